@@ -1,0 +1,121 @@
+"""Widths and bit masks of the wire, each said once (sheet 0.3; wire 1.3, 4.1, 5.3).
+
+The flag classes are plain ints on purpose: one `&` on an `enum.IntFlag` costs as much as decoding
+a whole header.
+"""
+
+from typing import Annotated, Final
+
+from msgspec import Meta
+
+INT16_MIN: Final = -(2**15)
+INT16_MAX: Final = 2**15 - 1
+INT32_MIN: Final = -(2**31)
+INT32_MAX: Final = 2**31 - 1
+INT64_MIN: Final = -(2**63)
+INT64_MAX: Final = 2**63 - 1
+
+Int16 = Annotated[int, Meta(ge=INT16_MIN, le=INT16_MAX)]
+"""A Java short on the wire."""
+Int32 = Annotated[int, Meta(ge=INT32_MIN, le=INT32_MAX)]
+"""A Java int on the wire. Undeclared, 2^63 passes the text codecs and breaks msgpack."""
+Int64 = Annotated[int, Meta(ge=INT64_MIN, le=INT64_MAX)]
+"""A Java long on the wire."""
+
+
+class Perm:
+    """Bits of a topic's `perm`; 0..7 is legal, RW = 6 is the default."""
+
+    INHERIT: Final = 1
+    """Topics may be created after this one's model (TBW102)."""
+    WRITE: Final = 2
+    READ: Final = 4
+    PRIORITY: Final = 8
+
+    RW: Final = 6
+    RWX: Final = 7
+
+    @staticmethod
+    def is_readable(perm: int) -> bool:
+        """Whether consumers may pull."""
+        return perm & Perm.READ != 0
+
+    @staticmethod
+    def is_writable(perm: int) -> bool:
+        """Whether producers may choose its queues."""
+        return perm & Perm.WRITE != 0
+
+    @staticmethod
+    def is_inherited(perm: int) -> bool:
+        """Whether it may serve as the model of a new topic."""
+        return perm & Perm.INHERIT != 0
+
+    @staticmethod
+    def is_valid(perm: int) -> bool:
+        """Whether a topic may be given this perm."""
+        return 0 <= perm <= Perm.RWX
+
+    @staticmethod
+    def text(perm: int) -> str:
+        """`RW-` for 6: how RocketMQ's tools write it."""
+        return (
+            ("R" if perm & Perm.READ else "-")
+            + ("W" if perm & Perm.WRITE else "-")
+            + ("X" if perm & Perm.INHERIT else "-")
+        )
+
+
+class TopicSysFlag:
+    """Bits of a topic's `topicSysFlag`."""
+
+    UNIT: Final = 1
+    UNIT_SUB: Final = 2
+
+
+class PullSysFlag:
+    """Bits of a pull request's `sysFlag` (wire 4.1)."""
+
+    COMMIT_OFFSET: Final = 1
+    """`commitOffset` is to be stored for the group."""
+    SUSPEND: Final = 2
+    """The broker may hold the request until a message arrives."""
+    SUBSCRIPTION: Final = 4
+    """`subscription` in the request counts, and not the heartbeat's."""
+    CLASS_FILTER: Final = 8
+    LITE_PULL: Final = 16
+
+
+class MessageSysFlag:
+    """Bits of a message's `sysFlag` (wire 5.3)."""
+
+    COMPRESSED: Final = 1
+    MULTI_TAGS: Final = 2
+
+    TRANSACTION_NONE: Final = 0
+    TRANSACTION_PREPARED: Final = 4
+    TRANSACTION_COMMIT: Final = 8
+    TRANSACTION_ROLLBACK: Final = 12
+    TRANSACTION_MASK: Final = 12
+
+    BORN_HOST_V6: Final = 16
+    STORE_HOST_V6: Final = 32
+    HOSTS_V6_MASK: Final = 48
+
+    NEED_UNWRAP: Final = 64
+    INNER_BATCH: Final = 128
+
+    COMPRESSION_LZ4: Final = 0x100
+    COMPRESSION_ZSTD: Final = 0x200
+    COMPRESSION_ZLIB: Final = 0x300
+    COMPRESSION_MASK: Final = 0x700
+    """No bit of it set, with COMPRESSED set: zlib, as 4.9 clients write."""
+
+    @staticmethod
+    def transaction_type(sys_flag: int) -> int:
+        """One of the four TRANSACTION_* values."""
+        return sys_flag & MessageSysFlag.TRANSACTION_MASK
+
+    @staticmethod
+    def with_transaction_type(sys_flag: int, transaction_type: int) -> int:
+        """The same flag with another transaction type, for commit and roll back (B-100, B-103)."""
+        return sys_flag & ~MessageSysFlag.TRANSACTION_MASK | transaction_type
