@@ -1,0 +1,201 @@
+"""Time as a seam: `Clock`, the system's clock, and the resettable latch of sheet 0.4.
+
+Protocol timers (liveness, registration, rebalance, delays, retries) ask a `Clock`, so that a test
+can move a running cluster by hours. Guards on real input and output (a request's 3 s) stay on
+real time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import time
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from types import TracebackType
+from typing import Protocol
+
+
+class Timer(Protocol):
+    """An armed callback."""
+
+    def cancel(self) -> None:
+        """Forget the callback; harmless when it has run."""
+
+
+class Latch:
+    """A wake-up that is remembered until somebody waits for it (sheet 0.4).
+
+    Several wake-ups before a wait collapse into one. One task at a time waits on a latch, by
+    `Clock.wait`.
+    """
+
+    __slots__ = ("_notified", "_on_wake", "_waiter")
+
+    def __init__(self) -> None:
+        self._notified = False
+        self._waiter: asyncio.Future[bool] | None = None
+        self._on_wake: Callable[[], None] | None = None
+
+    @property
+    def notified(self) -> bool:
+        """Whether the next wait returns at once."""
+        return self._notified
+
+    def wakeup(self) -> None:
+        """Wake the waiting task, or let the next wait return at once."""
+        if self._notified:
+            return
+        self._notified = True
+        if self._waiter is not None and not self._waiter.done():
+            if self._on_wake is not None:
+                self._on_wake()
+            self._waiter.set_result(True)
+
+    def take(self) -> bool:
+        """Whether a wake-up was pending; clears it."""
+        notified, self._notified = self._notified, False
+        return notified
+
+    def arm(self, waiter: asyncio.Future[bool], on_wake: Callable[[], None] | None = None) -> None:
+        """Let `wakeup` resolve `waiter`; called by clocks only, which then call `disarm`."""
+        if self._waiter is not None:
+            raise RuntimeError("two tasks wait on one latch; give each its own")
+        self._waiter = waiter
+        self._on_wake = on_wake
+
+    def disarm(self) -> None:
+        """End of a wait, woken or not: the flag is clear again."""
+        self._waiter = None
+        self._on_wake = None
+        self._notified = False
+
+
+class Clock(Protocol):
+    """What the time is, and a way to wait for a later one."""
+
+    def time_ms(self) -> int:
+        """Wall clock in epoch milliseconds; may be set back by an operator."""
+
+    def monotonic(self) -> float:
+        """Seconds since some fixed moment; never goes back."""
+
+    async def sleep(self, delay_s: float) -> None:
+        """Return `delay_s` later; a delay of zero or less gives other tasks one turn."""
+
+    def call_at(self, when_s: float, callback: Callable[[], None]) -> Timer:
+        """Run `callback` once `monotonic()` has reached `when_s`; soon, if it already has."""
+
+    def timeout(self, delay_s: float) -> AbstractAsyncContextManager[None]:
+        """`TimeoutError` for a block that takes longer than `delay_s` on this clock."""
+
+    async def wait(self, latch: Latch, timeout_s: float | None) -> bool:
+        """Wait for a wake-up for at most `timeout_s`; whether it came.
+
+        A wake-up from before the call counts. In both cases the latch is clear afterwards.
+        """
+
+    def peer_wait(self) -> AbstractContextManager[None]:
+        """Declare that in this block the current task waits for another process.
+
+        A manual clock does not count such a task as busy; other clocks take no notice.
+        """
+
+
+class ClockTimeout:
+    """`asyncio.timeout`, on any clock."""
+
+    def __init__(
+        self, clock: Clock, delay_s: float, on_expiry: Callable[[asyncio.Task[object]], None]
+    ) -> None:
+        self._clock = clock
+        self._delay_s = delay_s
+        self._on_expiry = on_expiry
+        self._expired = False
+        self._cancelling = 0
+        self._timer: Timer | None = None
+
+    async def __aenter__(self) -> None:
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("clock.timeout() works inside a task only")
+        self._cancelling = task.cancelling()
+
+        def expire() -> None:
+            self._expired = True
+            self._on_expiry(task)
+            task.cancel()
+
+        self._timer = self._clock.call_at(self._clock.monotonic() + self._delay_s, expire)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self._expired:
+            return
+        task = asyncio.current_task()
+        # The same count as asyncio.timeout keeps: a cancel from elsewhere must win over ours.
+        if (
+            task is not None
+            and task.uncancel() <= self._cancelling
+            and kind is not None
+            and issubclass(kind, asyncio.CancelledError)
+        ):
+            raise TimeoutError(f"nothing within {self._delay_s:g} s") from exc
+
+
+class SystemClock:
+    """The machine's clock and the running loop's timers."""
+
+    def time_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, delay_s: float) -> None:
+        await asyncio.sleep(delay_s)
+
+    def call_at(self, when_s: float, callback: Callable[[], None]) -> Timer:
+        # uvloop rounds to whole milliseconds, half of them down, and would call too early.
+        delay_s = math.ceil(max(0.0, when_s - time.monotonic()) * 1000) / 1000
+        return asyncio.get_running_loop().call_later(delay_s, callback)
+
+    def timeout(self, delay_s: float) -> AbstractAsyncContextManager[None]:
+        return ClockTimeout(self, delay_s, lambda task: None)
+
+    async def wait(self, latch: Latch, timeout_s: float | None) -> bool:
+        if latch.take():
+            await asyncio.sleep(0)  # a service that wakes itself must not starve the loop
+            return True
+        if timeout_s is not None and timeout_s <= 0:
+            await asyncio.sleep(0)
+            return latch.take()
+        waiter: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        latch.arm(waiter)
+        timer = (
+            self.call_at(self.monotonic() + timeout_s, lambda: resolve(waiter, woken=False))
+            if timeout_s is not None
+            else None
+        )
+        try:
+            return await waiter
+        finally:
+            latch.disarm()
+            if timer is not None:
+                timer.cancel()
+
+    def peer_wait(self) -> AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+
+def resolve(waiter: asyncio.Future[bool], *, woken: bool) -> None:
+    """Answer a wait, unless it was answered or cancelled in the same turn of the loop."""
+    if not waiter.done():
+        waiter.set_result(woken)

@@ -1,0 +1,294 @@
+"""A clock that stands still until it is moved, and knows whom it woke.
+
+`move_to` fires the armed timers in order of moment and then of arming. After each moment it waits
+until every task that the clock woke *rests*: sleeps on the clock again, has ended, has declared
+`peer_wait()`, or waits for tasks that rest. Real socket work in between is waited for without
+polling.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import heapq
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+
+from pocketmq.runtime.clock import ClockTimeout, Latch, Timer, resolve
+from pocketmq.runtime.errors import ClockStuckError
+
+DEFAULT_GUARD_S = 30.0
+"""Real seconds; above every request timeout on real time (24 s: registration, B-4)."""
+
+_QUIET_TURNS = 4
+"""Turns of the loop without a busy task before a moment counts as settled: callbacks that a woken
+task left behind (a memory transport's delivery, a latch) get their turn."""
+
+
+class _ManualTimer:
+    __slots__ = ("callback", "order", "when_us")
+
+    def __init__(self, when_us: int, order: int, callback: Callable[[], None]) -> None:
+        self.when_us = when_us
+        self.order = order
+        self.callback: Callable[[], None] | None = callback
+
+    def __lt__(self, other: _ManualTimer) -> bool:
+        return (self.when_us, self.order) < (other.when_us, other.order)
+
+    def cancel(self) -> None:
+        self.callback = None
+
+
+class ManualClock:
+    """A `Clock` for tests and for processes started with `--clock manual`.
+
+    Args:
+        start_ms: Epoch milliseconds at which it stands; `monotonic()` is 0 there.
+        guard_s: Real seconds that woken tasks may take to rest.
+    """
+
+    def __init__(self, start_ms: int, *, guard_s: float = DEFAULT_GUARD_S) -> None:
+        self._start_ms = start_ms
+        self._guard_s = guard_s
+        self._now_us = 0
+        self._timers: list[_ManualTimer] = []
+        self._armed = 0
+        self._moving = asyncio.Lock()
+        self._busy: dict[asyncio.Task[object], None] = {}
+        """Tasks that the clock woke and that were not seen resting since; in order of waking."""
+        self._resting: set[asyncio.Task[object]] = set()
+        """Tasks inside `sleep`, `wait` or `peer_wait`."""
+        self._watched: set[asyncio.Task[object]] = set()
+        """Tasks for which a busy one waits; when they end, we look again."""
+        self._settled: asyncio.Future[None] | None = None
+        self._mover: asyncio.Task[object] | None = None
+        """The task inside `move_to`: it cannot rest before it returns."""
+
+    # -- reading ----------------------------------------------------------------------------
+
+    def time_ms(self) -> int:
+        return self._start_ms + self._now_us // 1000
+
+    def monotonic(self) -> float:
+        return self._now_us / 1_000_000
+
+    def next_deadline_ms(self) -> int | None:
+        """Epoch ms of the earliest armed timer, rounded up; None without one."""
+        timer = self._earliest()
+        return None if timer is None else self._start_ms - (-timer.when_us // 1000)
+
+    # -- waiting ----------------------------------------------------------------------------
+
+    def call_at(self, when_s: float, callback: Callable[[], None]) -> Timer:
+        self._armed += 1
+        timer = _ManualTimer(round(when_s * 1_000_000), self._armed, callback)
+        if timer.when_us > self._now_us:
+            heapq.heappush(self._timers, timer)
+        else:
+            asyncio.get_running_loop().call_soon(self._fire, timer)
+        return timer
+
+    async def sleep(self, delay_s: float) -> None:
+        if delay_s <= 0:
+            await asyncio.sleep(0)
+            return
+        await self._rest_until(asyncio.get_running_loop().create_future(), delay_s)
+
+    async def wait(self, latch: Latch, timeout_s: float | None) -> bool:
+        if latch.take():
+            await asyncio.sleep(0)
+            return True
+        if timeout_s is not None and timeout_s <= 0:
+            await asyncio.sleep(0)
+            return latch.take()
+        waiter: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        task = _current_task()
+        latch.arm(waiter, lambda: self._wake(task))
+        try:
+            return await self._rest_until(waiter, timeout_s)
+        finally:
+            latch.disarm()
+
+    def timeout(self, delay_s: float) -> AbstractAsyncContextManager[None]:
+        return ClockTimeout(self, delay_s, self._wake)
+
+    def peer_wait(self) -> AbstractContextManager[None]:
+        return self._peer_wait()
+
+    @contextlib.contextmanager
+    def _peer_wait(self) -> Iterator[None]:
+        task = _current_task()
+        was_busy = task in self._busy
+        was_resting = task in self._resting
+        self._rest(task)
+        try:
+            yield
+        finally:
+            if not was_resting:
+                self._resting.discard(task)
+            if was_busy:
+                # What the peer's answer sets off belongs to the moment that sent the question.
+                self._wake(task)
+
+    # -- moving -----------------------------------------------------------------------------
+
+    async def move_to(self, time_ms: int) -> None:
+        """Let the clock reach `time_ms`, firing what falls due, in order.
+
+        Returns when each task that it woke rests. A moment that has passed is no error: the clock
+        only settles, for it never goes back.
+
+        Raises:
+            ClockStuckError: Woken tasks did not rest within the guard's real seconds.
+        """
+        target_us = (time_ms - self._start_ms) * 1000
+        async with self._moving:
+            self._mover = _current_task()
+            try:
+                await self._settle()
+                while (timer := self._earliest()) is not None and timer.when_us <= target_us:
+                    self._now_us = max(self._now_us, timer.when_us)
+                    while (due := self._earliest()) is not None and due.when_us <= self._now_us:
+                        heapq.heappop(self._timers)
+                        self._fire(due)
+                    await self._settle()
+                self._now_us = max(self._now_us, target_us)
+            finally:
+                self._mover = None
+
+    def busy(self) -> list[str]:
+        """Names of the tasks that the clock woke and that do not rest now."""
+        return [task.get_name() for task in self._busy if not self._rests(task)]
+
+    async def _settle(self) -> None:
+        loop = asyncio.get_running_loop()
+        guard_ends_at = loop.time() + self._guard_s
+        quiet = 0
+        while quiet < _QUIET_TURNS:
+            await asyncio.sleep(0)
+            if self._all_rest():
+                quiet += 1
+                continue
+            quiet = 0
+            self._settled = settled = loop.create_future()
+            try:
+                async with asyncio.timeout_at(guard_ends_at):
+                    await settled
+            except TimeoutError:
+                if not self._all_rest():
+                    raise ClockStuckError(self.busy(), self._guard_s, self.time_ms()) from None
+            finally:
+                self._settled = None
+        for task in [task for task in self._busy if task in self._resting]:
+            self._forget(task)
+
+    def _all_rest(self) -> bool:
+        return all(self._rests(task) for task in self._busy)
+
+    def _rests(self, task: asyncio.Task[object]) -> bool:
+        """Whether nothing but the clock or a peer can make this task go on."""
+        if task.done() or task in self._resting or task is self._mover:
+            return True
+        # A parent in `await child` or `await gather(...)` goes on when its children do. Neither
+        # asyncio nor uvloop has a public way to ask what a task awaits; without the attribute
+        # the parent just counts as busy until its children end.
+        awaited = getattr(task, "_fut_waiter", None)
+        children = getattr(awaited, "_children", None) or [awaited]
+        pending = [child for child in children if child is not None and not child.done()]
+        if not pending or not all(isinstance(child, asyncio.Task) for child in pending):
+            return False
+        rests = True
+        for child in pending:
+            if not self._rests(child):
+                rests = False
+                self._watch(child)
+        return rests
+
+    def _watch(self, child: asyncio.Task[object]) -> None:
+        if child not in self._watched:
+            self._watched.add(child)
+            child.add_done_callback(self._watched_ended)
+
+    def _watched_ended(self, child: asyncio.Task[object]) -> None:
+        self._watched.discard(child)
+        self._look_again()
+
+    # -- book-keeping -----------------------------------------------------------------------
+
+    async def _rest_until(self, waiter: asyncio.Future[bool], delay_s: float | None) -> bool:
+        task = _current_task()
+        timer: Timer | None = None
+        if delay_s is not None:
+
+            def expire() -> None:
+                if not waiter.done():
+                    self._wake(task)
+                    resolve(waiter, woken=False)
+
+            # A wait shorter than the clock's grain must still wait, or its loop never ends.
+            shortest_s = (self._now_us + 1) / 1_000_000
+            timer = self.call_at(max(shortest_s, self.monotonic() + delay_s), expire)
+        self._rest(task)
+        try:
+            return await waiter
+        finally:
+            self._resting.discard(task)
+            if timer is not None:
+                timer.cancel()
+
+    def _rest(self, task: asyncio.Task[object]) -> None:
+        self._resting.add(task)
+        self._forget(task)
+        self._look_again()
+
+    def _wake(self, task: asyncio.Task[object]) -> None:
+        self._resting.discard(task)
+        if task not in self._busy and not task.done():
+            self._busy[task] = None
+            task.add_done_callback(self._ended)
+
+    def _forget(self, task: asyncio.Task[object]) -> None:
+        if task in self._busy:
+            del self._busy[task]
+            task.remove_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[object]) -> None:
+        self._busy.pop(task, None)
+        self._look_again()
+
+    def _look_again(self) -> None:
+        # In the next turn: a parent that just awaited a resting child shows it only then.
+        if self._settled is not None:
+            self._settled.get_loop().call_soon(self._look)
+
+    def _look(self) -> None:
+        settled = self._settled
+        if settled is not None and not settled.done() and self._all_rest():
+            settled.set_result(None)
+
+    def _fire(self, timer: _ManualTimer) -> None:
+        callback, timer.callback = timer.callback, None
+        if callback is None:
+            return
+        before = asyncio.all_tasks()
+        try:
+            callback()
+        except Exception as exc:  # noqa: BLE001 - as a loop does: one bad timer stops no other
+            asyncio.get_running_loop().call_exception_handler(
+                {"message": f"timer callback {callback!r} failed", "exception": exc}
+            )
+        for task in sorted(asyncio.all_tasks() - before, key=lambda task: task.get_name()):
+            self._wake(task)
+
+    def _earliest(self) -> _ManualTimer | None:
+        while self._timers and self._timers[0].callback is None:
+            heapq.heappop(self._timers)
+        return self._timers[0] if self._timers else None
+
+
+def _current_task() -> asyncio.Task[object]:
+    task = asyncio.current_task()
+    if task is None:
+        raise RuntimeError("a clock is waited on inside a task only")
+    return task

@@ -1,0 +1,120 @@
+"""`PeriodicService`: the one place where timer loops live (wake-up semantics of sheet 0.4)."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from pocketmq.runtime.clock import Clock, Latch
+
+log = structlog.get_logger()
+
+Action = Callable[[], float | None] | Callable[[], Awaitable[float | None]]
+
+
+class PeriodicService:
+    """Runs an action every `period_s`, or sooner when woken.
+
+    Runs never overlap. A `wakeup()` during a run causes exactly one more run after it; one before
+    `start()` makes the first run come at once. An error in the action is reported and the service
+    goes on with the next period.
+
+    Args:
+        name: Names the task and the log lines.
+        clock: What the waits between runs are measured on.
+        period_s: From the end of a run to the begin of the next.
+        action: Sync or async. A number that it returns replaces the period for the next wait.
+        initial_delay_s: Before the first run; None means one period, 0 at once.
+        on_error: Gets what the action raised, in place of a log line.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        clock: Clock,
+        period_s: float,
+        action: Action,
+        *,
+        initial_delay_s: float | None = None,
+        on_error: Callable[[Exception], None] | None = None,
+    ) -> None:
+        self.name = name
+        self.period_s = period_s
+        self.runs = 0
+        """How often the action has begun."""
+        self._clock = clock
+        self._action = action
+        self._initial_delay_s = period_s if initial_delay_s is None else initial_delay_s
+        self._on_error = on_error
+        self._latch = Latch()
+        self._stopping = False
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def running(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._task is not None and not self._task.done()
+
+    def start(self) -> None:
+        """Begin; needs a running loop. A stopped service may start again."""
+        if self.running:
+            raise RuntimeError(f"service {self.name} runs already")
+        self._stopping = False
+        self._task = asyncio.get_running_loop().create_task(self._run(), name=self.name)
+
+    def wakeup(self) -> None:
+        """Run as soon as possible; several calls before that run collapse into one."""
+        self._latch.wakeup()
+
+    async def stop(self, *, final_run: bool = False) -> None:
+        """Return when the service has ended; no run starts after this call except the final one.
+
+        A run in progress ends by itself first. Called from inside the action, it returns at once.
+
+        Args:
+            final_run: Run the action one last time, so that nothing pending is lost.
+        """
+        self._stopping = True
+        self._latch.wakeup()
+        task = self._task
+        if task is not None:
+            if task is asyncio.current_task():
+                return
+            # Shielded: a caller that loses patience must not tear a write in two.
+            with self._clock.peer_wait():
+                await asyncio.shield(task)
+            self._latch.take()
+        if final_run:
+            await self._run_once()
+
+    async def _run(self) -> None:
+        wait_s = self._initial_delay_s
+        while not self._must_stop():
+            if wait_s > 0 or self._latch.notified:
+                await self._clock.wait(self._latch, wait_s)
+            else:
+                await self._clock.sleep(0)
+            if self._must_stop():
+                return
+            next_s = await self._run_once()
+            wait_s = self.period_s if next_s is None else next_s
+
+    def _must_stop(self) -> bool:
+        return self._stopping  # asked anew after each await; another task may have set it
+
+    async def _run_once(self) -> float | None:
+        self.runs += 1
+        try:
+            result = self._action()
+            if inspect.isawaitable(result):
+                result = await result
+        except Exception as exc:  # whatever it is, the next period must come
+            if self._on_error is None:
+                log.exception("service.failed", service=self.name)
+            else:
+                self._on_error(exc)
+            return None
+        return result
