@@ -1,0 +1,59 @@
+"""Java's integer and string rules that RocketMQ's data depends on (wire 4.7; T-9, S-31, A-1)."""
+
+import sys
+from typing import Final
+
+_NATIVE_UTF16: Final = "utf-16-le" if sys.byteorder == "little" else "utf-16-be"
+
+
+def java_hash(text: str) -> int:
+    """`String.hashCode`: 31 * h + UTF-16 unit, wrapped to a signed 32-bit int.
+
+    Characters beyond U+FFFF count as their two surrogates. O(length).
+    """
+    value = 0
+    if text.isascii():
+        for unit in text.encode():
+            value = (31 * value + unit) & 0xFFFFFFFF
+    else:
+        for unit in memoryview(text.encode(_NATIVE_UTF16, "surrogatepass")).cast("H"):
+            value = (31 * value + unit) & 0xFFFFFFFF
+    return value - 0x100000000 if value > 0x7FFFFFFF else value
+
+
+def to_int32(value: int) -> int:
+    """What a cast to Java's int leaves of a number: its low 32 bits, signed."""
+    return ((value + 0x80000000) & 0xFFFFFFFF) - 0x80000000
+
+
+def to_int64(value: int) -> int:
+    """What a cast to Java's long leaves of a number: its low 64 bits, signed."""
+    return ((value + 0x8000000000000000) & 0xFFFFFFFFFFFFFFFF) - 0x8000000000000000
+
+
+def java_abs(value: int) -> int:
+    """`Math.abs(int)`: the smallest int has no positive twin and stays negative."""
+    return abs(value) if value != -0x80000000 else value
+
+
+def java_remainder(dividend: int, divisor: int) -> int:
+    """Java's `%`, which keeps the dividend's sign; Python's takes the divisor's.
+
+    Raises:
+        ZeroDivisionError: `divisor` is 0.
+    """
+    remainder = abs(dividend) % abs(divisor)
+    return -remainder if dividend < 0 else remainder
+
+
+def bucket(hash_value: int, buckets: int) -> int:
+    """`Math.abs(hash % buckets)`: remainder first, so the result is never negative (sheet 4.7)."""
+    return abs(hash_value) % buckets
+
+
+def utf16_key(text: str) -> bytes:
+    """A sort key that orders strings as Java's `compareTo` does, by UTF-16 unit (A-1).
+
+    Differs from Python's order only where characters beyond U+FFFF meet U+E000..U+FFFF.
+    """
+    return text.encode("utf-16-be", "surrogatepass")

@@ -1,0 +1,141 @@
+"""Message properties: their names, and the string they travel and are stored as (S-6, wire 5.4).
+
+    name 0x01 value 0x02  name 0x01 value 0x02 ...        UTF-8, at most 32767 bytes in all
+
+The last 0x02 may be missing. As RocketMQ does, an entry without a value, or of fewer than three
+characters, is dropped by the reader.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from pocketmq.protocol.errors import IllegalMessageError
+
+NAME_VALUE_SEPARATOR: Final = "\x01"
+PROPERTY_SEPARATOR: Final = "\x02"
+KEY_SEPARATOR: Final = " "
+"""Between the words inside KEYS."""
+MAX_PROPERTIES_BYTES: Final = 32767
+
+KEYS: Final = "KEYS"
+"""Index keys, separated by one space."""
+TAGS: Final = "TAGS"
+"""The message's tag; its hash stands in the consume queue."""
+WAIT: Final = "WAIT"
+"""`true`: answer the send only when the message is stored as the flush mode demands."""
+DELAY: Final = "DELAY"
+"""Delay level 1..18."""
+UNIQ_KEY: Final = "UNIQ_KEY"
+"""The client's message id; retries of one send share it (P-43)."""
+RETRY_TOPIC: Final = "RETRY_TOPIC"
+"""Original topic of a message in `%RETRY%group` (B-81)."""
+ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
+"""Offset id of the first copy of a message that was sent back."""
+RECONSUME_TIME: Final = "RECONSUME_TIME"
+MAX_RECONSUME_TIMES: Final = "MAX_RECONSUME_TIMES"
+CONSUME_START_TIME: Final = "CONSUME_START_TIME"
+REAL_TOPIC: Final = "REAL_TOPIC"
+"""True topic of a delayed or half message."""
+REAL_QUEUE_ID: Final = "REAL_QID"
+TRANSACTION_PREPARED: Final = "TRAN_MSG"
+"""`true` on a half message."""
+PRODUCER_GROUP: Final = "PGROUP"
+TRANSACTION_ID: Final = "__transactionId__"
+TRANSACTION_CHECK_TIMES: Final = "TRANSACTION_CHECK_TIMES"
+CHECK_IMMUNITY_TIME_IN_SECONDS: Final = "CHECK_IMMUNITY_TIME_IN_SECONDS"
+TRANSACTION_PREPARED_QUEUE_OFFSET: Final = "TRAN_PREPARED_QUEUE_OFFSET"
+MIN_OFFSET: Final = "MIN_OFFSET"
+"""Added by the client after a pull (C-41)."""
+MAX_OFFSET: Final = "MAX_OFFSET"
+MSG_REGION: Final = "MSG_REGION"
+TRACE_SWITCH: Final = "TRACE_ON"
+CLUSTER: Final = "CLUSTER"
+INSTANCE_ID: Final = "INSTANCE_ID"
+BUYER_ID: Final = "BUYER_ID"
+CORRELATION_ID: Final = "CORRELATION_ID"
+MESSAGE_REPLY_TO_CLIENT: Final = "REPLY_TO_CLIENT"
+MESSAGE_TTL: Final = "TTL"
+MESSAGE_TYPE: Final = "MSG_TYPE"
+PUSH_REPLY_TIME: Final = "PUSH_REPLY_TIME"
+REPLY_MESSAGE_ARRIVE_TIME: Final = "ARRIVE_TIME"
+SHARDING_KEY: Final = "__SHARDINGKEY"
+INNER_MULTI_DISPATCH: Final = "INNER_MULTI_DISPATCH"
+INNER_MULTI_QUEUE_OFFSET: Final = "INNER_MULTI_QUEUE_OFFSET"
+INNER_NUM: Final = "INNER_NUM"
+INNER_BASE: Final = "INNER_BASE"
+TIMER_DELAY_SEC: Final = "TIMER_DELAY_SEC"
+TIMER_DELAY_MS: Final = "TIMER_DELAY_MS"
+TIMER_DELIVER_MS: Final = "TIMER_DELIVER_MS"
+TIMER_OUT_MS: Final = "TIMER_OUT_MS"
+TIMER_ENQUEUE_MS: Final = "TIMER_ENQUEUE_MS"
+TIMER_DEQUEUE_MS: Final = "TIMER_DEQUEUE_MS"
+TIMER_ROLL_TIMES: Final = "TIMER_ROLL_TIMES"
+TIMER_DEL_UNIQKEY: Final = "TIMER_DEL_UNIQKEY"
+TIMER_DELAY_LEVEL: Final = "TIMER_DELAY_LEVEL"
+POP_CK: Final = "POP_CK"
+POP_CK_OFFSET: Final = "POP_CK_OFFSET"
+FIRST_POP_TIME: Final = "1ST_POP_TIME"
+DLQ_ORIGIN_TOPIC: Final = "DLQ_ORIGIN_TOPIC"
+DLQ_ORIGIN_MESSAGE_ID: Final = "DLQ_ORIGIN_MESSAGE_ID"
+TRANSFER_FLAG: Final = "TRANSFER_FLAG"
+CORRECTION_FLAG: Final = "CORRECTION_FLAG"
+MQ2_FLAG: Final = "MQ2_FLAG"
+EXTEND_UNIQ_INFO: Final = "EXTEND_UNIQ_INFO"
+DUP_INFO: Final = "DUP_INFO"
+CRC32: Final = "__CRC32#"
+BORN_HOST: Final = "__BORNHOST"
+BORN_TIMESTAMP: Final = "BORN_TIMESTAMP"
+TRACE_CONTEXT: Final = "TRACE_CONTEXT"
+REDIRECT: Final = "REDIRECT"
+FORWARD_QUEUE_ID: Final = "PROPERTY_FORWARD_QUEUE_ID"
+
+TRANSIENT_PREFIX: Final = "__RMQ.TRANSIENT."
+"""Properties with this prefix are never stored."""
+
+RESERVED: Final = frozenset(
+    value
+    for name, value in list(globals().items())
+    if name.isupper()
+    and isinstance(value, str)
+    and not name.startswith("_")
+    and not name.endswith(("_SEPARATOR", "_PREFIX"))
+)
+"""Names that have a meaning of their own; user code sets them through `Message`'s arguments only.
+
+A server takes them from anyone (wire 5.5).
+"""
+
+
+def encode_properties(properties: Mapping[str, str]) -> str:
+    """The string for a send header's `properties` or, as UTF-8, for a record.
+
+    One pass and one join; entries keep the mapping's order.
+
+    Raises:
+        IllegalMessageError: a name or value holds 0x01 or 0x02, which would forge other entries.
+    """
+    text = "".join([f"{name}\x01{value}\x02" for name, value in properties.items()])
+    count = len(properties)
+    if text.count("\x01") != count or text.count("\x02") != count:
+        bad = next(
+            name
+            for name, value in properties.items()
+            if not {"\x01", "\x02"}.isdisjoint(name + value)
+        )
+        raise IllegalMessageError(
+            f"property {bad!r} holds the separator 0x01 or 0x02; take it out of name and value"
+        )
+    return text
+
+
+def decode_properties(text: str) -> dict[str, str]:
+    """Names and values in their order; a name that comes twice keeps the later value.
+
+    Never fails: what is no entry is dropped, as RocketMQ drops it.
+    """
+    properties: dict[str, str] = {}
+    for entry in text.split("\x02"):
+        name, separator, value = entry.partition("\x01")
+        if separator and name and value:
+            properties[name] = value
+    return properties
