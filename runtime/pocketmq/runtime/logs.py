@@ -1,0 +1,87 @@
+"""structlog set up once per process: words for people on a terminal, JSON lines otherwise.
+
+This module must be a role process's first import: structlog imports rich when it finds it, for
+pretty tracebacks that we do not use, and that costs 0.1 s and 8 MiB in every process.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import MutableMapping
+from typing import Any, Literal, TextIO
+
+if "structlog" not in sys.modules and "rich" not in sys.modules:
+    sys.modules["rich"] = None  # type: ignore[assignment]  # makes `import rich` fail for a moment
+    try:
+        import structlog
+    finally:
+        del sys.modules["rich"]
+else:
+    import structlog
+
+from pocketmq.runtime.errors import ConfigError
+
+LogFormat = Literal["auto", "console", "json"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+_LEVELS = {
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warning": logging.WARNING,
+    "error": logging.ERROR,
+}
+
+
+def configure(
+    level: str = "info", fmt: LogFormat = "auto", *, stream: TextIO | None = None
+) -> None:
+    """Send log lines of at least `level` to `stream`.
+
+    Calls below the level cost one method call that does nothing.
+
+    Args:
+        level: debug, info, warning or error.
+        fmt: `console` has colours on a terminal, `json` is one object a line, `auto` is console on
+            a terminal and json otherwise.
+        stream: Standard error by default; standard output belongs to a role's ready line.
+
+    Raises:
+        ConfigError: The level does not exist.
+    """
+    if level.lower() not in _LEVELS:
+        raise ConfigError("log_level", f"{level!r} is not one of {', '.join(_LEVELS)}")
+    target = sys.stderr if stream is None else stream
+    tty = target.isatty()
+    console = fmt == "console" or (fmt == "auto" and tty)
+    processors: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    if console:
+        processors.append(
+            structlog.dev.ConsoleRenderer(
+                colors=tty, exception_formatter=structlog.dev.plain_traceback
+            )
+        )
+    else:
+        processors += [structlog.processors.format_exc_info, _json_line]
+    structlog.configure(
+        processors=processors,
+        wrapper_class=structlog.make_filtering_bound_logger(_LEVELS[level.lower()]),
+        logger_factory=structlog.WriteLoggerFactory(file=target),
+        cache_logger_on_first_use=False,  # capture_logs() and a later configure() must be seen
+    )
+
+
+def _json_line(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> str:
+    import msgspec  # only who writes JSON pays for it
+
+    line = {"timestamp": event.pop("timestamp", None), "level": event.pop("level", None), **event}
+    try:
+        return msgspec.json.encode(line, enc_hook=repr).decode()
+    except (TypeError, ValueError, OverflowError):
+        # Lone surrogates, keys that are no text, numbers over 64 bits: what a peer sent must never
+        # make the line about it fail.
+        return msgspec.json.encode({str(key): ascii(value) for key, value in line.items()}).decode()

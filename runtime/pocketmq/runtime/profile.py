@@ -1,0 +1,276 @@
+"""Where RocketMQ 4.9 and 5.x differ, as one value; 5.x is the default.
+
+Rows of the version switchboard (behaviour sheet, section 9) and the values marked [4] or [H] in it.
+Code asks the field, never the profile's name, so each difference is found from its rule's place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pocketmq.runtime.errors import ConfigError
+
+ProfileName = Literal["4.9", "5.x"]
+
+DEFAULT_PROFILE: ProfileName = "5.x"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """One line of RocketMQ releases: 4.9 as read at 4.9.8, 5.x as read at 5.3.4-SNAPSHOT."""
+
+    name: ProfileName
+
+    # -- protocol ---------------------------------------------------------------------------
+
+    client_version: int
+    """Version ordinal that clients and servers stamp on commands (wire 1.6)."""
+    invalid_parameter_code: int
+    """Answer to an illegal topic name or queue id: 29 INVALID_PARAMETER or 1 (B-17, wire 4.2)."""
+    group_name_max_chars_client: int
+    """Longest producer or consumer group that a client accepts (P-23)."""
+    group_name_max_chars_broker: int | None
+    """Longest group that a broker creates by itself; None: it does not look (B-40)."""
+    retry_topic_max_chars: int
+    """Longest `%RETRY%` and `%DLQ%` topic name (B-17, S-10)."""
+    heartbeat_v2: bool
+    """Heartbeat replies carry IS_SUPPORT_HEART_BEAT_V2 and IS_SUB_CHANGE (B-21, B-29)."""
+    state_version_in_data_version: bool
+    """DataVersion has `stateVersion`, and equality needs it (N-10, wire 6)."""
+    batch_uniq_id_in_send_reply: bool
+    """Send replies carry `batchUniqId` and `recallHandle` (sheet 2.5)."""
+
+    # -- name server ------------------------------------------------------------------------
+
+    nameserver_scan_initial_delay_ms: int
+    """First scan for silent brokers (N-3)."""
+    nameserver_scan_period_ms: int
+    """Scan for silent brokers; the worst detection is 120 s more than this (N-3, N-21)."""
+    apply_topics_per_topic: bool
+    """A registration is tested per topic, so a deleted route comes back with it (N-15, N-30)."""
+    refuse_first_incremental_registration: bool
+    """A broker unknown by id may not register just one topic (N-14)."""
+    heartbeat_timeout_per_broker: bool
+    """`heartbeatTimeoutMillis` of a registration overrides the 120 s (N-2)."""
+    unregister_in_background: bool
+    """UNREGISTER_BROKER is queued and answered at once (N-19)."""
+
+    # -- broker -----------------------------------------------------------------------------
+
+    register_timeout_ms: int
+    """How long a broker waits for all its name servers to take a registration (B-4)."""
+    register_created_topics_incrementally: bool
+    """An auto-created topic registers itself alone, not the whole table (B-6)."""
+    check_offset_commits: bool
+    """UPDATE_CONSUMER_OFFSET answers 26 and 17 for unknown groups and topics (B-33)."""
+    offset_of_empty_queue: Literal["zero", "not_found"]
+    """QUERY_CONSUMER_OFFSET without a stored value where the queue holds no message: 0 or 22
+    (B-34)."""
+    commit_offset_on_slave_pull: bool
+    """A slave takes the offset that a pull carries (B-35)."""
+    notify_broadcast_groups: bool
+    """A changed broadcast group is told by code 40 (B-24, B-26)."""
+    dlq_when_retries_equal_max: bool
+    """A plain send to `%RETRY%` turns to `%DLQ%` at times >= max, not only above it (B-86).
+
+    Send-back (36) uses >= in both (B-83)."""
+    dlq_when_group_holds_locks: bool
+    """A plain send to `%RETRY%` turns to `%DLQ%` when the group has any live queue lock (B-86)."""
+    slave_rejects_pulls_up_front: bool
+    """`slaveReadEnable=false`: 2 SYSTEM_BUSY before the pull, not 20 with suggestion 0 (B-58)."""
+    slave_wakes_held_pulls: bool
+    """Arrivals on a slave end its long polls too (B-74)."""
+    write_offset_moved_event: bool
+    """21 on a master appends to OFFSET_MOVED_EVENT (B-65)."""
+    transaction_check_interval_ms: int
+    """Between two rounds of checks on half messages (B-106)."""
+    transaction_ops_batched: bool
+    """Op messages list several half offsets (B-105)."""
+    slave_sync_initial_delay_ms: int
+    """First metadata sync of a slave (2.17)."""
+    slave_sync_period_ms: int
+    """Between two full metadata syncs of a slave (2.17)."""
+    sync_master_needs_slave: bool
+    """SYNC_MASTER answers 11 or 12 without a slave's ack; else `inSyncReplicas` (1) counts
+    (B-140, B-141)."""
+    arbitrary_delay: bool
+    """`TIMER_*` properties delay by milliseconds (B-96)."""
+
+    # -- store ------------------------------------------------------------------------------
+
+    recovery_start: Literal["third_last", "consume_queue_max"]
+    """Commit-log file where recovery after a clean exit begins (S-62)."""
+    search_nearest_time: bool
+    """Offset by time takes the neighbour nearer in time, not a boundary (S-40, S-41)."""
+    pid_in_abort_file: bool
+    """The `abort` file holds the process id (3.1)."""
+
+    # -- client -----------------------------------------------------------------------------
+
+    rebalance_min_interval_ms: int | None
+    """Least time between two rebalances, and the wait while unbalanced; None: neither (C-20)."""
+    first_pull_delay_ms: int
+    """From the assignment of a queue to its first pull (C-25.4)."""
+    lock_retry_delay_ms: int | None
+    """Rebalance again so soon after a refused lock; None: at the next period (C-25.3, C-21)."""
+    orderly_removal_wait_ms: int
+    """How long a removal waits for the queue's consume lock (C-30)."""
+    orderly_removal_force_after_ms: int | None
+    """A removal goes on without the lock when the last one is this old; None: never (C-30)."""
+    orderly_unlock_delay_ms: int
+    """The unlock comes this late when messages are cached (C-30)."""
+    illegal_offset_delay_ms: int
+    """From answer 21 until the queue's offset is corrected and the queue removed (C-43)."""
+    freeze_offset_when_illegal: bool
+    """After 21 late acknowledgements cannot change the offset, and a rebalance is woken (C-43)."""
+    skip_send_back_of_dropped: bool
+    """A failed message that has left its process queue is not sent back (C-56)."""
+    retryable_response_codes: frozenset[int]
+    """Broker answers after which a producer tries another broker (P-41)."""
+    fault_latency_max_ms: tuple[int, ...]
+    """Latency classes, each from this value on (P-34)."""
+    fault_not_available_ms: tuple[int, ...]
+    """How long a broker of that class is avoided (P-34)."""
+    fault_isolation_latency_ms: int
+    """Latency that is looked up for an isolated broker (P-35)."""
+    fault_only_extends: bool
+    """A good send does not free a broker early (P-36)."""
+    fault_filters: bool
+    """Choice by available, then reachable, then round robin, not the better half (P-32, P-33)."""
+
+    def not_available_ms(self, latency_ms: float, *, isolated: bool = False) -> int:
+        """How long a broker is avoided after a send that took `latency_ms` (P-34, P-35)."""
+        looked_up_ms = self.fault_isolation_latency_ms if isolated else latency_ms
+        avoided_ms = 0
+        for at_least_ms, duration_ms in zip(
+            self.fault_latency_max_ms, self.fault_not_available_ms, strict=True
+        ):
+            if looked_up_ms >= at_least_ms:
+                avoided_ms = duration_ms
+        return avoided_ms
+
+
+PROFILE_4_9 = Profile(
+    name="4.9",
+    client_version=409,
+    invalid_parameter_code=1,
+    group_name_max_chars_client=255,
+    group_name_max_chars_broker=None,
+    retry_topic_max_chars=127,
+    heartbeat_v2=False,
+    state_version_in_data_version=False,
+    batch_uniq_id_in_send_reply=False,
+    nameserver_scan_initial_delay_ms=5_000,
+    nameserver_scan_period_ms=10_000,
+    apply_topics_per_topic=False,
+    refuse_first_incremental_registration=False,
+    heartbeat_timeout_per_broker=False,
+    unregister_in_background=False,
+    register_timeout_ms=6_000,
+    register_created_topics_incrementally=False,
+    check_offset_commits=False,
+    offset_of_empty_queue="zero",
+    commit_offset_on_slave_pull=False,
+    notify_broadcast_groups=True,
+    dlq_when_retries_equal_max=True,
+    dlq_when_group_holds_locks=False,
+    slave_rejects_pulls_up_front=False,
+    slave_wakes_held_pulls=False,
+    write_offset_moved_event=True,
+    transaction_check_interval_ms=60_000,
+    transaction_ops_batched=False,
+    slave_sync_initial_delay_ms=3_000,
+    slave_sync_period_ms=10_000,
+    sync_master_needs_slave=True,
+    arbitrary_delay=False,
+    recovery_start="third_last",
+    search_nearest_time=True,
+    pid_in_abort_file=False,
+    rebalance_min_interval_ms=None,
+    first_pull_delay_ms=0,
+    lock_retry_delay_ms=None,
+    orderly_removal_wait_ms=1_000,
+    orderly_removal_force_after_ms=None,
+    orderly_unlock_delay_ms=20_000,
+    illegal_offset_delay_ms=10_000,
+    freeze_offset_when_illegal=False,
+    skip_send_back_of_dropped=False,
+    retryable_response_codes=frozenset({1, 2, 14, 16, 17, 204, 205}),
+    fault_latency_max_ms=(50, 100, 550, 1_000, 2_000, 3_000, 15_000),
+    fault_not_available_ms=(0, 0, 30_000, 60_000, 120_000, 180_000, 600_000),
+    fault_isolation_latency_ms=30_000,
+    fault_only_extends=False,
+    fault_filters=False,
+)
+"""RocketMQ 4.9.8."""
+
+PROFILE_5_X = Profile(
+    name="5.x",
+    client_version=479,
+    invalid_parameter_code=29,
+    group_name_max_chars_client=120,
+    group_name_max_chars_broker=120,
+    retry_topic_max_chars=255,
+    heartbeat_v2=True,
+    state_version_in_data_version=True,
+    batch_uniq_id_in_send_reply=True,
+    nameserver_scan_initial_delay_ms=5_000,
+    nameserver_scan_period_ms=5_000,
+    apply_topics_per_topic=True,
+    refuse_first_incremental_registration=True,
+    heartbeat_timeout_per_broker=True,
+    unregister_in_background=True,
+    register_timeout_ms=24_000,
+    register_created_topics_incrementally=True,
+    check_offset_commits=True,
+    offset_of_empty_queue="not_found",
+    commit_offset_on_slave_pull=True,
+    notify_broadcast_groups=False,
+    dlq_when_retries_equal_max=False,
+    dlq_when_group_holds_locks=True,
+    slave_rejects_pulls_up_front=True,
+    slave_wakes_held_pulls=True,
+    write_offset_moved_event=False,
+    transaction_check_interval_ms=30_000,
+    transaction_ops_batched=True,
+    slave_sync_initial_delay_ms=10_000,
+    slave_sync_period_ms=60_000,
+    sync_master_needs_slave=False,
+    arbitrary_delay=True,
+    recovery_start="consume_queue_max",
+    search_nearest_time=False,
+    pid_in_abort_file=True,
+    rebalance_min_interval_ms=1_000,
+    first_pull_delay_ms=500,
+    lock_retry_delay_ms=500,
+    orderly_removal_wait_ms=500,
+    orderly_removal_force_after_ms=20_000,
+    orderly_unlock_delay_ms=0,
+    illegal_offset_delay_ms=0,
+    freeze_offset_when_illegal=True,
+    skip_send_back_of_dropped=True,
+    retryable_response_codes=frozenset({1, 2, 14, 16, 17, 204, 205, 1500}),
+    fault_latency_max_ms=(50, 100, 550, 1_800, 3_000, 5_000, 15_000),
+    fault_not_available_ms=(0, 0, 2_000, 5_000, 6_000, 10_000, 30_000),
+    fault_isolation_latency_ms=10_000,
+    fault_only_extends=True,
+    fault_filters=True,
+)
+"""RocketMQ 5.2.0 and later."""
+
+_PROFILES: dict[str, Profile] = {profile.name: profile for profile in (PROFILE_4_9, PROFILE_5_X)}
+
+
+def profile_named(name: str) -> Profile:
+    """The profile called `4.9` or `5.x`.
+
+    Raises:
+        ConfigError: There is no such profile.
+    """
+    try:
+        return _PROFILES[name]
+    except KeyError:
+        raise ConfigError(
+            "profile", f"there is no {name!r}", advice=f"choose from {', '.join(_PROFILES)}"
+        ) from None
