@@ -1,0 +1,127 @@
+"""Heartbeats and what a broker tells about its clients (wire sheet 6.4, 6.6)."""
+
+from __future__ import annotations
+
+import msgspec
+from pocketmq.protocol.subscription import SubscriptionData
+
+from pocketmq.protocol.body import BodyStruct
+from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.scalars import Int32, Int64
+
+
+class ConsumerData(BodyStruct, kw_only=True, omit_defaults=False):
+    """One consumer group of a client."""
+
+    group_name: str
+    consume_type: str = "CONSUME_PASSIVELY"
+    message_model: str = "CLUSTERING"
+    consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
+    subscription_data_set: list[SubscriptionData] = []
+    unit_mode: bool = False
+
+
+class ProducerData(BodyStruct, kw_only=True, omit_defaults=False):
+    """One producer group of a client."""
+
+    group_name: str
+
+
+class HeartbeatData(BodyStruct, kw_only=True):
+    """All groups of one client instance, sent to every broker it knows (34)."""
+
+    client_id: str = msgspec.field(name="clientID")
+    producer_data_set: list[ProducerData] = []
+    consumer_data_set: list[ConsumerData] = []
+    heartbeat_fingerprint: Int32 = 0
+    without_sub: bool = False
+
+
+class ConsumerList(BodyStruct, kw_only=True, omit_defaults=False):
+    """Client ids of a group on one broker, unsorted (38, B-28)."""
+
+    consumer_id_list: list[str] = []
+
+
+class CheckClientRequestBody(BodyStruct, kw_only=True):
+    """A client asks whether the broker understands its subscription (46)."""
+
+    client_id: str
+    consumer_group: str
+    subscription_data: SubscriptionData | None = None
+    namespace: str | None = None
+
+
+class LockBatchBody(BodyStruct, kw_only=True, omit_defaults=False):
+    """Queues a client wants to lock or unlock (41, 42)."""
+
+    consumer_group: str
+    client_id: str
+    mq_set: list[MessageQueue] = []
+    only_this_broker: bool = False
+
+
+class LockedQueues(BodyStruct, kw_only=True, omit_defaults=False):
+    """Queues that the caller of 41 now holds."""
+
+    lock_ok_mq_set: list[MessageQueue] = msgspec.field(default_factory=list, name="lockOKMQSet")
+
+
+class Connection(BodyStruct, kw_only=True, omit_defaults=False):
+    """One client connection."""
+
+    client_id: str
+    client_addr: str
+    language: str = "OTHER"
+    version: Int32 = 0
+
+
+class ConsumerConnection(BodyStruct, kw_only=True, omit_defaults=False):
+    """Who consumes in a group, and what (203)."""
+
+    connection_set: list[Connection] = []
+    subscription_table: dict[str, SubscriptionData] = {}
+    consume_type: str = "CONSUME_PASSIVELY"
+    message_model: str = "CLUSTERING"
+    consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
+
+
+class ProducerConnection(BodyStruct, kw_only=True, omit_defaults=False):
+    """Who produces in a group (204)."""
+
+    connection_set: list[Connection] = []
+
+
+class GroupList(BodyStruct, kw_only=True, omit_defaults=False):
+    """Consumer groups of a topic (300)."""
+
+    group_list: list[str] = []
+
+
+class ProcessQueueInfo(BodyStruct, kw_only=True, omit_defaults=False):
+    """One queue inside a running consumer (307)."""
+
+    commit_offset: Int64 = 0
+    cached_msg_min_offset: Int64 = 0
+    cached_msg_max_offset: Int64 = 0
+    cached_msg_count: Int32 = 0
+    cached_msg_size_in_mib: Int32 = msgspec.field(default=0, name="cachedMsgSizeInMiB")
+    transaction_msg_min_offset: Int64 = 0
+    transaction_msg_max_offset: Int64 = 0
+    transaction_msg_count: Int32 = 0
+    locked: bool = False
+    try_unlock_times: Int64 = 0
+    last_lock_timestamp: Int64 = 0
+    droped: bool = False
+    last_pull_timestamp: Int64 = 0
+    last_consume_timestamp: Int64 = 0
+
+
+class ConsumerRunningInfo(BodyStruct, kw_only=True, omit_defaults=False):
+    """What a consumer does right now (307); `mq_table` is keyed by `mq_key(queue)`."""
+
+    properties: dict[str, str] = {}
+    subscription_set: list[SubscriptionData] = []
+    mq_table: dict[str, ProcessQueueInfo] = {}
+    status_table: dict[str, dict[str, float]] = {}
+    jstack: str | None = None

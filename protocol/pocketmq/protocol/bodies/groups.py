@@ -1,0 +1,35 @@
+"""Subscription groups (wire sheet 6.5)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from pocketmq.protocol.bodies.topics import DataVersion
+from pocketmq.protocol.body import BodyStruct
+from pocketmq.protocol.scalars import Int32, Int64
+
+
+class SubscriptionGroupConfig(BodyStruct, kw_only=True, omit_defaults=False):
+    """One consumer group as a broker keeps it (B-40)."""
+
+    group_name: str
+    consume_enable: bool = True
+    consume_from_min_enable: bool = True
+    consume_broadcast_enable: bool = True
+    consume_message_orderly: bool = False
+    retry_queue_nums: Int32 = 1
+    retry_max_times: Int32 = 16
+    broker_id: Int64 = 0
+    which_broker_when_consume_slowly: Int64 = 1
+    notify_consumer_ids_changed_enable: bool = True
+    group_sys_flag: Int32 = 0
+    consume_timeout_minute: Int32 = 15
+    attributes: dict[str, str] = {}
+
+
+class SubscriptionGroupWrapper(BodyStruct, kw_only=True, omit_defaults=False):
+    """All groups of a broker with their version; also the file `subscriptionGroup.json`."""
+
+    data_version: DataVersion = msgspec.field(default_factory=DataVersion)
+    subscription_group_table: dict[str, SubscriptionGroupConfig] = {}
+    forbidden_table: dict[str, dict[str, int]] = {}

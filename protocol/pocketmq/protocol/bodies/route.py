@@ -1,0 +1,59 @@
+"""Routes and what a nameserver tells about topics and clusters (wire sheet 6.1)."""
+
+from __future__ import annotations
+
+from pocketmq.protocol.body import BodyStruct
+from pocketmq.protocol.scalars import Int32
+
+
+class QueueData(BodyStruct, kw_only=True):
+    """The queues of one topic on one broker name (N-4)."""
+
+    broker_name: str
+    read_queue_nums: Int32
+    write_queue_nums: Int32
+    perm: Int32
+    topic_sys_flag: Int32 = 0
+
+
+class BrokerData(BodyStruct, kw_only=True):
+    """The addresses behind one broker name (N-5); id 0 is the master."""
+
+    cluster: str
+    broker_name: str
+    broker_addrs: dict[int, str] = {}
+    enable_acting_master: bool = False
+    zone_name: str | None = None
+
+    def master_address(self) -> str | None:
+        """Address of id 0, or None while the group has no master."""
+        return self.broker_addrs.get(0)
+
+
+class TopicRouteData(BodyStruct, kw_only=True):
+    """Where a topic's queues are (105)."""
+
+    queue_datas: list[QueueData] = []
+    broker_datas: list[BrokerData] = []
+    filter_server_table: dict[str, list[str]] = {}
+    order_topic_conf: str | None = None
+
+
+class ClusterInfo(BodyStruct, kw_only=True):
+    """All brokers and clusters of a nameserver (106, N-34)."""
+
+    broker_addr_table: dict[str, BrokerData] = {}
+    cluster_addr_table: dict[str, list[str]] = {}
+
+
+class TopicList(BodyStruct, kw_only=True):
+    """Topic names (206, 224, 304, 305)."""
+
+    topic_list: list[str] = []
+    broker_addr: str | None = None
+
+
+class KVTable(BodyStruct, kw_only=True):
+    """Text by text: a KV namespace, order configuration, runtime information."""
+
+    table: dict[str, str] = {}

@@ -1,0 +1,121 @@
+"""Encoding 0: the JSON header of RocketMQ (wire sheet 1.2).
+
+Every extension value is text on the wire. Reading is lenient where real peers differ: values may be
+numbers or booleans, `language` a name, an ordinal or unknown, unknown keys are skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from pocketmq.protocol.codes import LanguageCode
+from pocketmq.protocol.command import Command, Encoding, RawFields
+from pocketmq.protocol.errors import FrameError
+from pocketmq.protocol.header import NO_FIELDS, Header, HeaderT, convert, to_text_value
+from pocketmq.protocol.scalars import Int32
+
+_NO_RAW = msgspec.Raw()
+_LANGUAGES: dict[str | int, int] = {code.name: int(code) for code in LanguageCode} | {
+    int(code): int(code) for code in LanguageCode
+}
+_LANGUAGE_NAMES = {int(code): code.name for code in LanguageCode}
+
+
+class _HeaderIn(msgspec.Struct):
+    code: Int32
+    opaque: Int32 = 0
+    flag: Int32 = 0
+    language: str | int | None = None
+    version: Int32 | None = 0
+    remark: str | None = None
+    extFields: msgspec.Raw = _NO_RAW
+
+
+class _HeaderOut(msgspec.Struct, omit_defaults=True):
+    """Keys in the order in which Java writes them."""
+
+    code: int
+    extFields: Mapping[str, str] | None = None
+    flag: int = -1
+    language: str = ""
+    opaque: int = -1 << 40
+    remark: str | None = None
+    serializeTypeCurrentRPC: str = ""
+    version: int = -1
+
+
+class JsonCodec:
+    """JSON headers, read by one C decoder per header type."""
+
+    def __init__(self) -> None:
+        self._header = msgspec.json.Decoder(_HeaderIn, strict=False)
+        self._mapping = msgspec.json.Decoder(dict[str, Any])
+        self._by_class: dict[type[Header], msgspec.json.Decoder[Any]] = {}
+        self._encode = msgspec.json.Encoder().encode
+
+    def decode(self, header: memoryview, body: memoryview) -> Command:
+        try:
+            read = self._header.decode(header)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
+            raise FrameError(f"the JSON header cannot be read: {exc}") from exc
+        raw = read.extFields
+        return Command(
+            read.code,
+            None if raw is _NO_RAW else RawFields(raw, Encoding.JSON),
+            body,
+            opaque=read.opaque,
+            flag=read.flag,
+            remark=read.remark,
+            encoding=Encoding.JSON,
+            language=_LANGUAGES.get(read.language or 0, LanguageCode.OTHER),
+            version=read.version or 0,
+        )
+
+    def encode(self, command: Command) -> bytes:
+        ext = command.ext
+        if isinstance(ext, Header):
+            fields: Mapping[str, str] | None = ext.to_text()
+        elif ext is None:
+            fields = None
+        else:
+            fields = {
+                name: to_text_value(value)
+                for name, value in command.fields.items()
+                if value is not None
+            }
+        return self._encode(
+            _HeaderOut(
+                command.code,
+                fields or None,
+                command.flag,
+                _LANGUAGE_NAMES.get(command.language, "OTHER"),
+                command.opaque,
+                command.remark,
+                "JSON",
+                command.version,
+            )
+        )
+
+    def decode_fields(
+        self, data: bytes | bytearray | memoryview | msgspec.Raw, cls: type[HeaderT]
+    ) -> HeaderT:
+        decoder = self._by_class.get(cls)
+        if decoder is None:
+            decoder = self._by_class[cls] = msgspec.json.Decoder(cls, strict=False)
+        try:
+            read: HeaderT = decoder.decode(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            # The slow road forgives numbers in text fields and names the field that is wrong.
+            return convert(self.decode_mapping(data), cls)
+        return read
+
+    def decode_mapping(
+        self, data: bytes | bytearray | memoryview | msgspec.Raw
+    ) -> Mapping[str, object]:
+        try:
+            return self._mapping.decode(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return NO_FIELDS

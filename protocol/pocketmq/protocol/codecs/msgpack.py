@@ -1,0 +1,96 @@
+"""Encoding 77 ('M'): PocketMQ's own header, a msgpack map (docs/protocol.md).
+
+    {code, language, version, opaque, flag, remark, ext}
+
+`ext` is a map under the fields' standard names with typed values, or nil. `msgpack` writes it;
+reading goes through msgspec's typed decoder, which took a third of the time on send and pull
+headers. Each is the other's oracle in the tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgpack
+import msgspec
+
+from pocketmq.protocol.command import Command, Encoding, RawFields
+from pocketmq.protocol.errors import FrameError
+from pocketmq.protocol.header import NO_FIELDS, Header, HeaderT, convert
+from pocketmq.protocol.scalars import Int32
+
+_NIL = b"\xc0"
+
+
+class _HeaderIn(msgspec.Struct):
+    code: Int32
+    language: Int32 = 0
+    version: Int32 = 0
+    opaque: Int32 = 0
+    flag: Int32 = 0
+    remark: str | None = None
+    ext: msgspec.Raw = msgspec.Raw(_NIL)
+
+
+class MsgpackCodec:
+    """Msgpack headers."""
+
+    def __init__(self) -> None:
+        self._header = msgspec.msgpack.Decoder(_HeaderIn)
+        self._by_class: dict[type[Header], msgspec.msgpack.Decoder[Any]] = {}
+
+    def decode(self, header: memoryview, body: memoryview) -> Command:
+        try:
+            read = self._header.decode(header)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
+            raise FrameError(f"the msgpack header cannot be read: {exc}") from exc
+        return Command(
+            read.code,
+            RawFields(read.ext, Encoding.MSGPACK),
+            body,
+            opaque=read.opaque,
+            flag=read.flag,
+            remark=read.remark,
+            encoding=Encoding.MSGPACK,
+            language=read.language,
+            version=read.version,
+        )
+
+    def encode(self, command: Command) -> bytes:
+        ext = command.ext
+        packed: bytes = msgpack.packb(
+            {
+                "code": command.code,
+                "language": command.language,
+                "version": command.version,
+                "opaque": command.opaque,
+                "flag": command.flag,
+                "remark": command.remark,
+                "ext": None if ext is None else dict(command.fields),
+            }
+        )
+        return packed
+
+    def decode_fields(
+        self, data: bytes | bytearray | memoryview | msgspec.Raw, cls: type[HeaderT]
+    ) -> HeaderT:
+        decoder = self._by_class.get(cls)
+        if decoder is None:
+            decoder = self._by_class[cls] = msgspec.msgpack.Decoder(cls)
+        try:
+            read: HeaderT = decoder.decode(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return convert(self.decode_mapping(data), cls)
+        return read
+
+    def decode_mapping(
+        self, data: bytes | bytearray | memoryview | msgspec.Raw
+    ) -> Mapping[str, object]:
+        try:
+            fields = msgspec.msgpack.decode(data)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return NO_FIELDS
+        if not isinstance(fields, dict):
+            return NO_FIELDS
+        return {name: value for name, value in fields.items() if isinstance(name, str)}

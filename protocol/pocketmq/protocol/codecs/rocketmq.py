@@ -1,0 +1,123 @@
+"""Encoding 1: RocketMQ's binary header (wire sheet 1.3).
+
+    code i16 | language i8 | version i16 | opaque i32 | flag i32
+    remark i32 + bytes | ext i32 + bytes
+    each ext entry: name i16 + bytes | value i32 + bytes
+
+The code has 16 bits, so the POP family (200050 ...) arrives truncated; those aliases are undone
+here.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+
+import msgspec
+
+from pocketmq.protocol.codes import LanguageCode, RequestCode
+from pocketmq.protocol.command import FLAG_RESPONSE, Command, Encoding
+from pocketmq.protocol.errors import FrameError
+from pocketmq.protocol.header import Header, HeaderT, convert, to_text_value
+
+_FIXED = struct.Struct(">hbhiii")
+_I16 = struct.Struct(">h")
+_I32 = struct.Struct(">i")
+_LANGUAGES = frozenset(int(code) for code in LanguageCode)
+_LONG_CODES = {
+    (int(code) & 0xFFFF) - (0x10000 if int(code) & 0x8000 else 0): int(code)
+    for code in RequestCode
+    if code > 0x7FFF
+}
+
+
+class RocketmqCodec:
+    """RocketMQ binary headers, parsed by hand: no C decoder knows them."""
+
+    def decode(self, header: memoryview, body: memoryview) -> Command:
+        try:
+            code, language, version, opaque, flag, remark_len = _FIXED.unpack_from(header)
+            at = _FIXED.size
+            if remark_len < 0 or at + remark_len + 4 > len(header):
+                raise FrameError(f"a remark of {remark_len} bytes in a header of {len(header)}")
+            remark = str(header[at : at + remark_len], "utf-8") if remark_len else None
+            at += remark_len
+            (ext_len,) = _I32.unpack_from(header, at)
+            at += 4
+            if ext_len < 0 or at + ext_len > len(header):
+                raise FrameError(f"{ext_len} bytes of fields in a header of {len(header)}")
+            fields = _read_fields(header[at : at + ext_len]) if ext_len else None
+        except (struct.error, UnicodeDecodeError) as exc:
+            raise FrameError(f"the binary header cannot be read: {exc}") from exc
+        if not flag & FLAG_RESPONSE:
+            code = _LONG_CODES.get(code, code)
+        return Command(
+            code,
+            fields,
+            body,
+            opaque=opaque,
+            flag=flag,
+            remark=remark,
+            encoding=Encoding.ROCKETMQ,
+            language=language if language in _LANGUAGES else LanguageCode.OTHER,
+            version=version,
+        )
+
+    def encode(self, command: Command) -> bytes:
+        ext = command.ext
+        fields: Mapping[str, object]
+        fields = ext.to_text() if isinstance(ext, Header) else command.fields
+        entries: list[bytes] = []
+        for name, value in fields.items():
+            if value is None:
+                continue
+            key, text = name.encode(), to_text_value(value).encode()
+            entries += (_I16.pack(len(key)), key, _I32.pack(len(text)), text)
+        block = b"".join(entries)
+        remark = (command.remark or "").encode()
+        code = command.code & 0xFFFF
+        return b"".join(
+            (
+                _FIXED.pack(
+                    code - 0x10000 if code & 0x8000 else code,
+                    command.language,
+                    command.version,
+                    command.opaque,
+                    command.flag,
+                    len(remark),
+                ),
+                remark,
+                _I32.pack(len(block)),
+                block,
+            )
+        )
+
+    def decode_fields(
+        self, data: bytes | bytearray | memoryview | msgspec.Raw, cls: type[HeaderT]
+    ) -> HeaderT:
+        return convert(self.decode_mapping(data), cls)
+
+    def decode_mapping(
+        self, data: bytes | bytearray | memoryview | msgspec.Raw
+    ) -> Mapping[str, object]:
+        return _read_fields(memoryview(data))
+
+
+def _read_fields(block: memoryview) -> dict[str, str]:
+    fields: dict[str, str] = {}
+    at, end = 0, len(block)
+    while at < end:
+        (size,) = _I16.unpack_from(block, at)
+        at += 2
+        if size < 0 or at + size > end:
+            raise FrameError(f"a field name of {size} bytes at {at} of {end}")
+        name = str(block[at : at + size], "utf-8")
+        at += size
+        (size,) = _I32.unpack_from(block, at)
+        at += 4
+        if size < 0 or at + size > end:
+            raise FrameError(f"field {name!r} has {size} bytes at {at} of {end}")
+        if size:  # a zero length reads back as null
+            fields[name] = str(block[at : at + size], "utf-8")
+        at += size
+    return fields

@@ -1,0 +1,175 @@
+"""`Command`: one request or response, whichever header codec carried it (wire sheet 1.4).
+
+A decoded command keeps its extension fields as the codec found them; `header(cls)` turns them into
+the typed header on demand, so a request nobody understands costs nothing. A command built to be
+sent holds the typed header itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+from typing import TypeAlias
+
+import msgspec
+
+from pocketmq.protocol.codes import LanguageCode, RequestCode, ResponseCode
+from pocketmq.protocol.header import NO_FIELDS, Header, HeaderT, convert
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+Body: TypeAlias = Buffer | Sequence[Buffer]
+"""A body to send: one buffer, or several that are written one after the other."""
+
+FLAG_RESPONSE = 1
+FLAG_ONEWAY = 2
+
+VERSION_5_3_3 = 479
+"""`MQVersion` ordinal we stamp on commands unless a profile says otherwise (wire sheet 1.6)."""
+
+
+class Encoding(IntEnum):
+    """First byte of the header word: which codec wrote the header."""
+
+    JSON = 0
+    ROCKETMQ = 1
+    MSGPACK = 77
+
+
+class RawFields:
+    """Extension fields still in the bytes of their codec; decoded when somebody asks."""
+
+    __slots__ = ("data", "encoding")
+
+    def __init__(self, data: Buffer | msgspec.Raw, encoding: Encoding) -> None:
+        self.data = data
+        self.encoding = encoding
+
+
+Ext: TypeAlias = RawFields | Mapping[str, object] | Header | None
+
+
+class Command:
+    """A request or a response. Slots only: one is made per frame."""
+
+    __slots__ = (
+        "body",
+        "code",
+        "encoding",
+        "ext",
+        "flag",
+        "language",
+        "opaque",
+        "remark",
+        "version",
+    )
+
+    def __init__(
+        self,
+        code: int,
+        ext: Ext = None,
+        body: Body = b"",
+        *,
+        opaque: int = 0,
+        flag: int = 0,
+        remark: str | None = None,
+        encoding: Encoding = Encoding.MSGPACK,
+        language: int = LanguageCode.PYTHON,
+        version: int = VERSION_5_3_3,
+    ) -> None:
+        self.code = code
+        self.ext = ext
+        self.body = body
+        self.opaque = opaque
+        self.flag = flag
+        self.remark = remark
+        self.encoding = encoding
+        self.language = language
+        self.version = version
+
+    @property
+    def is_response(self) -> bool:
+        """Whether this answers a request of ours."""
+        return bool(self.flag & FLAG_RESPONSE)
+
+    @property
+    def is_oneway(self) -> bool:
+        """Whether the sender wants no answer, not even an error (wire sheet 1.4)."""
+        return bool(self.flag & FLAG_ONEWAY)
+
+    @property
+    def body_view(self) -> bytes | bytearray | memoryview:
+        """The body of a received command as one buffer, not copied."""
+        body = self.body
+        if isinstance(body, (bytes, bytearray, memoryview)):
+            return body
+        return b"".join(body)
+
+    def header(self, cls: type[HeaderT]) -> HeaderT:
+        """The extension fields as a typed header.
+
+        Raises:
+            BadRequestError: a field is missing or does not fit; the message names it.
+        """
+        ext = self.ext
+        if type(ext) is RawFields:
+            from pocketmq.protocol.codecs import codec_of
+
+            return codec_of(ext.encoding).decode_fields(ext.data, cls)
+        if isinstance(ext, cls):
+            return ext
+        return convert(self.fields, cls)
+
+    @property
+    def fields(self) -> Mapping[str, object]:
+        """All extension fields by wire name, also what no header declares (`AccessKey`)."""
+        ext = self.ext
+        if ext is None:
+            return NO_FIELDS
+        if isinstance(ext, RawFields):
+            from pocketmq.protocol.codecs import codec_of
+
+            return codec_of(ext.encoding).decode_mapping(ext.data)
+        if isinstance(ext, Header):
+            return msgspec.to_builtins(ext)  # type: ignore[no-any-return]
+        return ext
+
+    def reply(
+        self,
+        header: Header | Mapping[str, object] | None = None,
+        body: Body = b"",
+        *,
+        code: int = ResponseCode.SUCCESS,
+        remark: str | None = None,
+    ) -> Command:
+        """The response to this request, in the encoding it was asked in."""
+        return Command(
+            code,
+            header,
+            body,
+            opaque=self.opaque,
+            flag=FLAG_RESPONSE,
+            remark=remark,
+            encoding=self.encoding,
+        )
+
+    def __str__(self) -> str:
+        if self.is_response:
+            name = _name(ResponseCode, self.code)
+            what = f"{name} reply"
+        else:
+            what = _name(RequestCode, self.code) + (" oneway" if self.is_oneway else "")
+        body = self.body
+        size = (
+            len(body) if isinstance(body, (bytes, bytearray, memoryview)) else sum(map(len, body))
+        )
+        remark = f" remark={self.remark[:80]!r}" if self.remark else ""
+        return f"{what} #{self.opaque} body={size} B{remark}"
+
+    __repr__ = __str__
+
+
+def _name(codes: type[IntEnum], code: int) -> str:
+    try:
+        return codes(code).name
+    except ValueError:
+        return f"code {code}"

@@ -1,0 +1,95 @@
+"""Typed request and response headers: each is declared once, every codec derives from it.
+
+A header is a `msgspec.Struct` whose Python names become RocketMQ's camelCase on the wire. Widths
+are part of the declaration (`Int32`, `Int64`), so a value that one codec could carry and another
+could not is refused in all of them. JSON (0) and RocketMQ binary (1) carry every value as text,
+msgpack (77) carries it typed; unknown fields are ignored in all three (wire sheet 1.2, 3).
+
+    class PullMessageRequestHeader(Header, kw_only=True):
+        CODE: ClassVar[int] = RequestCode.PULL_MESSAGE
+        consumer_group: str
+        queue_id: Int32
+
+Declaring `CODE` enters the class in `REQUEST_HEADERS`; nothing else has to be registered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self, TypeVar
+
+import msgspec
+
+from pocketmq.protocol.errors import BadRequestError
+
+REQUEST_HEADERS: dict[int, type[Header]] = {}
+"""Request code -> the header class that declares it."""
+
+
+class Header(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """Base of all typed headers. Fields that equal their default are left out on the wire."""
+
+    CODE: ClassVar[int] = -1
+    """Request code, on request headers only."""
+
+    RESPONSE: ClassVar[type[Header] | None] = None
+    """Header of the reply, where it has one."""
+
+    BODY: ClassVar[type[msgspec.Struct] | None] = None
+    """Structured body of the request, where it has one."""
+
+    RESPONSE_BODY: ClassVar[type[msgspec.Struct] | None] = None
+    """Structured body of the reply, where it has one."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        code = cls.__dict__.get("CODE")
+        if code is not None:
+            REQUEST_HEADERS[int(code)] = cls
+
+    def to_text(self) -> dict[str, str]:
+        """The fields as JSON and RocketMQ binary carry them: decimal numbers, `true`/`false`."""
+        return {name: to_text_value(value) for name, value in msgspec.to_builtins(self).items()}
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, object]) -> Self:
+        """Read a header from text or typed fields.
+
+        Numbers and booleans in text fields are accepted as their text: Node and C++ clients send
+        them so (wire sheet 1.2).
+
+        Raises:
+            BadRequestError: a field is missing, of the wrong type or out of its width; names it.
+        """
+        return convert(fields, cls)
+
+
+NO_FIELDS: Mapping[str, object] = {}
+
+HeaderT = TypeVar("HeaderT", bound=Header)
+
+
+def to_text_value(value: object) -> str:
+    """`True` -> "true", 7 -> "7"; text stays."""
+    if value is True:
+        return "true"
+    if value is False:
+        return "false"
+    return value if isinstance(value, str) else str(value)
+
+
+def convert(fields: Mapping[str, object], cls: type[HeaderT]) -> HeaderT:
+    """`Header.from_fields` as a function, for codecs."""
+    try:
+        return msgspec.convert(fields, cls, strict=False)
+    except msgspec.ValidationError:
+        texts = {name: to_text_value(v) for name, v in fields.items() if v is not None}
+    try:
+        return msgspec.convert(texts, cls, strict=False)
+    except msgspec.ValidationError as exc:
+        raise bad_header(cls, exc) from exc
+
+
+def bad_header(cls: type[Header], exc: msgspec.ValidationError) -> BadRequestError:
+    """The error a peer gets for a header that does not fit; its text names the field."""
+    return BadRequestError(f"{cls.__name__}: {exc}")

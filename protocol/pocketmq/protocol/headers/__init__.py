@@ -1,0 +1,32 @@
+"""Request and response headers, declared once each, one file per family.
+
+Importing this package fills `pocketmq.protocol.header.REQUEST_HEADERS`.
+"""
+
+from pocketmq.protocol.headers import (
+    clients,
+    control,
+    groups,
+    kv,
+    locks,
+    offsets,
+    pull,
+    query,
+    route,
+    send,
+    topics,
+)
+
+__all__ = [
+    "clients",
+    "control",
+    "groups",
+    "kv",
+    "locks",
+    "offsets",
+    "pull",
+    "query",
+    "route",
+    "send",
+    "topics",
+]

@@ -1,0 +1,44 @@
+"""PocketMQ's own requests: a process's clock and state (design: "Time").
+
+Every role answers them on its own port. RocketMQ has none of these codes.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pocketmq.protocol.bodies.route import KVTable
+from pocketmq.protocol.codes import RequestCode
+from pocketmq.protocol.header import Header
+from pocketmq.protocol.scalars import Int64
+
+
+class ClockResponseHeader(Header, kw_only=True):
+    """State of a process's clock, in epoch milliseconds."""
+
+    now_ms: Int64
+    next_deadline_ms: Int64 | None = None
+    manual: bool
+
+
+class GetClockRequestHeader(Header, kw_only=True):
+    """GET_CLOCK: the time, and when the process wants to be woken next."""
+
+    CODE: ClassVar[int] = RequestCode.GET_CLOCK
+    RESPONSE = ClockResponseHeader
+
+
+class MoveClockRequestHeader(Header, kw_only=True):
+    """MOVE_CLOCK: go to this moment; answered when everything that was due has settled."""
+
+    CODE: ClassVar[int] = RequestCode.MOVE_CLOCK
+    RESPONSE = ClockResponseHeader
+
+    time_ms: Int64
+
+
+class RoleStatusRequestHeader(Header, kw_only=True):
+    """ROLE_STATUS: readiness and figures of a process, as text by text."""
+
+    CODE: ClassVar[int] = RequestCode.ROLE_STATUS
+    RESPONSE_BODY = KVTable

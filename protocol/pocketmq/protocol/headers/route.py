@@ -1,0 +1,182 @@
+"""Nameserver: registration and routes (wire sheet 3.10)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pocketmq.protocol.bodies.route import ClusterInfo, KVTable, TopicList, TopicRouteData
+from pocketmq.protocol.bodies.topics import DataVersion, RegisterBrokerBody
+from pocketmq.protocol.codes import RequestCode
+from pocketmq.protocol.header import Header
+from pocketmq.protocol.scalars import Int32, Int64
+
+
+class RegisterBrokerResponseHeader(Header, kw_only=True):
+    """To slaves only: where their master is (N-17)."""
+
+    ha_server_addr: str | None = None
+    master_addr: str | None = None
+
+
+class RegisterBrokerRequestHeader(
+    Header,
+    kw_only=True,
+    rename={
+        "broker_name": "brokerName",
+        "broker_addr": "brokerAddr",
+        "cluster_name": "clusterName",
+        "ha_server_addr": "haServerAddr",
+        "broker_id": "brokerId",
+        "body_crc32": "bodyCrc32",
+        "heartbeat_timeout_millis": "heartbeatTimeoutMillis",
+        "enable_acting_master": "enableActingMaster",
+        "zone_name": "__ZONE_NAME",
+    },
+):
+    """REGISTER_BROKER (103, N-11 to N-18)."""
+
+    CODE: ClassVar[int] = RequestCode.REGISTER_BROKER
+    RESPONSE = RegisterBrokerResponseHeader
+    BODY = RegisterBrokerBody
+    RESPONSE_BODY = KVTable
+
+    broker_name: str
+    broker_addr: str
+    cluster_name: str
+    ha_server_addr: str = ""
+    broker_id: Int64
+    compressed: bool = False
+    body_crc32: Int32 = 0
+    heartbeat_timeout_millis: Int64 | None = None
+    enable_acting_master: bool | None = None
+    zone_name: str | None = None
+
+
+class UnregisterBrokerRequestHeader(Header, kw_only=True):
+    """UNREGISTER_BROKER (104, N-19)."""
+
+    CODE: ClassVar[int] = RequestCode.UNREGISTER_BROKER
+
+    broker_name: str
+    broker_addr: str
+    cluster_name: str
+    broker_id: Int64
+
+
+class QueryDataVersionResponseHeader(Header, kw_only=True):
+    """Whether the nameserver's copy is out of date."""
+
+    changed: bool
+
+
+class QueryDataVersionRequestHeader(Header, kw_only=True):
+    """QUERY_DATA_VERSION (322, N-24)."""
+
+    CODE: ClassVar[int] = RequestCode.QUERY_DATA_VERSION
+    RESPONSE = QueryDataVersionResponseHeader
+    BODY = DataVersion
+    RESPONSE_BODY = DataVersion
+
+    broker_name: str
+    broker_addr: str
+    cluster_name: str
+    broker_id: Int64
+
+
+class BrokerHeartbeatRequestHeader(Header, kw_only=True):
+    """BROKER_HEARTBEAT (904, N-25)."""
+
+    CODE: ClassVar[int] = RequestCode.BROKER_HEARTBEAT
+
+    cluster_name: str
+    broker_addr: str
+    broker_name: str
+    broker_id: Int64 | None = None
+
+
+class GetRouteInfoRequestHeader(Header, kw_only=True):
+    """GET_ROUTEINFO_BY_TOPIC (105, N-26)."""
+
+    CODE: ClassVar[int] = RequestCode.GET_ROUTEINFO_BY_TOPIC
+    RESPONSE_BODY = TopicRouteData
+
+    topic: str
+    accept_standard_json_only: bool | None = None
+
+
+class GetClusterInfoRequestHeader(Header, kw_only=True):
+    """GET_BROKER_CLUSTER_INFO (106, N-34)."""
+
+    CODE: ClassVar[int] = RequestCode.GET_BROKER_CLUSTER_INFO
+    RESPONSE_BODY = ClusterInfo
+
+
+class GetAllTopicListRequestHeader(Header, kw_only=True):
+    """GET_ALL_TOPIC_LIST_FROM_NAMESERVER (206)."""
+
+    CODE: ClassVar[int] = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER
+    RESPONSE_BODY = TopicList
+
+
+class GetTopicsByClusterRequestHeader(Header, kw_only=True):
+    """GET_TOPICS_BY_CLUSTER (224)."""
+
+    CODE: ClassVar[int] = RequestCode.GET_TOPICS_BY_CLUSTER
+    RESPONSE_BODY = TopicList
+
+    cluster: str
+
+
+class GetSystemTopicListRequestHeader(Header, kw_only=True):
+    """GET_SYSTEM_TOPIC_LIST_FROM_NS (304)."""
+
+    CODE: ClassVar[int] = RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS
+    RESPONSE_BODY = TopicList
+
+
+class DeleteTopicInNamesrvRequestHeader(Header, kw_only=True):
+    """DELETE_TOPIC_IN_NAMESRV (216, N-30)."""
+
+    CODE: ClassVar[int] = RequestCode.DELETE_TOPIC_IN_NAMESRV
+
+    topic: str
+    cluster_name: str | None = None
+
+
+class RegisterTopicRequestHeader(Header, kw_only=True):
+    """REGISTER_TOPIC_IN_NAMESRV (217, N-32)."""
+
+    CODE: ClassVar[int] = RequestCode.REGISTER_TOPIC_IN_NAMESRV
+    BODY = TopicRouteData
+
+    topic: str
+
+
+class WipeWritePermResponseHeader(Header, kw_only=True):
+    """How many topics changed."""
+
+    wipe_topic_count: Int32
+
+
+class WipeWritePermRequestHeader(Header, kw_only=True):
+    """WIPE_WRITE_PERM_OF_BROKER (205, N-31)."""
+
+    CODE: ClassVar[int] = RequestCode.WIPE_WRITE_PERM_OF_BROKER
+    RESPONSE = WipeWritePermResponseHeader
+
+    broker_name: str
+
+
+class AddWritePermResponseHeader(Header, kw_only=True):
+    """How many topics changed."""
+
+    add_topic_count: Int32
+
+
+class AddWritePermRequestHeader(Header, kw_only=True):
+    """ADD_WRITE_PERM_OF_BROKER (327, N-31)."""
+
+    CODE: ClassVar[int] = RequestCode.ADD_WRITE_PERM_OF_BROKER
+    RESPONSE = AddWritePermResponseHeader
+
+    broker_name: str

@@ -1,0 +1,77 @@
+"""Topics: create, delete, list (wire sheet 3.9, 3.10)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pocketmq.protocol.bodies.clients import GroupList
+from pocketmq.protocol.bodies.route import KVTable, TopicList
+from pocketmq.protocol.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
+from pocketmq.protocol.codes import RequestCode
+from pocketmq.protocol.header import Header
+from pocketmq.protocol.scalars import Int32
+
+
+class UpdateAndCreateTopicRequestHeader(Header, kw_only=True):
+    """UPDATE_AND_CREATE_TOPIC (17)."""
+
+    CODE: ClassVar[int] = RequestCode.UPDATE_AND_CREATE_TOPIC
+
+    topic: str
+    default_topic: str = "TBW102"
+    read_queue_nums: Int32
+    write_queue_nums: Int32
+    perm: Int32
+    topic_filter_type: str = "SINGLE_TAG"
+    topic_sys_flag: Int32 = 0
+    order: bool = False
+    attributes: str | None = None
+    force: bool | None = None
+
+
+class DeleteTopicRequestHeader(Header, kw_only=True):
+    """DELETE_TOPIC_IN_BROKER (215, B-16)."""
+
+    CODE: ClassVar[int] = RequestCode.DELETE_TOPIC_IN_BROKER
+
+    topic: str
+
+
+class GetAllTopicConfigRequestHeader(Header, kw_only=True):
+    """GET_ALL_TOPIC_CONFIG (21)."""
+
+    CODE: ClassVar[int] = RequestCode.GET_ALL_TOPIC_CONFIG
+    RESPONSE_BODY = TopicConfigSerializeWrapper
+
+
+class GetTopicConfigRequestHeader(Header, kw_only=True):
+    """GET_TOPIC_CONFIG (351)."""
+
+    CODE: ClassVar[int] = RequestCode.GET_TOPIC_CONFIG
+    RESPONSE_BODY = TopicConfig
+
+    topic: str
+    lo: bool | None = None
+
+
+class QueryTopicConsumeByWhoRequestHeader(Header, kw_only=True):
+    """QUERY_TOPIC_CONSUME_BY_WHO (300)."""
+
+    CODE: ClassVar[int] = RequestCode.QUERY_TOPIC_CONSUME_BY_WHO
+    RESPONSE_BODY = GroupList
+
+    topic: str
+
+
+class GetBrokerRuntimeInfoRequestHeader(Header, kw_only=True):
+    """GET_BROKER_RUNTIME_INFO (28)."""
+
+    CODE: ClassVar[int] = RequestCode.GET_BROKER_RUNTIME_INFO
+    RESPONSE_BODY = KVTable
+
+
+class GetSystemTopicsFromBrokerRequestHeader(Header, kw_only=True):
+    """GET_SYSTEM_TOPIC_LIST_FROM_BROKER (305)."""
+
+    CODE: ClassVar[int] = RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER
+    RESPONSE_BODY = TopicList

@@ -1,0 +1,307 @@
+"""`Channel`: one connection, either end of it. Bytes in, one write per read batch out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, cast
+
+import msgspec
+import structlog
+
+from pocketmq.protocol.body import encode_body
+from pocketmq.protocol.codes import LanguageCode
+from pocketmq.protocol.command import (
+    FLAG_ONEWAY,
+    VERSION_5_3_3,
+    Body,
+    Buffer,
+    Command,
+    Encoding,
+)
+from pocketmq.protocol.connection import PendingCalls
+from pocketmq.protocol.dispatch import Dispatcher, error_reply
+from pocketmq.protocol.errors import ConnectionLostError, FrameError, RequestTimeoutError
+from pocketmq.protocol.frame import FrameDecoder, encode_frame
+from pocketmq.protocol.header import Header
+
+log = structlog.get_logger()
+
+HIGH_WATER_BYTES = 4 * 1024 * 1024
+"""Unsent bytes above which we stop reading from a peer: who does not read is not served."""
+
+
+class Channel(asyncio.Protocol):
+    """One connection, used by clients and servers alike; requests may flow both ways.
+
+    All writes made while a batch of frames is processed leave in one `transport.write`; writes at
+    other times are gathered until the loop's next turn. I/O deadlines run on real time, whatever
+    the protocol's clock does.
+    """
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        *,
+        encoding: Encoding = Encoding.MSGPACK,
+        version: int = VERSION_5_3_3,
+        on_open: Callable[[Channel], None] | None = None,
+        on_close: Callable[[Channel], None] | None = None,
+    ) -> None:
+        self.dispatcher = dispatcher
+        self.encoding = encoding
+        self.version = version
+        self.address = ""
+        self.local_address = ""
+        self.last_active_at = 0.0
+        self.frame_began_at: float | None = None
+        self._on_open = on_open
+        self._on_close = on_close
+        self._decoder = FrameDecoder()
+        self._calls = PendingCalls()
+        self._transport: asyncio.Transport | None = None
+        self._loop = asyncio.get_running_loop()
+        self._out: list[Buffer] = []
+        self._gathering = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._close_listeners: list[Callable[[Channel], None]] = []
+        self.closed: asyncio.Future[None] = self._loop.create_future()
+
+    # -- what others use ------------------------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        """False once the connection is closing or lost."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    def request(
+        self,
+        header: Header,
+        body: Body | msgspec.Struct = b"",
+        *,
+        code: int | None = None,
+        timeout_s: float = 3.0,
+    ) -> asyncio.Future[Command]:
+        """Send a request; the future ends with the response, whatever its code.
+
+        Cancelling the future forgets the call; a late answer is dropped.
+
+        Raises (through the future):
+            RequestTimeoutError: no answer within `timeout_s` real seconds.
+            ConnectionLostError: the connection ended first.
+        """
+        future: asyncio.Future[Command] = self._loop.create_future()
+        if not self.is_open:
+            future.set_exception(ConnectionLostError(self.address))
+            return future
+
+        def on_answer(answer: Command | Exception) -> None:
+            if future.done():
+                return
+            if isinstance(answer, Command):
+                future.set_result(answer)
+            elif isinstance(answer, TimeoutError):
+                name = type(header).__name__.removesuffix("RequestHeader")
+                late = RequestTimeoutError(self.address, name, round(timeout_s * 1000))
+                future.set_exception(late)
+            else:
+                future.set_exception(answer)
+
+        opaque = self._calls.add(self._loop.time() + timeout_s, on_answer)
+        self._arm_timer()
+        try:
+            self._send(self._command(header, body, code, opaque, 0))
+        except FrameError:
+            self._calls.forget(opaque)
+            raise
+        return future
+
+    def oneway(
+        self, header: Header, body: Body | msgspec.Struct = b"", *, code: int | None = None
+    ) -> None:
+        """Send a request that wants no answer; dropped silently when the connection is gone."""
+        if self.is_open:
+            self._send(self._command(header, body, code, 0, FLAG_ONEWAY))
+
+    def reply(self, request: Command, response: Command | bytes) -> None:
+        """Answer `request` now, after its processor returned None."""
+        if request.is_oneway or not self.is_open:
+            return
+        if isinstance(response, bytes):
+            self._write([response])
+            return
+        self._stamp(response)
+        self._send(response)
+
+    def close(self) -> None:
+        """Close after everything written so far has left."""
+        if self._transport is not None:
+            self._flush()
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once; what is buffered is dropped."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def add_close_listener(self, listener: Callable[[Channel], None]) -> None:
+        """Call `listener` once when this connection ends."""
+        self._close_listeners.append(listener)
+
+    def __str__(self) -> str:
+        return f"channel {self.address}"
+
+    # -- asyncio.Protocol -----------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
+        self.address = _address(transport.get_extra_info("peername"))
+        self.local_address = _address(transport.get_extra_info("sockname"))
+        self.last_active_at = self._loop.time()
+        if self._on_open is not None:
+            self._on_open(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.last_active_at = self._loop.time()
+        decoder = self._decoder
+        commands = decoder.feed(data)
+        if commands:
+            self._gathering = True
+            try:
+                self._process(commands)
+            finally:
+                self._gathering = False
+            self._flush()
+        if decoder.failure is not None:
+            log.warning("frame.refused", peer=self.address, reason=str(decoder.failure))
+            self.close()
+        elif not decoder.pending_bytes:
+            self.frame_began_at = None
+        elif self.frame_began_at is None or commands:
+            self.frame_began_at = self.last_active_at
+
+    def pause_writing(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._out.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._calls.fail_all(ConnectionLostError(self.address))
+        if not self.closed.done():
+            self.closed.set_result(None)
+        listeners, self._close_listeners = self._close_listeners, []
+        for listener in listeners:
+            listener(self)
+        if self._on_close is not None:
+            self._on_close(self)
+
+    # -- inside ---------------------------------------------------------------------------------
+
+    def _process(self, commands: list[Command]) -> None:
+        dispatcher = self.dispatcher
+        batch = dispatcher.batch
+        i, n = 0, len(commands)
+        while i < n:
+            command = commands[i]
+            if command.flag & 1:
+                if not self._calls.answer(command):
+                    log.debug("reply.dropped", peer=self.address, reply=str(command))
+                i += 1
+                continue
+            self.encoding = command.encoding
+            code = command.code
+            if code in batch:
+                j = i + 1
+                while j < n and commands[j].code == code and not commands[j].flag & 1:
+                    j += 1
+                requests = commands[i:j]
+                replies = dispatcher.answer_batch(self, requests)
+                for request, reply in zip(requests, replies, strict=True):
+                    self._answer(request, reply)
+                i = j
+            else:
+                self._answer(command, dispatcher.answer(self, command))
+                i += 1
+
+    def _answer(self, request: Command, reply: Command | bytes | None) -> None:
+        if reply is None or request.flag & FLAG_ONEWAY:
+            return
+        if type(reply) is bytes:
+            self._out.append(reply)
+            return
+        response = cast("Command", reply)
+        self._stamp(response)
+        try:
+            self._out += encode_frame(response)
+        except FrameError as exc:
+            self._out += encode_frame(error_reply(self, request, exc))
+
+    def _stamp(self, command: Command) -> None:
+        command.version = self.version
+        command.language = LanguageCode.PYTHON
+
+    def _command(
+        self, header: Header, body: Body | msgspec.Struct, code: int | None, opaque: int, flag: int
+    ) -> Command:
+        return Command(
+            header.CODE if code is None else code,
+            header,
+            encode_body(body, self.encoding) if isinstance(body, msgspec.Struct) else body,
+            opaque=opaque,
+            flag=flag,
+            encoding=self.encoding,
+            version=self.version,
+        )
+
+    def _send(self, command: Command) -> None:
+        self._write(encode_frame(command))
+
+    def _write(self, parts: list[Any]) -> None:
+        out = self._out
+        if not out and not self._gathering:
+            self._loop.call_soon(self._flush)
+        out += parts
+
+    def _flush(self) -> None:
+        out = self._out
+        if not out:
+            return
+        self._out = []
+        if self._transport is None:
+            return
+        self.last_active_at = self._loop.time()
+        self._transport.write(out[0] if len(out) == 1 else b"".join(out))
+
+    def _arm_timer(self) -> None:
+        deadline = self._calls.next_deadline
+        if deadline is None:
+            return
+        if self._timer is not None:
+            if self._timer.when() <= deadline:
+                return
+            self._timer.cancel()
+        self._timer = self._loop.call_at(deadline, self._expire_calls)
+
+    def _expire_calls(self) -> None:
+        self._timer = None
+        for on_answer in self._calls.expire(self._loop.time()):
+            on_answer(TimeoutError())
+        self._arm_timer()
+
+
+def _address(name: Any) -> str:
+    if isinstance(name, tuple):
+        return f"[{name[0]}]:{name[1]}" if ":" in name[0] else f"{name[0]}:{name[1]}"
+    return str(name or "?")

@@ -1,0 +1,183 @@
+"""The network seam without sockets: connected pairs inside one event loop, for tests.
+
+Bytes are handed over on the loop's next turn, in order, so that the same conversation runs here as
+over TCP, only faster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+from pocketmq.protocol.command import VERSION_5_3_3, Encoding
+from pocketmq.protocol.dispatch import Dispatcher
+from pocketmq.protocol.errors import ConnectError
+from pocketmq.protocol.transport.channel import Channel
+from pocketmq.protocol.transport.network import OnChannel, OpenChannels, split_address
+from pocketmq.runtime.errors import PortInUseError
+
+
+class MemoryTransport(asyncio.Transport):
+    """One end of a pair; what is written here arrives at the other end's protocol."""
+
+    def __init__(self, protocol: asyncio.Protocol, local: object, remote: object) -> None:
+        super().__init__({"sockname": local, "peername": remote})
+        self._loop = asyncio.get_running_loop()
+        self._protocol = protocol
+        self._closing = False
+        self._lost = False
+        self._paused = False
+        self._held: list[bytes] = []
+        self.other: MemoryTransport | None = None
+
+    def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
+        if not self._closing and self.other is not None:
+            self._loop.call_soon(self.other.deliver, bytes(data))
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview[Any]]) -> None:
+        self.write(b"".join(list_of_data))
+
+    def deliver(self, data: bytes) -> None:
+        """Bytes from the other end."""
+        if self._paused:
+            self._held.append(data)
+        elif not self._lost and not self._closing:
+            self._protocol.data_received(data)
+
+    def pause_reading(self) -> None:
+        self._paused = True
+
+    def resume_reading(self) -> None:
+        self._paused = False
+        held, self._held = self._held, []
+        for data in held:
+            self._loop.call_soon(self.deliver, data)
+
+    def is_reading(self) -> bool:
+        return not self._paused and not self._closing
+
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def close(self) -> None:
+        if self._closing:
+            return
+        self._closing = True
+        self._loop.call_soon(self.lose)
+        if self.other is not None:
+            self._loop.call_soon(self.other.lose)
+
+    def abort(self) -> None:
+        self.close()
+
+    def lose(self) -> None:
+        """The pair is cut: tell this end's protocol, once."""
+        self._closing = True
+        if not self._lost:
+            self._lost = True
+            self._protocol.connection_lost(None)
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Nothing is buffered here."""
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+
+class MemoryListener:
+    """An entry in the network's table of ports."""
+
+    def __init__(
+        self,
+        network: MemoryNetwork,
+        port: int,
+        dispatcher: Dispatcher,
+        version: int,
+        on_open: OnChannel | None,
+        on_close: OnChannel | None,
+    ) -> None:
+        self._network = network
+        self.port = port
+        self.dispatcher = dispatcher
+        self.version = version
+        self.channels = OpenChannels()
+        self._on_open = on_open
+        self._on_close = on_close
+
+    def accept(self) -> Channel:
+        """A channel for a connection that comes in."""
+        return Channel(
+            self.dispatcher, version=self.version, on_open=self._opened, on_close=self._ended
+        )
+
+    async def close(self) -> None:
+        self._network.listeners.pop(self.port, None)
+        await self.channels.close()
+
+    def _opened(self, channel: Channel) -> None:
+        self.channels.add(channel)
+        if self._on_open is not None:
+            self._on_open(channel)
+
+    def _ended(self, channel: Channel) -> None:
+        self.channels.discard(channel)
+        if self._on_close is not None:
+            self._on_close(channel)
+
+
+class MemoryNetwork:
+    """Ports and connections of one test; hosts are only names in addresses."""
+
+    def __init__(self) -> None:
+        self.listeners: dict[int, MemoryListener] = {}
+        self._next_port = 40000
+
+    async def serve(
+        self,
+        host: str,
+        port: int,
+        dispatcher: Dispatcher,
+        *,
+        version: int = VERSION_5_3_3,
+        on_open: OnChannel | None = None,
+        on_close: OnChannel | None = None,
+    ) -> MemoryListener:
+        if port == 0:
+            port = self._free_port()
+        if port in self.listeners:
+            raise PortInUseError(port)
+        listener = MemoryListener(self, port, dispatcher, version, on_open, on_close)
+        self.listeners[port] = listener
+        return listener
+
+    async def connect(
+        self,
+        address: str,
+        dispatcher: Dispatcher,
+        *,
+        encoding: Encoding = Encoding.MSGPACK,
+        version: int = VERSION_5_3_3,
+        timeout_s: float = 3.0,
+        on_close: OnChannel | None = None,
+    ) -> Channel:
+        try:
+            host, port = split_address(address)
+        except ValueError as exc:
+            raise ConnectError(address, str(exc)) from exc
+        listener = self.listeners.get(port)
+        if listener is None:
+            raise ConnectError(address, "connection refused")
+        near = Channel(dispatcher, encoding=encoding, version=version, on_close=on_close)
+        far = listener.accept()
+        here = ("127.0.0.1", self._free_port())
+        near_end = MemoryTransport(near, here, (host, port))
+        far_end = MemoryTransport(far, (host, port), here)
+        near_end.other, far_end.other = far_end, near_end
+        far.connection_made(far_end)
+        near.connection_made(near_end)
+        return near
+
+    def _free_port(self) -> int:
+        self._next_port += 1
+        return self._next_port

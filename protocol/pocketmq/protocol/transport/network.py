@@ -1,0 +1,127 @@
+"""The seam itself: what roles need from a network, whichever carries the bytes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from pocketmq.protocol.command import VERSION_5_3_3, Encoding
+from pocketmq.protocol.dispatch import Dispatcher
+from pocketmq.protocol.transport.channel import Channel
+
+IDLE_LIMIT_S = 120.0
+"""A connection that neither read nor wrote for this long is closed (N-22, B-26); real time."""
+
+FRAME_LIMIT_S = 30.0
+"""A frame that has begun must end within this time: no connection is held by a byte a second."""
+
+SWEEP_S = 5.0
+
+OnChannel = Callable[[Channel], None]
+
+
+class Listener(Protocol):
+    """A port that accepts connections."""
+
+    @property
+    def port(self) -> int:
+        """The port it really has, also when it was asked for any."""
+        ...
+
+    async def close(self) -> None:
+        """Stop accepting and close every connection."""
+        ...
+
+
+class Network(Protocol):
+    """Serves and opens channels."""
+
+    async def serve(
+        self,
+        host: str,
+        port: int,
+        dispatcher: Dispatcher,
+        *,
+        version: int = VERSION_5_3_3,
+        on_open: OnChannel | None = None,
+        on_close: OnChannel | None = None,
+    ) -> Listener:
+        """Listen; port 0 takes any free one.
+
+        Raises:
+            PortInUseError: somebody else listens there.
+        """
+        ...
+
+    async def connect(
+        self,
+        address: str,
+        dispatcher: Dispatcher,
+        *,
+        encoding: Encoding = Encoding.MSGPACK,
+        version: int = VERSION_5_3_3,
+        timeout_s: float = 3.0,
+        on_close: OnChannel | None = None,
+    ) -> Channel:
+        """Open a channel to `host:port`.
+
+        Raises:
+            ConnectError: nobody answers there in time.
+        """
+        ...
+
+
+class OpenChannels:
+    """The accepted channels of a listener, and the sweep that closes idle and stalled ones."""
+
+    def __init__(self) -> None:
+        self.all: set[Channel] = set()
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, channel: Channel) -> None:
+        """Count a new channel."""
+        self.all.add(channel)
+        if self._timer is None:
+            self._timer = self._loop.call_later(SWEEP_S, self._sweep)
+
+    def discard(self, channel: Channel) -> None:
+        """A channel has ended."""
+        self.all.discard(channel)
+
+    async def close(self) -> None:
+        """Close all and wait until they have ended."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        open_channels = list(self.all)
+        for channel in open_channels:
+            channel.close()
+        if open_channels:
+            _, slow = await asyncio.wait([c.closed for c in open_channels], timeout=1.0)
+            if slow:
+                for channel in open_channels:
+                    channel.abort()
+
+    def _sweep(self) -> None:
+        now = self._loop.time()
+        for channel in list(self.all):
+            began = channel.frame_began_at
+            if now - channel.last_active_at > IDLE_LIMIT_S or (
+                began is not None and now - began > FRAME_LIMIT_S
+            ):
+                channel.abort()
+        self._timer = self._loop.call_later(SWEEP_S, self._sweep) if self.all else None
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """`host:port` or `[v6]:port` as its two parts.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise ValueError(f"{address!r} is no address of the form host:port")
+    return host.strip("[]"), int(port)
