@@ -188,6 +188,8 @@ def load(
                 break
         else:
             origins[each.name] = "default"
+            if isinstance(each.default, Path):
+                values[each.name] = each.default.expanduser()
 
     try:
         config = config_class(**values)

@@ -80,8 +80,15 @@ def _json_line(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> s
 
     line = {"timestamp": event.pop("timestamp", None), "level": event.pop("level", None), **event}
     try:
-        return msgspec.json.encode(line, enc_hook=repr).decode()
+        return msgspec.json.encode(line, enc_hook=_as_text).decode()
     except (TypeError, ValueError, OverflowError):
         # Lone surrogates, keys that are no text, numbers over 64 bits: what a peer sent must never
         # make the line about it fail.
-        return msgspec.json.encode({str(key): ascii(value) for key, value in line.items()}).decode()
+        return msgspec.json.encode(
+            {str(key): _as_text(value) for key, value in line.items()}
+        ).decode()
+
+
+def _as_text(value: Any) -> str:
+    text = value if isinstance(value, str) else repr(value)
+    return text.encode("utf-8", "backslashreplace").decode()

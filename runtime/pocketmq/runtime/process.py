@@ -1,0 +1,315 @@
+"""Starts a role: loop, clock, signals, ready line, exit status.
+
+    # pocketmq/broker/__main__.py
+    from pocketmq.runtime.process import RoleContext, RoleOptions, load_all, run_role
+    async def main(role: RoleContext) -> None:
+        broker = ...                    # everything heavy is imported in here
+        await broker.start()
+        role.ready(port=broker.port)
+        await role.stopped()
+        await broker.stop()
+
+Import this module before anything else that is not the standard library (`runtime.logs` says why).
+Exit statuses: 0 stopped as asked, 1 an error that the user can mend, 2 an error of ours.
+"""
+
+from __future__ import annotations
+
+from pocketmq.runtime import logs  # isort: skip  - first: keeps rich out of the process
+
+import argparse
+import asyncio
+import contextlib
+import errno
+import gc
+import os
+import signal
+import stat
+import sys
+import traceback
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, TypeVar
+
+import structlog
+
+from pocketmq.runtime.clock import Clock, SystemClock
+from pocketmq.runtime.config import Loaded, add_arguments, load, option
+from pocketmq.runtime.errors import ConfigError, EnvironmentFault, PocketMQError
+from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
+from pocketmq.runtime.tasks import TaskOwner
+
+T = TypeVar("T")
+
+log = structlog.get_logger()
+
+EXIT_STOPPED = 0
+EXIT_USER_ERROR = 1
+EXIT_CRASHED = 2
+
+ORPHAN_GRACE_S = 15
+"""Real seconds in which a role whose parent died may stop in order before it is ended."""
+
+PARENT_PID = "POCKETMQ_PARENT_PID"
+"""A supervisor may put its pid here: then a parent that died before we watch it is noticed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoleOptions:
+    """Options that every role process has."""
+
+    section: ClassVar[str] = "process"
+
+    log_level: Literal["debug", "info", "warning", "error"] = option(
+        "info", help="Least level that is logged to standard error."
+    )
+    log_format: Literal["auto", "console", "json"] = option(
+        "auto", help="Log lines for people or as JSON; auto asks whether it is a terminal."
+    )
+    clock: Literal["real", "manual"] = option(
+        "real", help="manual: protocol time stands still until somebody moves it."
+    )
+    clock_start_ms: int = option(
+        0, unit="ms", help="Where a manual clock begins, in epoch ms; 0 is the present."
+    )
+    profile: ProfileName = option(
+        DEFAULT_PROFILE, help="RocketMQ line whose rules apply where 4.9 and 5.x differ."
+    )
+    exit_with_parent: bool = option(
+        False, help="Stop when the process that started this one is gone."
+    )
+
+    def make_clock(self) -> Clock:
+        """The clock that these options ask for."""
+        if self.clock == "real":
+            return SystemClock()
+        return ManualClock(self.clock_start_ms or SystemClock().time_ms())
+
+
+class RoleContext:
+    """What a role's main function gets: clock, owned tasks, a way to say ready and to stop."""
+
+    def __init__(self, role: str, name: str, clock: Clock) -> None:
+        self.role = role
+        self.name = name
+        self.clock = clock
+        self.tasks = TaskOwner(role, on_failure=self._task_failed)
+        """Background tasks of the role; the first that fails stops the role with status 2."""
+        self.stop_reason: str | None = None
+        self.is_ready = False
+        self._stopping = asyncio.Event()
+        self._main: asyncio.Task[None] | None = None
+
+    def ready(self, *, port: int, **facts: object) -> None:
+        """Print the ready line; call it once, when requests are answered.
+
+        What lives now lives for ever, so the garbage collector need not look at it again.
+
+        Args:
+            port: Port actually bound.
+            facts: More `key=value` pairs for the line; values without spaces.
+        """
+        self.is_ready = True
+        gc.collect()
+        gc.freeze()
+        line = ready_line(role=self.role, name=self.name, port=port, pid=os.getpid(), **facts)
+        try:
+            print(line, flush=True)
+        except (BrokenPipeError, ValueError) as exc:  # whoever started us no longer listens
+            log.warning("ready.unread", reason=str(exc))
+        log.info("role.started", role=self.role, name=self.name, port=port)
+
+    async def stopped(self) -> None:
+        """Return when the role shall stop: on a signal, `request_stop`, or a failed task."""
+        await self._stopping.wait()
+
+    def request_stop(self, reason: str) -> None:
+        """Let `stopped()` return; a main function that is not ready yet is cancelled."""
+        if self.stop_reason is not None:
+            return
+        self.stop_reason = reason
+        log.info("role.stopping", role=self.role, name=self.name, reason=reason)
+        self._stopping.set()
+        if not self.is_ready and self._main is not None:
+            self._main.cancel()
+
+    def _task_failed(self, task: str, error: BaseException) -> None:
+        self.request_stop(f"{task} failed: {error!r}")
+
+
+RoleMain = Callable[[RoleContext], Awaitable[None]]
+
+
+def run_role(main: RoleMain, *, role: str, name: str, options: RoleOptions | None = None) -> int:
+    """Run a role until it is told to stop; the process's exit status.
+
+    SIGINT and SIGTERM ask it to stop in order; a second one ends it at once. A `PocketMQError`
+    becomes one line on standard error (with the traceback when `POCKETMQ_DEBUG` is set).
+    """
+    options = options if options is not None else RoleOptions()
+    try:
+        logs.configure(options.log_level, options.log_format)
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            return runner.run(_run(main, role, name, options))
+    except PocketMQError as exc:
+        return report(exc, role)
+
+
+def report(exc: PocketMQError, who: str) -> int:
+    """Print an error that the user can mend, as one line; the exit status."""
+    if os.environ.get("POCKETMQ_DEBUG"):
+        traceback.print_exception(exc)
+    print(f"{who}: {exc}", file=sys.stderr, flush=True)
+    return exc.exit_status
+
+
+def loop_factory(env: Mapping[str, str] = os.environ) -> Callable[[], asyncio.AbstractEventLoop]:
+    """uvloop's loop where it can be imported, else asyncio's.
+
+    `POCKETMQ_LOOP=asyncio` forces the plain one, `POCKETMQ_LOOP=uvloop` refuses to go without.
+    """
+    choice = env.get("POCKETMQ_LOOP", "")
+    if choice not in ("", "asyncio", "uvloop"):
+        raise ConfigError("POCKETMQ_LOOP", f"{choice!r} is not one of asyncio, uvloop")
+    if choice != "asyncio":
+        try:
+            import uvloop
+
+            return uvloop.new_event_loop
+        except ImportError as exc:
+            if choice == "uvloop":
+                raise ConfigError("POCKETMQ_LOOP", f"uvloop cannot be imported: {exc}") from exc
+    return asyncio.new_event_loop
+
+
+async def _run(main: RoleMain, role: str, name: str, options: RoleOptions) -> int:
+    context = RoleContext(role, name, options.make_clock())
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(_log_unhandled)
+    parent = os.getppid()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, _on_signal, context, number, parent)
+    if options.exit_with_parent:
+        _watch_parent(context, loop)
+
+    async def call_main() -> None:
+        await main(context)
+
+    context._main = asyncio.create_task(call_main(), name=f"{role}.main")
+    try:
+        await context._main
+    except asyncio.CancelledError:
+        if context.stop_reason is None:
+            raise
+    except PocketMQError:
+        raise
+    except OSError as exc:
+        if exc.errno != errno.EADDRINUSE:
+            log.exception("role.crashed", role=role, name=name)
+            return EXIT_CRASHED
+        raise EnvironmentFault(f"{exc.strerror}; choose another with --port") from exc
+    except Exception:
+        log.exception("role.crashed", role=role, name=name)
+        return EXIT_CRASHED
+    finally:
+        await context.tasks.stop()
+    if context.tasks.failure is not None:
+        return EXIT_CRASHED
+    log.info("role.stopped", role=role, name=name)
+    return EXIT_STOPPED
+
+
+def _on_signal(context: RoleContext, number: signal.Signals, parent: int) -> None:
+    if context.stop_reason is not None:
+        log.warning("role.ended", role=context.role, name=context.name, signal=number.name)
+        os._exit(128 + number)
+    if os.getppid() != parent:
+        signal.alarm(ORPHAN_GRACE_S)  # nobody is left to kill us if the orderly stop hangs
+    context.request_stop(number.name)
+
+
+def _log_unhandled(_loop: asyncio.AbstractEventLoop, facts: dict[str, Any]) -> None:
+    exc = facts.get("exception")
+    log.error("loop.failed", message=facts.get("message"), exc_info=exc if exc else None)
+
+
+# -- parent -------------------------------------------------------------------------------------
+
+
+def _watch_parent(context: RoleContext, loop: asyncio.AbstractEventLoop) -> None:
+    """Stop the role when its parent dies: by the kernel's word on Linux, else by standard input.
+
+    The kernel speaks when the *thread* that started us ends, so a supervisor must start roles from
+    a thread that lives as long as it does.
+    """
+    if sys.platform == "linux":
+        import ctypes
+
+        pr_set_pdeathsig = 1
+        ctypes.CDLL(None, use_errno=True).prctl(pr_set_pdeathsig, signal.SIGTERM)
+    else:
+        mode = os.fstat(0).st_mode
+        if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
+            loop.add_reader(0, _on_stdin, context, loop)
+    expected = os.environ.get(PARENT_PID)
+    if expected is not None and expected != str(os.getppid()):
+        context.request_stop("parent died")
+
+
+def _on_stdin(context: RoleContext, loop: asyncio.AbstractEventLoop) -> None:
+    with contextlib.suppress(BlockingIOError):
+        if not os.read(0, 4096):
+            loop.remove_reader(0)
+            signal.alarm(ORPHAN_GRACE_S)
+            context.request_stop("parent died")
+
+
+# -- ready line ---------------------------------------------------------------------------------
+
+
+def ready_line(**facts: object) -> str:
+    """`READY role=broker name=broker-a port=10911 pid=4312`, the first line on standard output."""
+    for key, value in facts.items():
+        if any(char.isspace() for char in str(value)):
+            raise ConfigError(key, f"{str(value)!r} contains white space")
+    return "READY " + " ".join(f"{key}={value}" for key, value in facts.items())
+
+
+def parse_ready_line(line: str) -> dict[str, str] | None:
+    """The facts of a ready line; None for any other line."""
+    word, *pairs = line.split()[:64] or [""]
+    if word != "READY" or not all("=" in pair for pair in pairs):
+        return None
+    return dict(pair.split("=", 1) for pair in pairs)
+
+
+# -- options ------------------------------------------------------------------------------------
+
+
+def load_all(
+    parser: argparse.ArgumentParser,
+    config_classes: Sequence[type[Any]],
+    arguments: Sequence[str] | None = None,
+) -> list[Loaded[Any]]:
+    """Parse a role's command line and load each class from it, the environment and the files.
+
+    Adds `--config FILE.toml` and `--broker-conf FILE` to the flags of the classes.
+
+    Raises:
+        ConfigError: A value or a file is wrong.
+    """
+    from pathlib import Path
+
+    parser.add_argument("--config", metavar="TOML", default=None, help="TOML file with options.")
+    parser.add_argument(
+        "-c", "--broker-conf", metavar="FILE", default=None, help="RocketMQ properties file."
+    )
+    add_arguments(parser, *config_classes)
+    flags = vars(parser.parse_args(arguments))
+    toml_path = Path(flags["config"]) if flags["config"] else None
+    broker_conf = Path(flags["broker_conf"]) if flags["broker_conf"] else None
+    return [
+        load(config_class, flags, os.environ, toml_path, broker_conf=broker_conf)
+        for config_class in config_classes
+    ]
