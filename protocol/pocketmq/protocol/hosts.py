@@ -1,0 +1,70 @@
+"""Addresses as records and message ids hold them (wire 5.1, 5.2).
+
+ip 4 or 16 bytes | port int32           8 or 20 bytes, big endian
+"""
+
+import struct
+from functools import lru_cache
+from ipaddress import IPv6Address, ip_address
+from typing import Final
+
+from pocketmq.protocol.errors import IllegalNameError
+
+HOST_V4_BYTES: Final = 8
+HOST_V6_BYTES: Final = 20
+
+_PORT: Final = struct.Struct(">i")
+
+
+@lru_cache(maxsize=1024)
+def pack_host(ip: str, port: int) -> bytes:
+    """8 bytes for an IPv4 address, 20 for IPv6; remembered, since a broker packs its own all day.
+
+    An IPv4 address in IPv6 clothes (`::ffff:1.2.3.4`, what a dual-stack socket reports) is IPv4, as
+    in Java.
+
+    Raises:
+        IllegalNameError: `ip` is a name and no address, or `port` is not 0..65535.
+    """
+    try:
+        address = ip_address(ip.partition("%")[0])
+    except ValueError:
+        raise IllegalNameError(
+            "host", ip, "is no ip address; records hold addresses, resolve the name first"
+        ) from None
+    if not 0 <= port <= 65535:
+        raise IllegalNameError("host", f"{ip}:{port}", "has no port between 0 and 65535")
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    return address.packed + _PORT.pack(port)
+
+
+def unpack_host(host: bytes | memoryview) -> tuple[str, int]:
+    """The ip and the port.
+
+    Raises:
+        IllegalNameError: `host` has neither 8 nor 20 bytes.
+    """
+    if len(host) == HOST_V4_BYTES:
+        return f"{host[0]}.{host[1]}.{host[2]}.{host[3]}", _PORT.unpack_from(host, 4)[0]
+    if len(host) == HOST_V6_BYTES:
+        return str(IPv6Address(bytes(host[:16]))), _PORT.unpack_from(host, 16)[0]
+    raise IllegalNameError("host", bytes(host).hex(), "has neither 8 nor 20 bytes")
+
+
+def host_text(host: bytes | memoryview) -> str:
+    """`127.0.0.1:10911` or `[::1]:10911`."""
+    ip, port = unpack_host(host)
+    return f"{ip}:{port}" if len(host) == HOST_V4_BYTES else f"[{ip}]:{port}"
+
+
+def parse_host_text(text: str) -> tuple[str, int]:
+    """The ip and the port of `127.0.0.1:10911` or `[::1]:10911`.
+
+    Raises:
+        IllegalNameError: it is neither.
+    """
+    ip, colon, port = text.rpartition(":")
+    if colon and len(port) <= 5 and port.isascii() and port.isdigit() and int(port) <= 65535:
+        return ip.removeprefix("[").removesuffix("]"), int(port)
+    raise IllegalNameError("host", text, "is not written as ip:port")

@@ -1,0 +1,374 @@
+"""What applications send and receive: `Message`, `MessageExt` and the queue between them.
+
+Cheap to make: a consumer gets 32 `MessageExt` per pull and may read only two fields of each, so the
+body is inflated and the properties are split on first use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from pocketmq.protocol import properties as names
+from pocketmq.protocol.compression import DEFAULT_MAX_BODY_BYTES, decompress
+from pocketmq.protocol.errors import IllegalMessageError
+from pocketmq.protocol.hosts import host_text
+from pocketmq.protocol.ids import offset_msg_id
+from pocketmq.protocol.properties import KEY_SEPARATOR, decode_properties, encode_properties
+from pocketmq.protocol.scalars import Int32, MessageSysFlag
+
+Buffer = bytes | bytearray | memoryview
+
+
+class MessageQueue(msgspec.Struct, frozen=True, order=True, rename="camel", gc=False):
+    """One queue of a topic on one broker; sorts by topic, broker name and queue id (A-1).
+
+    Hashable, and a wire body by itself: `{"topic":s,"brokerName":s,"queueId":i}`.
+    """
+
+    topic: str
+    broker_name: str
+    queue_id: Int32
+
+    def __str__(self) -> str:
+        return (
+            f"MessageQueue [topic={self.topic}, brokerName={self.broker_name}, "
+            f"queueId={self.queue_id}]"
+        )
+
+
+class _PropertyViews:
+    """Well-known properties under Python names; whoever inherits has the dict."""
+
+    __slots__ = ()
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """Names and values as they travel; change it freely until the message is sent."""
+        raise NotImplementedError
+
+    def get_property(self, name: str, default: str | None = None) -> str | None:
+        """A property's value, or `default`."""
+        return self.properties.get(name, default)
+
+    @property
+    def tags(self) -> str | None:
+        """The message's one tag; subscriptions select by it."""
+        return self.properties.get(names.TAGS)
+
+    @property
+    def keys(self) -> str | None:
+        """Index keys as one string, separated by spaces."""
+        return self.properties.get(names.KEYS)
+
+    @property
+    def key_list(self) -> list[str]:
+        """Index keys one by one."""
+        return self.properties.get(names.KEYS, "").split()
+
+    @property
+    def delay_level(self) -> int:
+        """1..18, or 0 for at once; a value that is no number counts as 0."""
+        return _number(self.properties.get(names.DELAY))
+
+    @property
+    def wait_store_ok(self) -> bool:
+        """Whether the answer to the send waits for what the flush mode promises (WAIT)."""
+        return self.properties.get(names.WAIT) != "false"
+
+    @property
+    def uniq_key(self) -> str | None:
+        """The id that the sending client gave the message (UNIQ_KEY)."""
+        return self.properties.get(names.UNIQ_KEY)
+
+
+class Message(_PropertyViews):
+    """What a producer sends.
+
+    Args:
+        topic: where to.
+        body: 1 byte to 4 MiB; not copied.
+        tags: the message's one tag.
+        keys: words to find the message by: one string, or several.
+        delay_level: 1..18 for 1 s, 5 s, 10 s, 30 s, 1-10 m, 20 m, 30 m, 1 h, 2 h; 0 for at once.
+        flag: a number that only applications understand.
+        properties: more names and values; the arguments above win over it.
+        wait_store_ok: whether the answer waits for what the broker's flush mode promises.
+    """
+
+    __slots__ = ("body", "flag", "properties", "topic")
+
+    topic: str
+    body: bytes
+    flag: int
+    properties: dict[str, str]
+
+    def __init__(
+        self,
+        topic: str,
+        body: bytes,
+        *,
+        tags: str | None = None,
+        keys: str | Sequence[str] | None = None,
+        delay_level: int = 0,
+        flag: int = 0,
+        properties: Mapping[str, str] | None = None,
+        wait_store_ok: bool = True,
+    ) -> None:
+        self.topic = topic
+        self.body = body
+        self.flag = flag
+        merged = dict(properties) if properties else {}
+        if keys:
+            merged[names.KEYS] = keys if isinstance(keys, str) else KEY_SEPARATOR.join(keys)
+        if tags:
+            merged[names.TAGS] = tags
+        if delay_level:
+            merged[names.DELAY] = str(delay_level)
+        if not wait_store_ok:
+            merged[names.WAIT] = "false"
+        elif names.WAIT not in merged:
+            merged[names.WAIT] = "true"  # Java clients always say so, and batches compare it
+        self.properties = merged
+
+    def put_user_property(self, name: str, value: str) -> None:
+        """Add an application's property.
+
+        Raises:
+            IllegalMessageError: the name has a meaning of its own, or name or value is empty.
+        """
+        if name in names.RESERVED:
+            raise IllegalMessageError(
+                f"property {name!r} is RocketMQ's own; use another name", topic=self.topic
+            )
+        if not name or not value:
+            raise IllegalMessageError(
+                f"property {name!r} = {value!r}: neither may be empty, readers drop such entries",
+                topic=self.topic,
+            )
+        self.properties[name] = value
+
+    def properties_text(self) -> str:
+        """The properties as a send header carries them."""
+        return encode_properties(self.properties)
+
+    def __repr__(self) -> str:
+        return (
+            f"Message(topic={self.topic!r}, {len(self.body)} bytes, flag={self.flag}, "
+            f"properties={self.properties!r})"
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Message):
+            return NotImplemented
+        return (
+            self.topic == other.topic
+            and self.body == other.body
+            and self.flag == other.flag
+            and self.properties == other.properties
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+
+class MessageExt(_PropertyViews):
+    """A message as a consumer sees it: what was sent, and where and when it is stored.
+
+    Made by `record.decode_record`. It is a view: it keeps the whole buffer it was decoded from
+    alive (a pull reply of up to 32 records), not a copy of its own bytes. `body` is copied out,
+    inflated and cached on first use, as is `properties`. To keep one message of a large reply for
+    long, or when the buffer is a mapped file that will be closed, call `detach()`.
+
+    `topic`, `reconsume_times` and `properties` may be changed by the client: it shows a retried
+    message under its original topic (C-54), counts orderly tries (C-60) and adds MIN_OFFSET and
+    MAX_OFFSET (C-41). None of that reaches the stored record.
+    """
+
+    __slots__ = (
+        "_at",
+        "_body",
+        "_body_at",
+        "_buffer",
+        "_properties",
+        "_properties_at",
+        "body_crc",
+        "body_size",
+        "born_timestamp_ms",
+        "broker_name",
+        "commit_log_offset",
+        "flag",
+        "max_body_bytes",
+        "prepared_transaction_offset",
+        "queue_id",
+        "queue_offset",
+        "reconsume_times",
+        "store_size",
+        "store_timestamp_ms",
+        "sys_flag",
+        "topic",
+    )
+
+    def __init__(
+        self,
+        buffer: Buffer,
+        at: int,
+        body_at: int,
+        properties_at: int,
+        topic: str,
+        broker_name: str,
+        store_size: int,
+        body_crc: int,
+        queue_id: int,
+        flag: int,
+        queue_offset: int,
+        commit_log_offset: int,
+        sys_flag: int,
+        born_timestamp_ms: int,
+        store_timestamp_ms: int,
+        reconsume_times: int,
+        prepared_transaction_offset: int,
+        body_size: int,
+        max_body_bytes: int = DEFAULT_MAX_BODY_BYTES,
+    ) -> None:
+        # Positional and flat, for the decoder alone: keywords would cost half as much again.
+        self._buffer = buffer
+        self._at = at
+        self._body_at = body_at
+        self._properties_at = properties_at
+        self._body: bytes | None = None
+        self._properties: dict[str, str] | None = None
+        self.topic = topic
+        self.broker_name = broker_name
+        self.store_size = store_size
+        """Bytes of the whole record."""
+        self.body_crc = body_crc
+        self.queue_id = queue_id
+        self.flag = flag
+        self.queue_offset = queue_offset
+        self.commit_log_offset = commit_log_offset
+        self.sys_flag = sys_flag
+        self.born_timestamp_ms = born_timestamp_ms
+        self.store_timestamp_ms = store_timestamp_ms
+        self.reconsume_times = reconsume_times
+        self.prepared_transaction_offset = prepared_transaction_offset
+        self.body_size = body_size
+        """Bytes of the body as stored, which may be compressed."""
+        self.max_body_bytes = max_body_bytes
+        """How far a compressed body may grow."""
+
+    @property
+    def raw_body(self) -> memoryview:
+        """The body as stored, maybe compressed; a view, no copy."""
+        return memoryview(self._buffer)[self._body_at : self._body_at + self.body_size]
+
+    @property
+    def body(self) -> bytes:
+        """What the producer sent; copied out of the buffer, and inflated if need be, on first use.
+
+        Raises:
+            BodyError: the body says it is compressed and cannot be inflated, or not within
+                `max_body_bytes`.
+            CompressionUnavailableError: it is lz4 or zstd, and the library is not installed.
+        """
+        body = self._body
+        if body is None:
+            stored = bytes(self._buffer[self._body_at : self._body_at + self.body_size])
+            if self.sys_flag & MessageSysFlag.COMPRESSED:
+                stored = decompress(stored, self.sys_flag, self.max_body_bytes)
+            self._body = body = stored
+        return body
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """Names and values; split on first use. Bytes that are no UTF-8 read as U+FFFD."""
+        found = self._properties
+        if found is None:
+            start, end = self._properties_at, self._at + self.store_size
+            found = decode_properties(str(self._buffer[start:end], "utf-8", "replace"))
+            self._properties = found
+        return found
+
+    @property
+    def queue(self) -> MessageQueue:
+        """The queue it was stored in; of a retried message that is one of `%RETRY%group`'s.
+
+        Take it before the client puts the original topic back.
+        """
+        return MessageQueue(self.topic, self.broker_name, self.queue_id)
+
+    @property
+    def msg_id(self) -> str:
+        """The id its producer knows: UNIQ_KEY, or the offset id when it has none."""
+        return self.properties.get(names.UNIQ_KEY) or self.offset_msg_id
+
+    @property
+    def offset_msg_id(self) -> str:
+        """The id that says where it is stored: broker address and commit log offset (S-7)."""
+        return offset_msg_id(self.packed_store_host, self.commit_log_offset)
+
+    @property
+    def packed_born_host(self) -> bytes:
+        """Address of the producer: 4 or 16 bytes of ip and a port as int32."""
+        start = self._at + 48
+        size = 20 if self.sys_flag & MessageSysFlag.BORN_HOST_V6 else 8
+        return bytes(self._buffer[start : start + size])
+
+    @property
+    def packed_store_host(self) -> bytes:
+        """Address of the broker: 4 or 16 bytes of ip and a port as int32."""
+        start = self._at + (76 if self.sys_flag & MessageSysFlag.BORN_HOST_V6 else 64)
+        size = 20 if self.sys_flag & MessageSysFlag.STORE_HOST_V6 else 8
+        return bytes(self._buffer[start : start + size])
+
+    @property
+    def born_host(self) -> str:
+        """`ip:port` of the producer."""
+        return host_text(self.packed_born_host)
+
+    @property
+    def store_host(self) -> str:
+        """`ip:port` of the broker."""
+        return host_text(self.packed_store_host)
+
+    @property
+    def record(self) -> memoryview:
+        """The whole stored record; a view, no copy."""
+        return memoryview(self._buffer)[self._at : self._at + self.store_size]
+
+    def detach(self) -> None:
+        """Copy the record out of the buffer, so that nothing else of the buffer is kept alive."""
+        self._buffer = bytes(self._buffer[self._at : self._at + self.store_size])
+        self._body_at -= self._at
+        self._properties_at -= self._at
+        self._at = 0
+
+    def to_message(self, topic: str | None = None) -> Message:
+        """A message to send on, with the same body, flag and properties."""
+        return Message(
+            self.topic if topic is None else topic,
+            self.body,
+            flag=self.flag,
+            properties=self.properties,
+            wait_store_ok=self.wait_store_ok,
+        )
+
+    def __getstate__(self) -> object:
+        # Pickled for another process: its own record, not the reply it came in.
+        self.detach()
+        return super().__getstate__()
+
+    def __repr__(self) -> str:
+        return (
+            f"MessageExt(topic={self.topic!r}, broker_name={self.broker_name!r}, "
+            f"queue_id={self.queue_id}, queue_offset={self.queue_offset}, "
+            f"commit_log_offset={self.commit_log_offset}, {self.body_size} bytes, "
+            f"reconsume_times={self.reconsume_times}, properties={self.properties!r})"
+        )
+
+
+def _number(text: str | None) -> int:
+    try:
+        return int(text) if text else 0
+    except ValueError:
+        return 0

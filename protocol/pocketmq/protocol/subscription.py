@@ -1,0 +1,124 @@
+"""What a group wants of a topic, and the tag hash it is matched by (C-15, S-31, wire 4.7)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final, Self
+
+import msgspec
+
+from pocketmq.protocol.errors import SubscriptionError
+from pocketmq.protocol.java import java_hash, to_int32
+from pocketmq.protocol.scalars import Int32, Int64
+
+SUB_ALL: Final = "*"
+TAG: Final = "TAG"
+SQL92: Final = "SQL92"
+
+_MAX_CACHED_TAG: Final = 128
+
+
+class SubscriptionData(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
+    """One topic's subscription, as it stands in heartbeats and in the broker's registry.
+
+    Also a wire body: `{"classFilterMode":..,"codeSet":[..],"expressionType":"TAG",...}`. Go clients
+    write `codeSet` as strings, so read it with `strict=False`.
+    """
+
+    topic: str
+    sub_string: str = SUB_ALL
+    """The expression as the user wrote it."""
+    tags_set: frozenset[str] = frozenset()
+    code_set: frozenset[Int32] = frozenset()
+    """Java hashes of `tags_set`."""
+    sub_version: Int64 = 0
+    """When it was made, in epoch ms; a newer one replaces an older one on the broker."""
+    expression_type: str = TAG
+    class_filter_mode: bool = False
+
+    @classmethod
+    def parse(
+        cls,
+        topic: str,
+        expression: str | None,
+        sub_version: int,
+        *,
+        expression_type: str = TAG,
+    ) -> Self:
+        """Read `*`, nothing, or tags as `TagA || TagB`; SQL92 is kept as it is.
+
+        Args:
+            topic: what is subscribed to.
+            expression: what is wanted of it.
+            sub_version: now, in epoch ms.
+            expression_type: `TAG` or `SQL92`.
+
+        Raises:
+            SubscriptionError: the expression names no tag, or the type is unknown.
+        """
+        if expression_type not in (TAG, SQL92):
+            raise SubscriptionError(topic, expression or "", f"type {expression_type!r} is unknown")
+        if expression_type == SQL92:
+            if not expression or not expression.strip():
+                raise SubscriptionError(topic, expression or "", "SQL92 needs an expression")
+            return cls(
+                topic=topic,
+                sub_string=expression,
+                sub_version=sub_version,
+                expression_type=SQL92,
+            )
+        if not expression or expression == SUB_ALL:
+            return cls(topic=topic, sub_version=sub_version)
+        tags = frozenset(tag for part in expression.split("||") if (tag := part.strip()))
+        if not tags:
+            raise SubscriptionError(topic, expression, "it names no tag")
+        return cls(
+            topic=topic,
+            sub_string=expression,
+            tags_set=tags,
+            code_set=frozenset(map(java_hash, tags)),
+            sub_version=sub_version,
+        )
+
+    @property
+    def subscribes_all(self) -> bool:
+        """Whether every message is wanted, whatever its tag."""
+        return self.sub_string == SUB_ALL or not self.sub_string
+
+    def matches(self, code: int | None) -> bool:
+        """Whether a message with this tag hash may be wanted; what the broker asks.
+
+        Hashes collide, so the client looks again with `matches_tag`. An unknown hash (None: a
+        periodic wake-up of a held pull, B-73) matches. SQL92 is not decided by hashes.
+        """
+        return (
+            code is None
+            or self.sub_string == SUB_ALL
+            or to_int32(code) in self.code_set
+            or not self.sub_string
+            or self.expression_type == SQL92
+        )
+
+    def matches_tag(self, tag: str | None) -> bool:
+        """Whether a message with this tag is wanted; what the client asks (C-41).
+
+        A message without a tag is not, when tags are named.
+        """
+        return not self.tags_set or tag in self.tags_set
+
+
+Subscription = SubscriptionData
+"""The name under which applications know it."""
+
+
+def tags_code(tags: str | None) -> int:
+    """What a consume queue entry holds of a message's tag: Java's hash, 0 for none (S-31).
+
+    The whole string counts: several tags in it are not split.
+    """
+    if not tags:
+        return 0
+    return _hash_of_tag(tags) if len(tags) <= _MAX_CACHED_TAG else java_hash(tags)
+
+
+_hash_of_tag = lru_cache(maxsize=4096)(java_hash)
