@@ -35,17 +35,8 @@ class Encoding(IntEnum):
     MSGPACK = 77
 
 
-class RawFields:
-    """Extension fields still in the bytes of their codec; decoded when somebody asks."""
-
-    __slots__ = ("data", "encoding")
-
-    def __init__(self, data: Buffer | msgspec.Raw, encoding: Encoding) -> None:
-        self.data = data
-        self.encoding = encoding
-
-
-Ext: TypeAlias = RawFields | Mapping[str, object] | Header | None
+Ext: TypeAlias = msgspec.Raw | Mapping[str, object] | Header | None
+"""Extension fields: still in the bytes of their codec, by name, typed, or none."""
 
 
 class Command:
@@ -68,10 +59,10 @@ class Command:
         code: int,
         ext: Ext = None,
         body: Body = b"",
-        *,
         opaque: int = 0,
         flag: int = 0,
         remark: str | None = None,
+        *,
         encoding: Encoding = Encoding.MSGPACK,
         language: int = LanguageCode.PYTHON,
         version: int = VERSION_5_3_3,
@@ -111,10 +102,10 @@ class Command:
             BadRequestError: a field is missing or does not fit; the message names it.
         """
         ext = self.ext
-        if type(ext) is RawFields:
+        if type(ext) is msgspec.Raw:
             from pocketmq.protocol.codecs import codec_of
 
-            return codec_of(ext.encoding).decode_fields(ext.data, cls)
+            return codec_of(self.encoding).decode_fields(ext, cls)
         if isinstance(ext, cls):
             return ext
         return convert(self.fields, cls)
@@ -125,10 +116,10 @@ class Command:
         ext = self.ext
         if ext is None:
             return NO_FIELDS
-        if isinstance(ext, RawFields):
+        if isinstance(ext, msgspec.Raw):
             from pocketmq.protocol.codecs import codec_of
 
-            return codec_of(ext.encoding).decode_mapping(ext.data)
+            return codec_of(self.encoding).decode_mapping(ext)
         if isinstance(ext, Header):
             return msgspec.to_builtins(ext)  # type: ignore[no-any-return]
         return ext

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from pocketmq.protocol.codes import LanguageCode
-from pocketmq.protocol.command import Command, Encoding, RawFields
+from pocketmq.protocol.command import Command, Encoding
 from pocketmq.protocol.errors import FrameError
 from pocketmq.protocol.header import NO_FIELDS, Header, HeaderT, convert, to_text_value
 from pocketmq.protocol.scalars import Int32
@@ -64,11 +64,11 @@ class JsonCodec:
         raw = read.extFields
         return Command(
             read.code,
-            None if raw is _NO_RAW else RawFields(raw, Encoding.JSON),
+            None if raw is _NO_RAW else raw,
             body,
-            opaque=read.opaque,
-            flag=read.flag,
-            remark=read.remark,
+            read.opaque,
+            read.flag,
+            read.remark,
             encoding=Encoding.JSON,
             language=_LANGUAGES.get(read.language or 0, LanguageCode.OTHER),
             version=read.version or 0,

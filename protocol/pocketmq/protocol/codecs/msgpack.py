@@ -15,7 +15,7 @@ from typing import Any
 import msgpack
 import msgspec
 
-from pocketmq.protocol.command import Command, Encoding, RawFields
+from pocketmq.protocol.command import Command, Encoding
 from pocketmq.protocol.errors import FrameError
 from pocketmq.protocol.header import NO_FIELDS, Header, HeaderT, convert
 from pocketmq.protocol.scalars import Int32
@@ -47,11 +47,11 @@ class MsgpackCodec:
             raise FrameError(f"the msgpack header cannot be read: {exc}") from exc
         return Command(
             read.code,
-            RawFields(read.ext, Encoding.MSGPACK),
+            read.ext,
             body,
-            opaque=read.opaque,
-            flag=read.flag,
-            remark=read.remark,
+            read.opaque,
+            read.flag,
+            read.remark,
             encoding=Encoding.MSGPACK,
             language=read.language,
             version=read.version,
