@@ -1,0 +1,99 @@
+"""Body of SEND_BATCH_MESSAGE: messages one after the other (wire 5.6, P-49).
+
+    at  size
+     0    4   whole entry, in bytes
+     4    4   magic, 0
+     8    4   CRC, 0; the broker computes it
+    12    4   flag
+    16  4+n   body
+        2+n   properties
+
+Topic, queue and the rest come from the request's header. Big endian.
+"""
+
+import struct
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from pocketmq.protocol.errors import BatchError, IllegalMessageError
+from pocketmq.protocol.message import Buffer, Message
+from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES, encode_properties
+
+_HEAD: Final = struct.Struct(">iiiii")
+_HEAD_BYTES: Final = _HEAD.size
+_LENGTH: Final = struct.Struct(">h")
+_LEAST_BYTES: Final = _HEAD_BYTES + _LENGTH.size
+
+
+class BatchEntry(NamedTuple):
+    """One message of a batch, as the broker stores it."""
+
+    flag: int
+    body: Buffer
+    """Of the same type as the batch: a slice of bytes is a copy, of a memoryview a view."""
+    properties: bytes
+    """As they travel; UTF-8."""
+
+
+def encode_batch(messages: Sequence[Message]) -> bytes:
+    """The body that carries them all; `validation.check_batch` says which may travel together.
+
+    Bodies are never compressed in a batch (P-44).
+
+    Raises:
+        IllegalMessageError: properties are too long, or hold a separator.
+    """
+    parts: list[Buffer] = []
+    for message in messages:
+        properties = encode_properties(message.properties).encode()
+        properties_len = len(properties)
+        if properties_len > MAX_PROPERTIES_BYTES:
+            raise IllegalMessageError(
+                f"its properties take {properties_len} bytes, {MAX_PROPERTIES_BYTES} fit",
+                topic=message.topic,
+            )
+        body = message.body
+        total = _LEAST_BYTES + len(body) + properties_len
+        parts += (
+            _HEAD.pack(total, 0, 0, message.flag, len(body)),
+            body,
+            _LENGTH.pack(properties_len),
+            properties,
+        )
+    return b"".join(parts)
+
+
+def decode_batch(body: Buffer) -> list[BatchEntry]:
+    """All messages of a batch, or none: the first wrong length refuses the whole.
+
+    The caller limits `len(body)`; the result takes memory in proportion to it.
+
+    Raises:
+        BatchError: it is empty, a message in it is empty, or lengths contradict each other.
+    """
+    end = len(body)
+    if end == 0:
+        raise BatchError("it holds no message", at=0)
+    at = 0
+    entries = []
+    while at < end:
+        if end - at < _LEAST_BYTES:
+            raise BatchError(f"{end - at} bytes are left, a message has {_LEAST_BYTES}", at=at)
+        total, _magic, _crc, flag, body_len = _HEAD.unpack_from(body, at)
+        if not _LEAST_BYTES <= total <= end - at:
+            raise BatchError(f"a message of {total} bytes where {end - at} are left", at=at)
+        if not 0 < body_len <= total - _LEAST_BYTES:
+            raise BatchError(f"a body of {body_len} bytes in a message of {total}", at=at)
+        body_at = at + _HEAD_BYTES
+        body_end = body_at + body_len
+        (properties_len,) = _LENGTH.unpack_from(body, body_end)
+        properties_at = body_end + _LENGTH.size
+        at += total
+        # A negative length cannot equal what is left, so this one comparison is enough.
+        if properties_len != at - properties_at:
+            raise BatchError(
+                f"properties of {properties_len} bytes where {at - properties_at} are left",
+                at=at - total,
+            )
+        entries.append(BatchEntry(flag, body[body_at:body_end], bytes(body[properties_at:at])))
+    return entries
