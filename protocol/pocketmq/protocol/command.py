@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -34,6 +34,33 @@ class Encoding(IntEnum):
     ROCKETMQ = 1
     MSGPACK = 77
 
+
+class HeaderCodec(Protocol):
+    """Turns a command's header into bytes and back; one per encoding, in `codecs/`."""
+
+    def decode(self, header: memoryview, body: memoryview) -> Command:
+        """A command whose extension fields are not decoded yet.
+
+        Raises:
+            FrameError: the header cannot be read at all; the connection is lost.
+        """
+        ...
+
+    def encode(self, command: Command) -> bytes:
+        """The header of `command`, without frame words and body."""
+        ...
+
+    def decode_fields(self, data: Buffer | msgspec.Raw, cls: type[HeaderT]) -> HeaderT:
+        """Raw extension fields as a typed header; `BadRequestError` when they do not fit."""
+        ...
+
+    def decode_mapping(self, data: Buffer | msgspec.Raw) -> Mapping[str, object]:
+        """Raw extension fields by wire name."""
+        ...
+
+
+CODECS: dict[Encoding, HeaderCodec] = {}
+"""Filled by `pocketmq.protocol.codecs`."""
 
 Ext: TypeAlias = msgspec.Raw | Mapping[str, object] | Header | None
 """Extension fields: still in the bytes of their codec, by name, typed, or none."""
@@ -103,9 +130,7 @@ class Command:
         """
         ext = self.ext
         if type(ext) is msgspec.Raw:
-            from pocketmq.protocol.codecs import codec_of
-
-            return codec_of(self.encoding).decode_fields(ext, cls)
+            return CODECS[self.encoding].decode_fields(ext, cls)
         if isinstance(ext, cls):
             return ext
         return convert(self.fields, cls)
@@ -117,9 +142,7 @@ class Command:
         if ext is None:
             return NO_FIELDS
         if isinstance(ext, msgspec.Raw):
-            from pocketmq.protocol.codecs import codec_of
-
-            return codec_of(self.encoding).decode_mapping(ext)
+            return CODECS[self.encoding].decode_mapping(ext)
         if isinstance(ext, Header):
             return msgspec.to_builtins(ext)  # type: ignore[no-any-return]
         return ext

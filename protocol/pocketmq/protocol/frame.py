@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import struct
 
-from pocketmq.protocol.codecs import CODECS, codec_of
-from pocketmq.protocol.command import Command, Encoding
+from pocketmq.protocol.codecs import codec_of
+from pocketmq.protocol.command import CODECS, Command, Encoding
 from pocketmq.protocol.errors import FrameError
 
 MAX_FRAME_BYTES = 16 * 1024 * 1024

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from pocketmq.protocol.codes import LanguageCode
-from pocketmq.protocol.command import Command, Encoding
+from pocketmq.protocol.command import Buffer, Command, Encoding
 from pocketmq.protocol.errors import FrameError
 from pocketmq.protocol.header import NO_FIELDS, Header, HeaderT, convert, to_text_value
 from pocketmq.protocol.scalars import Int32
@@ -99,9 +99,7 @@ class JsonCodec:
             )
         )
 
-    def decode_fields(
-        self, data: bytes | bytearray | memoryview | msgspec.Raw, cls: type[HeaderT]
-    ) -> HeaderT:
+    def decode_fields(self, data: Buffer | msgspec.Raw, cls: type[HeaderT]) -> HeaderT:
         decoder = self._by_class.get(cls)
         if decoder is None:
             decoder = self._by_class[cls] = msgspec.json.Decoder(cls, strict=False)
@@ -112,9 +110,7 @@ class JsonCodec:
             return convert(self.decode_mapping(data), cls)
         return read
 
-    def decode_mapping(
-        self, data: bytes | bytearray | memoryview | msgspec.Raw
-    ) -> Mapping[str, object]:
+    def decode_mapping(self, data: Buffer | msgspec.Raw) -> Mapping[str, object]:
         try:
             return self._mapping.decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

@@ -15,7 +15,7 @@ from typing import Any
 import msgpack
 import msgspec
 
-from pocketmq.protocol.command import Command, Encoding
+from pocketmq.protocol.command import Buffer, Command, Encoding
 from pocketmq.protocol.errors import FrameError
 from pocketmq.protocol.header import NO_FIELDS, Header, HeaderT, convert
 from pocketmq.protocol.scalars import Int32
@@ -72,9 +72,7 @@ class MsgpackCodec:
         )
         return packed
 
-    def decode_fields(
-        self, data: bytes | bytearray | memoryview | msgspec.Raw, cls: type[HeaderT]
-    ) -> HeaderT:
+    def decode_fields(self, data: Buffer | msgspec.Raw, cls: type[HeaderT]) -> HeaderT:
         decoder = self._by_class.get(cls)
         if decoder is None:
             decoder = self._by_class[cls] = msgspec.msgpack.Decoder(cls)
@@ -84,9 +82,7 @@ class MsgpackCodec:
             return convert(self.decode_mapping(data), cls)
         return read
 
-    def decode_mapping(
-        self, data: bytes | bytearray | memoryview | msgspec.Raw
-    ) -> Mapping[str, object]:
+    def decode_mapping(self, data: Buffer | msgspec.Raw) -> Mapping[str, object]:
         try:
             fields = msgspec.msgpack.decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 import msgspec
 
 from pocketmq.protocol.codes import LanguageCode, RequestCode
-from pocketmq.protocol.command import FLAG_RESPONSE, Command, Encoding
+from pocketmq.protocol.command import FLAG_RESPONSE, Buffer, Command, Encoding
 from pocketmq.protocol.errors import FrameError
 from pocketmq.protocol.header import Header, HeaderT, convert, to_text_value
 
@@ -92,14 +92,10 @@ class RocketmqCodec:
             )
         )
 
-    def decode_fields(
-        self, data: bytes | bytearray | memoryview | msgspec.Raw, cls: type[HeaderT]
-    ) -> HeaderT:
+    def decode_fields(self, data: Buffer | msgspec.Raw, cls: type[HeaderT]) -> HeaderT:
         return convert(self.decode_mapping(data), cls)
 
-    def decode_mapping(
-        self, data: bytes | bytearray | memoryview | msgspec.Raw
-    ) -> Mapping[str, object]:
+    def decode_mapping(self, data: Buffer | msgspec.Raw) -> Mapping[str, object]:
         return _read_fields(memoryview(data))
 
 
