@@ -160,11 +160,10 @@ class SystemClock:
         return time.monotonic()
 
     async def sleep(self, delay_s: float) -> None:
-        await asyncio.sleep(delay_s)
+        await asyncio.sleep(_loop_delay_s(delay_s) if delay_s > 0 else 0)
 
     def call_at(self, when_s: float, callback: Callable[[], None]) -> Timer:
-        # uvloop rounds to whole milliseconds, half of them down, and would call too early.
-        delay_s = math.ceil(max(0.0, when_s - time.monotonic()) * 1000) / 1000
+        delay_s = _loop_delay_s(max(0.0, when_s - time.monotonic()))
         return asyncio.get_running_loop().call_later(delay_s, callback)
 
     def timeout(self, delay_s: float) -> AbstractAsyncContextManager[None]:
@@ -193,6 +192,14 @@ class SystemClock:
 
     def peer_wait(self) -> AbstractContextManager[None]:
         return contextlib.nullcontext()
+
+
+def _loop_delay_s(delay_s: float) -> float:
+    """What to ask of the running loop so that it does not call before `delay_s` is over."""
+    if isinstance(asyncio.get_running_loop(), asyncio.BaseEventLoop):
+        return delay_s
+    # uvloop counts in whole milliseconds from a truncated present: it called 0.7 ms early.
+    return math.ceil(delay_s * 1000 + 1) / 1000
 
 
 def resolve(waiter: asyncio.Future[bool], *, woken: bool) -> None:

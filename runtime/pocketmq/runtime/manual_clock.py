@@ -143,19 +143,21 @@ class ManualClock:
             ClockStuckError: Woken tasks did not rest within the guard's real seconds.
         """
         target_us = (time_ms - self._start_ms) * 1000
-        async with self._moving:
-            self._mover = _current_task()
-            try:
+        with self._peer_wait():  # for the end of another move
+            await self._moving.acquire()
+        self._mover = _current_task()
+        try:
+            await self._settle()
+            while (timer := self._earliest()) is not None and timer.when_us <= target_us:
+                self._now_us = max(self._now_us, timer.when_us)
+                while (due := self._earliest()) is not None and due.when_us <= self._now_us:
+                    heapq.heappop(self._timers)
+                    self._fire(due)
                 await self._settle()
-                while (timer := self._earliest()) is not None and timer.when_us <= target_us:
-                    self._now_us = max(self._now_us, timer.when_us)
-                    while (due := self._earliest()) is not None and due.when_us <= self._now_us:
-                        heapq.heappop(self._timers)
-                        self._fire(due)
-                    await self._settle()
-                self._now_us = max(self._now_us, target_us)
-            finally:
-                self._mover = None
+            self._now_us = max(self._now_us, target_us)
+        finally:
+            self._mover = None
+            self._moving.release()
 
     def busy(self) -> list[str]:
         """Names of the tasks that the clock woke and that do not rest now."""

@@ -1,0 +1,55 @@
+# The commands of a newcomer: `make demo` and `make test`. Both set everything up by themselves.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PYTEST := $(BIN)/python -m pytest
+JOBS ?= 2
+
+.DEFAULT_GOAL := help
+.PHONY: help setup system-tools demo test quick check bench docs clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
+
+setup: $(STAMP) system-tools ## .venv with everything; system tools for some tests when root
+
+# A second run installs nothing: the stamp is newer than pyproject.toml.
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "PocketMQ needs Python 3.11 or later; set PYTHON=python3.x" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@if command -v uv >/dev/null 2>&1; then \
+		uv pip install --quiet --python $(BIN)/python -e '.[dev,demo]'; \
+	else \
+		$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,demo]'; \
+	fi
+	@touch $@
+
+system-tools:
+	@.ci/system-tools
+
+demo: setup ## 336,776 flights through a cluster of processes
+	$(BIN)/pocketmq demo
+
+check: setup ## lint, format, types, layers
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+test: check ## check, then every test
+	$(PYTEST) -n $(JOBS)
+
+quick: check ## check, then the pure and in-memory tests, under 3 minutes
+	$(PYTEST) -n $(JOBS) -m "not cluster and not java and not slow"
+
+bench: setup ## ratios to a floor measured in the same run
+	$(BIN)/python -m benchmarks
+
+docs: setup ## rewrite docs/generated from the code
+	$(BIN)/python -m docs.generate
+
+clean: ## remove .venv and caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

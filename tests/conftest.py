@@ -1,0 +1,105 @@
+"""What holds for every test: both event loops, hypothesis profiles, tools, nothing unhandled."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import shutil
+from collections.abc import Callable, Generator, Iterator, Mapping
+from typing import Any
+
+import hypothesis
+import pytest
+
+IN_CI = os.environ.get("CI", "").lower() in ("true", "1")
+
+TOOLS_OF_MARKER = {"java": ("java", "mvn"), "root": ("strace",)}
+
+_unhandled: list[str] = []
+
+hypothesis.settings.register_profile("dev", deadline=None, max_examples=50)
+hypothesis.settings.register_profile(
+    "ci",
+    deadline=None,
+    max_examples=100,
+    derandomize=True,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.register_profile("nightly", deadline=None, max_examples=2000)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if IN_CI else "dev"))
+
+
+# -- loops --------------------------------------------------------------------------------------
+
+
+def pytest_asyncio_loop_factories(
+    config: pytest.Config, item: pytest.Item
+) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Each async test runs on asyncio and on uvloop; the long ones on the loop that users get."""
+    factories = {"asyncio": _watched(asyncio.new_event_loop)}
+    try:
+        import uvloop
+    except ImportError:
+        return factories
+    factories["uvloop"] = _watched(uvloop.new_event_loop)
+    long = item.get_closest_marker("cluster") or item.get_closest_marker("slow")
+    return {"uvloop": factories["uvloop"]} if long else factories
+
+
+def _watched(
+    factory: Callable[[], asyncio.AbstractEventLoop],
+) -> Callable[[], asyncio.AbstractEventLoop]:
+    def new_loop() -> asyncio.AbstractEventLoop:
+        loop = factory()
+        loop.set_exception_handler(_remember)
+        return loop
+
+    return new_loop
+
+
+def _remember(_loop: asyncio.AbstractEventLoop, facts: dict[str, Any]) -> None:
+    culprit = facts.get("task") or facts.get("future") or facts.get("handle") or ""
+    _unhandled.append(f"{facts.get('message')}: {facts.get('exception')!r} {culprit}")
+
+
+@pytest.fixture(autouse=True)
+def nothing_unhandled_on_the_loop(request: pytest.FixtureRequest) -> Iterator[None]:
+    """An error that reached a loop's exception handler fails the test in which it showed."""
+    _unhandled.clear()
+    yield
+    if "_asyncio_loop_factory" in request.fixturenames:
+        gc.collect(1)  # "exception was never retrieved" is said when the task is collected
+    if _unhandled:
+        found = "\n".join(_unhandled)
+        _unhandled.clear()
+        pytest.fail(f"unhandled on the event loop:\n{found}", pytrace=False)
+
+
+# -- tools --------------------------------------------------------------------------------------
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A test that needs a missing tool is skipped with a reason; in CI nothing may be missing."""
+    for marker, tools in TOOLS_OF_MARKER.items():
+        if item.get_closest_marker(marker) is None:
+            continue
+        missing = [tool for tool in tools if shutil.which(tool) is None]
+        if marker == "root" and os.geteuid() != 0:
+            pytest.skip("needs root")
+        if missing:
+            # pytest_runtest_makereport turns this into a failure for Java tests in CI.
+            pytest.skip(f"{' and '.join(missing)} not installed; `make setup` as root brings it")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """With CI=true a Java test that skips, for whatever reason, has failed."""
+    report = yield
+    if IN_CI and report.skipped and item.get_closest_marker("java") is not None:
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome = "failed"
+        report.longrepr = f"CI must run the Java tests, but: {reason}"
+    return report
