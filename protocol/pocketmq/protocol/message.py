@@ -290,6 +290,11 @@ class MessageExt(_PropertyViews):
         return found
 
     @property
+    def properties_size(self) -> int:
+        """Bytes that the properties take in the record."""
+        return self._at + self.store_size - self._properties_at
+
+    @property
     def queue(self) -> MessageQueue:
         """The queue it was stored in; of a retried message that is one of `%RETRY%group`'s.
 

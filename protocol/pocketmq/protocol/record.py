@@ -393,6 +393,10 @@ def check_record(
         message = _decode(buffer, at, end, "", DEFAULT_MAX_BODY_BYTES, {})
     except RecordError as exc:
         return Checked(RecordKind.CORRUPT, reason=exc.reason)
+    if buffer[at + size - 1] == 0 and message.properties_size:
+        # No CRC covers the properties, but they end in 0x02 or in text: a zero there is a tail that
+        # a crash left unwritten.
+        return Checked(RecordKind.CORRUPT, reason="the properties end in zeros")
     if check_crc and message.body_size:
         found = crc32(message.raw_body) & 0x7FFFFFFF
         if found != message.body_crc:
