@@ -188,15 +188,15 @@ async def _run(main: RoleMain, role: str, name: str, options: RoleOptions) -> in
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(_log_unhandled)
     parent = os.getppid()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, _on_signal, context, number, parent)
-    if options.exit_with_parent:
-        _watch_parent(context, loop)
 
     async def call_main() -> None:
         await main(context)
 
     context._main = asyncio.create_task(call_main(), name=f"{role}.main")
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, _on_signal, context, number, parent)
+    if options.exit_with_parent:
+        _watch_parent(context, loop)
     try:
         await context._main
     except asyncio.CancelledError:

@@ -55,6 +55,10 @@ class Profile:
     """`heartbeatTimeoutMillis` of a registration overrides the 120 s (N-2)."""
     unregister_in_background: bool
     """UNREGISTER_BROKER is queued and answered at once (N-19)."""
+    unregister_by_broker_id: bool
+    """UNREGISTER_BROKER drops whatever address holds the broker id, not its own (N-20)."""
+    live_brokers_by_cluster: bool
+    """The live table is keyed by cluster and address, not by address alone (N-7)."""
 
     # -- broker -----------------------------------------------------------------------------
 
@@ -167,6 +171,8 @@ PROFILE_4_9 = Profile(
     refuse_first_incremental_registration=False,
     heartbeat_timeout_per_broker=False,
     unregister_in_background=False,
+    unregister_by_broker_id=True,
+    live_brokers_by_cluster=False,
     register_timeout_ms=6_000,
     register_created_topics_incrementally=False,
     check_offset_commits=False,
@@ -221,6 +227,8 @@ PROFILE_5_X = Profile(
     refuse_first_incremental_registration=True,
     heartbeat_timeout_per_broker=True,
     unregister_in_background=True,
+    unregister_by_broker_id=False,
+    live_brokers_by_cluster=True,
     register_timeout_ms=24_000,
     register_created_topics_incrementally=True,
     check_offset_commits=True,

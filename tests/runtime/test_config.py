@@ -1,0 +1,250 @@
+"""Options declared once; flags before environment before TOML before broker.conf before default."""
+
+from __future__ import annotations
+
+import argparse
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pocketmq.runtime.config import (
+    add_arguments,
+    as_flags,
+    describe,
+    load,
+    option,
+    read_properties,
+    unknown_names,
+)
+from pocketmq.runtime.errors import ConfigError
+
+
+class Flush(enum.Enum):
+    ASYNC = "ASYNC_FLUSH"
+    SYNC = "SYNC_FLUSH"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BrokerSample:
+    section: ClassVar[str] = "broker"
+
+    listen_port: int = option(10911, help="Port to listen on.", rocketmq_name="listenPort")
+    nameservers: tuple[str, ...] = option((), help="Addresses.", rocketmq_name="namesrvAddr")
+    flush: Flush = option(Flush.ASYNC, help="When to sync.", rocketmq_name="flushDiskType")
+    auto_create_topic_enable: bool = option(True, help="100 % automatic.", rule="B-12")
+    store_path: Path = option(Path("~/store"), help="Root.", rocketmq_name="storePathRootDir")
+    role: Literal["master", "slave"] | None = option(None, help="Role.")
+    period_s: float = option(30.0, help="Period.", unit="s", rule="B-3")
+    password: str = option("", help="Secret.", secret=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreSample:
+    section: ClassVar[str] = "broker.store"
+
+    file_size: int = option(1 << 30, help="Log file.", unit="bytes")
+
+
+def load_with(**sources: Any) -> BrokerSample:
+    return load(BrokerSample, sources.pop("flags", {}), sources.pop("env", {}), **sources).config
+
+
+@pytest.fixture
+def conf(tmp_path: Path) -> Path:
+    path = tmp_path / "broker.conf"
+    path.write_text("# a broker\nlistenPort = 1\nbrokerIP1=x\nflushDiskType: sync_flush\n")
+    return path
+
+
+@pytest.fixture
+def toml(tmp_path: Path) -> Path:
+    path = tmp_path / "cluster.toml"
+    path.write_text("[broker]\nlisten_port = 2\n\n[broker.store]\nfile_size = 4_096\n")
+    return path
+
+
+def test_the_nearer_source_wins_and_its_name_is_kept(conf: Path, toml: Path) -> None:
+    sources: list[dict[str, Any]] = [
+        {"flags": {"listen_port": "4"}},
+        {"env": {"POCKETMQ_BROKER_LISTEN_PORT": "3"}},
+        {"toml_path": toml},
+        {"broker_conf": conf},
+    ]
+    found = []
+    for first in range(5):
+        given_now: dict[str, Any] = {"flags": {}, "env": {}}
+        for source in sources[first:]:
+            given_now |= source
+        loaded = load(BrokerSample, **given_now)
+        found.append((loaded.config.listen_port, loaded.origins["listen_port"]))
+    assert found == [
+        (4, "flag --listen-port"),
+        (3, "environment POCKETMQ_BROKER_LISTEN_PORT"),
+        (2, f"{toml} broker.listen_port"),
+        (1, f"{conf} listenPort"),
+        (10911, "default"),
+    ]
+
+
+def test_dots_in_a_section_nest_toml_tables_and_join_environment_names(toml: Path) -> None:
+    assert load(StoreSample, {}, {}, toml).config.file_size == 4096
+    env = {"POCKETMQ_BROKER_STORE_FILE_SIZE": "8_192"}
+    assert load(StoreSample, {}, env, toml).config.file_size == 8192
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("nameservers", "a:1; b:2 ;", ("a:1", "b:2")),
+        ("flush", "sync_flush", Flush.SYNC),
+        ("auto_create_topic_enable", "False", False),
+        ("auto_create_topic_enable", "on", True),
+        ("store_path", "/data", Path("/data")),
+        ("role", "SLAVE", "slave"),
+        ("role", "", None),
+        ("period_s", "2.5", 2.5),
+        ("listen_port", " 9876 ", 9876),
+    ],
+)
+def test_text_becomes_the_declared_type(name: str, text: str, value: object) -> None:
+    assert getattr(load_with(flags={name: text}), name) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "complaint"),
+    [
+        ("listen_port", "80a", "'80a' is not a whole number"),
+        ("listen_port", "1.5", "'1.5' is not a whole number"),
+        ("period_s", "soon", "'soon' is not a number"),
+        ("auto_create_topic_enable", "maybe", "'maybe' is not true or false"),
+        ("flush", "never", "'never' is not one of ASYNC_FLUSH, SYNC_FLUSH"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_origin(name: str, text: str, complaint: str) -> None:
+    with pytest.raises(ConfigError, match=complaint) as caught:
+        load_with(env={f"POCKETMQ_BROKER_{name.upper()}": text})
+    assert f"environment POCKETMQ_BROKER_{name.upper()}" in str(caught.value)
+
+
+def test_an_unknown_name_in_toml_is_an_error_with_a_hint(tmp_path: Path) -> None:
+    path = tmp_path / "c.toml"
+    path.write_text("[broker]\nlisten_prot = 1\n")
+    with pytest.raises(ConfigError, match="did you mean listen_port"):
+        load_with(toml_path=path)
+
+
+@pytest.mark.parametrize("content", [b"[broker\n", b"broker = 1\n", b"\xff\xfe"])
+def test_a_broken_toml_file_is_a_config_error(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "c.toml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=r"c\.toml"):
+        load_with(toml_path=path)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_with(toml_path=tmp_path / "absent.toml")
+
+
+def test_unknown_names_elsewhere_are_listed_for_a_warning(conf: Path) -> None:
+    env = {"POCKETMQ_BROKER_LISTEN_PROT": "1", "POCKETMQ_BROKER_STORE_FILE_SIZE": "1", "PATH": ""}
+    assert unknown_names([BrokerSample, StoreSample], env, conf) == [
+        "POCKETMQ_BROKER_LISTEN_PROT",
+        "brokerIP1",
+    ]
+
+
+def test_descriptions_hold_what_help_and_reference_need() -> None:
+    by_name = {each.name: each for each in describe(BrokerSample)}
+    port, auto = by_name["listen_port"], by_name["auto_create_topic_enable"]
+    assert (port.flag, port.env, port.toml, port.rocketmq_name) == (
+        "--listen-port",
+        "POCKETMQ_BROKER_LISTEN_PORT",
+        "broker.listen_port",
+        "listenPort",
+    )
+    assert auto.rocketmq_name == "autoCreateTopicEnable"
+    assert (auto.type_name, auto.default, auto.rule) == ("bool", True, "B-12")
+    assert by_name["flush"].choices == ("ASYNC_FLUSH", "SYNC_FLUSH")
+
+
+def test_a_child_process_gets_an_equal_configuration_from_its_flags() -> None:
+    config = BrokerSample(
+        listen_port=0,
+        nameservers=("a:1", "b:2"),
+        flush=Flush.SYNC,
+        auto_create_topic_enable=False,
+        store_path=Path("/data"),
+        role="slave",
+        period_s=0.5,
+    )
+    parser = argparse.ArgumentParser()
+    add_arguments(parser, BrokerSample, StoreSample)
+    flags = vars(parser.parse_args(as_flags(config)))
+    assert load_with(flags=flags) == config
+    assert as_flags(BrokerSample()) == []
+
+
+def test_help_shows_defaults_and_survives_per_cent_signs() -> None:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser, BrokerSample)
+    text = " ".join(parser.format_help().split())
+    assert "100 % automatic. [default: true]" in text
+    assert "Period. [default: 30.0 s]" in text
+
+
+def test_a_secret_is_not_shown_in_errors() -> None:
+    @dataclass(frozen=True)
+    class Sample:
+        section: ClassVar[str] = "x"
+        pin: int = option(0, help="Pin.", secret=True)
+
+    with pytest.raises(ConfigError) as caught:
+        load(Sample, {"pin": "12a4"}, {})
+    assert "12a4" not in str(caught.value)
+
+
+PROPERTIES = r"""
+! a comment
+  # another
+plain=value
+spaced = value with spaces
+colon:c
+tabbed	t
+long = one,\
+       two
+path = C\:\\store\ttab
+uni=\u00e9
+empty=
+"""
+
+
+def test_properties_are_read_as_java_reads_them(tmp_path: Path) -> None:
+    path = tmp_path / "broker.conf"
+    path.write_text(PROPERTIES)
+    assert read_properties(path) == {
+        "plain": "value",
+        "spaced": "value with spaces",
+        "colon": "c",
+        "tabbed": "t",
+        "long": "one,two",
+        "path": "C:\\store\ttab",
+        "uni": "\u00e9",
+        "empty": "",
+    }
+
+
+@given(text=st.text(alphabet="ab\\u0=: \t\n#!", max_size=40))
+def test_any_text_is_read_or_refused_as_properties(
+    text: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.conf"
+    path.write_text(text)
+    try:
+        read: Mapping[str, str] = read_properties(path)
+    except ConfigError:
+        return
+    assert all(isinstance(value, str) for value in read.values())

@@ -1,0 +1,166 @@
+"""Several clocks moved together (style (c), "Time in three layers")."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from pocketmq.runtime.errors import ClockMemberError, ClockStuckError
+from pocketmq.runtime.lock_step import ClockMember, LocalMember, advance, advance_to
+from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.periodic import PeriodicService
+
+START_MS = 1_700_000_000_000
+
+
+class Silent:
+    """A frozen process: it never answers."""
+
+    name = "broker-b"
+
+    async def time_ms(self) -> int:
+        return await self._never()
+
+    async def next_deadline_ms(self) -> int | None:
+        return await self._never()
+
+    async def move_to(self, time_ms: int) -> None:
+        await self._never()
+
+    async def _never(self) -> int:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+class Dead(Silent):
+    """A killed process: its connection is gone."""
+
+    async def _never(self) -> int:
+        raise ConnectionResetError("connection lost")
+
+
+async def test_no_clock_runs_ahead_of_a_deadline_of_another() -> None:
+    first, second = ManualClock(START_MS), ManualClock(START_MS)
+    seen: list[tuple[str, int, int]] = []
+
+    def record(name: str) -> None:
+        seen.append((name, first.time_ms() - START_MS, second.time_ms() - START_MS))
+
+    services = [
+        PeriodicService("scan", first, 5, lambda: record("first")),
+        PeriodicService("register", second, 3, lambda: record("second")),
+    ]
+    for service in services:
+        service.start()
+    await asyncio.sleep(0)  # noqa: TID251 - one turn, so that both have armed their timers
+    await advance([LocalMember("a", first), LocalMember("b", second)], 10_000)
+    # Whoever fires, the other is at most on its way to the same moment, never past it.
+    assert [name for name, _, _ in seen] == ["second", "first", "second", "second", "first"]
+    assert all(abs(one - other) <= 3_000 for _, one, other in seen)
+    assert first.time_ms() == second.time_ms() == START_MS + 10_000
+    for service in services:
+        await service.stop()
+
+
+async def test_a_peer_is_heard_in_time_when_all_move_and_expires_when_one_moves_alone() -> None:
+    async def expired_after(together: bool) -> bool:  # N-2, N-3, B-3
+        nameserver, broker = ManualClock(START_MS), ManualClock(START_MS)
+        heard_at = nameserver.monotonic()
+        expired = False
+
+        async def serve(_r: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            nonlocal heard_at
+            heard_at = nameserver.monotonic()
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+
+        def scan() -> None:
+            nonlocal expired
+            expired = expired or nameserver.monotonic() - heard_at > 120
+
+        async def register() -> None:
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            await reader.read()
+            writer.close()
+
+        services = [
+            PeriodicService("scan", nameserver, 5, scan),
+            PeriodicService("register", broker, 30, register),
+        ]
+        for service in services:
+            service.start()
+        await asyncio.sleep(0)  # noqa: TID251 - as above
+        members = [LocalMember("nameserver", nameserver), LocalMember("broker", broker)]
+        await advance(members if together else members[:1], 7_200_000)
+        for service in services:
+            await service.stop()
+        server.close()
+        await server.wait_closed()
+        return expired
+
+    assert not await expired_after(together=True)
+    assert await expired_after(together=False)
+
+
+async def test_it_reports_the_time_reached_and_the_steps_taken() -> None:
+    clock = ManualClock(START_MS)
+    for at_s in (1.0, 2.0):
+        clock.call_at(at_s, lambda: None)
+    member = LocalMember("a", clock)
+    assert await advance_to([member], START_MS + 5_000) == 3
+    assert await advance([member], 2_500) == START_MS + 7_500
+
+
+async def test_members_that_differ_meet_at_the_target() -> None:
+    early, late = ManualClock(START_MS), ManualClock(START_MS + 4_000)
+    await advance([LocalMember("early", early), LocalMember("late", late)], 1_000)
+    assert early.time_ms() == late.time_ms() == START_MS + 5_000
+
+
+@pytest.mark.parametrize("member", [Silent(), Dead()], ids=["frozen", "dead"])
+async def test_a_member_that_does_not_answer_ends_the_advance_and_is_named(
+    member: ClockMember,
+) -> None:
+    alive = LocalMember("broker-a", ManualClock(START_MS))
+    with pytest.raises(ClockMemberError, match=r"broker-b .*leave it out"):
+        await advance_to([alive, member], START_MS + 1_000, guard_s=0.05)
+
+
+@pytest.mark.parametrize("member", [Silent(), Dead()], ids=["frozen", "dead"])
+async def test_a_member_that_does_not_answer_can_be_left_out(member: ClockMember) -> None:
+    clock = ManualClock(START_MS)
+    clock.call_at(0.5, lambda: None)
+    lost: list[str] = []
+    await advance_to(
+        [LocalMember("broker-a", clock), member],
+        START_MS + 1_000,
+        on_lost=lambda member, error: lost.append(f"{member.name}: {error.doing}"),
+        guard_s=0.05,
+    )
+    assert clock.time_ms() == START_MS + 1_000
+    assert lost == ["broker-b: tell its deadline"]
+
+
+async def test_a_stuck_member_is_an_error_even_when_losses_are_allowed() -> None:
+    clock = ManualClock(START_MS, guard_s=0.05)
+    release = asyncio.Event()
+
+    async def stuck() -> None:
+        await clock.sleep(0.1)
+        await release.wait()
+
+    task = asyncio.create_task(stuck())
+    with pytest.raises(ClockStuckError):
+        await advance_to(
+            [LocalMember("a", clock)], START_MS + 1_000, on_lost=lambda member, error: None
+        )
+    release.set()
+    await task
+
+
+async def test_nobody_left_is_an_error() -> None:
+    with pytest.raises(ValueError, match="no clock is left"):
+        await advance([Dead()], 1_000, on_lost=lambda member, error: None)

@@ -1,0 +1,201 @@
+"""Services that run periodically and on demand (sheet 0.4)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from structlog.testing import capture_logs
+
+from pocketmq.runtime.clock import SystemClock
+from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.periodic import PeriodicService
+
+START_MS = 1_700_000_000_000
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(START_MS, guard_s=5)
+
+
+async def test_it_runs_after_each_period_and_not_at_the_start(clock: ManualClock) -> None:
+    seen: list[int] = []
+    service = PeriodicService("scan", clock, 5, lambda: seen.append(_second(clock)))
+    service.start()
+    await clock.move_to(START_MS + 16_000)
+    assert seen == [5, 10, 15]
+    await service.stop()
+
+
+@pytest.mark.parametrize(("initial_delay_s", "expected"), [(0, [0, 5, 10]), (3, [3, 8])])
+async def test_an_initial_delay_replaces_the_first_period(
+    clock: ManualClock, initial_delay_s: float, expected: list[int]
+) -> None:
+    seen: list[int] = []
+    service = PeriodicService(
+        "scan", clock, 5, lambda: seen.append(_second(clock)), initial_delay_s=initial_delay_s
+    )
+    service.start()
+    await clock.move_to(START_MS + 11_000)
+    assert seen == expected
+    await service.stop()
+
+
+async def test_a_wakeup_runs_it_at_once_and_begins_a_new_period(clock: ManualClock) -> None:
+    seen: list[int] = []
+    service = PeriodicService("scan", clock, 5, lambda: seen.append(_second(clock)))
+    service.start()
+    await clock.move_to(START_MS + 3_000)
+    service.wakeup()
+    service.wakeup()
+    await clock.move_to(START_MS + 9_000)
+    assert seen == [3, 8]
+    await service.stop()
+
+
+async def test_a_wakeup_during_a_run_causes_exactly_one_more(clock: ManualClock) -> None:
+    seen: list[int] = []
+
+    async def action() -> None:
+        seen.append(_second(clock))
+        if len(seen) == 1:
+            service.wakeup()
+            service.wakeup()
+        await asyncio.to_thread(lambda: None)
+
+    service = PeriodicService("scan", clock, 5, action)
+    service.start()
+    await clock.move_to(START_MS + 11_000)
+    assert seen == [5, 5, 10]
+    await service.stop()
+
+
+async def test_a_wakeup_before_the_start_is_kept(clock: ManualClock) -> None:
+    seen: list[int] = []
+    service = PeriodicService("scan", clock, 5, lambda: seen.append(_second(clock)))
+    service.wakeup()
+    service.start()
+    await clock.move_to(START_MS + 1_000)
+    assert seen == [0]
+    await service.stop()
+
+
+async def test_a_number_that_the_action_returns_is_the_next_wait(clock: ManualClock) -> None:
+    seen: list[int] = []
+
+    def action() -> float | None:
+        seen.append(_second(clock))
+        return 1 if len(seen) < 3 else None
+
+    service = PeriodicService("rebalance", clock, 20, action)
+    service.start()
+    await clock.move_to(START_MS + 50_000)
+    assert seen == [20, 21, 22, 42]
+    await service.stop()
+
+
+async def test_an_error_is_logged_and_the_next_period_comes(clock: ManualClock) -> None:
+    calls = 0
+
+    async def action() -> None:
+        nonlocal calls
+        calls += 1
+        raise ConnectionError("nobody there")
+
+    service = PeriodicService("registration", clock, 30, action)
+    with capture_logs() as logs:
+        service.start()
+        await clock.move_to(START_MS + 60_000)
+    assert calls == 2
+    assert [(line["event"], line["service"]) for line in logs] == [
+        ("service.failed", "registration")
+    ] * 2
+    await service.stop()
+
+
+async def test_an_error_goes_to_on_error_instead(clock: ManualClock) -> None:
+    errors: list[Exception] = []
+    service = PeriodicService("scan", clock, 1, lambda: {}["x"], on_error=errors.append)
+    service.start()
+    with capture_logs() as logs:
+        await clock.move_to(START_MS + 1_000)
+    assert [type(error) for error in errors] == [KeyError]
+    assert logs == []
+    await service.stop()
+
+
+async def test_no_run_starts_after_stop_but_the_final_one(clock: ManualClock) -> None:
+    seen: list[int] = []
+    service = PeriodicService("persist", clock, 5, lambda: seen.append(_second(clock)))
+    service.start()
+    await clock.move_to(START_MS + 5_000)
+    service.wakeup()
+    await service.stop()
+    await clock.move_to(START_MS + 60_000)
+    assert seen == [5]
+    await service.stop(final_run=True)
+    assert seen == [5, 60]
+    assert not service.running
+
+
+async def test_stop_waits_for_a_run_in_progress(clock: ManualClock) -> None:
+    release = asyncio.Event()
+    done: list[str] = []
+
+    async def action() -> None:
+        with clock.peer_wait():
+            await release.wait()
+        done.append("run")
+
+    service = PeriodicService("persist", clock, 5, action)
+    service.start()
+    await clock.move_to(START_MS + 5_000)
+    stopping = asyncio.create_task(service.stop())
+    asyncio.get_running_loop().call_soon(release.set)
+    await stopping
+    assert done == ["run"]
+    assert service.runs == 1
+
+
+async def test_an_action_may_stop_its_own_service(clock: ManualClock) -> None:
+    async def action() -> None:
+        await service.stop()
+
+    service = PeriodicService("once", clock, 5, action)
+    service.start()
+    await clock.move_to(START_MS + 60_000)
+    assert service.runs == 1
+    assert not service.running
+
+
+async def test_a_stopped_service_may_start_again_and_a_running_one_may_not(
+    clock: ManualClock,
+) -> None:
+    service = PeriodicService("scan", clock, 5, lambda: None)
+    service.start()
+    with pytest.raises(RuntimeError, match="runs already"):
+        service.start()
+    await service.stop()
+    service.start()
+    await clock.move_to(START_MS + 5_000)
+    assert service.runs == 1
+    await service.stop()
+
+
+async def test_it_runs_on_the_system_clock_too() -> None:
+    thrice = asyncio.Event()
+
+    def action() -> None:
+        if service.runs == 3:
+            thrice.set()
+
+    service = PeriodicService("scan", SystemClock(), 0.001, action)
+    service.start()
+    async with asyncio.timeout(5):
+        await thrice.wait()
+    await service.stop()
+
+
+def _second(clock: ManualClock) -> int:
+    return (clock.time_ms() - START_MS) // 1000
