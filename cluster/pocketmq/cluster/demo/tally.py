@@ -1,0 +1,121 @@
+"""What the consumers' files say: consumed, redelivered, lost, mean delay per carrier.
+
+A consumer appends one line per message before it reports success:
+
+    broker,queue,offset,key,carrier,dep_delay      broker-a,3,1207,N14228,UA,-4
+
+`dep_delay` is empty where the flight has none. A process killed in mid-write leaves a line without
+its end; it had not reported success for that message, so the line counts for nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import NamedTuple
+
+
+class FlightId(NamedTuple):
+    """What a record says of its flight; several flights may share one."""
+
+    key: str
+    carrier: str
+    dep_delay: int | None
+    """Minutes."""
+
+
+class Place(NamedTuple):
+    """Where a message is stored; no two messages share one."""
+
+    broker: str
+    queue: int
+    offset: int
+
+
+class Delays:
+    """Sum and number of the known departure delays per carrier; whole numbers, so exact."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, int] = {}
+        self._counts: dict[str, int] = {}
+
+    def add(self, carrier: str, delay: int | None) -> None:
+        """Count one flight; one without a delay (cancelled) only makes its carrier known."""
+        if delay is None:
+            self._sums.setdefault(carrier, 0)
+            self._counts.setdefault(carrier, 0)
+            return
+        self._sums[carrier] = self._sums.get(carrier, 0) + delay
+        self._counts[carrier] = self._counts.get(carrier, 0) + 1
+
+    def means(self) -> dict[str, Fraction | None]:
+        """Mean delay in minutes per carrier, exact and in the carriers' order."""
+        return {
+            carrier: Fraction(self._sums[carrier], count) if count else None
+            for carrier, count in sorted(self._counts.items())
+        }
+
+
+def record_line(broker: str, queue: int, offset: int, flight: FlightId) -> bytes:
+    """The line that a consumer appends for one message."""
+    delay = "" if flight.dep_delay is None else flight.dep_delay
+    return f"{broker},{queue},{offset},{flight.key},{flight.carrier},{delay}\n".encode()
+
+
+def parse_records(text: bytes) -> Iterable[tuple[Place, FlightId]]:
+    """The complete lines of one consumer's file; an unfinished last line is left out."""
+    lines = text.split(b"\n")
+    for line in lines[:-1]:  # what follows the last line end is empty or was cut off
+        broker, queue, offset, key, carrier, delay = line.decode().split(",")
+        place = Place(broker, int(queue), int(offset))
+        yield place, FlightId(key, carrier, int(delay) if delay else None)
+
+
+@dataclass(slots=True)
+class Tally:
+    """Adds up the files of all consumers, one message counted once however often it came."""
+
+    lines: int = 0
+    """Consumptions that reported success."""
+    per_consumer: dict[str, int] = field(default_factory=dict)
+    _seen: dict[Place, FlightId] = field(default_factory=dict, repr=False)
+
+    def add(self, consumer: str, text: bytes) -> None:
+        """Count the records in one consumer's file."""
+        before = self.lines
+        for place, flight in parse_records(text):
+            self.lines += 1
+            self._seen[place] = flight
+        self.per_consumer[consumer] = self.per_consumer.get(consumer, 0) + self.lines - before
+
+    @property
+    def distinct(self) -> int:
+        """Stored messages that were consumed at least once."""
+        return len(self._seen)
+
+    @property
+    def redelivered(self) -> int:
+        """Consumptions beyond the first of the same message."""
+        return self.lines - self.distinct
+
+    def delays(self) -> Delays:
+        """Departure delays of the distinct messages."""
+        delays = Delays()
+        for flight in self._seen.values():
+            delays.add(flight.carrier, flight.dep_delay)
+        return delays
+
+    def lost(self, sent: Counter[FlightId]) -> int:
+        """Flights that were sent and that no file has; a duplicate of another hides none."""
+        return (sent - Counter(self._seen.values())).total()
+
+    def unread(self, stored: Mapping[tuple[str, int], int]) -> int:
+        """Stored messages that nobody consumed.
+
+        Args:
+            stored: (broker, queue id) -> max offset, that is the number of messages there.
+        """
+        read = Counter((place.broker, place.queue) for place in self._seen)
+        return sum(max(0, end - read[queue]) for queue, end in stored.items())
