@@ -8,6 +8,7 @@ is keyed by `mq_key(queue)`, the JSON text of the queue, in all encodings.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgpack
@@ -15,12 +16,18 @@ import msgspec
 
 from pocketmq.protocol.command import Buffer, Encoding
 from pocketmq.protocol.errors import BadRequestError
-from pocketmq.protocol.fastjson import FastjsonError, parse
+from pocketmq.protocol.fastjson import FastjsonError, dump, parse
 from pocketmq.protocol.message import MessageQueue
 
 
 class BodyStruct(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """Base of structured bodies; Python names become RocketMQ's camelCase."""
+
+
+def always(factory: Callable[[], Any]) -> Any:
+    """A field with a default that is written all the same, because peers rely on the key."""
+    # msgspec leaves out an empty list or dict only when it knows the factory.
+    return msgspec.field(default_factory=lambda: factory())
 
 
 BodyT = TypeVar("BodyT")
@@ -36,7 +43,16 @@ def encode_body(body: msgspec.Struct, encoding: Encoding) -> bytes:
 
 def encode_json(body: msgspec.Struct) -> bytes:
     """Standard JSON with sorted keys and quoted integer keys (N-27)."""
-    return msgspec.json.encode(body, order="sorted", enc_hook=_encode_other)
+    try:
+        return msgspec.json.encode(body, order="sorted", enc_hook=_encode_other)
+    except TypeError:  # msgspec sorts text keys only
+        fields = msgspec.to_builtins(body, str_keys=True, enc_hook=_encode_other)
+        return msgspec.json.encode(fields, order="sorted")
+
+
+def encode_fastjson(body: msgspec.Struct) -> bytes:
+    """JSON with raw integer keys, which clients before 4.9.4 get as routes (N-27)."""
+    return dump(msgspec.to_builtins(body, enc_hook=_encode_other)).encode()
 
 
 def decode_body(data: Buffer, cls: type[BodyT], encoding: Encoding) -> BodyT:

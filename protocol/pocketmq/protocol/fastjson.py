@@ -1,4 +1,4 @@
-"""Reads the JSON dialect that RocketMQ's fastjson writes (wire sheet 6).
+"""The JSON dialect of RocketMQ's fastjson (wire sheet 6), read and, where a peer needs it, written.
 
 Beyond standard JSON it takes raw integer keys `{0:"a"}`, objects as keys `{{"brokerName":..}:1}`
 (they come out as their compact JSON text) and references `{"$ref":"$.path"}`. It is the slow road:
@@ -39,6 +39,20 @@ def parse(text: str) -> Any:
     if '"$ref"' in text:
         return _Resolver(value, max_values=4 * len(text)).resolve(value, 0)
     return value
+
+
+def dump(value: Any) -> str:
+    """Compact text with sorted keys in which integer keys stand raw, as old peers get it (N-27)."""
+    if isinstance(value, dict):
+        entries = sorted((_key_text(key), dump(item)) for key, item in value.items())
+        return "{" + ",".join(f"{key}:{item}" for key, item in entries) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(dump, value)) + "]"
+    return json.dumps(value)
+
+
+def _key_text(key: object) -> str:
+    return str(key) if isinstance(key, int) else json.dumps(key)
 
 
 class _Reader:

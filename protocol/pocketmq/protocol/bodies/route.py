@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pocketmq.protocol.body import BodyStruct
+from pocketmq.protocol.body import BodyStruct, always
 from pocketmq.protocol.scalars import Int32
 
 
-class QueueData(BodyStruct, kw_only=True):
+class QueueData(BodyStruct, kw_only=True, omit_defaults=False):
     """The queues of one topic on one broker name (N-4)."""
 
     broker_name: str
@@ -21,8 +21,8 @@ class BrokerData(BodyStruct, kw_only=True):
 
     cluster: str
     broker_name: str
-    broker_addrs: dict[int, str] = {}
-    enable_acting_master: bool = False
+    broker_addrs: dict[int, str] = always(dict)
+    enable_acting_master: bool = always(bool)
     zone_name: str | None = None
 
     def master_address(self) -> str | None:
@@ -33,13 +33,15 @@ class BrokerData(BodyStruct, kw_only=True):
 class TopicRouteData(BodyStruct, kw_only=True):
     """Where a topic's queues are (105)."""
 
-    queue_datas: list[QueueData] = []
-    broker_datas: list[BrokerData] = []
-    filter_server_table: dict[str, list[str]] = {}
+    queue_datas: list[QueueData] = always(list)
+    broker_datas: list[BrokerData] = always(list)
+    filter_server_table: dict[str, list[str]] = always(dict)
+    """Older Java clients fail without it."""
+
     order_topic_conf: str | None = None
 
 
-class ClusterInfo(BodyStruct, kw_only=True):
+class ClusterInfo(BodyStruct, kw_only=True, omit_defaults=False):
     """All brokers and clusters of a nameserver (106, N-34)."""
 
     broker_addr_table: dict[str, BrokerData] = {}
@@ -49,11 +51,25 @@ class ClusterInfo(BodyStruct, kw_only=True):
 class TopicList(BodyStruct, kw_only=True):
     """Topic names (206, 224, 304, 305)."""
 
-    topic_list: list[str] = []
+    topic_list: list[str] = always(list)
     broker_addr: str | None = None
 
 
-class KVTable(BodyStruct, kw_only=True):
+class KVTable(BodyStruct, kw_only=True, omit_defaults=False):
     """Text by text: a KV namespace, order configuration, runtime information."""
 
     table: dict[str, str] = {}
+
+
+class BrokerMemberGroup(BodyStruct, kw_only=True, omit_defaults=False):
+    """Who stands behind one broker name."""
+
+    cluster: str
+    broker_name: str
+    broker_addrs: dict[int, str] = {}
+
+
+class BrokerMemberGroupBody(BodyStruct, kw_only=True, omit_defaults=False):
+    """Answer to GET_BROKER_MEMBER_GROUP (901)."""
+
+    broker_member_group: BrokerMemberGroup

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pocketmq.protocol.bodies.route import ClusterInfo, KVTable, TopicList, TopicRouteData
+from pocketmq.protocol.bodies.route import (
+    BrokerMemberGroupBody,
+    ClusterInfo,
+    KVTable,
+    TopicList,
+    TopicRouteData,
+)
 from pocketmq.protocol.bodies.topics import DataVersion, RegisterBrokerBody
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.header import Header
@@ -132,6 +138,43 @@ class GetSystemTopicListRequestHeader(Header, kw_only=True):
 
     CODE: ClassVar[int] = RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS
     RESPONSE_BODY = TopicList
+
+
+class GetUnitTopicListRequestHeader(Header, kw_only=True):
+    """GET_UNIT_TOPIC_LIST (311): topics with the unit bit."""
+
+    CODE: ClassVar[int] = RequestCode.GET_UNIT_TOPIC_LIST
+    RESPONSE_BODY = TopicList
+
+
+class GetUnitSubTopicListRequestHeader(Header, kw_only=True):
+    """GET_HAS_UNIT_SUB_TOPIC_LIST (312): topics with the unit-subscription bit."""
+
+    CODE: ClassVar[int] = RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST
+    RESPONSE_BODY = TopicList
+
+
+class GetUnitSubUnunitTopicListRequestHeader(Header, kw_only=True):
+    """GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST (313): that bit without the unit bit."""
+
+    CODE: ClassVar[int] = RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST
+    RESPONSE_BODY = TopicList
+
+
+class GetBrokerMemberGroupRequestHeader(Header, kw_only=True):
+    """GET_BROKER_MEMBER_GROUP (901)."""
+
+    CODE: ClassVar[int] = RequestCode.GET_BROKER_MEMBER_GROUP
+    RESPONSE_BODY = BrokerMemberGroupBody
+
+    cluster_name: str
+    broker_name: str
+
+
+class GetNamesrvConfigRequestHeader(Header, kw_only=True):
+    """GET_NAMESRV_CONFIG (319): the body of the reply is text, `key=value` line by line."""
+
+    CODE: ClassVar[int] = RequestCode.GET_NAMESRV_CONFIG
 
 
 class DeleteTopicInNamesrvRequestHeader(Header, kw_only=True):

@@ -1,0 +1,83 @@
+"""A process's clock and state over its own port: GET_CLOCK, MOVE_CLOCK, ROLE_STATUS.
+
+Every role adds this family to its dispatcher, so a supervisor can move a whole cluster in lock
+step and ask each process how it is, without knowing which role it plays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from pocketmq.protocol.bodies.route import KVTable
+from pocketmq.protocol.body import encode_body
+from pocketmq.protocol.codes import RequestCode, ResponseCode
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.dispatch import Peer, Reply, error_reply, handles
+from pocketmq.protocol.errors import BadRequestError
+from pocketmq.protocol.headers.control import ClockResponseHeader, MoveClockRequestHeader
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.errors import ClockStuckError
+from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.tasks import TaskOwner
+
+
+class ControlProcessor:
+    """Answers the control requests of one process.
+
+    Args:
+        clock: The clock that the role runs on.
+        status: Readiness and figures of the role, text by text; called once per ROLE_STATUS.
+    """
+
+    def __init__(self, clock: Clock, status: Callable[[], Mapping[str, str]]) -> None:
+        self._clock = clock
+        self._status = status
+        self._tasks = TaskOwner("control")
+
+    @handles(RequestCode.GET_CLOCK)
+    def get_clock(self, _peer: Peer, request: Command) -> Reply:
+        """The time here, and the earliest moment at which something falls due."""
+        return request.reply(self._clock_header())
+
+    @handles(RequestCode.MOVE_CLOCK)
+    def move_clock(self, peer: Peer, request: Command) -> Reply:
+        """Start to move the clock; the answer goes out when everything that was due has settled."""
+        clock = self._clock
+        if not isinstance(clock, ManualClock):
+            raise BadRequestError(
+                "this process runs on the real clock; start it with --clock manual to move it",
+                code=ResponseCode.ILLEGAL_OPERATION,
+            )
+        time_ms = request.header(MoveClockRequestHeader).time_ms
+        self._tasks.start(self._move(clock, time_ms, peer, request), name=f"move to {time_ms}")
+        return None
+
+    @handles(RequestCode.ROLE_STATUS)
+    def role_status(self, _peer: Peer, request: Command) -> Reply:
+        """What the role says of itself."""
+        body = KVTable(table=dict(self._status()))
+        return request.reply(body=encode_body(body, request.encoding))
+
+    async def stop(self) -> None:
+        """Give up moves under way; their callers see the connection end."""
+        await self._tasks.stop()
+
+    async def _move(self, clock: ManualClock, time_ms: int, peer: Peer, request: Command) -> None:
+        try:
+            await clock.move_to(time_ms)
+        except ClockStuckError as exc:
+            # Names the busy tasks; the process itself is well, only its time did not settle.
+            peer.reply(request, request.reply(code=ResponseCode.SYSTEM_ERROR, remark=str(exc)))
+        except Exception as exc:  # noqa: BLE001 - whatever fails, the mover must not wait for ever
+            peer.reply(request, error_reply(peer, request, exc))
+        else:
+            peer.reply(request, request.reply(self._clock_header()))
+
+    def _clock_header(self) -> ClockResponseHeader:
+        clock = self._clock
+        manual = isinstance(clock, ManualClock)
+        return ClockResponseHeader(
+            now_ms=clock.time_ms(),
+            next_deadline_ms=clock.next_deadline_ms() if isinstance(clock, ManualClock) else None,
+            manual=manual,
+        )
