@@ -1,0 +1,255 @@
+"""The one log into which every message of every topic goes (S-10 to S-16).
+
+    commitlog/00000000000000000000
+    +--------+--------+----------+-- ... --+--------+-----------------------+
+    | record | record | record   |         | record | blank: rest i32, magic|
+    +--------+--------+----------+-- ... --+--------+-----------------------+
+    0                                                                    1 GiB
+
+Records are laid out by `pocketmq.protocol.record`. One never crosses a file's end: what is left
+there is covered by a blank, whose first field says how far to the next file (S-14).
+
+A batch of messages is one assignment to a slice of the mapped file: a write per message costs a
+hundred times as much.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Sequence
+
+import structlog
+
+from pocketmq.broker.store.config import KIB, MIB
+from pocketmq.broker.store.consume_queue import ConsumeQueue
+from pocketmq.broker.store.disk import Disk
+from pocketmq.broker.store.errors import DiskFullError
+from pocketmq.broker.store.mapped_file import MappedFile
+from pocketmq.broker.store.mapped_files import MappedFiles
+from pocketmq.broker.store.stored_message import PutResult, PutStatus, StoredMessage
+from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES
+from pocketmq.protocol.record import (
+    FIXED_SIZE,
+    MAGIC_V1,
+    MAGIC_V2,
+    MAX_TOPIC_BYTES_V1,
+    encode_blank,
+    encode_record,
+)
+from pocketmq.protocol.scalars import MessageSysFlag
+from pocketmq.runtime.errors import DiskError
+
+log = structlog.get_logger()
+
+BLANK_SIZE = 8
+"""Least length of what covers the end of a file."""
+
+_RETRY_PREFIX = "%RETRY%"
+
+_WINDOW_LOW = 256 * KIB
+_WINDOW_HIGH = 4 * MIB
+
+_OK = PutStatus.PUT_OK
+_NO_SPACE = PutStatus.SERVICE_NOT_AVAILABLE
+_NO_FILE = PutStatus.CREATE_MAPPED_FILE_FAILED
+_TRANSACTION = MessageSysFlag.TRANSACTION_MASK
+UNCOUNTED = (MessageSysFlag.TRANSACTION_PREPARED, MessageSysFlag.TRANSACTION_ROLLBACK)
+"""Transaction types that get no place in their queue (S-13, S-22)."""
+
+OFFSET_AT = 28
+"""Where a record holds its own physical offset (wire 5.1)."""
+_OFFSET = struct.Struct(">q")
+SYS_FLAG_AT = 36
+_INT32 = struct.Struct(">i")
+_SIZE_MAGIC = struct.Struct(">ii")
+
+
+class CommitLog:
+    """Appends records and reads them back by physical offset."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        root: str,
+        file_size: int,
+        *,
+        max_message_size: int,
+        retry_topic_max: int = 255,
+    ) -> None:
+        self.files = MappedFiles(disk, os.path.join(root, "commitlog"), file_size)
+        self.max_message_size = max_message_size
+        self._retry_topic_max = retry_topic_max
+
+    @property
+    def min_offset(self) -> int:
+        """Offset of the oldest byte."""
+        return self.files.min_offset
+
+    @property
+    def max_offset(self) -> int:
+        """Offset at which the next record goes."""
+        return self.files.max_offset
+
+    def append(
+        self,
+        messages: Sequence[StoredMessage],
+        queues: Sequence[ConsumeQueue],
+        now_ms: int,
+        *,
+        together: bool = False,
+    ) -> list[PutResult]:
+        """Write a batch; the results stand in the order of the messages.
+
+        A message that is too long is refused alone. When the disk is full, the messages that no
+        longer went in get SERVICE_NOT_AVAILABLE, and their queue offsets are free again.
+
+        Args:
+            messages: what to write.
+            queues: the queue of each message, which hands out its offset (S-12).
+            now_ms: store timestamp of all of them.
+            together: all in one file or none, for a batch that came as one request (S-14).
+        """
+        results: list[PutResult] = []
+        try:
+            while len(results) < len(messages):
+                self._fill_file(messages, queues, now_ms, results, together=together)
+        except DiskError as exc:
+            log.error("append.failed", error=str(exc), messages=len(messages) - len(results))
+            status = _NO_SPACE if isinstance(exc, DiskFullError) else _NO_FILE
+            results += [PutResult(status)] * (len(messages) - len(results))
+        return results
+
+    def _fill_file(
+        self,
+        messages: Sequence[StoredMessage],
+        queues: Sequence[ConsumeQueue],
+        now_ms: int,
+        results: list[PutResult],
+        *,
+        together: bool,
+    ) -> None:
+        """Write the messages behind `results` until they or the file end; then roll over."""
+        file = self._writable_file()
+        base = file.start
+        position = file.wrote
+        room = file.size - BLANK_SIZE
+        records: list[bytes] = []
+        first = len(results)
+        is_full = False
+        for index in range(first, len(messages)):
+            message = messages[index]
+            queue = queues[index]
+            if (
+                len(message.body) > self.max_message_size
+                or len(message.properties) > MAX_PROPERTIES_BYTES
+                or len(queue.topic_bytes) > MAX_TOPIC_BYTES_V1
+            ) and (refusal := self._refusal(message, queue)) is not None:
+                results.append(PutResult(refusal))
+                continue
+            counted = message.sys_flag & _TRANSACTION not in UNCOUNTED
+            queue_offset = queue.next_offset if counted else 0
+            record = encode_record(
+                topic=queue.topic_bytes,
+                queue_id=message.queue_id,
+                flag=message.flag,
+                queue_offset=queue_offset,
+                physical_offset=base + position,
+                sys_flag=message.sys_flag,
+                born_timestamp_ms=message.born_timestamp_ms,
+                born_host=message.born_host,
+                store_timestamp_ms=now_ms,
+                store_host=message.store_host,
+                reconsume_times=message.reconsume_times,
+                prepared_transaction_offset=message.prepared_transaction_offset,
+                body=message.body,
+                properties=message.properties,
+            )
+            size = len(record)
+            if position + size > room:
+                if size > room:  # in no file of this size, however empty
+                    results.append(PutResult(PutStatus.MESSAGE_ILLEGAL))
+                    continue
+                is_full = True
+                break
+            results.append(PutResult(_OK, queue_offset, base + position, size, now_ms))
+            records.append(record)
+            position += size
+            if counted:
+                queue.next_offset = queue_offset + 1
+        if is_full and together:
+            self._take_back(messages, queues, results, first)
+            records.clear()
+            if file.wrote == 0:
+                results += [PutResult(PutStatus.MESSAGE_ILLEGAL)] * (len(messages) - first)
+                return
+        try:
+            if records:
+                self._write(file, b"".join(records))
+            if is_full:
+                self._write(file, encode_blank(file.size - file.wrote))
+                file.wrote = file.size
+        except DiskError:
+            self._take_back(messages, queues, results, first)
+            raise
+
+    def _refusal(self, message: StoredMessage, queue: ConsumeQueue) -> PutStatus | None:
+        if len(message.body) > self.max_message_size:
+            return PutStatus.MESSAGE_ILLEGAL
+        if len(message.properties) > MAX_PROPERTIES_BYTES:
+            return PutStatus.PROPERTIES_SIZE_EXCEEDED
+        limit = (
+            self._retry_topic_max if queue.topic.startswith(_RETRY_PREFIX) else MAX_TOPIC_BYTES_V1
+        )
+        return PutStatus.MESSAGE_ILLEGAL if len(queue.topic_bytes) > limit else None
+
+    def _take_back(
+        self,
+        messages: Sequence[StoredMessage],
+        queues: Sequence[ConsumeQueue],
+        results: list[PutResult],
+        first: int,
+    ) -> None:
+        """Free the queue offsets of what was not written after all."""
+        for index in range(first, len(results)):
+            counted = messages[index].sys_flag & _TRANSACTION not in UNCOUNTED
+            if counted and results[index].status is _OK:
+                queues[index].next_offset -= 1
+        del results[first:]
+
+    def _write(self, file: MappedFile, data: bytes) -> None:
+        end = file.wrote + len(data)
+        if end > file.reserved:
+            file.reserve(end, low=_WINDOW_LOW, high=_WINDOW_HIGH)
+        file.append(data)
+
+    def _writable_file(self) -> MappedFile:
+        last = self.files.last
+        return self.files.add_file() if last is None or last.wrote == last.size else last
+
+    def read(self, physical_offset: int, size: int) -> memoryview | None:
+        """`size` bytes of the log, not copied; None when they are not all there."""
+        return self.files.read(physical_offset, size)
+
+    def record_at(self, physical_offset: int) -> memoryview | None:
+        """The record that begins at `physical_offset`; None if none plausibly does."""
+        head = self.files.read(physical_offset, FIXED_SIZE)
+        if head is None:
+            return None
+        size, magic = _SIZE_MAGIC.unpack_from(head)
+        if magic not in (MAGIC_V1, MAGIC_V2) or size < FIXED_SIZE:
+            return None
+        record = self.files.read(physical_offset, size)
+        if record is None or _OFFSET.unpack_from(record, OFFSET_AT)[0] != physical_offset:
+            return None
+        return record
+
+    def store_time(self, physical_offset: int) -> int:
+        """Store timestamp of the record at `physical_offset`; -1 when it cannot be read."""
+        record = self.record_at(physical_offset)
+        if record is None:
+            return -1
+        (sys_flag,) = _INT32.unpack_from(record, SYS_FLAG_AT)
+        at = 68 if sys_flag & MessageSysFlag.BORN_HOST_V6 else 56
+        time_ms: int = _OFFSET.unpack_from(record, at)[0]
+        return time_ms

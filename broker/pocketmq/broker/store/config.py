@@ -1,0 +1,209 @@
+"""The store's options: RocketMQ's names in Python case, RocketMQ's defaults."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum, unique
+from typing import ClassVar
+
+from pocketmq.runtime.config import option
+from pocketmq.runtime.errors import ConfigError
+
+KIB = 1024
+MIB = 1024 * KIB
+GIB = 1024 * MIB
+
+ENTRY_SIZE = 20
+"""Bytes of a consume-queue entry (S-30)."""
+
+DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+
+
+@unique
+class FlushDiskType(Enum):
+    """When a send is acknowledged.
+
+    ASYNC_FLUSH: when its bytes are in the page cache. A killed process loses nothing; a power cut
+    loses what came after the last flush: 500 ms, or 10 s while fewer than 4 pages are dirty.
+
+    SYNC_FLUSH: when its bytes are on the disk. Neither a killed process nor a power cut loses any.
+    """
+
+    ASYNC_FLUSH = "ASYNC_FLUSH"
+    SYNC_FLUSH = "SYNC_FLUSH"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreConfig:
+    """How and where messages are kept."""
+
+    section: ClassVar[str] = "store"
+
+    store_path_root_dir: str = option(
+        "~/store", help="Directory of the whole store; a RocketMQ store root."
+    )
+
+    # -- files ---------------------------------------------------------------------------------
+    mapped_file_size_commit_log: int = option(
+        GIB, help="Bytes of a commit-log file.", unit="bytes", rule="S-1"
+    )
+    mapped_file_size_consume_queue: int = option(
+        300_000 * ENTRY_SIZE,
+        help="Bytes of a consume-queue file, a multiple of 20.",
+        unit="bytes",
+        rule="S-1",
+    )
+    max_hash_slot_num: int = option(5_000_000, help="Slots of an index file.", rule="S-45")
+    max_index_num: int = option(20_000_000, help="Entries of an index file.", rule="S-45")
+    message_index_enable: bool = option(
+        True, help="Keep an index by key.", rocketmq_name="messageIndexEnable"
+    )
+    max_open_queue_files: int = option(
+        4096,
+        help="Consume-queue files mapped at once; each costs page tables, none a descriptor.",
+    )
+
+    # -- limits --------------------------------------------------------------------------------
+    max_message_size: int = option(
+        4 * MIB, help="Longest body in bytes.", unit="bytes", rule="S-11"
+    )
+    max_transfer_bytes_on_message_in_memory: int = option(
+        256 * KIB,
+        help="Most bytes in a pull reply while the data is in memory.",
+        unit="bytes",
+        rule="B-61",
+    )
+    max_transfer_count_on_message_in_memory: int = option(
+        32, help="Most messages in a pull reply while the data is in memory.", rule="B-61"
+    )
+    max_transfer_bytes_on_message_in_disk: int = option(
+        64 * KIB,
+        help="Most bytes in a pull reply of data that left memory.",
+        unit="bytes",
+        rule="B-61",
+    )
+    max_transfer_count_on_message_in_disk: int = option(
+        8, help="Most messages in a pull reply of data that left memory.", rule="B-61"
+    )
+    access_message_in_memory_max_ratio: int = option(
+        40,
+        help="Percent of memory in which the newest messages are expected to be.",
+        unit="%",
+        rule="B-61, B-62",
+    )
+    max_msgs_num_batch: int = option(
+        64, help="Most messages that a query by key returns.", rule="S-48"
+    )
+    os_page_cache_busy_timeout_ms: int = option(
+        1000,
+        help="An append that takes longer makes the broker refuse sends.",
+        unit="ms",
+        rule="B-160",
+        rocketmq_name="osPageCacheBusyTimeOutMills",
+    )
+    message_delay_level: str = option(
+        DELAY_LEVELS, help="Delay of level 1, 2, ...: numbers with s, m, h or d.", rule="B-90"
+    )
+
+    # -- flush ---------------------------------------------------------------------------------
+    flush_disk_type: FlushDiskType = option(
+        FlushDiskType.ASYNC_FLUSH, help="What an acknowledgement promises."
+    )
+    flush_interval_commit_log_ms: int = option(
+        500,
+        help="From one flush of the log to the next.",
+        unit="ms",
+        rule="S-50",
+        rocketmq_name="flushIntervalCommitLog",
+    )
+    flush_commit_log_least_pages: int = option(
+        4, help="Dirty pages that make a flush worth while.", rule="S-50"
+    )
+    flush_commit_log_thorough_interval_ms: int = option(
+        10_000,
+        help="After this any dirty page is flushed.",
+        unit="ms",
+        rule="S-50",
+        rocketmq_name="flushCommitLogThoroughInterval",
+    )
+    flush_interval_consume_queue_ms: int = option(
+        1000,
+        help="From one flush of the queues to the next.",
+        unit="ms",
+        rule="S-52",
+        rocketmq_name="flushIntervalConsumeQueue",
+    )
+    flush_consume_queue_least_pages: int = option(
+        2, help="Dirty pages that make a queue worth flushing.", rule="S-52"
+    )
+    flush_consume_queue_thorough_interval_ms: int = option(
+        60_000,
+        help="After this every queue is flushed.",
+        unit="ms",
+        rule="S-52",
+        rocketmq_name="flushConsumeQueueThoroughInterval",
+    )
+    confirm_distance_bytes: int = option(
+        64 * MIB,
+        help="Also flush all queues after so much new log, so that a restart has little to read.",
+        unit="bytes",
+    )
+    sync_flush_timeout_ms: int = option(
+        5000,
+        help="After this a waiting send is answered FLUSH_DISK_TIMEOUT.",
+        unit="ms",
+        rocketmq_name="syncFlushTimeout",
+    )
+
+    # -- recovery and cleaning -----------------------------------------------------------------
+    check_crc_on_recover: bool = option(
+        True,
+        help="Test each body's CRC while recovering.",
+        rule="S-62",
+        rocketmq_name="checkCRCOnRecover",
+    )
+    delete_when: str = option(
+        "04", help="Hours of the day at which expired files go, separated by `;`.", rule="S-70"
+    )
+    file_reserved_time_h: int = option(
+        72,
+        help="Age in hours at which a commit-log file is expired.",
+        unit="h",
+        rule="S-71",
+        rocketmq_name="fileReservedTime",
+    )
+    clean_file_forcibly_enable: bool = option(
+        True, help="Above the forcible level delete files that are not expired.", rule="S-71"
+    )
+    disk_max_used_space_ratio: int = option(
+        75, help="Percent; above it expired files go at any hour.", unit="%", rule="B-165"
+    )
+    disk_space_clean_forcibly_ratio: float = option(
+        0.85, help="Above it any file but the last goes.", rule="B-164"
+    )
+    disk_space_warning_level_ratio: float = option(
+        0.90, help="Above it the store takes no writes.", rule="B-163"
+    )
+    clean_resource_interval_ms: int = option(
+        10_000,
+        help="From one look at age and space to the next.",
+        unit="ms",
+        rule="S-70",
+        rocketmq_name="cleanResourceInterval",
+    )
+
+    def delay_levels_ms(self) -> tuple[int, ...]:
+        """Delay of each level in milliseconds; index 0 is no level and 0 (B-90)."""
+        return (0, *(_duration_ms(text) for text in self.message_delay_level.split()))
+
+
+_UNITS_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def _duration_ms(text: str) -> int:
+    match = re.fullmatch(r"(\d+)([smhd])", text)
+    if match is None:
+        raise ConfigError("message_delay_level", f"{text!r} is no duration such as 30s, 5m or 1d")
+    return int(match[1]) * _UNITS_MS[match[2]]

@@ -1,0 +1,174 @@
+"""One topic's queue: which records of the log are its messages, in order (S-30 to S-36).
+
+    consumequeue/<topic>/<queueId>/00000000000000000000
+
+    entry n, at byte n * 20:
+    +--------------------+----------+--------------------+
+    | physical offset i64| size i32 | tags code i64      |   big endian
+    +--------------------+----------+--------------------+
+      of the record in     its        Java's hash of the tag, or the time
+      the commit log       length     of delivery for a delayed message
+
+300,000 entries make a file. An entry is small and fixed so that a consumer's position is plain
+arithmetic, and a tag is tested without touching the message.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+
+import structlog
+
+from pocketmq.broker.store.config import ENTRY_SIZE, KIB, SCHEDULE_TOPIC
+from pocketmq.broker.store.disk import Disk
+from pocketmq.broker.store.mapped_file import MappedFile, Mappings
+from pocketmq.broker.store.mapped_files import MappedFiles
+
+log = structlog.get_logger()
+
+ENTRY = struct.Struct(">qiq")
+FILLER_SIZE = 0x7FFFFFFF
+FILLER = ENTRY.pack(0, FILLER_SIZE, 0)
+"""Stands where no message is: before a queue's first offset, and in a hole (S-32, S-33)."""
+
+_FILLER_RUN = 4096  # entries written at once
+_WINDOW_LOW = 4 * KIB
+_WINDOW_HIGH = 256 * KIB
+
+
+class ConsumeQueue:
+    """The entries of one queue. Made small: a broker may have 10,000 of them."""
+
+    __slots__ = (
+        "checked_below",
+        "files",
+        "is_schedule",
+        "max_offset",
+        "max_physical",
+        "min_offset",
+        "next_offset",
+        "queue_id",
+        "topic",
+        "topic_bytes",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        root: str,
+        topic: str,
+        queue_id: int,
+        file_size: int,
+        mappings: Mappings | None = None,
+    ) -> None:
+        self.topic = topic
+        self.topic_bytes = topic.encode()
+        self.queue_id = queue_id
+        self.is_schedule = topic == SCHEDULE_TOPIC
+        self.files = MappedFiles(
+            disk, os.path.join(root, topic, str(queue_id)), file_size, mappings
+        )
+        self.next_offset = 0
+        """Offset that the next message put into the log will get (S-12)."""
+        self.max_offset = 0
+        """One behind the last entry; what consumers may read. Trails `next_offset` (S-24)."""
+        self.min_offset = 0
+        """First entry whose record still exists (S-34)."""
+        self.max_physical = 0
+        """End of the last record that has an entry here; recovery skips what lies before (S-32)."""
+        self.checked_below = 0
+        """Entries below it are from an earlier life: each is compared with its record when read."""
+
+    def put(self, offset: int, entries: bytes, max_physical: int) -> None:
+        """Write a run of entries, the first of them number `offset`.
+
+        What is already there is left alone, so dispatching a stretch of log twice does no harm. A
+        gap before `offset` is filled, so that every later position stays right.
+
+        Args:
+            offset: number of the first entry.
+            entries: any number of packed entries.
+            max_physical: end of the last one's record.
+
+        Raises:
+            DiskFullError: nothing of the last file's share was written; put the same again later.
+        """
+        if offset != self.max_offset:
+            if offset < self.max_offset:
+                entries = entries[(self.max_offset - offset) * ENTRY_SIZE :]
+            else:
+                self._fill_up_to(offset)
+        self._append(entries)
+        if max_physical > self.max_physical:
+            self.max_physical = max_physical
+        if self.max_offset > self.next_offset:
+            self.next_offset = self.max_offset
+
+    def _append(self, entries: bytes) -> None:
+        at = 0
+        while at < len(entries):
+            file = self.files.last
+            if file is None or file.wrote == file.size:
+                file = self.files.add_file(self.max_offset * ENTRY_SIZE)
+            chunk = entries[at : at + file.size - file.wrote]
+            end = file.wrote + len(chunk)
+            if end > file.reserved:
+                file.reserve(end, low=_WINDOW_LOW, high=_WINDOW_HIGH)
+                file.release()
+            file.append(chunk)
+            at += len(chunk)
+            self.max_offset += len(chunk) // ENTRY_SIZE
+
+    def _fill_up_to(self, offset: int) -> None:
+        if self.max_offset == 0:
+            # A queue may begin anywhere: then its first file begins at that file's boundary (S-33).
+            per_file = self.files.file_size // ENTRY_SIZE
+            self.max_offset = offset - offset % per_file
+            self.min_offset = offset
+        else:
+            log.warning(
+                "queue.hole_filled",
+                topic=self.topic,
+                queue_id=self.queue_id,
+                first=self.max_offset,
+                missing=offset - self.max_offset,
+            )
+        while self.max_offset < offset:
+            self._append(FILLER * min(_FILLER_RUN, offset - self.max_offset))
+
+    def entries(self, offset: int, max_count: int) -> memoryview | None:
+        """Packed entries from number `offset` on, not copied, up to the end of their file.
+
+        At most `max_count`, at least one; None when the file that should hold `offset` is gone.
+        """
+        file = self.files.find(offset * ENTRY_SIZE)
+        if file is None:
+            return None
+        position = offset * ENTRY_SIZE - file.start
+        end = min(file.wrote, position + max_count * ENTRY_SIZE)
+        return file.view()[position:end] if position < end else None
+
+    def entry(self, offset: int) -> tuple[int, int, int] | None:
+        """(physical offset, size, tags code) of one message; None outside the queue."""
+        if not self.min_offset <= offset < self.max_offset:
+            return None
+        view = self.entries(offset, 1)
+        return None if view is None else ENTRY.unpack(view)
+
+    def next_file_offset(self, offset: int) -> int:
+        """Number of the first entry in the file after the one that should hold `offset` (B-59)."""
+        per_file = self.files.file_size // ENTRY_SIZE
+        return offset - offset % per_file + per_file
+
+    def dirty_pages(self) -> int:
+        """Pages of the last file that a power cut could take; a full file counts as many."""
+        return sum(_dirty_pages(file) for file in self.files.files[-2:])
+
+
+def _dirty_pages(file: MappedFile) -> int:
+    if file.flushed == file.wrote:
+        return 0
+    if file.wrote == file.size:
+        return 1 << 20  # a full file is always flushed (S-50)
+    return file.wrote // 4096 - file.flushed // 4096

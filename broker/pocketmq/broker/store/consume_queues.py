@@ -1,0 +1,65 @@
+"""All consume queues of a store, by topic and queue id (RocketMQ's `ConsumeQueueStore`)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from pocketmq.broker.store.consume_queue import ConsumeQueue
+from pocketmq.broker.store.disk import Disk
+from pocketmq.broker.store.mapped_file import Mappings
+
+
+class ConsumeQueues:
+    """Finds queues, makes them on demand (S-36), forgets them with their topic."""
+
+    def __init__(self, disk: Disk, root: str, file_size: int, max_open_files: int) -> None:
+        self.directory = os.path.join(root, "consumequeue")
+        self._disk = disk
+        self._file_size = file_size
+        self._mappings = Mappings(max_open_files)
+        self._topics: dict[str, dict[int, ConsumeQueue]] = {}
+
+    def get(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        """The queue, when it exists."""
+        queues = self._topics.get(topic)
+        return None if queues is None else queues.get(queue_id)
+
+    def get_or_create(self, topic: str, queue_id: int) -> ConsumeQueue:
+        """The queue, empty and without a file when it is new."""
+        queues = self._topics.get(topic)
+        if queues is None:
+            queues = self._topics[topic] = {}
+        queue = queues.get(queue_id)
+        if queue is None:
+            queue = queues[queue_id] = ConsumeQueue(
+                self._disk, self.directory, topic, queue_id, self._file_size, self._mappings
+            )
+        return queue
+
+    def __iter__(self) -> Iterator[ConsumeQueue]:
+        for queues in self._topics.values():
+            yield from queues.values()
+
+    def __len__(self) -> int:
+        return sum(len(queues) for queues in self._topics.values())
+
+    def find_on_disk(self) -> Iterator[ConsumeQueue]:
+        """Queue objects, their files not yet loaded, for every directory of a queue."""
+        for topic in self._disk.list_directory(self.directory):
+            for name in self._disk.list_directory(os.path.join(self.directory, topic)):
+                if name.isdigit():
+                    yield self.get_or_create(topic, int(name))
+
+    def delete_topic(self, topic: str) -> list[ConsumeQueue]:
+        """Remove a topic's queues and their files; the queues that are gone."""
+        gone = list(self._topics.pop(topic, {}).values())
+        for queue in gone:
+            queue.files.remove_all()
+        self._disk.remove_directory(os.path.join(self.directory, topic))
+        return gone
+
+    def close(self) -> None:
+        """Let go of all mappings."""
+        for queue in self:
+            queue.files.close()

@@ -1,0 +1,327 @@
+"""The seam to the file system: every effect that the store has on a disk is one call of `Disk`.
+
+Production uses `OsDisk`. Tests put another disk in its place: one that counts calls, fails or
+kills the process at the N-th, or keeps un-synced pages apart and then "cuts the power".
+
+Three properties hold for every disk, and the store leans on them:
+
+* A mapping is a `memoryview`. It stays valid as long as anybody holds it or a slice of it, even
+  when its file has been removed; the last one gone unmaps it. It costs no file descriptor.
+* Bytes below `DiskFile.reserve` have blocks, so writing them through a mapping cannot fail. A
+  full disk is a `DiskFullError` from `reserve`, never a SIGBUS.
+* What a mapping holds survives the death of the process. It survives a power cut only after
+  `DiskFile.sync`, and a new name only after `sync_directory`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import fcntl
+import mmap
+import os
+import shutil
+import weakref
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+from pocketmq.broker.store.disk_worker import DiskWorker, ThreadWorker
+from pocketmq.broker.store.errors import DiskFullError, StoreFileError, StoreLockedError
+from pocketmq.runtime.errors import DiskError
+
+
+class DiskUsage(NamedTuple):
+    """Space of the partition that holds a path."""
+
+    total_bytes: int
+    used_bytes: int
+    """Everything but what an ordinary user may still fill."""
+
+    @property
+    def used_ratio(self) -> float:
+        """0.0 empty, 1.0 full (B-163..B-165)."""
+        return self.used_bytes / self.total_bytes if self.total_bytes else 0.0
+
+
+class DiskFile(Protocol):
+    """An open file, kept where blocks are reserved or synced often."""
+
+    def reserve(self, start: int, length: int) -> None:
+        """Give `length` bytes from `start` their blocks; content does not change.
+
+        Raises:
+            DiskFullError: there are not that many.
+        """
+
+    def sync(self) -> None:
+        """Return when every byte written so far, by whatever way, survives a power cut."""
+
+    def close(self) -> None:
+        """Give the descriptor back; mappings of the file stay."""
+
+
+class Disk(Protocol):
+    """What the store asks of a file system. Paths are absolute; names sort as text."""
+
+    def make_directory(self, path: str) -> None:
+        """Make `path` and its missing parents."""
+
+    def list_directory(self, path: str) -> list[str]:
+        """Names in `path`, sorted; none when it does not exist."""
+
+    def file_size(self, path: str) -> int | None:
+        """Length in bytes; None when there is no such file."""
+
+    def modified_ms(self, path: str) -> int:
+        """When the file's content last changed, in epoch milliseconds."""
+
+    def create_file(self, path: str, size: int) -> None:
+        """Make a new sparse file of zeros at its full length."""
+
+    def resize_file(self, path: str, size: int) -> None:
+        """Cut the file, or lengthen it by zeros that take no blocks."""
+
+    def open_file(self, path: str) -> DiskFile:
+        """Open an existing file for `reserve` and `sync`."""
+
+    def map_file(self, path: str, size: int) -> memoryview:
+        """The file's first `size` bytes, readable and writable.
+
+        Raises:
+            StoreFileError: it is shorter; touching what lies behind its end would be a SIGBUS.
+        """
+
+    def read_file(self, path: str) -> bytes | None:
+        """A small file's content; None when there is no such file."""
+
+    def write_file(self, path: str, content: bytes) -> None:
+        """Create or overwrite a small file, in place and unsynced."""
+
+    def rename(self, source: str, target: str) -> None:
+        """Give a file another name, replacing what had it."""
+
+    def remove_file(self, path: str) -> None:
+        """Forget the name; mappings of the file stay valid."""
+
+    def remove_directory(self, path: str) -> None:
+        """Remove a directory and all that is in it."""
+
+    def sync_directory(self, path: str) -> None:
+        """Return when names made, changed or removed in `path` survive a power cut."""
+
+    def usage(self, path: str) -> DiskUsage:
+        """Space of the partition that holds `path`."""
+
+    def lock(self, path: str) -> DiskFile:
+        """Hold `path` against other processes until the result is closed.
+
+        Raises:
+            StoreLockedError: somebody else holds it.
+        """
+
+    def boot_id(self) -> bytes:
+        """16 bytes that change when un-synced data may have been lost: at a reboot."""
+
+    def memory_bytes(self) -> int:
+        """Size of this machine's memory, most of which is page cache (B-61, B-62)."""
+
+    def start_worker(self, name: str) -> DiskWorker:
+        """Somebody who makes slow calls of this disk while the event loop goes on."""
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = [
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_int64,
+]
+_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_MAP_FAILED = ctypes.c_void_p(-1).value
+
+_array_types: dict[int, type[ctypes.Array[ctypes.c_ubyte]]] = {}
+
+
+def _map_shared(descriptor: int, size: int) -> memoryview:
+    """Map a file without keeping its descriptor.
+
+    Python's own `mmap` keeps a duplicate of it for as long as the mapping lives (an option only
+    since 3.13), and 10,000 consume queues would need 10,000 of them.
+    """
+    address = _libc.mmap(
+        None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, descriptor, 0
+    )
+    if address is None or address == _MAP_FAILED:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    array_type = _array_types.get(size)
+    if array_type is None:
+        array_type = _array_types[size] = ctypes.c_ubyte * size
+    owner = array_type.from_address(address)
+    # Each view and each slice of one holds `owner`: it dies with the last reader.
+    unmap = weakref.finalize(owner, _libc.munmap, address, size)
+    unmap.atexit = False  # at exit the kernel unmaps; we must not, under a thread that still reads
+    return memoryview(owner).cast("B")
+
+
+class OsDisk:
+    """The real file system of a POSIX machine."""
+
+    def make_directory(self, path: str) -> None:
+        with _explained(path):
+            os.makedirs(path, exist_ok=True)
+
+    def list_directory(self, path: str) -> list[str]:
+        try:
+            return sorted(os.listdir(path))
+        except FileNotFoundError:
+            return []
+
+    def file_size(self, path: str) -> int | None:
+        try:
+            return os.stat(path).st_size
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def modified_ms(self, path: str) -> int:
+        with _explained(path):
+            return os.stat(path).st_mtime_ns // 1_000_000
+
+    def create_file(self, path: str, size: int) -> None:
+        with _explained(path):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+            try:
+                os.ftruncate(descriptor, size)
+            finally:
+                os.close(descriptor)
+
+    def resize_file(self, path: str, size: int) -> None:
+        with _explained(path):
+            os.truncate(path, size)
+
+    def open_file(self, path: str) -> DiskFile:
+        with _explained(path):
+            return _OsFile(path, os.open(path, os.O_RDWR | os.O_CLOEXEC))
+
+    def map_file(self, path: str, size: int) -> memoryview:
+        with _explained(path):
+            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                length = os.fstat(descriptor).st_size
+                if length < size:
+                    raise StoreFileError(
+                        path,
+                        f"the file has {length} bytes instead of {size}; it ends",
+                        position=length,
+                        advice="restore it, or start the broker so that recovery looks at it",
+                    )
+                return _map_shared(descriptor, size)
+            finally:
+                os.close(descriptor)
+
+    def read_file(self, path: str) -> bytes | None:
+        with _explained(path):
+            try:
+                with open(path, "rb") as file:
+                    return file.read()
+            except FileNotFoundError:
+                return None
+
+    def write_file(self, path: str, content: bytes) -> None:
+        with _explained(path), open(path, "wb") as file:
+            file.write(content)
+
+    def rename(self, source: str, target: str) -> None:
+        with _explained(target):
+            os.replace(source, target)
+
+    def remove_file(self, path: str) -> None:
+        with _explained(path), contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+    def remove_directory(self, path: str) -> None:
+        with _explained(path), contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(path)
+
+    def sync_directory(self, path: str) -> None:
+        with _explained(path):
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def usage(self, path: str) -> DiskUsage:
+        with _explained(path):
+            space = os.statvfs(path)
+            used = space.f_blocks - space.f_bfree
+            # Blocks kept for root count as absent, as in RocketMQ and in `df`.
+            return DiskUsage((used + space.f_bavail) * space.f_frsize, used * space.f_frsize)
+
+    def lock(self, path: str) -> DiskFile:
+        with _explained(path):
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                # Java's FileLock is this kind of lock, so a RocketMQ broker is noticed too.
+                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1)
+            except OSError as exc:
+                os.close(descriptor)
+                if exc.errno in (errno.EACCES, errno.EAGAIN):
+                    raise StoreLockedError(os.path.dirname(path)) from exc
+                raise
+            os.pwrite(descriptor, b"lock", 0)
+            return _OsFile(path, descriptor)
+
+    def boot_id(self) -> bytes:
+        text = self.read_file("/proc/sys/kernel/random/boot_id")
+        if text is None:
+            return os.urandom(16)  # not Linux: assume the worst, that every restart is a reboot
+        return bytes.fromhex(text.decode("ascii").strip().replace("-", ""))
+
+    def memory_bytes(self) -> int:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+    def start_worker(self, name: str) -> DiskWorker:
+        return ThreadWorker(name)
+
+
+class _OsFile:
+    __slots__ = ("_descriptor", "_path")
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self._path = path
+        self._descriptor = descriptor
+
+    def reserve(self, start: int, length: int) -> None:
+        if hasattr(os, "posix_fallocate"):  # macOS has none: there a full disk stays a SIGBUS
+            with _explained(self._path):
+                os.posix_fallocate(self._descriptor, start, length)
+
+    def sync(self) -> None:
+        with _explained(self._path):
+            _fdatasync(self._descriptor)
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            descriptor, self._descriptor = self._descriptor, -1
+            os.close(descriptor)
+
+
+_fdatasync = getattr(os, "fdatasync", os.fsync)
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+@contextlib.contextmanager
+def _explained(path: str) -> Iterator[None]:
+    """Turn the system's errors into the house's, which name the file."""
+    try:
+        yield
+    except OSError as exc:
+        reason = exc.strerror or str(exc)
+        if exc.errno in _FULL:
+            raise DiskFullError(path, reason, advice="free space on its partition") from exc
+        raise DiskError(path, reason) from exc

@@ -1,0 +1,35 @@
+"""What can go wrong between the store and its files.
+
+DiskError (runtime)
+├── DiskFullError        no space left: the caller's message is refused, reads go on
+└── StoreFileError       a file cannot be what its name says; names file and position
+EnvironmentFault (runtime)
+└── StoreLockedError     another process has this store open
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pocketmq.runtime.errors import DiskError, EnvironmentFault
+
+
+class DiskFullError(DiskError):
+    """No space left for data that was about to be written; nothing was changed."""
+
+
+class StoreFileError(DiskError):
+    """A store file has a length or content that cannot be right, and cannot be mended."""
+
+    def __init__(self, path: Path | str, reason: str, *, position: int = 0, advice: str) -> None:
+        self.position = position
+        """Byte in the file at which it stops making sense."""
+        super().__init__(path, f"{reason} at byte {position}", advice=advice)
+
+
+class StoreLockedError(EnvironmentFault):
+    """Another process works on the store, and two writers would destroy it."""
+
+    def __init__(self, directory: Path | str) -> None:
+        self.directory = Path(directory)
+        super().__init__(f"{directory} is open in another process; stop that broker first")

@@ -1,0 +1,170 @@
+"""When data reaches the disk (S-50 to S-54).
+
+Under ASYNC_FLUSH a pass every 500 ms syncs what is dirty. Under SYNC_FLUSH sends wait, and one
+sync answers all that came before it began: **group commit**. While it runs the next group
+gathers, so the slower the disk, the larger the groups.
+
+Everything here runs on the event loop's thread. A pass hands the system calls to a worker and
+learns of their outcome on the loop, so there is nothing to lock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+import structlog
+
+from pocketmq.broker.store.commit_log import CommitLog
+from pocketmq.broker.store.disk_worker import DiskWorker
+from pocketmq.broker.store.mapped_file import PAGE, MappedFile
+from pocketmq.broker.store.stored_message import PutStatus
+from pocketmq.runtime.clock import Clock, Timer
+
+log = structlog.get_logger()
+
+FlushCallback = Callable[[PutStatus], None]
+
+
+class LogFlusher:
+    """Syncs the commit log, and answers those who wait for it.
+
+    Args:
+        commit_log: what is synced.
+        clock: times the waits.
+        timeout_ms: after this a waiter is told FLUSH_DISK_TIMEOUT.
+        on_flushed: called after each successful pass; `flushed_offset` has moved.
+        on_failure: called when a sync failed. What it covered is then in an unknown state, and no
+            further pass starts until `resume`: a second sync would succeed without having written.
+    """
+
+    def __init__(
+        self,
+        commit_log: CommitLog,
+        clock: Clock,
+        timeout_ms: int,
+        on_flushed: Callable[[], None],
+        on_failure: Callable[[Exception], None],
+    ) -> None:
+        self.flushed_offset = 0
+        """Every byte of the log below it survives a power cut."""
+        self.failed = False
+        """A sync failed, and what it covered has not been made good."""
+        self._log = commit_log
+        self._clock = clock
+        self._timeout_s = timeout_ms / 1000
+        self._on_flushed = on_flushed
+        self._on_failure = on_failure
+        self._worker: DiskWorker | None = None
+        self._waiting: deque[tuple[int, float, FlushCallback]] = deque()
+        self._timer: Timer | None = None
+        self._running = False
+
+    def start(self, worker: DiskWorker) -> None:
+        """From now on passes go to `worker`."""
+        self._worker = worker
+
+    @property
+    def dirty_bytes(self) -> int:
+        """Bytes of the log that a power cut would take."""
+        return self._log.max_offset - self.flushed_offset
+
+    def is_due(self, least_pages: int) -> bool:
+        """Whether a periodic pass is worth while: enough dirty pages, or a full file (S-50)."""
+        if self.dirty_bytes <= 0:
+            return False
+        last = self._log.files.last
+        crossed_file = last is not None and self.flushed_offset < last.start
+        return crossed_file or self.dirty_bytes // PAGE >= least_pages
+
+    def wait(self, end: int, callback: FlushCallback) -> None:
+        """Call back once the log is flushed up to `end`; at once if it is."""
+        if end <= self.flushed_offset:
+            callback(PutStatus.PUT_OK)
+            return
+        if self.failed:
+            callback(PutStatus.FLUSH_DISK_TIMEOUT)
+            return
+        self._waiting.append((end, self._clock.monotonic() + self._timeout_s, callback))
+        self._arm()
+        self.flush()
+
+    def flush(self) -> None:
+        """Begin a pass, unless one is running: that one is followed by another if need be."""
+        if self._running or self.failed or self._worker is None or self.dirty_bytes <= 0:
+            return
+        self._running = True
+        target = self._log.max_offset
+        job = flush_job(self._log, self.flushed_offset)
+        self._worker.submit(job, lambda failure: self._passed(target, failure))
+
+    def _passed(self, target: int, failure: Exception | None) -> None:
+        self._running = False
+        if failure is not None:
+            self.failed = True
+            self._answer_all(PutStatus.FLUSH_DISK_TIMEOUT)
+            self._on_failure(failure)
+            return
+        self.mark_flushed(target)
+        self._on_flushed()
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= target:
+            waiting.popleft()[2](PutStatus.PUT_OK)
+        self._arm()
+        if waiting:
+            self.flush()
+
+    def mark_flushed(self, target: int) -> None:
+        """Take note that the log is on the disk up to `target`."""
+        self.flushed_offset = max(self.flushed_offset, target)
+        files = self._log.files
+        for file in files.files[-3:]:
+            file.flushed = max(file.flushed, min(file.size, target - file.start))
+            if file is not files.last:
+                file.release()
+
+    def resume(self) -> None:
+        """The damage of a failed sync is made good, or none was done: passes may go on."""
+        self.failed = False
+
+    def _arm(self) -> None:
+        """Keep one timer, for whoever has waited longest."""
+        if self._timer is not None and not self._waiting:
+            self._timer.cancel()
+            self._timer = None
+        elif self._timer is None and self._waiting and self._worker is not None:
+            self._timer = self._clock.call_at(self._waiting[0][1], self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        now = self._clock.monotonic()
+        while self._waiting and self._waiting[0][1] <= now:
+            self._waiting.popleft()[2](PutStatus.FLUSH_DISK_TIMEOUT)
+        self._arm()
+
+    def _answer_all(self, status: PutStatus) -> None:
+        waiting, self._waiting = self._waiting, deque()
+        self._arm()
+        for _, _, callback in waiting:
+            callback(status)
+
+
+def flush_job(commit_log: CommitLog, flushed_offset: int) -> Callable[[], None]:
+    """The system calls that bring the log to the disk, from `flushed_offset` on."""
+    row = commit_log.files
+    handles = [file.handle() for file in row.files if _is_dirty(file, flushed_offset)]
+    directory = None if row.directory_synced else row.directory
+    row.directory_synced = True
+    disk = row.disk
+
+    def job() -> None:
+        for handle in handles:
+            handle.sync()
+        if directory is not None:
+            disk.sync_directory(directory)
+
+    return job
+
+
+def _is_dirty(file: MappedFile, flushed_offset: int) -> bool:
+    return file.start + file.wrote > flushed_offset

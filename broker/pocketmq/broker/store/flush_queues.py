@@ -1,0 +1,164 @@
+"""Flushing what is derived from the log, and confirming how far that has come (S-52 to S-54).
+
+Queues and index can be made again from the log, so nobody waits for them to be flushed. But how
+long a restart takes depends on it: recovery reads the log from the **confirmed offset** on, below
+which log, queues and index were all on the disk. It moves on with each thorough pass: every 60 s,
+and after every 64 MiB of log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+import structlog
+
+from pocketmq.broker.store.checkpoint import StoreCheckpoint
+from pocketmq.broker.store.consume_queue import ConsumeQueue
+from pocketmq.broker.store.disk import Disk
+from pocketmq.broker.store.disk_worker import DiskWorker
+from pocketmq.broker.store.flush import LogFlusher
+from pocketmq.broker.store.mapped_file import MappedFile
+
+log = structlog.get_logger()
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """How far dispatching had come at one moment."""
+
+    offset: int
+    """Every record below it was dispatched."""
+    entries: int
+    """Sum of all queues' max offsets."""
+    stored_ms: int
+    """Store time of the last message."""
+
+
+class QueueFlusher:
+    """Syncs dirty consume queues; after a thorough pass moves the checkpoint.
+
+    Args:
+        disk: where the queues are.
+        root: the store's directory.
+        checkpoint: what is moved.
+        log_flusher: the log has to be flushed as far as the checkpoint says.
+        dirty: the queues written since their last flush; the dispatcher adds to it.
+        least_pages: dirty pages that make a queue worth flushing before the thorough pass.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        root: str,
+        checkpoint: StoreCheckpoint,
+        log_flusher: LogFlusher,
+        dirty: set[ConsumeQueue],
+        least_pages: int,
+    ) -> None:
+        self._disk = disk
+        self._root = root
+        self._checkpoint = checkpoint
+        self._log_flusher = log_flusher
+        self._dirty = dirty
+        self._least_pages = least_pages
+        self._worker: DiskWorker | None = None
+        self._running = False
+        self._unconfirmed: Progress | None = None
+        """Its queues are flushed, its log is not yet."""
+
+    def start(self, worker: DiskWorker) -> None:
+        """From now on passes go to `worker`."""
+        self._worker = worker
+
+    def flush(self) -> None:
+        """Begin a pass over the queues that have enough dirty pages."""
+        chosen = [queue for queue in self._dirty if queue.dirty_pages() >= self._least_pages]
+        if chosen:
+            self._run(chosen, None)
+
+    def flush_thoroughly(self, progress: Progress) -> None:
+        """Begin a pass over all dirty queues, and move the checkpoint to `progress` after it."""
+        self._log_flusher.flush()
+        self._run(list(self._dirty), progress)
+
+    def _run(self, chosen: list[ConsumeQueue], progress: Progress | None) -> None:
+        if self._running or self._worker is None:
+            return
+        self._running = True
+        self._dirty.difference_update(chosen)
+        marks = [(file, file.wrote) for queue in chosen for file in dirty_files(queue)]
+        directories = self._new_directories(chosen)
+        disk = self._disk
+
+        def job() -> None:
+            for file, _ in marks:
+                if disk.file_size(file.path) is not None:  # its topic may be deleted by now
+                    sync_file(disk, file.path)
+            for directory in directories:
+                disk.sync_directory(directory)
+
+        def done(failure: Exception | None) -> None:
+            self._running = False
+            if failure is not None:
+                log.error("queues.flush_failed", error=str(failure), queues=len(chosen))
+                self._dirty.update(chosen)
+                for queue in chosen:
+                    queue.files.directory_synced = False
+                return
+            for file, wrote in marks:
+                file.flushed = max(file.flushed, wrote)
+            if progress is not None:
+                self._unconfirmed = progress
+                self.confirm()
+
+        self._worker.submit(job, done)
+
+    def confirm(self) -> None:
+        """Move the checkpoint if a thorough pass has waited for the log; call when that moved."""
+        progress = self._unconfirmed
+        if progress is None or progress.offset > self._log_flusher.flushed_offset:
+            return
+        self._unconfirmed = None
+        checkpoint = self._checkpoint
+        checkpoint.confirm_phy_offset = progress.offset
+        checkpoint.confirmed_entries = progress.entries
+        checkpoint.physic_msg_timestamp = progress.stored_ms
+        checkpoint.logics_msg_timestamp = progress.stored_ms
+        self.save_checkpoint()
+
+    def save_checkpoint(self) -> None:
+        """Write the checkpoint now, and bring it to the disk soon (S-53)."""
+        self._checkpoint.write()
+        if self._worker is not None:
+            self._worker.submit(self._checkpoint.sync, _report_checkpoint)
+
+    def _new_directories(self, queues: Iterable[ConsumeQueue]) -> list[str]:
+        """Directories with names that a power cut could take, the deepest first."""
+        found: set[str] = set()
+        for queue in queues:
+            if not queue.files.directory_synced:
+                queue.files.directory_synced = True
+                path = queue.files.directory
+                while len(path) >= len(self._root):
+                    found.add(path)
+                    path = path.rpartition("/")[0]
+        return sorted(found, key=len, reverse=True)
+
+
+def _report_checkpoint(failure: Exception | None) -> None:
+    if failure is not None:
+        log.error("checkpoint.flush_failed", error=str(failure))
+
+
+def dirty_files(queue: ConsumeQueue) -> list[MappedFile]:
+    """The files of a queue that hold entries which were never flushed."""
+    return [file for file in queue.files.files if file.flushed < file.wrote]
+
+
+def sync_file(disk: Disk, path: str) -> None:
+    """Open, sync, close: for files that are synced too rarely to keep a descriptor."""
+    file = disk.open_file(path)
+    try:
+        file.sync()
+    finally:
+        file.close()

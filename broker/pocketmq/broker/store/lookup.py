@@ -1,0 +1,117 @@
+"""Decisions about a queue without touching a file: where a pull stands, which offset a time means.
+
+Sources: B-59 and wire 4.3 for pulls, S-40 and S-41 for times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum, unique
+
+import msgspec
+
+
+@unique
+class GetStatus(Enum):
+    """How a pull's offset relates to the queue; the name goes into the reply's remark (B-64)."""
+
+    FOUND = "FOUND"
+    NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
+    """Messages were looked at, and the filter took none."""
+    MESSAGE_WAS_REMOVING = "MESSAGE_WAS_REMOVING"
+    """The queue still has entries, but their records are deleted."""
+    OFFSET_FOUND_NULL = "OFFSET_FOUND_NULL"
+    """In range, but the file that should hold the entry is missing."""
+    OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"
+    OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"
+    """The consumer has read everything: the one case in which waiting makes sense."""
+    OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
+    NO_MATCHED_LOGIC_QUEUE = "NO_MATCHED_LOGIC_QUEUE"
+    NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
+    OFFSET_RESET = "OFFSET_RESET"
+
+
+class GetResult(msgspec.Struct, gc=False):
+    """What a pull found."""
+
+    status: GetStatus
+    next_begin_offset: int
+    """Where the next pull should start."""
+    min_offset: int
+    max_offset: int
+    """The queue's bounds; 0 and 0 when there is no queue."""
+    records: list[memoryview] = []
+    """Views of the log, each of one or more whole records back to back; join them once."""
+    count: int = 0
+    """Records in all views."""
+    size_bytes: int = 0
+    """Bytes in all views."""
+    suggest_pulling_from_slave: bool = False
+    """The reader is so far behind that its data has left this machine's memory (B-62)."""
+
+
+@unique
+class Boundary(Enum):
+    """Which of two neighbours a time between them means, and which of equals (S-41)."""
+
+    LOWER = "LOWER"
+    """The first message stored at the time or later."""
+    UPPER = "UPPER"
+    """The last message stored at the time or earlier."""
+
+
+def outside(offset: int, min_offset: int, max_offset: int) -> tuple[GetStatus, int] | None:
+    """Status and next offset of a pull that cannot find anything; None when it may (B-59)."""
+    if max_offset == 0:
+        return GetStatus.NO_MESSAGE_IN_QUEUE, 0
+    if offset < min_offset:
+        return GetStatus.OFFSET_TOO_SMALL, min_offset
+    if offset == max_offset:
+        return GetStatus.OFFSET_OVERFLOW_ONE, offset
+    if offset > max_offset:
+        return GetStatus.OFFSET_OVERFLOW_BADLY, max_offset
+    return None
+
+
+def offset_by_time(
+    time_ms: int,
+    low: int,
+    high: int,
+    stored_at: Callable[[int], int],
+    boundary: Boundary = Boundary.LOWER,
+) -> int:
+    """The offset in [low, high] that a moment means; `high` is one behind the last message.
+
+    `stored_at(offset)` gives a message's store time, which never falls along a queue. LOWER beyond
+    the last message gives `high`; UPPER before the first gives `low` (S-41).
+    """
+    first, last = low, high
+    if boundary is Boundary.LOWER:
+        while first < last:
+            middle = (first + last) // 2
+            if stored_at(middle) < time_ms:
+                first = middle + 1
+            else:
+                last = middle
+        return first
+    while first < last:
+        middle = (first + last) // 2
+        if stored_at(middle) <= time_ms:
+            first = middle + 1
+        else:
+            last = middle
+    return max(low, first - 1)
+
+
+def offset_nearest_time(time_ms: int, low: int, high: int, stored_at: Callable[[int], int]) -> int:
+    """4.9's answer: an exact hit, or the neighbour nearer in time, the left on a tie (S-40)."""
+    if low >= high:
+        return low
+    right = offset_by_time(time_ms, low, high, stored_at)
+    if right == high:
+        return high - 1
+    if right == low or stored_at(right) == time_ms:
+        return right
+    left_gap = time_ms - stored_at(right - 1)
+    right_gap = stored_at(right) - time_ms
+    return right - 1 if left_gap <= right_gap else right

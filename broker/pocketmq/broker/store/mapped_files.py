@@ -1,0 +1,159 @@
+"""A row of equally long files that together are one endless byte sequence (S-1 to S-4).
+
+    offset     0              1 GiB            2 GiB
+               +----------------+----------------+----------------+
+               | 000...00000000 | 000..073741824 | 000..147483648 |  each named by its first offset
+               +----------------+----------------+----------------+
+               ^ min_offset               wrote ^ max_offset
+
+Old files go at the left, new ones come at the right. Byte x lies in file x // size, and finding
+it is one division. RocketMQ's name for this is `MappedFileQueue`.
+"""
+
+from __future__ import annotations
+
+import os
+
+from pocketmq.broker.store.disk import Disk
+from pocketmq.broker.store.errors import StoreFileError
+from pocketmq.broker.store.mapped_file import MappedFile, Mappings, file_name
+
+
+class MappedFiles:
+    """Finds, adds, cuts and removes the files of one directory."""
+
+    __slots__ = ("_mappings", "directory", "directory_synced", "disk", "file_size", "files")
+
+    def __init__(
+        self, disk: Disk, directory: str, file_size: int, mappings: Mappings | None = None
+    ) -> None:
+        self.disk = disk
+        self.directory = directory
+        self.file_size = file_size
+        self.files: list[MappedFile] = []
+        """In order of their offsets, without a gap."""
+        self.directory_synced = True
+        """False while a name in the directory may be lost by a power cut."""
+        self._mappings = mappings
+
+    def load(self) -> None:
+        """Find the files that are there; every one counts as full until recovery says otherwise.
+
+        A last file of length 0 is what a crash left between creating and sizing it, and is
+        removed (S-3). A last file that is too short was being cut, and gets its length back.
+
+        Raises:
+            StoreFileError: another file has a wrong length, or one in the middle is missing.
+        """
+        names = [
+            n for n in self.disk.list_directory(self.directory) if len(n) == 20 and n.isdigit()
+        ]
+        self.files = []
+        for index, name in enumerate(names):
+            path = os.path.join(self.directory, name)
+            length = self.disk.file_size(path) or 0
+            is_last = index == len(names) - 1
+            if length == 0 and is_last:
+                self.disk.remove_file(path)
+                continue
+            if length < self.file_size and is_last:
+                self.disk.resize_file(path, self.file_size)
+            elif length != self.file_size:
+                raise StoreFileError(
+                    path,
+                    f"the file has {length} bytes and not {self.file_size}; it ends",
+                    position=length,
+                    advice="start with the file size that the store was written with",
+                )
+            start = int(name)
+            if self.files and start != self.files[-1].end:
+                missing = os.path.join(self.directory, file_name(self.files[-1].end))
+                raise StoreFileError(
+                    missing, "the file is missing; the row breaks", advice="restore it from a copy"
+                )
+            file = MappedFile(self.disk, path, start, self.file_size, self._mappings)
+            file.wrote = file.flushed = file.size
+            self.files.append(file)
+
+    @property
+    def min_offset(self) -> int:
+        """Offset of the first byte; 0 when there is no file (S-4)."""
+        return self.files[0].start if self.files else 0
+
+    @property
+    def max_offset(self) -> int:
+        """Offset behind the last byte written; 0 when there is no file (S-4)."""
+        if not self.files:
+            return 0
+        last = self.files[-1]
+        return last.start + last.wrote
+
+    @property
+    def last(self) -> MappedFile | None:
+        """The file that is written."""
+        return self.files[-1] if self.files else None
+
+    def find(self, offset: int) -> MappedFile | None:
+        """The file that holds byte `offset`; None when it is gone or not yet there."""
+        files = self.files
+        if not files:
+            return None
+        index = (offset - files[0].start) // self.file_size
+        return files[index] if 0 <= index < len(files) else None
+
+    def read(self, offset: int, size: int) -> memoryview | None:
+        """`size` written bytes at `offset`, not copied; None unless one file holds them all."""
+        file = self.find(offset)
+        if file is None:
+            return None
+        position = offset - file.start
+        if position + size > file.wrote:
+            return None
+        return file.view()[position : position + size]
+
+    def add_file(self, offset: int | None = None) -> MappedFile:
+        """Put a new, empty file at the right end, or take the one made ahead of time.
+
+        Args:
+            offset: an offset in the first file of an empty row (S-2); ignored otherwise.
+        """
+        if self.files:
+            start = self.files[-1].end
+        else:
+            start = (offset or 0) - (offset or 0) % self.file_size
+            self.disk.make_directory(self.directory)
+        path = os.path.join(self.directory, file_name(start))
+        if self.disk.file_size(path) != self.file_size:
+            self.disk.remove_file(path)
+            self.disk.create_file(path, self.file_size)
+        self.directory_synced = False
+        file = MappedFile(self.disk, path, start, self.file_size, self._mappings)
+        self.files.append(file)
+        return file
+
+    def truncate(self, offset: int) -> None:
+        """Forget every byte from `offset` on: files behind it go, the one around it is cut."""
+        while self.files and self.files[-1].start >= offset and len(self.files) > 1:
+            self.files.pop().remove()
+            self.directory_synced = False
+        if self.files:
+            last = self.files[-1]
+            last.cut(min(last.size, max(0, offset - last.start)))
+
+    def remove_first(self) -> None:
+        """Delete the oldest file; readers that hold views of it are not disturbed."""
+        self.files.pop(0).remove()
+        self.directory_synced = False
+
+    def remove_all(self) -> None:
+        """Delete every file, and the directory."""
+        for file in self.files:
+            file.remove()
+        self.files.clear()
+        self.disk.remove_directory(self.directory)
+
+    def close(self) -> None:
+        """Let go of descriptors and mappings."""
+        for file in self.files:
+            file.release()
+            file.unmap()

@@ -1,0 +1,389 @@
+"""The store: put messages in, get them out, survive a crash. Start reading here.
+
+    put_messages --> CommitLog.append           one log for all topics
+                        |
+                 Dispatcher.dispatch            at once, or once flushed (SYNC_FLUSH)
+                   |          |         |
+           ConsumeQueue   IndexService  listener     positions, keys, waiting consumers
+                   |
+    get_message --> pull.get_messages --> views of the log
+
+`load()` makes a store out of files (recovery.py), `start()` begins flushing (flush.py) and cleaning
+(cleaning.py), `close()` ends both and leaves the files so that the next `load()` is quick.
+
+Everything runs on the event loop's thread; only system calls that wait for the disk are handed to
+a worker of the `Disk`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+import structlog
+
+from pocketmq.broker.store.checkpoint import StoreCheckpoint
+from pocketmq.broker.store.commit_log import CommitLog
+from pocketmq.broker.store.config import FlushDiskType, StoreConfig
+from pocketmq.broker.store.consume_queue import ConsumeQueue
+from pocketmq.broker.store.consume_queues import ConsumeQueues
+from pocketmq.broker.store.disk import Disk, DiskFile
+from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
+from pocketmq.broker.store.dispatch import ArrivalListener, Dispatcher
+from pocketmq.broker.store.flush import FlushCallback, LogFlusher
+from pocketmq.broker.store.flush_queues import Progress, QueueFlusher
+from pocketmq.broker.store.lookup import (
+    Boundary,
+    GetResult,
+    GetStatus,
+    offset_by_time,
+    offset_nearest_time,
+)
+from pocketmq.broker.store.pull import Accept, PullLimits, get_messages
+from pocketmq.broker.store.recovery import Recoverer, Recovery
+from pocketmq.broker.store.stored_message import PutResult, PutStatus, StoredMessage
+from pocketmq.protocol.record import check_record
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.periodic import PeriodicService
+from pocketmq.runtime.profile import Profile
+
+log = structlog.get_logger()
+
+_REFUSED = PutResult(PutStatus.SERVICE_NOT_AVAILABLE)
+
+
+class MessageStore:
+    """One broker's messages, as files that RocketMQ can read too.
+
+    Args:
+        config: where and how to keep them.
+        disk: the file system, or a test's stand-in.
+        clock: store timestamps and the flush and cleaning periods.
+        profile: in what RocketMQ 4.9 and 5.x differ.
+    """
+
+    def __init__(self, config: StoreConfig, disk: Disk, clock: Clock, profile: Profile) -> None:
+        root = os.path.abspath(os.path.expanduser(config.store_path_root_dir))
+        self.root = root
+        """Directory of the store."""
+        self.config = config
+        self.commit_log = CommitLog(
+            disk,
+            root,
+            config.mapped_file_size_commit_log,
+            max_message_size=config.max_message_size,
+            retry_topic_max=profile.retry_topic_max_chars,
+        )
+        self.consume_queues = ConsumeQueues(
+            disk, root, config.mapped_file_size_consume_queue, config.max_open_queue_files
+        )
+        self.checkpoint = StoreCheckpoint(disk, root)
+        self.dispatcher = Dispatcher(config.delay_levels_ms())
+        self.blocked_by: set[str] = set()
+        """Why no message is taken just now; empty while all is well (B-167)."""
+        self._disk = disk
+        self._clock = clock
+        self._profile = profile
+        self._sync = config.flush_disk_type is FlushDiskType.SYNC_FLUSH
+        self._limits = PullLimits.of(config, disk.memory_bytes())
+        self._abort = os.path.join(root, "abort")
+        self._lock: DiskFile | None = None
+        self._held: deque[_Batch] = deque()
+        """Appended under SYNC_FLUSH and not yet flushed, so not yet dispatched."""
+        self._dispatched = 0
+        self._stored_ms = 0
+        self._log_flusher = LogFlusher(
+            self.commit_log, clock, config.sync_flush_timeout_ms, self._flushed, self._flush_failed
+        )
+        self._queue_flusher = QueueFlusher(
+            disk,
+            root,
+            self.checkpoint,
+            self._log_flusher,
+            self.dispatcher.dirty,
+            config.flush_consume_queue_least_pages,
+        )
+        self._services: list[PeriodicService] = []
+        self._workers: list[DiskWorker] = []
+        self._log_thorough_at = self._queue_thorough_at = clock.monotonic()
+
+    # -- life ------------------------------------------------------------------------------------
+
+    def load(self) -> Recovery:
+        """Open the store, recovering what a crash left; afterwards reads and puts work.
+
+        Raises:
+            StoreLockedError: another process has it open.
+            StoreFileError: a commit-log file is missing or has a wrong length.
+        """
+        disk = self._disk
+        disk.make_directory(self.root)
+        self._lock = disk.lock(os.path.join(self.root, "lock"))
+        clean = disk.file_size(self._abort) is None
+        self.checkpoint.load()
+        recovery = Recoverer(
+            self.commit_log,
+            self.consume_queues,
+            self.dispatcher,
+            self.checkpoint,
+            clean=clean,
+            check_crc=self.config.check_crc_on_recover,
+        ).run()
+        self._log_flusher.flushed_offset = self._dispatched = self.commit_log.max_offset
+        log.info("store.loaded", **msgspec.to_builtins(recovery), queues=len(self.consume_queues))
+        return recovery
+
+    def start(self) -> None:
+        """Begin flushing and cleaning, on the running event loop."""
+        config, disk = self.config, self._disk
+        content = f"{os.getpid()}".encode() if self._profile.pid_in_abort_file else b""
+        disk.write_file(self._abort, content)
+        self._workers = [disk.start_worker("log-flush"), disk.start_worker("queue-flush")]
+        self._log_flusher.start(self._workers[0])
+        self._queue_flusher.start(self._workers[1])
+        self._services = [
+            PeriodicService(
+                "FlushCommitLog",
+                self._clock,
+                config.flush_interval_commit_log_ms / 1000,
+                self.flush_log,
+            ),
+            PeriodicService(
+                "FlushConsumeQueue",
+                self._clock,
+                config.flush_interval_consume_queue_ms / 1000,
+                self.flush_queues,
+            ),
+        ]
+        for service in self._services:
+            service.start()
+
+    async def close(self) -> None:
+        """Stop, flush everything, and leave the files so that the next load has nothing to do."""
+        self.blocked_by.add("the store is shut down")
+        for service in self._services:
+            await service.stop()
+        for worker in self._workers:
+            worker.close()
+        self._services, self._workers = [], []
+        self.close_files()
+
+    def close_files(self) -> None:
+        """Flush and release all files at once; for a store that was loaded but not started."""
+        if self._lock is None:
+            return
+        inline = InlineWorker()
+        self._log_flusher.start(inline)
+        self._queue_flusher.start(inline)
+        self._queue_flusher.flush_thoroughly(self._progress())
+        # Otherwise something is not on the disk: the next load must look (S-60).
+        if self.checkpoint.confirm_phy_offset == self.commit_log.max_offset:
+            self._disk.remove_file(self._abort)
+        self.commit_log.files.close()
+        self.consume_queues.close()
+        self.checkpoint.close()
+        self._lock.close()
+        self._lock = None
+
+    # -- putting ---------------------------------------------------------------------------------
+
+    @property
+    def is_writeable(self) -> bool:
+        """Whether puts are taken (B-167)."""
+        return not self.blocked_by
+
+    def put_messages(self, messages: Sequence[StoredMessage]) -> list[PutResult]:
+        """Append independent messages; each gets its own result, in the same order.
+
+        PUT_OK means that they survive the death of this process. Under SYNC_FLUSH pass the end of
+        the last record to `when_flushed` before acknowledging.
+        """
+        return self._put(messages, together=False)
+
+    def put_batch(self, messages: Sequence[StoredMessage]) -> list[PutResult]:
+        """Append the messages of one batch request: all in one file, or none (S-14)."""
+        return self._put(messages, together=True)
+
+    def _put(self, messages: Sequence[StoredMessage], *, together: bool) -> list[PutResult]:
+        if self.blocked_by:
+            return [_REFUSED] * len(messages)
+        get_queue = self.consume_queues.get_or_create
+        queues = [get_queue(message.topic, message.queue_id) for message in messages]
+        now_ms = self._stored_ms = self._clock.time_ms()
+        results = self.commit_log.append(messages, queues, now_ms, together=together)
+        batch = _Batch(self.commit_log.max_offset, messages, queues, results)
+        if self._sync:
+            self._held.append(batch)
+        else:
+            self._dispatch(batch)
+        return results
+
+    def _dispatch(self, batch: _Batch) -> None:
+        self.dispatcher.dispatch(batch.messages, batch.queues, batch.results)
+        self._dispatched = batch.end
+
+    def when_flushed(self, physical_offset_end: int, callback: FlushCallback) -> None:
+        """Call back when a message may be acknowledged under this store's flush mode.
+
+        Under ASYNC_FLUSH, or when the log is flushed that far, at once from inside this call.
+
+        Args:
+            physical_offset_end: end of the last record: `physical_offset + size`.
+            callback: gets PUT_OK, or FLUSH_DISK_TIMEOUT when it took too long or failed.
+        """
+        if self._sync:
+            self._log_flusher.wait(physical_offset_end, callback)
+        else:
+            callback(PutStatus.PUT_OK)
+
+    # -- flushing --------------------------------------------------------------------------------
+
+    def flush_log(self) -> None:
+        """One periodic pass over the log (S-50)."""
+        config = self.config
+        now = self._clock.monotonic()
+        pages = config.flush_commit_log_least_pages
+        if (now - self._log_thorough_at) * 1000 >= config.flush_commit_log_thorough_interval_ms:
+            self._log_thorough_at = now
+            pages = 0
+        if self._log_flusher.is_due(pages):
+            self._log_flusher.flush()
+
+    def flush_queues(self) -> None:
+        """One periodic pass over the queues, and the checkpoint (S-52, S-53)."""
+        config = self.config
+        now = self._clock.monotonic()
+        unconfirmed_bytes = self._dispatched - self.checkpoint.confirm_phy_offset
+        waited_ms = (now - self._queue_thorough_at) * 1000
+        if unconfirmed_bytes and (
+            waited_ms >= config.flush_consume_queue_thorough_interval_ms
+            or unconfirmed_bytes >= config.confirm_distance_bytes
+        ):
+            self._queue_thorough_at = now
+            self._queue_flusher.flush_thoroughly(self._progress())
+        else:
+            self._queue_flusher.flush()
+
+    def _progress(self) -> Progress:
+        entries = sum(queue.max_offset for queue in self.consume_queues)
+        return Progress(self._dispatched, entries, self._stored_ms)
+
+    def _flushed(self) -> None:
+        flushed = self._log_flusher.flushed_offset
+        while self._held and self._held[0].end <= flushed:
+            self._dispatch(self._held.popleft())
+        self._queue_flusher.confirm()
+
+    def _flush_failed(self, failure: Exception) -> None:
+        log.error("log.flush_failed", error=str(failure))
+        self.blocked_by.add("a sync of the commit log failed")
+
+    # -- getting ---------------------------------------------------------------------------------
+
+    def get_message(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_count: int,
+        *,
+        max_bytes: int | None = None,
+        accept: Accept | None = None,
+    ) -> GetResult:
+        """The messages of a queue from `offset` on, as views of the log (B-59 to B-62).
+
+        Args:
+            topic: whose messages.
+            queue_id: which of its queues.
+            offset: position in the queue.
+            max_count: most messages wanted.
+            max_bytes: most bytes wanted; one message comes even when it is longer.
+            accept: takes or refuses a tags code, before its message is touched; None takes all.
+        """
+        queue = self.consume_queues.get(topic, queue_id)
+        if queue is None:
+            return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
+        return get_messages(
+            queue, self.commit_log, offset, max_count, self._limits, is_true, accept, max_bytes
+        )
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        """First offset that can be read; 0 for an unknown queue (S-36)."""
+        queue = self.consume_queues.get(topic, queue_id)
+        return 0 if queue is None else queue.min_offset
+
+    def max_offset(self, topic: str, queue_id: int) -> int:
+        """One behind the last message that can be read; 0 for an unknown queue (S-36)."""
+        queue = self.consume_queues.get(topic, queue_id)
+        return 0 if queue is None else queue.max_offset
+
+    def store_time(self, topic: str, queue_id: int, offset: int) -> int:
+        """When a message was stored, in epoch milliseconds; -1 when it cannot be read."""
+        queue = self.consume_queues.get(topic, queue_id)
+        entry = None if queue is None else queue.entry(offset)
+        return -1 if entry is None else self.commit_log.store_time(entry[0])
+
+    def earliest_store_time(self, topic: str, queue_id: int) -> int:
+        """When the oldest readable message was stored; -1 when there is none."""
+        return self.store_time(topic, queue_id, self.min_offset(topic, queue_id))
+
+    def offset_by_time(
+        self, topic: str, queue_id: int, time_ms: int, boundary: Boundary = Boundary.LOWER
+    ) -> int:
+        """The offset that a store time means (S-40, S-41); 0 for an unknown or empty queue."""
+        queue = self.consume_queues.get(topic, queue_id)
+        if queue is None:
+            return 0
+
+        def stored_at(offset: int) -> int:
+            return max(0, self.store_time(topic, queue_id, offset))  # unreadable counts as old
+
+        low, high = queue.min_offset, queue.max_offset
+        if self._profile.search_nearest_time:
+            return offset_nearest_time(time_ms, low, high, stored_at)
+        return offset_by_time(time_ms, low, high, stored_at, boundary)
+
+    def lookup(self, physical_offset: int) -> memoryview | None:
+        """The record at a physical offset; None if no readable one begins there."""
+        if physical_offset >= self._dispatched:
+            return None
+        return self.commit_log.record_at(physical_offset)
+
+    # -- queues ----------------------------------------------------------------------------------
+
+    def set_arrival_listener(self, listener: ArrivalListener | None) -> None:
+        """Be told of messages that became readable, once per queue and batch."""
+        self.dispatcher.listener = listener
+
+    def delete_topic(self, topic: str) -> int:
+        """Remove a topic's queues; its records stay in the log until they expire."""
+        gone = self.consume_queues.delete_topic(topic)
+        self.dispatcher.dirty.difference_update(gone)
+        return len(gone)
+
+    def queues(self) -> Iterator[tuple[str, int]]:
+        """(topic, queue id) of every queue that holds or held a message."""
+        for queue in self.consume_queues:
+            yield queue.topic, queue.queue_id
+
+
+class _Batch(NamedTuple):
+    end: int
+    messages: Sequence[StoredMessage]
+    queues: Sequence[ConsumeQueue]
+    results: Sequence[PutResult]
+
+
+def is_true(queue: ConsumeQueue, offset: int, record: memoryview) -> bool:
+    """Whether a record is the one that entry `offset` of `queue` should point to."""
+    checked = check_record(record, 0)
+    message = checked.message
+    return (
+        message is not None
+        and message.queue_offset == offset
+        and message.queue_id == queue.queue_id
+        and message.topic == queue.topic
+    )

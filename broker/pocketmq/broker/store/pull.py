@@ -1,0 +1,147 @@
+"""Reads a pull's batch: entries of the queue, then the records they point to (B-59 to B-62).
+
+Nothing is copied. Records that lie back to back in the log come out as one view, so a queue that
+has the log to itself costs one slice per pull; the reply joins the views once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pocketmq.broker.store.commit_log import CommitLog
+from pocketmq.broker.store.config import ENTRY_SIZE, StoreConfig
+from pocketmq.broker.store.consume_queue import ENTRY, FILLER_SIZE, ConsumeQueue
+from pocketmq.broker.store.lookup import GetResult, GetStatus, outside
+
+Accept = Callable[[int], bool]
+"""Whether a message with this tags code is wanted."""
+
+RecordCheck = Callable[[ConsumeQueue, int, memoryview], bool]
+"""(queue, offset, record): whether an entry from an earlier life tells the truth."""
+
+_MIN_SCAN_BYTES = 16_000
+_MAX_BATCH_BYTES = 128 * 1024 * 1024
+_MAX_BATCH_COUNT = 1 << 31
+
+
+@dataclass(slots=True)
+class PullLimits:
+    """Where a batch ends (B-61)."""
+
+    memory_bytes: int
+    """How much of the log's end counts as being in memory: 40 % of the machine's."""
+    bytes_in_memory: int
+    count_in_memory: int
+    bytes_on_disk: int
+    count_on_disk: int
+
+    @classmethod
+    def of(cls, config: StoreConfig, machine_memory_bytes: int) -> PullLimits:
+        """The limits that a configuration sets on this machine."""
+        return cls(
+            machine_memory_bytes * config.access_message_in_memory_max_ratio // 100,
+            config.max_transfer_bytes_on_message_in_memory,
+            config.max_transfer_count_on_message_in_memory,
+            config.max_transfer_bytes_on_message_in_disk,
+            config.max_transfer_count_on_message_in_disk,
+        )
+
+
+def get_messages(
+    queue: ConsumeQueue,
+    log: CommitLog,
+    offset: int,
+    max_count: int,
+    limits: PullLimits,
+    check: RecordCheck,
+    accept: Accept | None = None,
+    max_bytes: int | None = None,
+) -> GetResult:
+    """The messages of `queue` from `offset` on, as many as one reply may carry.
+
+    Args:
+        queue: where the entries are.
+        log: where the records are.
+        offset: number of the first entry to look at.
+        max_count: most messages wanted.
+        limits: the broker's own ends of a batch.
+        check: tests records whose entries an earlier process wrote.
+        accept: takes or refuses a tags code; None takes all.
+        max_bytes: most bytes wanted; at least one message comes all the same.
+    """
+    min_offset, max_offset = queue.min_offset, queue.max_offset
+    place = outside(offset, min_offset, max_offset)
+    if place is not None:
+        return GetResult(place[0], place[1], min_offset, max_offset)
+    scan_limit = max(_MIN_SCAN_BYTES, max_count * ENTRY_SIZE) // ENTRY_SIZE + 1
+    entries = queue.entries(offset, min(scan_limit, max_offset - offset))
+    if entries is None:
+        status = GetStatus.OFFSET_FOUND_NULL
+        return GetResult(status, queue.next_file_offset(offset), min_offset, max_offset)
+
+    log_start, log_end = log.min_offset, log.max_offset
+    # Data older than this has probably left the page cache, and costs the disk a seek.
+    memory_from = log_end - limits.memory_bytes
+    byte_limit = _MAX_BATCH_BYTES if max_bytes is None else max_bytes
+    records: list[memoryview] = []
+    count = total = last_physical = 0
+    run_start = run_end = -1  # the stretch of log that is being gathered; never crosses a file
+    next_offset = offset
+    missing = False
+    for physical, size, tags_code in ENTRY.iter_unpack(entries):
+        if count:
+            if physical >= memory_from:
+                most_bytes, most_count = limits.bytes_in_memory, limits.count_in_memory
+            else:
+                most_bytes, most_count = limits.bytes_on_disk, limits.count_on_disk
+            if (
+                count >= max_count
+                or count >= most_count
+                or total + size > most_bytes
+                or total + size > byte_limit
+            ):
+                break
+        current = next_offset
+        next_offset += 1
+        if size == FILLER_SIZE or (accept is not None and not accept(tags_code)):
+            continue
+        if physical < log_start:
+            missing = True
+            continue
+        if current < queue.checked_below:
+            record = log.read(physical, size)
+            if record is None or not check(queue, current, record):
+                continue
+        if physical == run_end:
+            run_end += size
+        else:
+            if count:
+                records.append(_view(log, run_start, run_end))
+            run_start, run_end = physical, physical + size
+        total += size
+        count += 1
+        last_physical = physical
+    if count:
+        records.append(_view(log, run_start, run_end))
+        status = GetStatus.FOUND
+    elif missing:
+        status = GetStatus.MESSAGE_WAS_REMOVING
+    else:
+        status = GetStatus.NO_MATCHED_MESSAGE
+    return GetResult(
+        status,
+        next_offset,
+        min_offset,
+        max_offset,
+        records,
+        count,
+        total,
+        log_end - last_physical > limits.memory_bytes if count else False,
+    )
+
+
+def _view(log: CommitLog, start: int, end: int) -> memoryview:
+    view = log.read(start, end - start)
+    assert view is not None, "an entry of this process points to a record that it wrote"
+    return view
