@@ -1,0 +1,84 @@
+"""The import contracts hold, and they cover the whole house (style (c))."""
+
+from __future__ import annotations
+
+import configparser
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAVY = ("typer", "rich", "pandas", "pyspark", "starlette")
+
+PORTIONS = sorted(
+    f"pocketmq.{folder.name}" for folder in ROOT.glob("*/pocketmq/*") if any(folder.rglob("*.py"))
+)
+
+
+def module_path(module: str) -> Path:
+    """Where a module's file or package lies: `pocketmq.broker.topics` -> broker/pocketmq/..."""
+    parts = module.split(".")
+    return ROOT / parts[1] / Path(*parts)
+
+
+def contracts() -> configparser.ConfigParser:
+    parser = configparser.ConfigParser()
+    parser.read(ROOT / ".importlinter")
+    return parser
+
+
+def names(section: str, key: str) -> list[str]:
+    return contracts()[section][key].split()
+
+
+def test_the_contracts_are_kept() -> None:
+    ran = subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-logo"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@pytest.mark.parametrize("portion", PORTIONS)
+def test_each_folder_of_the_house_is_under_the_contracts(portion: str) -> None:
+    assert portion in names("importlinter", "root_packages")
+    assert portion in contracts()["importlinter:contract:layers"]["layers"]
+
+
+@pytest.mark.parametrize("module", names("importlinter:contract:pure", "source_modules"))
+def test_each_module_called_pure_exists(module: str) -> None:
+    path = module_path(module)
+    assert path.with_suffix(".py").exists() or (path / "__init__.py").exists() or path.is_dir()
+
+
+def test_a_planted_violation_would_be_found() -> None:
+    """The list of forbidden modules names what the house's loops, sockets and clocks come from."""
+    forbidden = set(names("importlinter:contract:pure", "forbidden_modules"))
+    assert forbidden >= {"asyncio", "socket", "time", "uvloop", "aiofiles"}
+
+
+def test_pocketmq_is_a_namespace_that_each_folder_adds_to() -> None:
+    assert list(ROOT.glob("*/pocketmq/__init__.py")) == []
+
+
+@pytest.mark.parametrize(
+    "role", [name for name in PORTIONS if (module_path(name) / "__main__.py").exists()]
+)
+def test_a_role_process_imports_nothing_heavy(role: str) -> None:
+    """Its main module first, as `python -m` does, and then all that it might import later."""
+    if role == "pocketmq.cluster":
+        pytest.skip("the command line is no role")
+    code = (
+        "import importlib, pkgutil, sys\n"
+        f"role = importlib.import_module({role + '.__main__'!r}) and sys.modules[{role!r}]\n"
+        "for module in pkgutil.walk_packages(role.__path__, role.__name__ + '.'):\n"
+        "    importlib.import_module(module.name)\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules])\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.strip() == "[]"
