@@ -55,9 +55,12 @@ def swallowed(tree: ast.AST) -> Iterator[int]:
             )
             if catches_all and silent:
                 yield node.lineno
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("suppress"):
-            if any(isinstance(arg, ast.Name) and arg.id in broad for arg in node.args):
-                yield node.lineno
+        elif (
+            isinstance(node, ast.Call)
+            and ast.unparse(node.func).endswith("suppress")
+            and any(isinstance(arg, ast.Name) and arg.id in broad for arg in node.args)
+        ):
+            yield node.lineno
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=place)
