@@ -1,0 +1,45 @@
+"""`python -m pocketmq.nameserver`: one nameserver as a process."""
+
+from __future__ import annotations
+
+from pocketmq.runtime.process import RoleContext, RoleOptions, load_all, report, run_role
+
+import argparse  # isort: skip  - runtime.process comes first
+import sys  # isort: skip
+from collections.abc import Sequence  # isort: skip
+
+from pocketmq.nameserver.config import NameServerConfig
+from pocketmq.runtime.errors import ConfigError
+from pocketmq.runtime.profile import profile_named
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run until told to stop; the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m pocketmq.nameserver", description="A PocketMQ nameserver."
+    )
+    try:
+        options_loaded, config_loaded = load_all(parser, [RoleOptions, NameServerConfig], arguments)
+    except ConfigError as exc:
+        return report(exc, "nameserver")
+    options: RoleOptions = options_loaded.config
+    config: NameServerConfig = config_loaded.config
+
+    async def serve(role: RoleContext) -> None:
+        from pocketmq.nameserver.server import NameServer
+        from pocketmq.protocol.transport.tcp import TcpNetwork
+
+        profile = profile_named(options.profile)
+        server = NameServer(config, role.clock, TcpNetwork(), profile)
+        await server.start()
+        role.ready(port=server.port)
+        try:
+            await role.stopped()
+        finally:
+            await server.stop()
+
+    return run_role(serve, role="nameserver", name=config.name, options=options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,49 @@
+"""Options of a nameserver (N-1 to N-3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from pocketmq.runtime.config import option
+
+
+@dataclass(frozen=True, kw_only=True)
+class NameServerConfig:
+    """What a nameserver can be told; RocketMQ's names and defaults."""
+
+    section: ClassVar[str] = "nameserver"
+
+    name: str = option("nameserver", help="Name in the ready line and in logs.")
+    host: str = option("127.0.0.1", help="Address to listen on.", rocketmq_name="bindAddress")
+    port: int = option(
+        9876, help="Port to listen on; 0 takes a free one.", rule="N-1", rocketmq_name="listenPort"
+    )
+    kv_config_path: Path = option(
+        Path("~/namesrv/kvConfig.json"), help="File of the KV configuration.", rule="N-1"
+    )
+    order_message_enable: bool = option(
+        False, help="Put the order configuration of a topic into its route.", rule="N-26"
+    )
+    return_order_topic_config_to_broker: bool = option(
+        True, help="Tell brokers the order configuration when they register.", rule="N-18"
+    )
+    enable_topic_list: bool = option(True, help="Answer lists of some topics.", rule="N-34")
+    enable_all_topic_list: bool = option(True, help="Answer the list of all topics.", rule="N-34")
+    delete_topic_with_broker_registration: bool = option(
+        False, help="Forget topics that a broker no longer registers.", rule="N-15"
+    )
+    need_wait_for_service: bool = option(
+        False, help="Answer no routes right after the start, until brokers had time.", rule="N-26"
+    )
+    wait_seconds_for_service: int = option(45, unit="s", help="How long that is.", rule="N-26")
+    scan_not_active_broker_interval: int | None = option(
+        None,
+        unit="ms",
+        help="Between two scans for silent brokers; 5000, or 10000 in profile 4.9.",
+        rule="N-3",
+    )
+    un_register_broker_queue_capacity: int = option(
+        3000, help="Unregistrations that may wait at once (profile 5.x).", rule="N-19"
+    )

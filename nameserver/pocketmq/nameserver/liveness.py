@@ -1,0 +1,90 @@
+"""Which brokers are alive (N-2, N-3, N-7, N-21 to N-25)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from pocketmq.protocol.bodies.topics import DataVersion
+from pocketmq.protocol.dispatch import Peer
+
+BROKER_EXPIRY_S = 120.0
+"""A broker that was silent for longer is gone (N-2)."""
+
+
+class BrokerKey(NamedTuple):
+    """Names a broker process; 4.9 goes by the address alone and leaves the cluster empty (N-7)."""
+
+    cluster: str
+    address: str
+
+
+@dataclass(slots=True)
+class LiveBroker:
+    """What the last registration of a broker process left behind."""
+
+    key: BrokerKey
+    cluster: str
+    broker_name: str
+    broker_id: int
+    ha_address: str
+    data_version: DataVersion
+    channel: Peer
+    """Connection of the last registration; a version query does not replace it (N-23)."""
+
+    seen_at: float
+    """Seconds on the caller's monotonic clock."""
+
+    timeout_s: float = BROKER_EXPIRY_S
+
+    @property
+    def expires_at(self) -> float:
+        """Later than this it counts as gone."""
+        return self.seen_at + self.timeout_s
+
+
+@dataclass(slots=True)
+class LiveBrokers:
+    """The live table: broker process -> when it was last heard. Knows no sockets and no clock."""
+
+    _brokers: dict[BrokerKey, LiveBroker] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self._brokers)
+
+    def get(self, key: BrokerKey) -> LiveBroker | None:
+        """The record of a broker, if it is alive."""
+        return self._brokers.get(key)
+
+    def put(self, broker: LiveBroker) -> bool:
+        """Replace the record of a broker (N-16); whether it had none before."""
+        is_new = broker.key not in self._brokers
+        self._brokers[broker.key] = broker
+        return is_new
+
+    def remove(self, key: BrokerKey) -> LiveBroker | None:
+        """Forget a broker."""
+        return self._brokers.pop(key, None)
+
+    def refresh(self, key: BrokerKey, now: float) -> bool:
+        """A broker was heard without a registration (N-24, N-25); whether it is known."""
+        broker = self._brokers.get(key)
+        if broker is None:
+            return False
+        broker.seen_at = now
+        return True
+
+    def expired(self, now: float) -> list[LiveBroker]:
+        """The brokers silent for *more* than their time-out, still in the table.
+
+        The caller closes their channels and then removes their routes, in that order (N-21).
+        """
+        return [broker for broker in self._brokers.values() if broker.expires_at < now]
+
+    def of_channel(self, channel: Peer) -> list[LiveBroker]:
+        """The brokers that last registered over this very connection (N-22)."""
+        return [broker for broker in self._brokers.values() if broker.channel is channel]
+
+    def next_expiry(self) -> float | None:
+        """When the next broker would expire if none were heard from now on."""
+        return min((broker.expires_at for broker in self._brokers.values()), default=None)

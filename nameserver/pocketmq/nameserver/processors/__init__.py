@@ -1,0 +1,1 @@
+"""What a nameserver answers, one file per family of requests."""

@@ -1,0 +1,72 @@
+"""What administrators change: 205, 216, 217, 319, 327 (N-30 to N-32)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import structlog
+
+from pocketmq.nameserver.route_table import RouteTable
+from pocketmq.protocol.bodies.route import TopicRouteData
+from pocketmq.protocol.body import decode_body
+from pocketmq.protocol.codes import RequestCode
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.dispatch import Peer, Reply, handles
+from pocketmq.protocol.headers.route import (
+    AddWritePermRequestHeader,
+    AddWritePermResponseHeader,
+    DeleteTopicInNamesrvRequestHeader,
+    RegisterTopicRequestHeader,
+    WipeWritePermRequestHeader,
+    WipeWritePermResponseHeader,
+)
+from pocketmq.protocol.scalars import Perm
+
+log = structlog.get_logger()
+
+
+class AdminProcessor:
+    """Changes the route table by hand. In memory only: a restart or a registration undoes it."""
+
+    def __init__(self, table: RouteTable, options: Callable[[], Mapping[str, str]]) -> None:
+        self._table = table
+        self._options = options
+
+    @handles(RequestCode.WIPE_WRITE_PERM_OF_BROKER)
+    def wipe_write_perm(self, _peer: Peer, request: Command) -> Reply:
+        """Take a broker's queues out of sending (N-31)."""
+        name = request.header(WipeWritePermRequestHeader).broker_name
+        count = self._table.set_perm(name, lambda perm: perm & ~Perm.WRITE)
+        log.info("broker.write_perm_wiped", broker=name, topics=count)
+        return request.reply(WipeWritePermResponseHeader(wipe_topic_count=count))
+
+    @handles(RequestCode.ADD_WRITE_PERM_OF_BROKER)
+    def add_write_perm(self, _peer: Peer, request: Command) -> Reply:
+        """Put a broker's queues back into sending; the inherit bit is lost, as in RocketMQ."""
+        name = request.header(AddWritePermRequestHeader).broker_name
+        count = self._table.set_perm(name, lambda _perm: Perm.RW)
+        log.info("broker.write_perm_added", broker=name, topics=count)
+        return request.reply(AddWritePermResponseHeader(add_topic_count=count))
+
+    @handles(RequestCode.DELETE_TOPIC_IN_NAMESRV)
+    def delete_topic(self, _peer: Peer, request: Command) -> Reply:
+        """Forget a topic's route; brokers that still have it may bring it back (N-30)."""
+        header = request.header(DeleteTopicInNamesrvRequestHeader)
+        self._table.delete_topic(header.topic, header.cluster_name)
+        log.info("topic.deleted", topic=header.topic, cluster=header.cluster_name)
+        return request.reply()
+
+    @handles(RequestCode.REGISTER_TOPIC_IN_NAMESRV)
+    def register_topic(self, _peer: Peer, request: Command) -> Reply:
+        """Enter a topic's queues on brokers that are known; always succeeds (N-32)."""
+        header = request.header(RegisterTopicRequestHeader)
+        if request.body_view:
+            route = decode_body(request.body_view, TopicRouteData, request.encoding)
+            self._table.add_topic(header.topic, route.queue_datas)
+        return request.reply()
+
+    @handles(RequestCode.GET_NAMESRV_CONFIG)
+    def options(self, _peer: Peer, request: Command) -> Reply:
+        """The options as lines of `key=value`."""
+        lines = [f"{key}={value}\n" for key, value in self._options().items()]
+        return request.reply(body="".join(lines).encode())

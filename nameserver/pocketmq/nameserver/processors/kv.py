@@ -1,0 +1,77 @@
+"""The KV configuration: 100, 101, 102, 219 (N-33)."""
+
+from __future__ import annotations
+
+from pocketmq.nameserver.kv_config import KvConfig
+from pocketmq.nameserver.kv_file import KvWriter
+from pocketmq.protocol.bodies.route import KVTable
+from pocketmq.protocol.body import encode_body
+from pocketmq.protocol.codes import RequestCode, ResponseCode
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.dispatch import Peer, Reply, handles
+from pocketmq.protocol.headers.kv import (
+    DeleteKvConfigRequestHeader,
+    GetKvConfigRequestHeader,
+    GetKvConfigResponseHeader,
+    GetKvListRequestHeader,
+    PutKvConfigRequestHeader,
+)
+from pocketmq.runtime.errors import DiskError
+
+
+class KvProcessor:
+    """Reads and changes the table; a change is answered when the file holds it."""
+
+    def __init__(self, kv: KvConfig, writer: KvWriter) -> None:
+        self._kv = kv
+        self._writer = writer
+
+    @handles(RequestCode.PUT_KV_CONFIG)
+    def put(self, peer: Peer, request: Command) -> Reply:
+        """Set one value."""
+        header = request.header(PutKvConfigRequestHeader)
+        self._kv.put(header.namespace, header.key, header.value)
+        self._answer_when_saved(peer, request)
+        return None
+
+    @handles(RequestCode.DELETE_KV_CONFIG)
+    def delete(self, peer: Peer, request: Command) -> Reply:
+        """Forget one key."""
+        header = request.header(DeleteKvConfigRequestHeader)
+        self._kv.delete(header.namespace, header.key)
+        self._answer_when_saved(peer, request)
+        return None
+
+    @handles(RequestCode.GET_KV_CONFIG)
+    def get(self, _peer: Peer, request: Command) -> Reply:
+        """One value, or 22."""
+        header = request.header(GetKvConfigRequestHeader)
+        value = self._kv.get(header.namespace, header.key)
+        if value is None:
+            return request.reply(
+                code=ResponseCode.QUERY_NOT_FOUND,
+                remark=f"No config item, Namespace: {header.namespace} Key: {header.key}",
+            )
+        return request.reply(GetKvConfigResponseHeader(value=value))
+
+    @handles(RequestCode.GET_KVLIST_BY_NAMESPACE)
+    def namespace(self, _peer: Peer, request: Command) -> Reply:
+        """All keys of a namespace, or 22."""
+        header = request.header(GetKvListRequestHeader)
+        table = self._kv.namespace(header.namespace)
+        if not table:
+            return request.reply(
+                code=ResponseCode.QUERY_NOT_FOUND,
+                remark=f"No config item, Namespace: {header.namespace}",
+            )
+        return request.reply(body=encode_body(KVTable(table=table), request.encoding))
+
+    def _answer_when_saved(self, peer: Peer, request: Command) -> None:
+        def saved(error: DiskError | None) -> None:
+            if error is None:
+                peer.reply(request, request.reply())
+                return
+            remark = f"changed until the next restart only: {error}"
+            peer.reply(request, request.reply(code=ResponseCode.SYSTEM_ERROR, remark=remark))
+
+        self._writer.save(saved)

@@ -1,0 +1,191 @@
+"""Brokers come, go and tell that they live: 103, 104, 322, 904 (N-10 to N-25)."""
+
+from __future__ import annotations
+
+import zlib
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+import structlog
+
+from pocketmq.nameserver.kv_config import ORDER_TOPIC_CONFIG, KvConfig
+from pocketmq.nameserver.route_table import Outcome, Registration, RouteTable
+from pocketmq.protocol.bodies.compressed_registration import decode_compressed
+from pocketmq.protocol.bodies.route import KVTable
+from pocketmq.protocol.bodies.topics import (
+    DataVersion,
+    RegisterBrokerBody,
+    TopicConfigSerializeWrapper,
+)
+from pocketmq.protocol.body import decode_body, encode_body
+from pocketmq.protocol.codes import RequestCode, ResponseCode
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.dispatch import Peer, Reply, handles
+from pocketmq.protocol.errors import BadRequestError
+from pocketmq.protocol.headers.route import (
+    BrokerHeartbeatRequestHeader,
+    QueryDataVersionRequestHeader,
+    QueryDataVersionResponseHeader,
+    RegisterBrokerRequestHeader,
+    RegisterBrokerResponseHeader,
+    UnregisterBrokerRequestHeader,
+)
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.profile import Profile
+
+log = structlog.get_logger()
+
+VERSION_3_0_11 = 37
+"""From this requester version on the body is a `RegisterBrokerBody` (wire sheet 1.6)."""
+
+
+class _Departure(NamedTuple):
+    cluster: str
+    broker_name: str
+    address: str
+
+
+class RegisterProcessor:
+    """Feeds the route table with what brokers say.
+
+    Args:
+        table: Where it goes.
+        kv: Holds the order configuration that brokers get back (N-18).
+        clock: Its monotonic time is that of the live table.
+        profile: 4.9 unregisters inline and by id, 5.x in the background and by address.
+        defer: Calls a function soon; where queued unregistrations are carried out.
+        queue_capacity: Unregistrations that may wait at once (N-19).
+        return_order_config: Whether brokers get the order configuration.
+    """
+
+    def __init__(
+        self,
+        table: RouteTable,
+        kv: KvConfig,
+        clock: Clock,
+        profile: Profile,
+        *,
+        defer: Callable[[Callable[[], None]], object],
+        queue_capacity: int = 3000,
+        return_order_config: bool = True,
+    ) -> None:
+        self._table = table
+        self._kv = kv
+        self._clock = clock
+        self._profile = profile
+        self._defer = defer
+        self._queue_capacity = queue_capacity
+        self._return_order_config = return_order_config
+        self._departures: deque[_Departure] = deque()
+
+    @handles(RequestCode.REGISTER_BROKER)
+    def register(self, peer: Peer, request: Command) -> Reply:
+        """Enter a broker and its topics; a slave hears where its master is (N-17)."""
+        header = request.header(RegisterBrokerRequestHeader)
+        body = self._body(header, request)
+        wrapper = body.topic_config_serialize_wrapper
+        # A broker that left and comes back in one batch must not be removed by its own past.
+        self.carry_out_departures()
+        registered = self._table.register(
+            Registration(
+                cluster=header.cluster_name,
+                broker_name=header.broker_name,
+                broker_id=header.broker_id,
+                address=header.broker_addr,
+                ha_address=header.ha_server_addr,
+                channel=peer,
+                topics=wrapper.topic_config_table,
+                data_version=wrapper.data_version,
+                filter_servers=body.filter_server_list,
+                timeout_s=None
+                if header.heartbeat_timeout_millis is None
+                else header.heartbeat_timeout_millis / 1000,
+                enable_acting_master=header.enable_acting_master,
+                zone_name=header.zone_name,
+            ),
+            self._clock.monotonic(),
+        )
+        if registered.outcome is Outcome.REFUSED:
+            raise BadRequestError("register broker failed", code=ResponseCode.SYSTEM_ERROR)
+        if registered.outcome is Outcome.IGNORED:
+            log.warning(
+                "broker.ignored", broker=header.broker_name, id=header.broker_id,
+                address=header.broker_addr, reason="its id is held with a newer stateVersion",
+            )  # fmt: skip
+            return request.reply(RegisterBrokerResponseHeader())
+        if registered.is_new:
+            log.info(
+                "broker.registered", broker=header.broker_name, id=header.broker_id,
+                address=header.broker_addr, cluster=header.cluster_name,
+                topics=registered.topics_applied,
+            )  # fmt: skip
+        reply = RegisterBrokerResponseHeader(
+            ha_server_addr=registered.master_ha_address, master_addr=registered.master_address
+        )
+        order_config = self._kv.namespace(ORDER_TOPIC_CONFIG) if self._return_order_config else {}
+        if not order_config:
+            return request.reply(reply)
+        return request.reply(reply, encode_body(KVTable(table=order_config), request.encoding))
+
+    @handles(RequestCode.UNREGISTER_BROKER)
+    def unregister(self, _peer: Peer, request: Command) -> Reply:
+        """Drop a broker: at once in 4.9, soon and in one go with others in 5.x (N-19)."""
+        header = request.header(UnregisterBrokerRequestHeader)
+        departure = _Departure(header.cluster_name, header.broker_name, header.broker_addr)
+        if not self._profile.unregister_in_background:
+            by_id = header.broker_id if self._profile.unregister_by_broker_id else None
+            self._carry_out(departure, by_id)
+            return request.reply()
+        if len(self._departures) >= self._queue_capacity:
+            raise BadRequestError(
+                f"{self._queue_capacity} unregistrations wait already; try again",
+                code=ResponseCode.SYSTEM_ERROR,
+            )
+        if not self._departures:
+            self._defer(self.carry_out_departures)
+        self._departures.append(departure)
+        return request.reply()
+
+    @handles(RequestCode.QUERY_DATA_VERSION)
+    def query_data_version(self, _peer: Peer, request: Command) -> Reply:
+        """Whether this copy of a broker's topics is out of date; also a sign of life (N-24)."""
+        header = request.header(QueryDataVersionRequestHeader)
+        version = decode_body(request.body_view, DataVersion, request.encoding)
+        key = self._table.key(header.cluster_name, header.broker_addr)
+        changed = self._table.is_changed(header.cluster_name, header.broker_addr, version)
+        self._table.live.refresh(key, self._clock.monotonic())
+        known = self._table.live.get(key)
+        body = b"" if known is None else encode_body(known.data_version, request.encoding)
+        return request.reply(QueryDataVersionResponseHeader(changed=changed), body)
+
+    @handles(RequestCode.BROKER_HEARTBEAT)
+    def heartbeat(self, _peer: Peer, request: Command) -> Reply:
+        """A broker lives; nothing else changed (N-25)."""
+        header = request.header(BrokerHeartbeatRequestHeader)
+        key = self._table.key(header.cluster_name, header.broker_addr)
+        self._table.live.refresh(key, self._clock.monotonic())
+        return request.reply()
+
+    def carry_out_departures(self) -> None:
+        """Remove the brokers whose unregistration was queued."""
+        while self._departures:
+            self._carry_out(self._departures.popleft(), None)
+
+    def _carry_out(self, departure: _Departure, broker_id: int | None) -> None:
+        cluster, name, address = departure
+        is_gone = self._table.unregister(cluster, name, address, broker_id)
+        log.info("broker.unregistered", broker=name, address=address, group_gone=is_gone)
+
+    def _body(self, header: RegisterBrokerRequestHeader, request: Command) -> RegisterBrokerBody:
+        data = request.body_view
+        if header.body_crc32 and header.body_crc32 != zlib.crc32(data) & 0x7FFFFFFF:
+            raise BadRequestError("crc32 not match", code=ResponseCode.SYSTEM_ERROR)
+        if not data:
+            return RegisterBrokerBody()
+        if header.compressed:
+            return decode_compressed(data)
+        if request.version >= VERSION_3_0_11:
+            return decode_body(data, RegisterBrokerBody, request.encoding)
+        wrapper = decode_body(data, TopicConfigSerializeWrapper, request.encoding)
+        return RegisterBrokerBody(topic_config_serialize_wrapper=wrapper, filter_server_list=None)

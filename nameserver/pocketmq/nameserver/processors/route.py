@@ -1,0 +1,146 @@
+"""Where topics are, and which there are: 105, 106, 206, 224, 304, 311-313, 901 (N-26 to N-34)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pocketmq.nameserver.kv_config import ORDER_TOPIC_CONFIG, KvConfig
+from pocketmq.nameserver.route_table import RouteTable
+from pocketmq.protocol.bodies.route import (
+    BrokerMemberGroup,
+    BrokerMemberGroupBody,
+    TopicList,
+)
+from pocketmq.protocol.body import BodyStruct, encode_body, encode_fastjson
+from pocketmq.protocol.codes import RequestCode, ResponseCode
+from pocketmq.protocol.command import Command, Encoding
+from pocketmq.protocol.dispatch import Peer, Reply, handles
+from pocketmq.protocol.headers.route import (
+    GetBrokerMemberGroupRequestHeader,
+    GetRouteInfoRequestHeader,
+    GetTopicsByClusterRequestHeader,
+)
+from pocketmq.protocol.scalars import TopicSysFlag
+
+VERSION_4_9_4 = 401
+"""From this requester version on a route is standard JSON (N-27)."""
+
+
+class RouteProcessor:
+    """Reads the route table.
+
+    Args:
+        table: Where routes come from.
+        kv: Holds the order configuration.
+        is_ready: False in the window after the start in which no routes are given (N-26).
+        order_message_enable: Whether a route names the topic's order configuration.
+        enable_topic_list: Whether lists of some topics are answered.
+        enable_all_topic_list: Whether the list of all topics is answered.
+    """
+
+    def __init__(
+        self,
+        table: RouteTable,
+        kv: KvConfig,
+        *,
+        is_ready: Callable[[], bool] = lambda: True,
+        order_message_enable: bool = False,
+        enable_topic_list: bool = True,
+        enable_all_topic_list: bool = True,
+    ) -> None:
+        self._table = table
+        self._kv = kv
+        self._is_ready = is_ready
+        self._order_message_enable = order_message_enable
+        self._enable_topic_list = enable_topic_list
+        self._enable_all_topic_list = enable_all_topic_list
+
+    @handles(RequestCode.GET_ROUTEINFO_BY_TOPIC)
+    def route(self, _peer: Peer, request: Command) -> Reply:
+        """Queues and brokers of a topic (N-26)."""
+        header = request.header(GetRouteInfoRequestHeader)
+        if not self._is_ready():
+            return request.reply(code=ResponseCode.SYSTEM_ERROR, remark="name server not ready")
+        route = self._table.route(header.topic)
+        if route is None:
+            return request.reply(
+                code=ResponseCode.TOPIC_NOT_EXIST,
+                remark=f"No topic route info in name server for the topic: {header.topic}; "
+                "create it on a broker first",
+            )
+        if self._order_message_enable:
+            route.order_topic_conf = self._kv.get(ORDER_TOPIC_CONFIG, header.topic)
+        reads_standard_json = request.version >= VERSION_4_9_4 or header.accept_standard_json_only
+        if request.encoding is Encoding.MSGPACK or reads_standard_json:
+            return request.reply(body=encode_body(route, request.encoding))
+        return request.reply(body=encode_fastjson(route))
+
+    @handles(RequestCode.GET_BROKER_CLUSTER_INFO)
+    def cluster_info(self, _peer: Peer, request: Command) -> Reply:
+        """All brokers and clusters (N-34)."""
+        return _with_body(request, self._table.cluster_info())
+
+    @handles(RequestCode.GET_BROKER_MEMBER_GROUP)
+    def member_group(self, _peer: Peer, request: Command) -> Reply:
+        """The addresses behind one broker name, none when it is not known."""
+        header = request.header(GetBrokerMemberGroupRequestHeader)
+        group = BrokerMemberGroup(cluster=header.cluster_name, broker_name=header.broker_name)
+        broker = self._table.broker(header.broker_name)
+        if broker is not None:
+            group.broker_addrs = broker.broker_addrs
+        return _with_body(request, BrokerMemberGroupBody(broker_member_group=group))
+
+    @handles(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+    def all_topics(self, _peer: Peer, request: Command) -> Reply:
+        """Names of all topics."""
+        if not self._enable_all_topic_list:
+            return _disabled(request)
+        return _with_body(request, TopicList(topic_list=self._table.topics()))
+
+    @handles(RequestCode.GET_TOPICS_BY_CLUSTER)
+    def topics_by_cluster(self, _peer: Peer, request: Command) -> Reply:
+        """Names of the topics of one cluster."""
+        header = request.header(GetTopicsByClusterRequestHeader)
+        return self._some_topics(request, self._table.topics_of_cluster(header.cluster))
+
+    @handles(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS)
+    def system_topics(self, _peer: Peer, request: Command) -> Reply:
+        """Names of clusters and brokers, and one broker to ask for its own (N-34)."""
+        return _with_body(request, self._table.system_topics())
+
+    @handles(RequestCode.GET_UNIT_TOPIC_LIST)
+    def unit_topics(self, _peer: Peer, request: Command) -> Reply:
+        """Topics of a unit."""
+        return self._some_topics(request, self._table.topics_where(_is_unit))
+
+    @handles(RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST)
+    def unit_sub_topics(self, _peer: Peer, request: Command) -> Reply:
+        """Topics with unit subscriptions."""
+        return self._some_topics(request, self._table.topics_where(_is_unit_sub))
+
+    @handles(RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST)
+    def unit_sub_ununit_topics(self, _peer: Peer, request: Command) -> Reply:
+        """Topics with unit subscriptions that are of no unit themselves."""
+        names = self._table.topics_where(lambda flag: _is_unit_sub(flag) and not _is_unit(flag))
+        return self._some_topics(request, names)
+
+    def _some_topics(self, request: Command, names: list[str]) -> Command:
+        if not self._enable_topic_list:
+            return _disabled(request)
+        return _with_body(request, TopicList(topic_list=names))
+
+
+def _is_unit(sys_flag: int) -> bool:
+    return bool(sys_flag & TopicSysFlag.UNIT)
+
+
+def _is_unit_sub(sys_flag: int) -> bool:
+    return bool(sys_flag & TopicSysFlag.UNIT_SUB)
+
+
+def _with_body(request: Command, body: BodyStruct) -> Command:
+    return request.reply(body=encode_body(body, request.encoding))
+
+
+def _disabled(request: Command) -> Command:
+    return request.reply(code=ResponseCode.SYSTEM_ERROR, remark="disable")

@@ -1,0 +1,373 @@
+"""Topics, brokers and clusters as brokers told them (N-4 to N-32).
+
+Pure: the caller brings the time. One event loop calls it, so there is no lock. What a query returns
+shares its `QueueData` with the table; they are replaced and never changed, so an answer stays what
+it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from msgspec.structs import replace
+
+from pocketmq.nameserver.liveness import BROKER_EXPIRY_S, BrokerKey, LiveBroker, LiveBrokers
+from pocketmq.protocol.bodies.route import (
+    BrokerData,
+    ClusterInfo,
+    QueueData,
+    TopicList,
+    TopicRouteData,
+)
+from pocketmq.protocol.bodies.topics import DataVersion, TopicConfig
+from pocketmq.protocol.dispatch import Peer
+from pocketmq.protocol.scalars import Perm
+from pocketmq.runtime.profile import PROFILE_5_X, Profile
+
+MASTER_ID = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """All that one REGISTER_BROKER says."""
+
+    cluster: str
+    broker_name: str
+    broker_id: int
+    address: str
+    channel: Peer
+    topics: Mapping[str, TopicConfig]
+    data_version: DataVersion
+    ha_address: str = ""
+    filter_servers: Sequence[str] | None = None
+    """None leaves the known ones, empty removes them."""
+
+    timeout_s: float | None = None
+    enable_acting_master: bool | None = None
+    """None marks a broker older than 5.0, whose slaves never speak for their group (N-15)."""
+
+    zone_name: str | None = None
+
+
+class Outcome(Enum):
+    """What became of a registration."""
+
+    ACCEPTED = "accepted"
+    IGNORED = "ignored"
+    """The id is held by an address with a newer stateVersion (N-13)."""
+
+    REFUSED = "refused"
+    """One topic from a broker that is not known by its id (N-14)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registered:
+    """The answer to a registration."""
+
+    outcome: Outcome = Outcome.ACCEPTED
+    is_new: bool = False
+    """Whether this broker process had no live record before."""
+
+    topics_applied: int = 0
+    master_address: str | None = None
+    """For slaves whose master lives (N-17)."""
+
+    master_ha_address: str | None = None
+
+
+class RouteTable:
+    """The tables of a nameserver (N-4, N-5, N-6, N-8), and the live table N-7."""
+
+    def __init__(
+        self, profile: Profile = PROFILE_5_X, *, delete_topic_with_registration: bool = False
+    ) -> None:
+        self._profile = profile
+        self._delete_topic_with_registration = delete_topic_with_registration
+        self._topics: dict[str, dict[str, QueueData]] = {}
+        self._brokers: dict[str, BrokerData] = {}
+        self._clusters: dict[str, dict[str, None]] = {}
+        """Names in the order of arrival; the values mean nothing."""
+        self._filter_servers: dict[BrokerKey, tuple[str, ...]] = {}
+        self.live = LiveBrokers()
+
+    # -- brokers come -------------------------------------------------------------------------
+
+    def register(self, registration: Registration, now: float) -> Registered:
+        """Enter what a broker tells of itself, in RocketMQ's order (sheet 1.3)."""
+        name, cluster = registration.broker_name, registration.cluster
+        self._clusters.setdefault(cluster, {})[name] = None
+        broker = self._brokers.get(name)
+        is_first = broker is None
+        if broker is None:
+            broker = self._brokers[name] = BrokerData(cluster=cluster, broker_name=name)
+        broker.enable_acting_master = bool(registration.enable_acting_master)
+        broker.zone_name = registration.zone_name
+
+        addresses, broker_id = broker.broker_addrs, registration.broker_id
+        for other_id, address in list(addresses.items()):
+            if address == registration.address and other_id != broker_id:
+                del addresses[other_id]  # one process changed between slave and master (N-12)
+        if self._is_outdated(registration, addresses.get(broker_id)):
+            self.live.remove(self.key(cluster, registration.address))
+            return Registered(outcome=Outcome.IGNORED)
+        if (
+            self._profile.refuse_first_incremental_registration
+            and broker_id not in addresses
+            and len(registration.topics) == 1
+        ):
+            # RocketMQ has entered the broker's name by now, too: it shows without an address.
+            return Registered(outcome=Outcome.REFUSED)
+        is_first |= broker_id not in addresses
+        addresses[broker_id] = registration.address
+
+        applied = 0
+        if self._speaks_for_group(registration, addresses):
+            applied = self._apply_topics(registration, is_first=is_first)
+        is_new = self._enter_live(registration, now)
+        return self._answer(registration, broker, is_new=is_new, topics_applied=applied)
+
+    def key(self, cluster: str, address: str) -> BrokerKey:
+        """How the live table names a broker process (N-7)."""
+        return BrokerKey(cluster if self._profile.live_brokers_by_cluster else "", address)
+
+    def is_changed(self, cluster: str, address: str, version: DataVersion) -> bool:
+        """Whether a broker's topics differ from those known here (N-24)."""
+        known = self.live.get(self.key(cluster, address))
+        return known is None or not self._is_same(known.data_version, version)
+
+    def _is_same(self, one: DataVersion, other: DataVersion) -> bool:
+        if self._profile.state_version_in_data_version:
+            return one == other
+        return (one.timestamp, one.counter) == (other.timestamp, other.counter)
+
+    def _is_outdated(self, registration: Registration, holder: str | None) -> bool:
+        """Whether another address holds the id with a larger stateVersion (N-13)."""
+        if not self._profile.state_version_in_data_version:
+            return False
+        if holder is None or holder == registration.address:
+            return False
+        live = self.live.get(self.key(registration.cluster, holder))
+        mine = registration.data_version.state_version
+        return live is not None and live.data_version.state_version > mine
+
+    def _speaks_for_group(self, registration: Registration, addresses: Mapping[int, str]) -> bool:
+        """Whether the topics of this registration count (N-15): the master's, or in 5.x those of
+        the smallest slave of a group without master."""
+        if registration.broker_id == MASTER_ID:
+            return True
+        is_new_version = registration.enable_acting_master is not None
+        return (
+            self._profile.apply_topics_per_topic
+            and is_new_version
+            and registration.broker_id == min(addresses)
+        )
+
+    def _apply_topics(self, registration: Registration, *, is_first: bool) -> int:
+        """Enter the topics that may have changed; how many (N-15). O(topics registered)."""
+        name = registration.broker_name
+        if self._delete_topic_with_registration:
+            self._forget_topics(name, keep=registration.topics)
+        # Compared with the record of the *previous* registration (N-16).
+        all_changed = is_first or self.is_changed(
+            registration.cluster, registration.address, registration.data_version
+        )
+        if not all_changed and not self._profile.apply_topics_per_topic:
+            return 0
+        without_write = registration.broker_id != MASTER_ID and registration.enable_acting_master
+        applied = 0
+        for topic, config in registration.topics.items():
+            queues = self._topics.get(topic)
+            if all_changed or queues is None or name not in queues:
+                perm = config.perm & ~Perm.WRITE if without_write else config.perm
+                self._topics.setdefault(topic, {})[name] = QueueData(
+                    broker_name=name,
+                    read_queue_nums=config.read_queue_nums,
+                    write_queue_nums=config.write_queue_nums,
+                    perm=perm,
+                    topic_sys_flag=config.topic_sys_flag,
+                )
+                applied += 1
+        return applied
+
+    def _forget_topics(self, broker_name: str, keep: Mapping[str, object]) -> None:
+        """Drop the broker's queues of all topics that are not in `keep`. O(topics known)."""
+        for topic, queues in list(self._topics.items()):
+            if broker_name in queues and topic not in keep:
+                del queues[broker_name]
+                if not queues:
+                    del self._topics[topic]
+
+    def _enter_live(self, registration: Registration, now: float) -> bool:
+        key = self.key(registration.cluster, registration.address)
+        timeout_s = registration.timeout_s
+        if timeout_s is None or not self._profile.heartbeat_timeout_per_broker:
+            timeout_s = BROKER_EXPIRY_S
+        if registration.filter_servers is not None:
+            self._filter_servers.pop(key, None)
+            if registration.filter_servers:
+                self._filter_servers[key] = tuple(registration.filter_servers)
+        return self.live.put(
+            LiveBroker(
+                key=key,
+                cluster=registration.cluster,
+                broker_name=registration.broker_name,
+                broker_id=registration.broker_id,
+                ha_address=registration.ha_address,
+                data_version=registration.data_version,
+                channel=registration.channel,
+                seen_at=now,
+                timeout_s=timeout_s,
+            )
+        )
+
+    def _answer(
+        self, registration: Registration, broker: BrokerData, *, is_new: bool, topics_applied: int
+    ) -> Registered:
+        master_address = broker.master_address()
+        master = None
+        if registration.broker_id != MASTER_ID and master_address is not None:
+            master = self.live.get(self.key(registration.cluster, master_address))
+        return Registered(
+            is_new=is_new,
+            topics_applied=topics_applied,
+            master_address=None if master is None else master_address,
+            master_ha_address=None if master is None else master.ha_address,
+        )
+
+    # -- brokers go ---------------------------------------------------------------------------
+
+    def unregister(
+        self, cluster: str, broker_name: str, address: str, broker_id: int | None = None
+    ) -> bool:
+        """Drop a broker process (N-20); whether its group has no address left and is gone.
+
+        Args:
+            cluster: Its cluster.
+            broker_name: Its group.
+            address: Its own address.
+            broker_id: Given where 4.9 goes by the id and drops whatever address holds it.
+        """
+        key = self.key(cluster, address)
+        self.live.remove(key)
+        self._filter_servers.pop(key, None)
+        broker = self._brokers.get(broker_name)
+        if broker is None:
+            return False
+        addresses = broker.broker_addrs
+        if broker_id is not None:
+            addresses.pop(broker_id, None)
+        else:
+            for each_id in [each for each, held in addresses.items() if held == address]:
+                del addresses[each_id]
+        if addresses:
+            return False
+        del self._brokers[broker_name]
+        names = self._clusters.get(broker.cluster, {})
+        names.pop(broker_name, None)
+        if not names:
+            self._clusters.pop(broker.cluster, None)
+        self._forget_topics(broker_name, keep={})
+        return True
+
+    def forget(self, broker: LiveBroker) -> bool:
+        """`unregister` for a broker that expired or whose channel closed: always by its address."""
+        return self.unregister(broker.cluster, broker.broker_name, broker.key.address)
+
+    # -- topics -------------------------------------------------------------------------------
+
+    def route(self, topic: str) -> TopicRouteData | None:
+        """Queues and brokers of a topic; None when nobody who is known holds it (N-26)."""
+        queues = self._topics.get(topic)
+        if not queues:
+            return None
+        brokers = [self._brokers[name] for name in queues if name in self._brokers]
+        if not brokers:
+            return None
+        return TopicRouteData(
+            queue_datas=list(queues.values()),
+            broker_datas=[
+                replace(broker, broker_addrs=dict(broker.broker_addrs)) for broker in brokers
+            ],
+            filter_server_table=self._filter_servers_of(brokers) if self._filter_servers else {},
+        )
+
+    def _filter_servers_of(self, brokers: Iterable[BrokerData]) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for broker in brokers:
+            for address in broker.broker_addrs.values():
+                servers = self._filter_servers.get(self.key(broker.cluster, address))
+                if servers:
+                    found[address] = list(servers)
+        return found
+
+    def delete_topic(self, topic: str, cluster: str | None = None) -> None:
+        """Forget a topic, or only what a cluster's brokers hold of it (N-30)."""
+        if not cluster:
+            self._topics.pop(topic, None)
+            return
+        queues = self._topics.get(topic, {})
+        for name in self._clusters.get(cluster, {}):
+            queues.pop(name, None)
+        if not queues:
+            self._topics.pop(topic, None)
+
+    def add_topic(self, topic: str, queues: Iterable[QueueData]) -> None:
+        """Enter queues by hand; ends at the first whose broker is not known (N-32)."""
+        for each in queues:
+            if each.broker_name not in self._brokers:
+                return
+            self._topics.setdefault(topic, {})[each.broker_name] = each
+
+    def set_perm(self, broker_name: str, change: Callable[[int], int]) -> int:
+        """Change the perm of all the broker's queues; in how many topics (N-31)."""
+        count = 0
+        for queues in self._topics.values():
+            queue = queues.get(broker_name)
+            if queue is not None:
+                queues[broker_name] = replace(queue, perm=change(queue.perm))
+                count += 1
+        return count
+
+    # -- lists --------------------------------------------------------------------------------
+
+    def topics(self) -> list[str]:
+        """Names of all topics."""
+        return list(self._topics)
+
+    def topics_of_cluster(self, cluster: str) -> list[str]:
+        """Topics of which some broker of the cluster holds queues."""
+        names = self._clusters.get(cluster, {})
+        return [
+            topic for topic, queues in self._topics.items() if not names.keys().isdisjoint(queues)
+        ]
+
+    def topics_where(self, wanted: Callable[[int], bool]) -> list[str]:
+        """Topics whose `topicSysFlag`, as their first broker told it, is wanted."""
+        return [
+            topic
+            for topic, queues in self._topics.items()
+            if queues and wanted(next(iter(queues.values())).topic_sys_flag)
+        ]
+
+    def system_topics(self) -> TopicList:
+        """Names of clusters and brokers, which are topics too, and one broker to ask (N-34)."""
+        names: list[str] = []
+        for cluster, brokers in self._clusters.items():
+            names += [cluster, *brokers]
+        addresses = (
+            address for broker in self._brokers.values() for address in broker.broker_addrs.values()
+        )
+        return TopicList(topic_list=names, broker_addr=next(addresses, None))
+
+    def cluster_info(self) -> ClusterInfo:
+        """All brokers and clusters (N-34)."""
+        return ClusterInfo(
+            broker_addr_table=dict(self._brokers),
+            cluster_addr_table={cluster: list(names) for cluster, names in self._clusters.items()},
+        )
+
+    def broker(self, broker_name: str) -> BrokerData | None:
+        """The group of a broker name."""
+        return self._brokers.get(broker_name)

@@ -1,0 +1,184 @@
+"""`NameServer`: wires tables, clock and network, and looks for silent brokers (N-3, N-21, N-22)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from pocketmq.nameserver.config import NameServerConfig
+from pocketmq.nameserver.kv_config import KvConfig
+from pocketmq.nameserver.kv_file import KvFile, KvStorage, KvWriter
+from pocketmq.nameserver.liveness import LiveBroker
+from pocketmq.nameserver.processors.admin import AdminProcessor
+from pocketmq.nameserver.processors.kv import KvProcessor
+from pocketmq.nameserver.processors.register import RegisterProcessor
+from pocketmq.nameserver.processors.route import RouteProcessor
+from pocketmq.nameserver.route_table import RouteTable
+from pocketmq.protocol.control import ControlProcessor
+from pocketmq.protocol.dispatch import Dispatcher
+from pocketmq.protocol.transport.channel import Channel
+from pocketmq.protocol.transport.network import Listener, Network
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.config import as_text, describe
+from pocketmq.runtime.periodic import PeriodicService
+from pocketmq.runtime.profile import PROFILE_5_X, Profile
+
+log = structlog.get_logger()
+
+
+class NameServer:
+    """One nameserver. It never talks to another: brokers tell each of them the same (N-36).
+
+    Args:
+        config: Its options.
+        clock: Measures liveness; `ManualClock` in tests.
+        network: Where it listens.
+        profile: 4.9 or 5.x rules where they differ.
+        kv_storage: Where the KV configuration is kept, if not in `config.kv_config_path`.
+    """
+
+    def __init__(
+        self,
+        config: NameServerConfig,
+        clock: Clock,
+        network: Network,
+        profile: Profile = PROFILE_5_X,
+        *,
+        kv_storage: KvStorage | None = None,
+    ) -> None:
+        self.config = config
+        self.table = RouteTable(
+            profile, delete_topic_with_registration=config.delete_topic_with_broker_registration
+        )
+        self.kv = KvConfig()
+        self._clock = clock
+        self._network = network
+        self._profile = profile
+        self._storage = kv_storage or KvFile(config.kv_config_path.expanduser())
+        self._kv_writer = KvWriter(self.kv, self._storage)
+        self._started_at = clock.monotonic()
+        self._stopping = False
+        self._listener: Listener | None = None
+        self._control = ControlProcessor(clock, self.status)
+        interval_ms = config.scan_not_active_broker_interval or profile.nameserver_scan_period_ms
+        self._scan = PeriodicService(
+            "nameserver.scan",
+            clock,
+            interval_ms / 1000,
+            self.expire_silent_brokers,
+            initial_delay_s=profile.nameserver_scan_initial_delay_ms / 1000,
+        )
+        self.dispatcher = Dispatcher()
+
+    @property
+    def port(self) -> int:
+        """The port it listens on, once started."""
+        return self.config.port if self._listener is None else self._listener.port
+
+    @property
+    def address(self) -> str:
+        """`host:port` for brokers and clients."""
+        return f"{self.config.host}:{self.port}"
+
+    async def start(self) -> None:
+        """Load the KV configuration and answer requests.
+
+        Raises:
+            PortInUseError: somebody else listens there.
+            DiskError: the KV configuration is there and cannot be read.
+        """
+        self.kv.replace(await self._storage.load())
+        self._add_processors()
+        self._started_at = self._clock.monotonic()
+        self._listener = await self._network.serve(
+            self.config.host,
+            self.config.port,
+            self.dispatcher,
+            version=self._profile.client_version,
+            on_close=self._channel_closed,
+        )
+        self._scan.start()
+
+    async def stop(self) -> None:
+        """Close the port and every connection; a KV change under way is saved first."""
+        self._stopping = True
+        await self._scan.stop()
+        await self._kv_writer.stop()
+        if self._listener is not None:
+            await self._listener.close()
+        await self._control.stop()
+
+    def status(self) -> dict[str, str]:
+        """What ROLE_STATUS tells."""
+        info = self.table.cluster_info()
+        return {
+            "role": "nameserver",
+            "name": self.config.name,
+            "profile": self._profile.name,
+            "brokers": ",".join(sorted(info.broker_addr_table)),
+            "brokersAlive": str(len(self.table.live)),
+            "topics": str(len(self.table.topics())),
+        }
+
+    def expire_silent_brokers(self) -> None:
+        """Close the channels of brokers that were silent too long, and drop their routes (N-21)."""
+        now = self._clock.monotonic()
+        for broker in self.table.live.expired(now):
+            # Out of the table first: closing the channel must not tell of it a second time.
+            self.table.live.remove(broker.key)
+            broker.channel.close()
+            is_gone = self.table.forget(broker)
+            log.warning(
+                "broker.expired", broker=broker.broker_name, address=broker.key.address,
+                silent_s=round(now - broker.seen_at, 1), group_gone=is_gone,
+            )  # fmt: skip
+
+    def _channel_closed(self, channel: Channel) -> None:
+        if self._stopping:
+            return
+        for broker in self.table.live.of_channel(channel):
+            self._lost(broker)
+
+    def _lost(self, broker: LiveBroker) -> None:
+        is_gone = self.table.forget(broker)
+        log.info(
+            "broker.lost", broker=broker.broker_name, address=broker.key.address,
+            reason="its connection closed", group_gone=is_gone,
+        )  # fmt: skip
+
+    def _add_processors(self) -> None:
+        config = self.config
+        self.dispatcher.add(
+            RegisterProcessor(
+                self.table,
+                self.kv,
+                self._clock,
+                self._profile,
+                defer=asyncio.get_running_loop().call_soon,
+                queue_capacity=config.un_register_broker_queue_capacity,
+                return_order_config=config.return_order_topic_config_to_broker,
+            ),
+            RouteProcessor(
+                self.table,
+                self.kv,
+                is_ready=self._is_ready,
+                order_message_enable=config.order_message_enable,
+                enable_topic_list=config.enable_topic_list,
+                enable_all_topic_list=config.enable_all_topic_list,
+            ),
+            KvProcessor(self.kv, self._kv_writer),
+            AdminProcessor(self.table, self._options),
+            self._control,
+        )
+
+    def _is_ready(self) -> bool:
+        if not self.config.need_wait_for_service:
+            return True
+        return self._clock.monotonic() - self._started_at >= self.config.wait_seconds_for_service
+
+    def _options(self) -> dict[str, str]:
+        return {
+            each.rocketmq_name: as_text(getattr(self.config, each.name))
+            for each in describe(NameServerConfig)
+        }
