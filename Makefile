@@ -46,10 +46,10 @@ quick: check ## check, then the pure and in-memory tests, under 3 minutes
 	$(PYTEST) -n $(JOBS) -m "not cluster and not java and not slow"
 
 bench: setup ## ratios to a floor measured in the same run
-	$(BIN)/python -m benchmarks
+	$(BIN)/python benchmarks/run.py
 
 docs: setup ## rewrite docs/generated from the code
-	$(BIN)/python -m docs.generate
+	$(BIN)/python docs/generate.py
 
 clean: ## remove .venv and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,94 @@
+"""Rewrites docs/generated from the code: `make docs`."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pocketmq.runtime.config import OptionDescription, as_text, describe, section_of
+
+GENERATED = Path(__file__).with_name("generated")
+PORTIONS = ("runtime", "protocol", "nameserver", "broker", "client", "cluster")
+
+
+def config_classes() -> Iterator[type[Any]]:
+    """Every configuration dataclass of the house, in the order of folders and files."""
+    for portion in PORTIONS:
+        try:
+            package = importlib.import_module(f"pocketmq.{portion}")
+        except ModuleNotFoundError:
+            continue
+        for found in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+            if found.name.endswith("__main__"):
+                continue
+            module = importlib.import_module(found.name)
+            for member in vars(module).values():
+                if (
+                    isinstance(member, type)
+                    and member.__module__ == module.__name__
+                    and dataclasses.is_dataclass(member)
+                    and isinstance(getattr(member, "section", None), str)
+                ):
+                    yield member
+
+
+def config_page() -> str:
+    """All options as Markdown tables, one for each section."""
+    lines = [
+        "# Options",
+        "",
+        "Made by `make docs` from the declarations; do not edit.",
+        "",
+        "A value comes from the first of: flag, environment variable, TOML file (`--config`),",
+        "`broker.conf` (`-c`), default.",
+        "In TOML the table is the section and the key the flag's name with underscores.",
+    ]
+    for config_class in config_classes():
+        summary = (config_class.__doc__ or "").strip().splitlines()[0]
+        lines += [
+            "",
+            f"## [{section_of(config_class)}]",
+            "",
+            summary,
+            "",
+            "| flag | environment | broker.conf | type | default | meaning | rule |",
+            "|---|---|---|---|---|---|---|",
+            *(_row(each) for each in describe(config_class)),
+        ]
+    return "\n".join([*lines, ""])
+
+
+def _row(each: OptionDescription) -> str:
+    kind = " ".join(f"`{word}`" for word in each.choices) or each.type_name
+    default = as_text(each.default)
+    if default and each.unit:
+        default += f" {each.unit}"
+    cells = (
+        f"`{each.flag}`",
+        f"`{each.env}`",
+        f"`{each.rocketmq_name}`",
+        kind,
+        f"`{default}`" if default else "",
+        each.help.replace("|", "\\|"),
+        each.rule,
+    )
+    return "| " + " | ".join(cells) + " |"
+
+
+PAGES = {"config.md": config_page}
+
+
+def main() -> None:
+    """Write every page."""
+    GENERATED.mkdir(exist_ok=True)
+    for name, page in PAGES.items():
+        (GENERATED / name).write_text(page(), encoding="utf-8")
+        print(f"docs/generated/{name}")
+
+
+if __name__ == "__main__":
+    main()

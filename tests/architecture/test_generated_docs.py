@@ -1,0 +1,25 @@
+"""Generated pages say what the code says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted((ROOT / "docs" / "generated").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_generated_page_is_up_to_date(page: Path) -> None:
+    code = (
+        "import runpy, sys\n"
+        "generate = runpy.run_path('docs/generate.py')\n"
+        f"sys.stdout.write(generate['PAGES'][{page.name!r}]())\n"
+    )
+    made = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert made.stdout == page.read_text(encoding="utf-8"), "run `make docs`"
