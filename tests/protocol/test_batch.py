@@ -1,0 +1,99 @@
+"""The body of SEND_BATCH_MESSAGE (wire 5.6, 10; A5 row 31)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pocketmq.protocol.batch import decode_batch, encode_batch
+from pocketmq.protocol.errors import BatchError, IllegalMessageError
+from pocketmq.protocol.message import Message
+from pocketmq.protocol.properties import decode_properties, encode_properties
+from support.strategies import batches, mutated
+
+JAVA_BATCH = bytes.fromhex(
+    "00000021 00000000 00000000 00000000 00000001 78 000a 57414954 01 74727565 02" * 2
+)
+
+
+def test_a_batch_is_javas_byte_for_byte():
+    assert encode_batch([Message("T", b"x"), Message("T", b"x")]) == JAVA_BATCH
+
+
+def test_a_batch_that_java_wrote_is_split():
+    assert decode_batch(JAVA_BATCH) == [(0, b"x", b"WAIT\x01true\x02")] * 2
+
+
+@given(batches())
+def test_messages_come_back_from_a_batch(batch):
+    body = encode_batch(batch)
+    for data in (body, memoryview(body)):
+        entries = decode_batch(data)
+        assert len(entries) == len(batch)
+        for entry, message in zip(entries, batch, strict=True):
+            assert entry.flag == message.flag
+            assert bytes(entry.body) == message.body
+            assert type(entry.properties) is bytes
+            assert decode_properties(entry.properties.decode()) == message.properties
+
+
+@given(batches(), st.data())
+def test_a_batch_cut_inside_a_message_is_refused_whole(batch, data):
+    body = encode_batch(batch)
+    ends = {len(encode_batch(batch[:count])) for count in range(1, len(batch) + 1)}
+    cut = data.draw(st.integers(0, len(body)).filter(lambda at: at not in ends))
+    with pytest.raises(BatchError) as caught:
+        decode_batch(body[:cut])
+    assert caught.value.code == 13
+    assert 0 <= caught.value.at <= cut
+
+
+@given(st.binary(max_size=200) | mutated(batches().map(encode_batch)))
+def test_arbitrary_bytes_raise_only_batch_errors(data):
+    try:
+        entries = decode_batch(data)
+    except BatchError:
+        return
+    assert sum(22 + len(entry.body) + len(entry.properties) for entry in entries) == len(data)
+
+
+def entry(total: int, body_len: int, properties_len: int, rest: bytes) -> bytes:
+    head = b"".join(n.to_bytes(4, "big", signed=True) for n in (total, 0, 0, 0, body_len))
+    return head + rest[:1] + properties_len.to_bytes(2, "big", signed=True) + rest[1:]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        entry(24, 1, 2, b"xp"),
+        entry(23, 1, 1, b"x"),
+        entry(2**31 - 1, 1, 0, b"x"),
+        entry(-1, 1, 0, b"x"),
+        entry(0, 1, 0, b"x"),
+        entry(21, 1, 0, b"x"),
+        entry(23, 2**31 - 1, 0, b"x"),
+        entry(23, -1, 0, b"x"),
+        entry(23, 0, 0, b"x"),
+        entry(23, 1, -1, b"x"),
+        entry(23, 1, 32767, b"x"),
+        b"\0",
+    ],
+)
+def test_one_wrong_length_refuses_the_whole_batch(bad):  # row 31: all or none
+    with pytest.raises(BatchError):
+        decode_batch(bad)
+    with pytest.raises(BatchError) as caught:
+        decode_batch(JAVA_BATCH + bad)
+    assert caught.value.at == len(JAVA_BATCH)
+
+
+def test_empty_messages_are_refused():  # row 31: a million of them costs one look
+    nothing = bytes.fromhex("00000016" + "00" * 18)
+    with pytest.raises(BatchError, match="body of 0 bytes"):
+        decode_batch(nothing * 190_000)
+
+
+def test_properties_too_long_for_an_entry_are_refused():
+    text = encode_properties({"k": "v" * 32766})
+    message = Message("T", b"x", properties=decode_properties(text))
+    with pytest.raises(IllegalMessageError, match="32767 fit"):
+        encode_batch([message])

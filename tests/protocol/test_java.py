@@ -1,0 +1,89 @@
+"""Java's rules against known values and a slow oracle (S-31, T-9, A-1)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pocketmq.protocol.java import (
+    bucket,
+    java_abs,
+    java_hash,
+    java_remainder,
+    to_int32,
+    to_int64,
+    utf16_key,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", 0),
+        ("a", 97),
+        ("TagA", 2598919),
+        ("TagB", 2598920),
+        ("TagC", 2598921),
+        ("Aa", 2112),
+        ("BB", 2112),
+        ("polygenelubricants", -2147483648),
+        ("hello world", 1794106052),
+        ("\u00e9", 233),
+        ("\u4f60\u597d", 652829),  # 31 * 0x4f60 + 0x597d
+        ("\U0001f600", 1772899),  # 31 * 0xd83d + 0xde00
+        ("\ud83d\ude00", 1772899),  # the same two units, left apart
+        ("\ud83d", 0xD83D),
+    ],
+)
+def test_strings_hash_as_in_java(text, expected):
+    assert java_hash(text) == expected
+
+
+def units(text: str) -> list[int]:
+    found = []
+    for char in map(ord, text):
+        if char > 0xFFFF:
+            found += [0xD800 + (char - 0x10000 >> 10), 0xDC00 + (char - 0x10000 & 0x3FF)]
+        else:
+            found.append(char)
+    return found
+
+
+@given(st.text() | st.text(st.characters()))
+def test_the_hash_is_31_times_the_hash_before_plus_a_utf16_unit(text):
+    value = 0
+    for unit in units(text):
+        value = to_int32(31 * value + unit)
+    assert java_hash(text) == value
+
+
+@given(st.lists(st.text(st.characters())))
+def test_strings_sort_by_utf16_unit(texts):  # A-1
+    assert sorted(texts, key=utf16_key) == sorted(texts, key=units)
+
+
+@given(st.integers())
+def test_casts_keep_the_low_bits(value):
+    assert -(2**31) <= to_int32(value) < 2**31
+    assert (to_int32(value) - value) % 2**32 == 0
+    assert -(2**63) <= to_int64(value) < 2**63
+    assert (to_int64(value) - value) % 2**64 == 0
+
+
+def test_the_smallest_int_has_no_absolute_value():  # T-9
+    assert java_abs(-(2**31)) == -(2**31)
+    assert java_abs(-(2**31) + 1) == 2**31 - 1
+    assert java_abs(5) == java_abs(-5) == 5
+
+
+@pytest.mark.parametrize(
+    ("dividend", "divisor", "expected"),
+    [(7, 3, 1), (-7, 3, -1), (7, -3, 1), (-7, -3, -1), (-6, 3, 0)],
+)
+def test_a_remainder_keeps_the_dividends_sign(dividend, divisor, expected):  # T-9
+    assert java_remainder(dividend, divisor) == expected
+
+
+@given(st.integers(-(2**31), 2**31 - 1), st.integers(1, 1000))
+def test_a_bucket_is_the_absolute_value_of_javas_remainder(value, buckets):  # sheet 4.7
+    assert bucket(value, buckets) == abs(java_remainder(value, buckets))
+    assert 0 <= bucket(value, buckets) < buckets

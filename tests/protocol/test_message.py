@@ -1,0 +1,139 @@
+"""Messages and queues as applications see them."""
+
+import msgspec
+import pytest
+
+from pocketmq.protocol.compression import CompressionKind, compress
+from pocketmq.protocol.errors import BodyTooLargeError, IllegalMessageError
+from pocketmq.protocol.message import Message, MessageQueue
+from pocketmq.protocol.properties import encode_properties
+from pocketmq.protocol.record import decode_record
+from support.strategies import RecordFields
+
+
+def test_arguments_become_properties():
+    message = Message(
+        "flights", b"x", tags="UA", keys=["N14228", "UA1545"], delay_level=3, properties={"a": "b"}
+    )
+    assert message.properties == {
+        "a": "b",
+        "KEYS": "N14228 UA1545",
+        "TAGS": "UA",
+        "DELAY": "3",
+        "WAIT": "true",
+    }
+    assert message.tags == "UA"
+    assert message.keys == "N14228 UA1545"
+    assert message.key_list == ["N14228", "UA1545"]
+    assert message.delay_level == 3
+    assert message.wait_store_ok
+    assert message.uniq_key is None
+    assert message.get_property("a") == "b"
+    assert message.get_property("b", "none") == "none"
+
+
+def test_a_bare_message_has_no_tag_no_keys_and_no_delay():
+    message = Message("T", b"x", wait_store_ok=False)
+    assert (message.tags, message.keys, message.key_list, message.delay_level) == (
+        None,
+        None,
+        [],
+        0,
+    )
+    assert not message.wait_store_ok
+    assert message.properties == {"WAIT": "false"}
+
+
+def test_views_follow_the_properties():
+    message = Message("T", b"x")
+    message.properties["TAGS"] = "A"
+    message.properties["DELAY"] = "not a number"
+    assert message.tags == "A"
+    assert message.delay_level == 0
+
+
+def test_messages_do_not_share_the_callers_dict():
+    given = {"a": "b"}
+    message = Message("T", b"x", properties=given)
+    message.properties["c"] = "d"
+    assert given == {"a": "b"}
+
+
+def test_user_properties_may_not_take_reserved_names():  # wire 5.5
+    message = Message("T", b"x")
+    message.put_user_property("carrier", "UA")
+    assert message.properties["carrier"] == "UA"
+    for name, value in [("TAGS", "A"), ("", "x"), ("x", "")]:
+        with pytest.raises(IllegalMessageError):
+            message.put_user_property(name, value)
+
+
+def test_equal_messages_are_equal():
+    assert Message("T", b"x", tags="A") == Message("T", b"x", properties={"TAGS": "A"})
+    assert Message("T", b"x") != Message("T", b"y")
+    assert Message("T", b"x") != "T"
+    assert "3 bytes" in repr(Message("T", b"xyz"))
+
+
+def test_queues_sort_by_topic_broker_and_number():  # A-1
+    queues = [
+        MessageQueue("T", "b", 2),
+        MessageQueue("T", "a", 10),
+        MessageQueue("S", "z", 0),
+        MessageQueue("T", "a", 9),
+    ]
+    assert [(q.topic, q.broker_name, q.queue_id) for q in sorted(queues)] == [
+        ("S", "z", 0),
+        ("T", "a", 9),
+        ("T", "a", 10),
+        ("T", "b", 2),
+    ]
+
+
+def test_a_queue_is_a_key_and_prints_as_in_rocketmq():
+    assert {MessageQueue("T", "a", 1): 5}[MessageQueue("T", "a", 1)] == 5
+    assert str(MessageQueue("T", "a", 1)) == "MessageQueue [topic=T, brokerName=a, queueId=1]"
+
+
+def test_a_queue_is_a_wire_body():
+    assert msgspec.json.encode(MessageQueue("T", "a", 1), order="sorted") == (
+        b'{"brokerName":"a","queueId":1,"topic":"T"}'
+    )
+
+
+@pytest.mark.parametrize("legacy", [True, False], ids=["4.9", "5.x"])
+def test_a_compressed_body_is_inflated_on_first_use_and_kept(legacy):  # wire 5.3
+    plain = b"flight" * 2000
+    record = RecordFields(
+        body=compress(plain), sys_flag=1 if legacy else CompressionKind.ZLIB.sys_flag
+    ).encode()
+    message = decode_record(record)
+    assert message.body_size == len(message.raw_body) < len(plain)
+    assert message.body == plain
+    assert message.body is message.body
+
+
+def test_a_body_that_would_grow_too_large_is_not_inflated():  # A5 row 30
+    record = RecordFields(body=compress(bytes(5_000_000)), sys_flag=1).encode()
+    message = decode_record(record)
+    with pytest.raises(BodyTooLargeError, match="raise the consumer's max_body_bytes"):
+        _ = message.body
+    assert len(decode_record(record, max_body_bytes=5_000_000).body) == 5_000_000
+
+
+def test_the_message_id_is_the_producers_when_there_is_one():
+    text = encode_properties({"UNIQ_KEY": "ABC", "KEYS": "k1 k2"}).encode()
+    message = decode_record(RecordFields(properties=text).encode())
+    assert message.msg_id == message.uniq_key == "ABC"
+    assert len(message.offset_msg_id) == 32
+    assert message.key_list == ["k1", "k2"]
+
+
+def test_a_received_message_can_be_sent_on():
+    text = encode_properties({"TAGS": "A", "WAIT": "false"}).encode()
+    message = decode_record(RecordFields(properties=text, flag=7).encode(), broker_name="b")
+    again = message.to_message("%RETRY%g")
+    assert again == Message("%RETRY%g", b"body", tags="A", flag=7, wait_store_ok=False)
+    assert message.to_message().topic == "TopicA"
+    assert message.queue == MessageQueue("TopicA", "b", 0)
+    assert "queue_offset=0" in repr(message)

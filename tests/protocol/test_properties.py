@@ -1,0 +1,68 @@
+"""The property string (S-6, wire 5.4, 10)."""
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from pocketmq.protocol import properties as names
+from pocketmq.protocol.errors import IllegalMessageError
+from pocketmq.protocol.properties import decode_properties, encode_properties, find_property
+from support.strategies import property_maps
+
+
+def test_properties_are_written_as_java_writes_them():
+    assert encode_properties({"k": "v"}) == "k\x01v\x02"
+    assert encode_properties({"WAIT": "true"}).encode().hex() == "57414954017472756502"
+    assert encode_properties({}) == ""
+
+
+def test_what_java_drops_is_dropped():  # wire 10
+    assert decode_properties("a\x011\x02b\x01\x02c\x012") == {"a": "1", "c": "2"}
+
+
+@pytest.mark.parametrize("text", ["", "\x02", "\x01\x02", "\x01v\x02", "k\x02", "kv", "k\x01\x02"])
+def test_entries_without_name_or_value_do_not_count(text):  # wire 5.4
+    assert decode_properties(text) == {}
+
+
+def test_a_value_may_hold_the_first_separator_when_a_peer_wrote_it():
+    assert decode_properties("a\x01b\x01c\x02") == {"a": "b\x01c"}
+
+
+@given(property_maps)
+def test_properties_come_back_in_their_order(found):
+    text = encode_properties(found)
+    assert list(decode_properties(text).items()) == list(found.items())
+    assert decode_properties(text[:-1]) == found  # the last separator may be missing
+
+
+@given(st.dictionaries(st.text("ab\x01\x02"), st.text("ab\x01\x02")))
+def test_a_property_cannot_forge_another(found):
+    try:
+        text = encode_properties(found)
+    except IllegalMessageError:
+        assert any(c in name + value for name, value in found.items() for c in "\x01\x02")
+        return
+    assert decode_properties(text) == {k: v for k, v in found.items() if k and v}
+
+
+SEPARATED = st.text("ab\x01\x02")
+
+
+@given(SEPARATED, st.text("ab", min_size=1, max_size=2))
+@example("a\x01b\x02a\x01\x02", "a")
+@example("ba\x01b\x02", "a")
+def test_finding_one_property_agrees_with_reading_all(text, name):
+    assert find_property(text, name) == decode_properties(text).get(name)
+
+
+def test_the_name_that_holds_a_separator_is_told():
+    with pytest.raises(IllegalMessageError, match="'route'"):
+        encode_properties({"ok": "1", "route": "a\x02b\x01c"})
+
+
+def test_reserved_names_are_rocketmqs():
+    assert {"KEYS", "TAGS", "UNIQ_KEY", "REAL_QID", "__transactionId__", "1ST_POP_TIME"} <= (
+        names.RESERVED
+    )
+    assert not {"\x01", "\x02", " ", "__RMQ.TRANSIENT.", "carrier"} & names.RESERVED
