@@ -116,7 +116,9 @@ async def test_an_error_is_logged_and_the_next_period_comes(clock: ManualClock) 
 
 async def test_an_error_goes_to_on_error_instead(clock: ManualClock) -> None:
     errors: list[Exception] = []
-    service = PeriodicService("scan", clock, 1, lambda: dict[str, float]()["x"], on_error=errors.append)
+    service = PeriodicService(
+        "scan", clock, 1, lambda: dict[str, float]()["x"], on_error=errors.append
+    )
     service.start()
     with capture_logs() as logs:
         await clock.move_to(START_MS + 1_000)
