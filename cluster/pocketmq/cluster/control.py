@@ -1,0 +1,174 @@
+"""Clock and state of running processes, over their own ports.
+
+A process that takes part in a lock step is known by its address. Nameservers know the brokers;
+clients that run on a manual clock write their control address into the nameservers' KV namespace
+`POCKETMQ_CONTROL`, so that whoever moves the clocks finds them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+import structlog
+
+from pocketmq.protocol.bodies.route import ClusterInfo, KVTable
+from pocketmq.protocol.body import decode_body
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.errors import BrokerError, RemotingError
+from pocketmq.protocol.header import Header
+from pocketmq.protocol.headers.control import (
+    ClockResponseHeader,
+    GetClockRequestHeader,
+    MoveClockRequestHeader,
+    RoleStatusRequestHeader,
+)
+from pocketmq.protocol.headers.kv import (
+    DeleteKvConfigRequestHeader,
+    GetKvListRequestHeader,
+    PutKvConfigRequestHeader,
+)
+from pocketmq.protocol.headers.route import GetClusterInfoRequestHeader
+from pocketmq.protocol.transport.remoting import RemotingClient, expect
+from pocketmq.runtime import lock_step
+from pocketmq.runtime.errors import ClockMemberError
+
+log = structlog.get_logger()
+
+CONTROL_NAMESPACE = "POCKETMQ_CONTROL"
+
+ANSWER_LIMIT_S = 3.0
+"""Real seconds in which a living process answers a simple question."""
+
+
+class ControlledProcess:
+    """A process as seen through its port; a member of a lock step."""
+
+    def __init__(self, name: str, address: str, remoting: RemotingClient) -> None:
+        self._name = name
+        self.address = address
+        self._remoting = remoting
+
+    @property
+    def name(self) -> str:
+        """For errors and for people."""
+        return self._name
+
+    async def time_ms(self) -> int:
+        """Where its clock stands, in epoch ms."""
+        return (await self.clock()).now_ms
+
+    async def next_deadline_ms(self) -> int | None:
+        """Epoch ms of its earliest timer; None without one."""
+        return (await self.clock()).next_deadline_ms
+
+    async def move_to(self, time_ms: int) -> None:
+        """Move its manual clock; returns when what was due has settled."""
+        # The process has a guard of its own, whose error names the task that does not rest.
+        await self._ask(
+            "move its clock", MoveClockRequestHeader(time_ms=time_ms), lock_step.MEMBER_GUARD_S
+        )
+
+    async def clock(self) -> ClockResponseHeader:
+        """Its time, its next deadline, and whether it can be moved.
+
+        Raises:
+            ClockMemberError: It does not answer.
+        """
+        reply = await self._ask("tell its time", GetClockRequestHeader(), ANSWER_LIMIT_S)
+        return reply.header(ClockResponseHeader)
+
+    async def status(self) -> dict[str, str]:
+        """What it says of itself.
+
+        Raises:
+            ClockMemberError: It does not answer.
+        """
+        reply = await self._ask("tell its state", RoleStatusRequestHeader(), ANSWER_LIMIT_S)
+        return decode_body(reply.body_view, KVTable, reply.encoding).table
+
+    async def _ask(self, doing: str, header: Header, limit_s: float) -> Command:
+        try:
+            return expect(await self._remoting.call(self.address, header, timeout_s=limit_s))
+        except (RemotingError, BrokerError) as exc:
+            raise ClockMemberError(self._name, doing, str(exc)) from exc
+
+
+async def reachable(members: Iterable[ControlledProcess]) -> list[ControlledProcess]:
+    """Those that answer and run on a manual clock; a dead or frozen one is left out, and logged."""
+    found = []
+    everyone = list(members)
+    answers = await asyncio.gather(*(member.clock() for member in everyone), return_exceptions=True)
+    for member, answer in zip(everyone, answers, strict=True):
+        if isinstance(answer, ClockMemberError):
+            log.info("member.left_out", member=member.name, reason=answer.reason)
+        elif isinstance(answer, BaseException):
+            raise answer
+        elif answer.manual:
+            found.append(member)
+    return found
+
+
+async def discover(nameservers: Sequence[str], remoting: RemotingClient) -> list[ControlledProcess]:
+    """Every process of a running cluster that its nameservers know of, they themselves included.
+
+    Nameservers that do not answer are passed over.
+    """
+    found: dict[str, str] = {}
+    for at, address in enumerate(nameservers, start=1):
+        found.setdefault(address, f"nameserver-{at}")
+        try:
+            info = await cluster_info(address, remoting)
+            clients = await _clients(address, remoting)
+        except (RemotingError, BrokerError) as exc:
+            log.info("nameserver.passed_over", nameserver=address, reason=str(exc))
+            continue
+        for broker in info.broker_addr_table.values():
+            for number, broker_address in sorted(broker.broker_addrs.items()):
+                name = broker.broker_name if number == 0 else f"{broker.broker_name}:{number}"
+                found.setdefault(broker_address, name)
+        for name, client_address in clients.items():
+            found.setdefault(client_address, name)
+    return [ControlledProcess(name, address, remoting) for address, name in found.items()]
+
+
+async def cluster_info(nameserver: str, remoting: RemotingClient) -> ClusterInfo:
+    """The brokers that one nameserver knows.
+
+    Raises:
+        RemotingError, BrokerError: It does not answer, or refuses.
+    """
+    reply = expect(await remoting.call(nameserver, GetClusterInfoRequestHeader()))
+    return decode_body(reply.body_view, ClusterInfo, reply.encoding)
+
+
+async def announce(
+    name: str, address: str, nameservers: Sequence[str], remoting: RemotingClient
+) -> None:
+    """Tell the nameservers where a client's clock can be moved."""
+    for nameserver in nameservers:
+        header = PutKvConfigRequestHeader(namespace=CONTROL_NAMESPACE, key=name, value=address)
+        await _try(remoting, nameserver, header)
+
+
+async def withdraw(name: str, nameservers: Sequence[str], remoting: RemotingClient) -> None:
+    """Take `announce` back."""
+    for nameserver in nameservers:
+        header = DeleteKvConfigRequestHeader(namespace=CONTROL_NAMESPACE, key=name)
+        await _try(remoting, nameserver, header)
+
+
+async def _try(remoting: RemotingClient, nameserver: str, header: Header) -> None:
+    try:
+        expect(await remoting.call(nameserver, header))
+    except (RemotingError, BrokerError) as exc:
+        log.info("nameserver.passed_over", nameserver=nameserver, reason=str(exc))
+
+
+async def _clients(nameserver: str, remoting: RemotingClient) -> dict[str, str]:
+    header = GetKvListRequestHeader(namespace=CONTROL_NAMESPACE)
+    reply = expect(await remoting.call(nameserver, header), ResponseCode.QUERY_NOT_FOUND)
+    if reply.code != ResponseCode.SUCCESS or not reply.body_view:
+        return {}
+    return decode_body(reply.body_view, KVTable, reply.encoding).table

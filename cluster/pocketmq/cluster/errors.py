@@ -1,0 +1,55 @@
+"""Errors of starting and steering processes.
+
+PocketMQError
+├── CallerError
+│   └── WrongStateError      asked to freeze, thaw or start what is not in that state
+└── PeerError
+    ├── ProcessStartError    a process ended, or said nothing, before it was ready
+    └── ProcessDiedError     a process that should run has ended
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pocketmq.runtime.errors import CallerError, PeerError
+
+
+class ProcessStartError(PeerError):
+    """A process ended or stayed silent before its ready line."""
+
+    def __init__(self, name: str, status: int | None, last_words: str, log_path: Path) -> None:
+        self.name = name
+        self.status = status
+        """Exit status; None when it still ran and had not become ready in time."""
+        self.last_words = last_words
+        """Last line of its log, empty if there is none."""
+        self.log_path = log_path
+        if status == 1 and last_words:
+            # The child already said it in one line for people; its role stands in front of it.
+            super().__init__(f"{name} cannot start: {last_words.partition(': ')[2] or last_words}")
+        else:
+            how = "was not ready in time" if status is None else f"ended with status {status}"
+            words = f" after {last_words!r}" if last_words else ""
+            super().__init__(f"{name} {how}{words}; its log is {log_path}")
+
+
+class ProcessDiedError(PeerError):
+    """A process that should be running has ended by itself."""
+
+    def __init__(self, name: str, status: int, log_path: Path) -> None:
+        self.name = name
+        self.status = status
+        self.log_path = log_path
+        how = f"signal {-status}" if status < 0 else f"status {status}"
+        super().__init__(f"{name} ended with {how}; its log is {log_path}")
+
+
+class WrongStateError(CallerError):
+    """A process cannot do this in its present state."""
+
+    def __init__(self, name: str, wanted: str, state: str) -> None:
+        self.name = name
+        self.wanted = wanted
+        self.state = state
+        super().__init__(f"{name} is {state} and cannot {wanted}")

@@ -1,0 +1,279 @@
+"""Starts a cluster as OS processes, watches it, breaks it, moves its clocks, stops it.
+
+    async with Supervisor(spec) as cluster:
+        print(cluster.namesrv_addr)
+        await cluster["broker-a"].freeze()
+        await cluster.advance(seconds=126)
+
+Start: all nameservers at once, then all brokers at once, then every nameserver is asked until it
+knows every broker. Stop: clients, brokers, nameservers. Nothing is left behind, whatever fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+import structlog
+
+from pocketmq.cluster.control import ControlledProcess, cluster_info
+from pocketmq.cluster.errors import ProcessDiedError
+from pocketmq.cluster.process import ChildProcess, OnLine, State
+from pocketmq.cluster.spec import ClusterSpec, ProcessSpec
+from pocketmq.protocol.errors import BrokerError, RemotingError
+from pocketmq.protocol.transport.remoting import RemotingClient
+from pocketmq.protocol.transport.tcp import TcpNetwork
+from pocketmq.runtime import lock_step
+from pocketmq.runtime.clock import SystemClock
+from pocketmq.runtime.errors import ClockMemberError, PeerError
+from pocketmq.runtime.lock_step import ClockMember
+
+log = structlog.get_logger()
+
+ROUTE_LIMIT_S = 20.0
+"""Real seconds from the last ready line until every nameserver knows every broker."""
+
+_LOOK_S = 0.01
+
+OnEnded = Callable[[ChildProcess], None]
+
+
+class Supervisor:
+    """The processes of one cluster, by name.
+
+    Args:
+        spec: What to start.
+        env: Added to the environment of every process.
+        on_ended: Told of each process that ends without having been asked to.
+    """
+
+    def __init__(
+        self,
+        spec: ClusterSpec,
+        *,
+        env: Mapping[str, str] | None = None,
+        on_ended: OnEnded | None = None,
+    ) -> None:
+        self.spec = spec
+        self.remoting = RemotingClient(TcpNetwork())
+        self.clock_start_ms = spec.clock_start_ms or SystemClock().time_ms()
+        """Where the manual clocks of the first processes begin."""
+        self._env = dict(env or {})
+        self._on_ended = on_ended
+        self._processes: dict[str, ChildProcess] = {}
+        self._specs: dict[str, ProcessSpec] = {}
+        self._watchers: dict[str, asyncio.Task[None]] = {}
+        self._clock = SystemClock()
+
+    def __getitem__(self, name: str) -> ChildProcess:
+        return self._processes[name]
+
+    # -- reading ----------------------------------------------------------------------------
+
+    @property
+    def processes(self) -> list[ChildProcess]:
+        """All, in the order of their first start; also those that have ended."""
+        return list(self._processes.values())
+
+    @property
+    def alive(self) -> list[ChildProcess]:
+        """Those that exist now; a frozen one does."""
+        return [process for process in self.processes if process.is_alive]
+
+    def of_role(self, role: str) -> list[ChildProcess]:
+        """The processes of one role, in the order of their first start."""
+        return [process for process in self.processes if process.role == role]
+
+    @property
+    def nameserver_addresses(self) -> list[str]:
+        """`host:port` of each nameserver, also of one that is dead at the moment."""
+        return [process.address for process in self.of_role("nameserver") if process.address]
+
+    @property
+    def namesrv_addr(self) -> str:
+        """`host:port;host:port`, as RocketMQ's clients read it from `NAMESRV_ADDR`."""
+        return ";".join(self.nameserver_addresses)
+
+    def control(self, name: str) -> ControlledProcess:
+        """Questions to one process over its own port."""
+        return ControlledProcess(name, self[name].address, self.remoting)
+
+    # -- starting and stopping --------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Start everything of the spec and return when the routes are complete.
+
+        Raises:
+            ProcessStartError: A process did not become ready; what had started is stopped again.
+        """
+        try:
+            await self._start_all(self.spec.nameservers)
+            await self._start_all(self.spec.brokers)
+            await self.wait_for_brokers([spec.name for spec in self.spec.brokers])
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Stop clients, then brokers, then nameservers, and kill what does not obey."""
+        for role in ("client", "broker", "nameserver"):
+            await asyncio.gather(*(process.stop() for process in self.of_role(role)))
+        watchers = list(self._watchers.values())
+        if watchers:
+            await asyncio.wait(watchers)
+        await self.remoting.close()
+
+    async def add(
+        self,
+        spec: ProcessSpec,
+        *,
+        on_line: OnLine | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> ChildProcess:
+        """Start one more process, say a client, under the supervisor's care.
+
+        Args:
+            spec: Its name must be new.
+            on_line: Gets what it prints after its ready line.
+            env: More environment.
+        """
+        if spec.name in self._processes:
+            raise ValueError(f"{spec.name} exists already; restart it, or choose another name")
+        process = ChildProcess(
+            spec.name,
+            spec.role,
+            spec.command(),
+            log_path=self.spec.logs / f"{spec.name}.log",
+            env={**self._env, **(env or {})},
+            on_line=on_line,
+        )
+        self._processes[spec.name] = process
+        self._specs[spec.name] = spec
+        await self._start(process)
+        return process
+
+    async def restart(self, name: str) -> ChildProcess:
+        """Start a process that has ended, on the port it had before."""
+        process = self[name]
+        await process.wait()
+        await self._start(process)
+        return process
+
+    async def wait_for_brokers(self, names: Iterable[str]) -> None:
+        """Return when every living nameserver knows all these brokers.
+
+        Raises:
+            PeerError: It took longer than `ROUTE_LIMIT_S` real seconds.
+        """
+        missing = set(names)
+        if not missing:
+            return
+        try:
+            async with self._clock.timeout(ROUTE_LIMIT_S):
+                for nameserver in self.of_role("nameserver"):
+                    while nameserver.state is State.READY and (
+                        missing - await self._known_brokers(nameserver.address)
+                    ):
+                        await self._clock.sleep(_LOOK_S)
+        except TimeoutError:
+            raise PeerError(
+                f"after {ROUTE_LIMIT_S:g} s not every nameserver knew {', '.join(sorted(missing))};"
+                f" the brokers' logs are in {self.spec.logs}"
+            ) from None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    # -- time -------------------------------------------------------------------------------
+
+    async def advance(
+        self, seconds: float, *, others: Sequence[ClockMember] = (), leave_out: Iterable[str] = ()
+    ) -> list[str]:
+        """Move all clocks in lock step; dead and frozen processes are left out.
+
+        Args:
+            seconds: Protocol time.
+            others: Clocks outside this supervisor's processes, say of a client in a test.
+            leave_out: Names of processes whose time shall stand still.
+
+        Returns:
+            Names of members that were lost on the way: they died while their clock moved.
+        """
+        lost: list[str] = []
+
+        def on_lost(member: ClockMember, error: ClockMemberError) -> None:
+            log.warning("member.lost", member=member.name, reason=error.reason)
+            lost.append(member.name)
+
+        members = [*self.clock_members(leave_out), *others]
+        await lock_step.advance(members, round(seconds * 1000), on_lost=on_lost)
+        return lost
+
+    def clock_members(self, leave_out: Iterable[str] = ()) -> list[ClockMember]:
+        """The processes that can take part in a lock step now."""
+        skip = set(leave_out)
+        return [
+            self.control(process.name)
+            for process in self.processes
+            if process.state is State.READY and process.address and process.name not in skip
+        ]
+
+    # -- inside -----------------------------------------------------------------------------
+
+    async def _start_all(self, specs: Sequence[ProcessSpec]) -> None:
+        results = await asyncio.gather(*(self.add(spec) for spec in specs), return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+    async def _start(self, process: ChildProcess) -> None:
+        spec = self._specs[process.name]
+        process.command = [*spec.command(), "--exit-with-parent"]
+        if process.port:  # a restart: peers know it by the port it had
+            process.command += ["--port", str(process.port)]
+        if self.spec.clock == "manual":
+            process.command += ["--clock", "manual"]
+            process.command += ["--clock-start-ms", str(await self._time_ms())]
+        if spec.role != "nameserver":
+            process.command += ["--nameservers", self.namesrv_addr]
+        await process.start()
+        self._watchers[process.name] = asyncio.get_running_loop().create_task(
+            self._watch(process), name=f"watch {process.name}"
+        )
+        if process.address and spec.role != "client":
+            await self.control(process.name).status()
+
+    async def _watch(self, process: ChildProcess) -> None:
+        status = await process.wait()
+        if process.expected_end or status is None:
+            return
+        error = ProcessDiedError(process.name, status, process.log_path)
+        log.warning("process.died", process=process.name, reason=str(error))
+        if self._on_ended is not None:
+            self._on_ended(process)
+
+    async def _time_ms(self) -> int:
+        """Where the manual clocks stand: a process that starts late begins there."""
+        for member in self.clock_members():
+            try:
+                return await member.time_ms()
+            except ClockMemberError:
+                continue
+        return self.clock_start_ms
+
+    async def _known_brokers(self, nameserver: str) -> set[str]:
+        try:
+            return set((await cluster_info(nameserver, self.remoting)).broker_addr_table)
+        except (RemotingError, BrokerError):
+            return set()

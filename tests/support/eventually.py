@@ -1,0 +1,38 @@
+"""Waiting for a condition, in tests that have real processes or sockets."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from pocketmq.runtime.clock import SystemClock
+
+T = TypeVar("T")
+
+LOOK_S = 0.01
+
+
+async def eventually(
+    condition: Callable[[], T | Awaitable[T]], what: str, *, limit_s: float = 20.0
+) -> T:
+    """The first true value of `condition`, which may be a function or a coroutine function.
+
+    Args:
+        condition: Asked again and again.
+        what: Completes "waited in vain until ...".
+        limit_s: Real seconds; far above what a loaded machine needs.
+
+    Raises:
+        AssertionError: The condition stayed false.
+    """
+    clock = SystemClock()
+    ends_at = clock.monotonic() + limit_s
+    while True:
+        found = condition()
+        value: T = await found if inspect.isawaitable(found) else found
+        if value:
+            return value
+        if clock.monotonic() > ends_at:
+            raise AssertionError(f"waited {limit_s:g} s in vain until {what}; it is {value!r}")
+        await clock.sleep(LOOK_S)
