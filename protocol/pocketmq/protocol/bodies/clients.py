@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import msgspec
-from pocketmq.protocol.subscription import SubscriptionData
 
 from pocketmq.protocol.body import BodyStruct
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.scalars import Int32, Int64
+from pocketmq.protocol.subscription import SubscriptionData
 
 
 class ConsumerData(BodyStruct, kw_only=True, omit_defaults=False):
