@@ -1,0 +1,231 @@
+"""The two ceilings every send figure stands beside.
+
+`floor`  the leanest Python that does the work nobody can leave out: split the frames, decode the typed
+         header with the C decoder, CRC the body, pack the record, one slice assignment per read, a
+         reply from a fixed template. No tables, no checks, no consume queue.
+`bare`   only splits frames and answers each with a fixed reply: what the loop and the sockets cost.
+`pull`   answers every request with one prebuilt pull reply.
+
+`python ceiling.py floor|bare|pull --port 0` prints `READY port=...`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import mmap
+import os
+import struct
+import tempfile
+import zlib
+
+import msgspec
+import uvloop
+
+from pocketmq.protocol.command import Command, Encoding
+from pocketmq.protocol.frame import encode_frame
+from pocketmq.protocol.headers.pull import PullMessageResponseHeader
+from pocketmq.protocol.headers.send import SendMessageRequestHeaderV2, SendMessageResponseHeader
+
+_WORDS = struct.Struct(">iI")
+_RECORD = struct.Struct(">iiiiiqqiqQqQiqi")
+_LOG_BYTES = 1 << 30
+
+
+class _Envelope(msgspec.Struct):
+    code: int
+    opaque: int = 0
+    ext: msgspec.Raw = msgspec.Raw()
+
+
+class _JsonEnvelope(msgspec.Struct):
+    code: int
+    opaque: int = 0
+    extFields: msgspec.Raw = msgspec.Raw()
+
+
+def reply_template(encoding: Encoding) -> tuple[bytes, bytes]:
+    """A send reply cut in two where the opaque stands; msgpack's opaque has five bytes."""
+    header = SendMessageResponseHeader(
+        msg_id="7F00000100002A9F0000000000000000", queue_id=0, queue_offset=1_000_000
+    )
+    frame = b"".join(
+        encode_frame(Command(0, header, opaque=1_234_567_890, flag=1, encoding=encoding))
+    )
+    mark = b"1234567890" if encoding is Encoding.JSON else struct.pack(">I", 1_234_567_890)
+    before, after = frame.split(mark)
+    return before, after
+
+
+class Splitter(asyncio.Protocol):
+    """Splits frames and hands them to `answer` in one go."""
+
+    def __init__(self) -> None:
+        self.rest = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        if self.rest:
+            data = self.rest + data
+        frames = []
+        at, end = 0, len(data)
+        while end - at >= 8:
+            total, word = _WORDS.unpack_from(data, at)
+            stop = at + 4 + total
+            if stop > end:
+                break
+            frames.append((at + 8, at + 8 + (word & 0xFFFFFF), stop))
+            at = stop
+        self.rest = data[at:]
+        if frames:
+            self.transport.write(b"".join(self.answer(data, frames)))
+
+    def answer(self, data: bytes, frames: list[tuple[int, int, int]]) -> list[bytes]:
+        raise NotImplementedError
+
+
+class Bare(Splitter):
+    """Answers each frame with the same bytes."""
+
+    reply = b""
+
+    def answer(self, data: bytes, frames: list[tuple[int, int, int]]) -> list[bytes]:
+        return [self.reply] * len(frames)
+
+
+class Floor(Splitter):
+    """Does the unavoidable work of a send and no more."""
+
+    log: mmap.mmap
+    position = 0
+    encoding = Encoding.MSGPACK
+    before = b""
+    after = b""
+
+    def answer(self, data: bytes, frames: list[tuple[int, int, int]]) -> list[bytes]:
+        json = Floor.encoding is Encoding.JSON
+        envelope = _DECODERS[json][0]
+        header_of = _DECODERS[json][1]
+        view = memoryview(data)
+        crc32, pack, before, after = zlib.crc32, _RECORD.pack, Floor.before, Floor.after
+        out: list[bytes] = []
+        records: list[bytes | memoryview] = []
+        position = Floor.position
+        for start, body_at, stop in frames:
+            head = envelope(view[start:body_at])
+            header = header_of(head.extFields if json else head.ext)
+            body = view[body_at:stop]
+            topic = header.topic.encode()
+            properties = header.properties.encode()
+            size = 91 + len(body) + len(topic) + len(properties)
+            records += (
+                pack(
+                    size,
+                    -626843481,
+                    crc32(body) & 0x7FFFFFFF,
+                    header.queue_id,
+                    header.flag,
+                    position,
+                    position,
+                    header.sys_flag,
+                    header.born_timestamp,
+                    0,
+                    0,
+                    0,
+                    header.reconsume_times,
+                    0,
+                    len(body),
+                ),
+                body,
+                bytes((len(topic),)),
+                topic,
+                len(properties).to_bytes(2, "big"),
+                properties,
+            )
+            position += size
+            opaque = head.opaque
+            out.append(before + (b"%010d" % opaque if json else opaque.to_bytes(4, "big")) + after)
+        block = b"".join(records)
+        at = Floor.position
+        if at + len(block) > _LOG_BYTES:
+            at = 0
+        Floor.log[at : at + len(block)] = block
+        Floor.position = at + len(block)
+        return out
+
+
+_DECODERS = {
+    False: (
+        msgspec.msgpack.Decoder(_Envelope).decode,
+        msgspec.msgpack.Decoder(SendMessageRequestHeaderV2).decode,
+    ),
+    True: (
+        msgspec.json.Decoder(_JsonEnvelope).decode,
+        msgspec.json.Decoder(SendMessageRequestHeaderV2, strict=False).decode,
+    ),
+}
+
+
+class Pull(Splitter):
+    """Answers every pull with the same records."""
+
+    before = b""
+    after = b""
+
+    def answer(self, data: bytes, frames: list[tuple[int, int, int]]) -> list[bytes]:
+        out = []
+        decode = _DECODERS[False][0]
+        for start, body_at, _ in frames:
+            opaque = decode(data[start:body_at]).opaque
+            out += (Pull.before, opaque.to_bytes(4, "big"), Pull.after)
+        return out
+
+
+def pull_reply(records: bytes) -> tuple[bytes, bytes]:
+    """A pull reply cut in two around its opaque."""
+    header = PullMessageResponseHeader(
+        suggest_which_broker_id=0, next_begin_offset=32, min_offset=0, max_offset=1_000_000
+    )
+    command = Command(0, header, records, opaque=1_234_567_890, flag=1)
+    before, after = b"".join(encode_frame(command)).split(struct.pack(">I", 1_234_567_890), 1)
+    return before, after
+
+
+async def serve(kind: str, port: int, encoding: Encoding, records: bytes) -> None:
+    protocol: type[Splitter]
+    if kind == "bare":
+        Bare.reply = (123456789).to_bytes(4, "big").join(reply_template(Encoding.MSGPACK))
+        protocol = Bare
+    elif kind == "pull":
+        Pull.before, Pull.after = pull_reply(records)
+        protocol = Pull
+    else:
+        Floor.encoding = encoding
+        Floor.before, Floor.after = reply_template(encoding)
+        with tempfile.NamedTemporaryFile() as file:
+            os.ftruncate(file.fileno(), _LOG_BYTES)
+            Floor.log = mmap.mmap(file.fileno(), _LOG_BYTES)
+        protocol = Floor
+    server = await asyncio.get_running_loop().create_server(protocol, "127.0.0.1", port)
+    print(f"READY port={server.sockets[0].getsockname()[1]}", flush=True)
+    await server.serve_forever()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kind", choices=["floor", "bare", "pull"])
+    parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--encoding", choices=["msgpack", "json"], default="msgpack")
+    parser.add_argument("--records", help="file with the records of a pull reply")
+    options = parser.parse_args()
+    records = b""
+    if options.records:
+        with open(options.records, "rb") as file:
+            records = file.read()
+    uvloop.run(serve(options.kind, options.port, Encoding[options.encoding.upper()], records))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""Our own client under load, in a process of its own; prints one JSON line.
+
+python client_load.py produce --nameserver H:P --tasks 64 --messages 50000
+python client_load.py pull --address H:P --topic T --messages 100000      (a broker or `ceiling.py pull`)
+python client_load.py end-to-end --nameserver H:P --messages 50000
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import time
+
+import uvloop
+
+from pocketmq.client import ConsumeFromWhere, Message, Producer, PushConsumer
+from pocketmq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
+from pocketmq.protocol.record import decode_records
+from pocketmq.protocol.scalars import PullSysFlag
+from pocketmq.protocol.transport.remoting import RemotingClient
+from pocketmq.protocol.transport.tcp import TcpNetwork
+
+BODY = b"x" * 1024
+
+
+async def send_all(producer: Producer, topic: str, tasks: int, messages: int) -> float:
+    """Seconds for `messages` acknowledged sends by `tasks` coroutines."""
+    left = messages
+
+    async def work() -> None:
+        nonlocal left
+        while left > 0:
+            left -= 1
+            await producer.send(Message(topic, BODY, tags="TagA"))
+
+    await producer.send(Message(topic, BODY))  # the route is there, the connection open
+    began = time.perf_counter()
+    await asyncio.gather(*[work() for _ in range(tasks)])
+    return time.perf_counter() - began
+
+
+async def produce(options: argparse.Namespace) -> dict[str, float]:
+    async with Producer("bench-producer", nameservers=options.nameserver) as producer:
+        seconds = await send_all(producer, options.topic, options.tasks, options.messages)
+    return {"messages": options.messages, "seconds": seconds}
+
+
+async def pull(options: argparse.Namespace) -> dict[str, float]:
+    """One pull under way per queue, 32 messages each, decoded."""
+    client = RemotingClient(TcpNetwork())
+    got = 0
+
+    async def drain(queue_id: int) -> None:
+        nonlocal got
+        offset = 0
+        while got < options.messages:
+            response = await client.call(
+                options.address,
+                PullMessageRequestHeader(
+                    consumer_group="TOOLS_CONSUMER",
+                    topic=options.topic,
+                    queue_id=queue_id,
+                    queue_offset=offset,
+                    max_msg_nums=32,
+                    sys_flag=PullSysFlag.SUBSCRIPTION,
+                    subscription="*",
+                ),
+            )
+            if response.code != 0:
+                return
+            header = response.header(PullMessageResponseHeader)
+            messages = decode_records(response.body_view, broker_name="b")
+            got += len(messages)
+            offset = header.next_begin_offset if not options.fixed else 0
+
+    await client.channel(options.address)
+    began = time.perf_counter()
+    await asyncio.gather(*[drain(queue_id) for queue_id in range(4)])
+    seconds = time.perf_counter() - began
+    await client.close()
+    return {"messages": got, "seconds": seconds}
+
+
+async def end_to_end(options: argparse.Namespace) -> dict[str, float]:
+    got = 0
+    done = asyncio.Event()
+
+    async def count(messages: list[object]) -> None:
+        nonlocal got
+        got += len(messages)
+        if got >= options.messages:
+            done.set()
+
+    consumer = PushConsumer(
+        "bench-consumer",
+        nameservers=options.nameserver,
+        consume_from_where=ConsumeFromWhere.FIRST_OFFSET,
+        consume_message_batch_max_size=32,
+    )
+    consumer.subscribe(options.topic, "*")
+    consumer.listen(count)
+    async with Producer("bench-producer", nameservers=options.nameserver) as producer:
+        await producer.send(Message(options.topic, BODY))
+        async with consumer:
+            began = time.perf_counter()
+            await send_all(producer, options.topic, options.tasks, options.messages)
+            await asyncio.wait_for(done.wait(), 60)
+            seconds = time.perf_counter() - began
+    return {"messages": got, "seconds": seconds}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kind", choices=["produce", "pull", "end-to-end"])
+    parser.add_argument("--nameserver")
+    parser.add_argument("--address")
+    parser.add_argument("--topic", default="bench")
+    parser.add_argument("--tasks", type=int, default=64)
+    parser.add_argument("--messages", type=int, default=50_000)
+    parser.add_argument("--fixed", action="store_true", help="the server ignores offsets")
+    options = parser.parse_args()
+    work = {"produce": produce, "pull": pull, "end-to-end": end_to_end}[options.kind]
+    print(json.dumps(uvloop.run(work(options))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+"""Prepacked load: frames are built once, connections keep a window of them in flight.
+
+Runs in its own process (`python load.py --address H:P --topic T ...`) and prints one JSON line:
+`{"messages": n, "seconds": s, "p50_us": .., "p99_us": ..}`. Latencies are measured for a window of one
+only, where they mean something.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import struct
+import time
+
+import uvloop
+
+from pocketmq.protocol.codes import RequestCode
+from pocketmq.protocol.command import Command, Encoding
+from pocketmq.protocol.frame import encode_frame
+from pocketmq.protocol.headers.send import SendMessageRequestHeaderV2
+from pocketmq.protocol.transport.network import split_address
+
+_LENGTH = struct.Struct(">i")
+
+
+def send_frame(topic: str, queue_id: int, body_bytes: int, encoding: Encoding) -> bytes:
+    """One send request as a client would make it."""
+    header = SendMessageRequestHeaderV2(
+        producer_group="bench",
+        topic=topic,
+        default_topic="TBW102",
+        default_topic_queue_nums=4,
+        queue_id=queue_id,
+        sys_flag=0,
+        born_timestamp=1_700_000_000_000,
+        flag=0,
+        properties="UNIQ_KEY\x017F0000010000000000000000000000A1\x02WAIT\x01true\x02TAGS\x01TagA\x02",
+    )
+    command = Command(
+        RequestCode.SEND_MESSAGE_V2, header, b"x" * body_bytes, opaque=7, encoding=encoding
+    )
+    return b"".join(encode_frame(command))
+
+
+class Loader(asyncio.Protocol):
+    """One connection with `window` requests in flight."""
+
+    def __init__(self, frames: list[bytes], window: int, run: Run) -> None:
+        self.frames = frames
+        self.window = window
+        self.run = run
+        self.next = 0
+        self.rest = b""
+        self.sent_at = 0.0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+        self.put(self.window)
+
+    def put(self, count: int) -> None:
+        count = self.run.take(count)
+        if not count:
+            return
+        frames, n = self.frames, len(self.frames)
+        if self.window == 1:
+            self.sent_at = time.perf_counter()
+        self.transport.write(b"".join([frames[(self.next + i) % n] for i in range(count)]))
+        self.next += count
+
+    def data_received(self, data: bytes) -> None:
+        if self.rest:
+            data = self.rest + data
+        at, end, done = 0, len(data), 0
+        unpack = _LENGTH.unpack_from
+        while end - at >= 4:
+            stop = at + 4 + unpack(data, at)[0]
+            if stop > end:
+                break
+            at = stop
+            done += 1
+        self.rest = data[at:]
+        if done:
+            if self.window == 1:
+                self.run.latencies.append(time.perf_counter() - self.sent_at)
+            self.run.finish(done)
+            self.put(done)
+
+
+class Run:
+    """How many are still to be sent, and when all are answered."""
+
+    def __init__(self, total: int) -> None:
+        self.left = total
+        self.open = total
+        self.latencies: list[float] = []
+        self.done = asyncio.get_running_loop().create_future()
+
+    def take(self, count: int) -> int:
+        count = min(count, self.left)
+        self.left -= count
+        return count
+
+    def finish(self, count: int) -> None:
+        self.open -= count
+        if self.open == 0 and not self.done.done():
+            self.done.set_result(None)
+
+
+async def load(
+    addresses: list[str],
+    frames: list[bytes],
+    connections: int,
+    window: int,
+    total: int,
+    limit_s: float,
+) -> dict[str, float]:
+    """Send `total` frames over all connections together; returns counts and seconds."""
+    loop = asyncio.get_running_loop()
+    run = Run(total)
+    began = time.perf_counter()
+    protocols = []
+    for i in range(connections):
+        host, port = split_address(addresses[i % len(addresses)])
+        _, protocol = await loop.create_connection(lambda: Loader(frames, window, run), host, port)
+        protocols.append(protocol)
+    await asyncio.wait_for(run.done, limit_s)
+    seconds = time.perf_counter() - began
+    for protocol in protocols:
+        protocol.transport.close()
+    result: dict[str, float] = {"messages": total, "seconds": seconds}
+    if run.latencies:
+        ordered = sorted(run.latencies)
+        result["p50_us"] = ordered[len(ordered) // 2] * 1e6
+        result["p99_us"] = ordered[len(ordered) * 99 // 100] * 1e6
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--address", required=True, help="host:port, several joined by ;")
+    parser.add_argument("--topic", default="bench")
+    parser.add_argument("--queues", type=int, default=4)
+    parser.add_argument("--connections", type=int, default=8)
+    parser.add_argument("--window", type=int, default=256)
+    parser.add_argument("--messages", type=int, default=100_000)
+    parser.add_argument("--body-bytes", type=int, default=1024)
+    parser.add_argument("--encoding", choices=["msgpack", "json", "rocketmq"], default="msgpack")
+    parser.add_argument("--limit-s", type=float, default=120.0)
+    options = parser.parse_args()
+    encoding = Encoding[options.encoding.upper()]
+    frames = [
+        send_frame(options.topic, queue, options.body_bytes, encoding)
+        for queue in range(options.queues)
+    ]
+    result = uvloop.run(
+        load(
+            options.address.split(";"),
+            frames,
+            options.connections,
+            options.window,
+            options.messages,
+            options.limit_s,
+        )
+    )
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""Starts the processes a measurement needs and ends them, whatever happens."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+
+
+class Process:
+    """A child that said READY."""
+
+    def __init__(self, *command: str) -> None:
+        began = time.perf_counter()
+        self.popen = subprocess.Popen(
+            [sys.executable, *command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        assert self.popen.stdout is not None
+        line = self.popen.stdout.readline()
+        self.ready_s = time.perf_counter() - began
+        match = re.search(r"port=(\d+)", line)
+        if match is None:
+            raise RuntimeError(f"{' '.join(command)} said {line!r} instead of READY")
+        self.port = int(match.group(1))
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def rss_anon_mib(self) -> float:
+        """Anonymous resident memory: what the process itself takes, mapped files left out."""
+        status = Path(f"/proc/{self.popen.pid}/status").read_text()
+        match = re.search(r"RssAnon:\s+(\d+)", status)
+        return int(match.group(1)) / 1024 if match else 0.0
+
+    @property
+    def cpu_s(self) -> float:
+        """Processor seconds used so far."""
+        fields = Path(f"/proc/{self.popen.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / 100
+
+    def stop(self) -> None:
+        self.popen.terminate()
+        try:
+            self.popen.wait(10)
+        except subprocess.TimeoutExpired:
+            self.popen.kill()
+            self.popen.wait()
+        if self.popen.stdout is not None:
+            self.popen.stdout.close()
+
+
+@contextlib.contextmanager
+def started(*command: str) -> Iterator[Process]:
+    """A child process for the length of a block."""
+    process = Process(*command)
+    try:
+        yield process
+    finally:
+        process.stop()
+
+
+@contextlib.contextmanager
+def cluster(data: Path, brokers: int = 1, *options: str) -> Iterator[tuple[str, list[Process]]]:
+    """One nameserver and some brokers; yields its address and the brokers."""
+    with contextlib.ExitStack() as stack:
+        nameserver = stack.enter_context(started("-m", "pocketmq.nameserver", "--port", "0"))
+        yield (
+            nameserver.address,
+            [
+                stack.enter_context(
+                    started(
+                        *("-m", "pocketmq.broker", "--name", f"broker-{i}", "--port", "0"),
+                        *("--nameservers", nameserver.address, "--data", str(data / f"broker-{i}")),
+                        *options,
+                    )
+                )
+                for i in range(brokers)
+            ],
+        )
+
+
+def run_json(script: str, *options: str, timeout_s: float = 180.0) -> dict[str, Any]:
+    """Run a script beside this file and return the JSON object it printed last."""
+    done = subprocess.run(
+        [sys.executable, str(HERE / script), *options],
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"{script} failed:\n{done.stderr[-2000:]}")
+    result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return result

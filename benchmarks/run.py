@@ -1,0 +1,209 @@
+"""`make bench`: the broker and client beside their ceilings, interleaved, median of five.
+
+Figures are ratios within this run: the machine is noisy, and an absolute figure from one run means
+little. Saved as JSON under benchmarks/results/.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+from processes import HERE, Process, cluster, run_json, started
+from rich.console import Console
+from rich.table import Table
+
+CEILING = str(HERE / "ceiling.py")
+CONSOLE = Console()
+
+
+def rate(result: dict[str, float]) -> float:
+    return result["messages"] / result["seconds"]
+
+
+def send_rows(rounds: int, scale: float, encoding: str) -> dict[str, list[float]]:
+    """Rates of the two send rows at broker, floor and bare loop, in alternation."""
+    rows = {"pipelined": (8, 256, 150_000), "one at a time": (64, 1, 60_000)}
+    rates: dict[str, list[float]] = {}
+    with (
+        tempfile.TemporaryDirectory(dir=HERE) as folder,
+        cluster(Path(folder)) as (_, (broker,)),
+        started(CEILING, "floor", "--encoding", encoding) as floor,
+        started(CEILING, "bare") as bare,
+    ):
+        targets = {"broker": broker, "floor": floor, "bare": bare}
+        warm_up(broker, encoding)
+        for _ in range(rounds):
+            for row, (connections, window, messages) in rows.items():
+                for name, target in targets.items():
+                    result = run_json(
+                        "load.py",
+                        *("--address", target.address, "--encoding", encoding),
+                        *("--connections", str(connections), "--window", str(window)),
+                        *("--messages", str(int(messages * scale))),
+                    )
+                    rates.setdefault(f"{row} | {name}", []).append(rate(result))
+        rates["rss anon MiB | broker"] = [broker.rss_anon_mib]
+    return rates
+
+
+def warm_up(broker: Process, encoding: str) -> None:
+    run_json(
+        "load.py",
+        *("--address", broker.address, "--encoding", encoding),
+        *("--connections", "1", "--window", "16", "--messages", "4000"),
+    )
+
+
+def pull_rows(rounds: int, scale: float) -> dict[str, list[float]]:
+    """Pull rates at the broker and at a server with one prebuilt reply."""
+    messages = int(100_000 * scale)
+    rates: dict[str, list[float]] = {}
+    with (
+        tempfile.TemporaryDirectory(dir=HERE) as folder,
+        cluster(Path(folder)) as (_, (broker,)),
+    ):
+        run_json("load.py", "--address", broker.address, "--messages", str(messages))
+        records = Path(folder) / "records.bin"
+        records.write_bytes(first_records(broker.address))
+        with started(CEILING, "pull", "--records", str(records)) as ceiling:
+            for _ in range(rounds):
+                for name, target, options in (
+                    ("broker", broker, ()),
+                    ("ceiling", ceiling, ("--fixed",)),
+                ):
+                    result = run_json(
+                        "client_load.py",
+                        *("pull", "--address", target.address),
+                        *("--messages", str(messages), *options),
+                    )
+                    rates.setdefault(f"pull x32 | {name}", []).append(rate(result))
+    return rates
+
+
+def first_records(address: str) -> bytes:
+    """32 records as the broker serves them."""
+    import asyncio
+
+    from pocketmq.protocol.headers.pull import PullMessageRequestHeader
+    from pocketmq.protocol.scalars import PullSysFlag
+    from pocketmq.protocol.transport.remoting import RemotingClient, expect
+    from pocketmq.protocol.transport.tcp import TcpNetwork
+
+    async def fetch() -> bytes:
+        client = RemotingClient(TcpNetwork())
+        header = PullMessageRequestHeader(
+            consumer_group="TOOLS_CONSUMER",
+            topic="bench",
+            queue_id=0,
+            queue_offset=0,
+            max_msg_nums=32,
+            sys_flag=PullSysFlag.SUBSCRIPTION,
+            subscription="*",
+        )
+        body = bytes(expect(await client.call(address, header)).body_view)
+        await client.close()
+        return body
+
+    return asyncio.run(fetch())
+
+
+def client_rows(rounds: int, scale: float) -> dict[str, list[float]]:
+    """Our producer and the way from producer to consumer over two brokers."""
+    rates: dict[str, list[float]] = {}
+    messages = str(int(50_000 * scale))
+    with (
+        tempfile.TemporaryDirectory(dir=HERE) as folder,
+        cluster(Path(folder), 2) as (nameserver, brokers),
+    ):
+        for broker in brokers:
+            warm_up(broker, "msgpack")
+        for i in range(rounds):
+            result = run_json(
+                "client_load.py", "produce", "--nameserver", nameserver, "--messages", messages
+            )
+            rates.setdefault("producer, 64 coroutines | client", []).append(rate(result))
+            result = run_json(
+                "client_load.py",
+                *("end-to-end", "--nameserver", nameserver),
+                *("--messages", messages, "--topic", f"flow{i}"),
+            )
+            rates.setdefault("producer to consumer | client", []).append(rate(result))
+    return rates
+
+
+def start_rows(rounds: int) -> dict[str, list[float]]:
+    """Seconds from start to READY, and idle anonymous memory."""
+    figures: dict[str, list[float]] = {}
+    for _ in range(rounds):
+        with (
+            tempfile.TemporaryDirectory(dir=HERE) as folder,
+            started("-m", "pocketmq.nameserver", "--port", "0") as nameserver,
+            started(
+                *("-m", "pocketmq.broker", "--name", "b", "--port", "0"),
+                *("--nameservers", nameserver.address, "--data", folder),
+            ) as broker,
+        ):
+            figures.setdefault("start s | nameserver", []).append(nameserver.ready_s)
+            figures.setdefault("start s | broker", []).append(broker.ready_s)
+            figures.setdefault("idle RssAnon MiB | nameserver", []).append(nameserver.rss_anon_mib)
+            figures.setdefault("idle RssAnon MiB | broker", []).append(broker.rss_anon_mib)
+    return figures
+
+
+RATIOS = [
+    ("pipelined | broker", "pipelined | floor", 0.5),
+    ("one at a time | broker", "one at a time | floor", 0.5),
+    ("pull x32 | broker", "pull x32 | ceiling", 0.5),
+    ("producer, 64 coroutines | client", "pipelined | broker", 0.4),
+]
+
+
+def show(figures: dict[str, list[float]]) -> None:
+    table = Table("measured", "median", "min", "max", title="figures")
+    for name, values in figures.items():
+        cells = (statistics.median(values), min(values), max(values))
+        table.add_row(
+            name, *[f"{value:,.2f}" if value < 1000 else f"{value:,.0f}" for value in cells]
+        )
+    CONSOLE.print(table)
+    ratios = Table("ratio", "median", "to reach", title="ratios")
+    for top, bottom, goal in RATIOS:
+        if top in figures and bottom in figures:
+            value = statistics.median(figures[top]) / statistics.median(figures[bottom])
+            mark = "[green]" if value >= goal else "[red]"
+            ratios.add_row(f"{top} : {bottom}", f"{mark}{value:.2f}", f">= {goal}")
+    CONSOLE.print(ratios)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--scale", type=float, default=1.0, help="1.0 = 150,000 messages a row")
+    parser.add_argument("--encoding", choices=["msgpack", "json"], default="msgpack")
+    parser.add_argument("--only", choices=["send", "pull", "client", "start"], action="append")
+    options = parser.parse_args()
+    wanted = options.only or ["send", "pull", "client", "start"]
+    figures: dict[str, list[float]] = {}
+    if "send" in wanted:
+        figures |= send_rows(options.rounds, options.scale, options.encoding)
+    if "pull" in wanted:
+        figures |= pull_rows(options.rounds, options.scale)
+    if "client" in wanted:
+        figures |= client_rows(options.rounds, options.scale)
+    if "start" in wanted:
+        figures |= start_rows(options.rounds)
+    show(figures)
+    results = HERE / "results"
+    results.mkdir(exist_ok=True)
+    path = results / "bench.json"
+    path.write_text(json.dumps(figures, indent=2))
+    CONSOLE.print(f"saved as {path}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
