@@ -135,6 +135,15 @@ def test_a_wrong_option_is_one_line_and_status_1(start: Start) -> None:
     assert "'trio' is not one of asyncio, uvloop" in err
 
 
+def test_an_unknown_option_in_the_environment_is_pointed_at(start: Start) -> None:
+    process = start(POCKETMQ_PROCESS_COLOUR="red")
+    ready(process)
+    process.terminate()
+    status, _, err = end(process)
+    assert status == 0
+    assert "unknown options ignored: POCKETMQ_PROCESS_COLOUR" in err.splitlines()[0]
+
+
 def test_our_own_error_is_status_2_with_a_traceback(start: Start) -> None:
     status, _, err = end(start("--mode", "crash"))
     assert status == 2

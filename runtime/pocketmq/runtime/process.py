@@ -34,7 +34,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 import structlog
 
 from pocketmq.runtime.clock import Clock, SystemClock
-from pocketmq.runtime.config import Loaded, add_arguments, load, option
+from pocketmq.runtime.config import Loaded, add_arguments, load, option, unknown_names
 from pocketmq.runtime.errors import ConfigError, EnvironmentFault, PocketMQError
 from pocketmq.runtime.manual_clock import ManualClock
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
@@ -294,7 +294,8 @@ def load_all(
 ) -> list[Loaded[Any]]:
     """Parse a role's command line and load each class from it, the environment and the files.
 
-    Adds `--config FILE.toml` and `--broker-conf FILE` to the flags of the classes.
+    Adds `--config FILE.toml` and `--broker-conf FILE` to the flags of the classes. Names in the
+    environment and in `broker.conf` that no class has are listed on standard error.
 
     Raises:
         ConfigError: A value or a file is wrong.
@@ -309,7 +310,11 @@ def load_all(
     flags = vars(parser.parse_args(arguments))
     toml_path = Path(flags["config"]) if flags["config"] else None
     broker_conf = Path(flags["broker_conf"]) if flags["broker_conf"] else None
-    return [
+    loaded = [
         load(config_class, flags, os.environ, toml_path, broker_conf=broker_conf)
         for config_class in config_classes
     ]
+    ignored = unknown_names(config_classes, os.environ, broker_conf)
+    if ignored:  # no log line: the level and format of logs are among these very options
+        print(f"{parser.prog}: unknown options ignored: {', '.join(ignored)}", file=sys.stderr)
+    return loaded
