@@ -1,0 +1,114 @@
+package pocketmq.interop;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.client.producer.SendStatus;
+import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageQueue;
+
+/**
+ * Sends COUNT messages with tags TagA, TagB, TagC in turn, each acknowledged.
+ *
+ * <p>Prints one line {@code QUEUE broker id count first-offset last-offset} for each queue, then
+ * {@code SENT n}. Options: {@code --first} index of the first message (0), {@code --size} least
+ * body size in bytes (0), {@code --threads} (4), {@code --batch} messages in one send (1),
+ * {@code --delay} level (0: none), {@code --shards} (0: none; else messages with the same
+ * index modulo this go to one queue, in order, from one thread), {@code --group}.
+ */
+public final class SendMessages {
+    private record Range(long first, long last, int count) {
+        Range with(long offset, int messages) {
+            return new Range(
+                Math.min(first, offset), Math.max(last, offset + messages - 1), count + messages);
+        }
+    }
+
+    private final Map<MessageQueue, Range> queues = new TreeMap<>();
+
+    public static void main(String[] args) throws Exception {
+        Arguments arguments = new Arguments(args, 3, "SendMessages NAMESRV TOPIC COUNT");
+        DefaultMQProducer producer = new DefaultMQProducer(
+            arguments.option("group", "interop-producer"));
+        producer.setNamesrvAddr(arguments.text(0));
+        producer.setSendMsgTimeout(10_000);
+        producer.start();
+        try {
+            new SendMessages().run(producer, arguments);
+        } finally {
+            producer.shutdown();
+        }
+        System.exit(0);
+    }
+
+    private void run(DefaultMQProducer producer, Arguments arguments) throws Exception {
+        String topic = arguments.text(1);
+        int count = arguments.number(2);
+        int first = arguments.option("first", 0);
+        int size = arguments.option("size", 0);
+        int batch = arguments.option("batch", 1);
+        int shards = arguments.option("shards", 0);
+        int threads = shards > 0 ? 1 : arguments.option("threads", 4);
+
+        List<Callable<Integer>> work = new ArrayList<>();
+        for (int thread = 0; thread < threads; thread++) {
+            int from = first + count * thread / threads;
+            int to = first + count * (thread + 1) / threads;
+            work.add(() -> {
+                for (int at = from; at < to; at += batch) {
+                    List<Message> messages = new ArrayList<>();
+                    for (int index = at; index < Math.min(at + batch, to); index++) {
+                        Message message = Contents.message(topic, index, size);
+                        message.setDelayTimeLevel(arguments.option("delay", 0));
+                        messages.add(message);
+                    }
+                    note(send(producer, messages, shards, at), messages.size());
+                }
+                return to - from;
+            });
+        }
+        int sent = 0;
+        ExecutorService executor = Executors.newFixedThreadPool(threads);
+        for (Future<Integer> part : executor.invokeAll(work)) {
+            sent += part.get();
+        }
+        executor.shutdown();
+        queues.forEach((queue, range) -> System.out.printf(
+            "QUEUE %s %d %d %d %d%n", queue.getBrokerName(), queue.getQueueId(), range.count,
+            range.first, range.last));
+        System.out.printf("SENT %d%n", sent);
+    }
+
+    private static SendResult send(
+            DefaultMQProducer producer, List<Message> messages, int shards, int index)
+            throws Exception {
+        if (messages.size() > 1) {
+            return producer.send(messages);
+        }
+        if (shards > 0) {
+            return producer.send(
+                messages.get(0),
+                (queues, message, shard) -> queues.get((Integer) shard % queues.size()),
+                index % shards);
+        }
+        return producer.send(messages.get(0));
+    }
+
+    private synchronized void note(SendResult result, int messages) {
+        if (result.getSendStatus() != SendStatus.SEND_OK) {
+            throw new IllegalStateException("not stored as asked: " + result);
+        }
+        long offset = result.getQueueOffset();
+        queues.merge(
+            result.getMessageQueue(), new Range(offset, offset + messages - 1, messages),
+            (known, added) -> known.with(offset, messages));
+    }
+}

@@ -1,0 +1,232 @@
+"""RocketMQ's own nameserver and broker, started for a test: the oracle of wire and store.
+
+Both come from Maven Central as libraries. They listen on 127.0.0.1 with free ports, keep everything
+below the given folder, take at most 1 GiB of heap, and stop when the test does (`Guarded.java`).
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from support.java import JavaError, java_command
+from support.raw_remoting import ask
+
+GET_ROUTE = 105
+GET_CLUSTER_INFO = 106
+POLL_S = 0.1
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 40.0
+
+
+class JavaServer:
+    """One started JVM; `.log` is the file with what it printed."""
+
+    def __init__(self, name: str, command: list[str], log: Path, env: Mapping[str, str]) -> None:
+        self.name = name
+        self.log = log
+        with log.open("ab") as output:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=output, stderr=output, env=dict(env)
+            )
+
+    def running_for(self, seconds: float) -> bool:
+        """Wait up to `seconds`; False as soon as the process has ended."""
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return True
+        return False
+
+    def stop(self) -> None:
+        """End it cleanly: its shutdown hooks flush and unregister."""
+        assert self.process.stdin is not None
+        with suppress(BrokenPipeError):
+            self.process.stdin.close()
+        if self.running_for(STOP_TIMEOUT_S):
+            self.kill()
+            raise JavaError(f"{self.name} did not stop within {STOP_TIMEOUT_S} s:\n{self.story()}")
+
+    def kill(self) -> None:
+        """SIGKILL: nothing is flushed, `abort` stays."""
+        self.process.kill()
+        self.process.wait()
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+
+    def story(self) -> str:
+        """The end of what it printed."""
+        return self.log.read_text(errors="replace")[-4000:]
+
+
+class RealRocketMQ:
+    """A nameserver and a broker of RocketMQ 5.3.x.
+
+    Attributes:
+        namesrv_addr: `host:port` for clients.
+        broker_addr: where the broker listens, `127.0.0.1:port`.
+        store_dir: the broker's store root.
+    """
+
+    def __init__(
+        self,
+        store_dir: Path,
+        work_dir: Path,
+        *,
+        broker_name: str = "broker-a",
+        settings: Mapping[str, object] | None = None,
+        properties: Mapping[str, str] | None = None,
+        broker_ip: str = "127.0.0.1",
+        broker_namesrv_addr: str | None = None,
+        ports: tuple[int, int] | None = None,
+    ) -> None:
+        self.store_dir = store_dir
+        self.work_dir = work_dir
+        self.broker_name = broker_name
+        self.settings = dict(settings or {})
+        self.properties = dict(properties or {})
+        self.broker_ip = broker_ip
+        namesrv_port, self.broker_port = ports or (free_port(), free_port((-2, 0, 1)))
+        self.namesrv_addr = f"127.0.0.1:{namesrv_port}"
+        self.broker_addr = f"127.0.0.1:{self.broker_port}"
+        self.broker_namesrv_addr = broker_namesrv_addr or self.namesrv_addr
+        self.namesrv: JavaServer | None = None
+        self.broker: JavaServer | None = None
+        for folder in (store_dir, work_dir / "conf"):
+            folder.mkdir(parents=True, exist_ok=True)
+
+    def start_namesrv(self) -> None:
+        """Start the nameserver and wait until it answers."""
+        config = self._write_config(
+            "namesrv.conf",
+            {"bindAddress": "127.0.0.1", "listenPort": self.namesrv_addr.rpartition(":")[2]},
+        )
+        main = "org.apache.rocketmq.namesrv.NamesrvStartup"
+        self.namesrv = self._start("namesrv", main, config, ("-Xmx256m",))
+        self._until_answered(self.namesrv, GET_CLUSTER_INFO, {})
+
+    def start_broker(self) -> None:
+        """Start the broker on `store_dir` and wait until the nameserver routes to it."""
+        config = self._write_config(
+            "broker.conf",
+            {
+                "namesrvAddr": self.broker_namesrv_addr,
+                "brokerClusterName": "DefaultCluster",
+                "brokerName": self.broker_name,
+                "brokerId": 0,
+                "brokerIP1": self.broker_ip,
+                "brokerIP2": self.broker_ip,
+                "bindAddress": "127.0.0.1",
+                "listenPort": self.broker_port,
+                "haListenPort": self.broker_port + 1,
+                "storePathRootDir": self.store_dir,
+                "diskMaxUsedSpaceRatio": 95,
+                "reviveQueueNum": 1,  # each of these services waits for seconds at stop
+                "timerWheelEnable": "false",
+                **self.settings,
+            },
+        )
+        main = "org.apache.rocketmq.broker.BrokerStartup"
+        jvm = ("-Xmx1g", "-XX:MaxDirectMemorySize=512m")
+        self.broker = self._start("broker", main, config, jvm)
+        # The topic named like the broker exists as soon as the broker has registered.
+        self._until_answered(self.broker, GET_ROUTE, {"topic": self.broker_name})
+
+    def stop_broker(self) -> None:
+        """Stop the broker cleanly; its store is complete on disk afterwards."""
+        if self.broker is not None:
+            broker, self.broker = self.broker, None
+            broker.stop()
+
+    def kill_broker(self) -> None:
+        """SIGKILL the broker."""
+        if self.broker is not None:
+            broker, self.broker = self.broker, None
+            broker.kill()
+
+    def stop(self) -> None:
+        """Stop broker and nameserver."""
+        try:
+            self.stop_broker()
+        finally:
+            if self.namesrv is not None:
+                self.namesrv.kill()  # it has nothing to save
+                self.namesrv = None
+
+    def _start(self, name: str, main: str, config: Path, jvm: tuple[str, ...]) -> JavaServer:
+        command = java_command(
+            "Guarded",
+            main,
+            "-c",
+            config,
+            server=True,
+            home=self.work_dir / name,
+            properties=self.properties,
+            jvm=jvm,
+        )
+        env = {"ROCKETMQ_HOME": str(self.work_dir), "PATH": "/usr/bin:/bin"}
+        return JavaServer(name, command, self.work_dir / f"{name}.out", env)
+
+    def _write_config(self, name: str, settings: Mapping[str, object]) -> Path:
+        path = self.work_dir / "conf" / name
+        path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        return path
+
+    def _until_answered(self, server: JavaServer, code: int, ext: dict[str, str]) -> None:
+        for _ in range(int(START_TIMEOUT_S / POLL_S)):
+            with suppress(OSError):
+                if ask(self.namesrv_addr, code, ext).code == 0:
+                    return
+            if not server.running_for(POLL_S):
+                raise JavaError(f"{server.name} ended while it started:\n{server.story()}")
+        server.kill()
+        raise JavaError(f"{server.name} not ready after {START_TIMEOUT_S} s:\n{server.story()}")
+
+
+@contextmanager
+def real_rocketmq(
+    store_dir: Path,
+    work_dir: Path | None = None,
+    *,
+    broker_name: str = "broker-a",
+    settings: Mapping[str, object] | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> Iterator[RealRocketMQ]:
+    """A running nameserver and broker; both are stopped at the end.
+
+    Args:
+        store_dir: the broker's store root; an existing store is opened.
+        work_dir: configuration, logs and home folder; default beside the store.
+        broker_name: name that the store's queues belong to.
+        settings: more lines for `broker.conf`, such as `{"mappedFileSizeCommitLog": 1 << 20}`.
+        properties: JVM system properties of both, such as the serialize type.
+    """
+    cluster = RealRocketMQ(
+        store_dir,
+        work_dir or store_dir.with_name(f"{store_dir.name}.rocketmq"),
+        broker_name=broker_name,
+        settings=settings,
+        properties=properties,
+    )
+    try:
+        cluster.start_namesrv()
+        cluster.start_broker()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+def free_port(around: tuple[int, ...] = (0,)) -> int:
+    """A port below the ephemeral range that is free, as are those at the given distances."""
+    for _ in range(1000):
+        port = random.randrange(15000, 32000)
+        with suppress(OSError):
+            for distance in around:
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", port + distance))
+            return port
+    raise OSError("no free port found between 15000 and 32000")
