@@ -264,10 +264,10 @@ class RouteTable:
         if addresses:
             return False
         del self._brokers[broker_name]
-        names = self._clusters.get(broker.cluster, {})
-        names.pop(broker_name, None)
-        if not names:
-            self._clusters.pop(broker.cluster, None)
+        for each_cluster, names in list(self._clusters.items()):
+            names.pop(broker_name, None)  # it may have registered in more than one
+            if not names:
+                del self._clusters[each_cluster]
         self._forget_topics(broker_name, keep={})
         return True
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import socket
 
 from pocketmq.protocol.command import VERSION_5_3_3, Encoding
@@ -11,7 +10,7 @@ from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.errors import ConnectError
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.network import OnChannel, OpenChannels, split_address
-from pocketmq.runtime.errors import PortInUseError
+from pocketmq.runtime.ports import bind_error
 
 _BACKLOG = 4096
 
@@ -63,9 +62,7 @@ class TcpNetwork:
                 backlog=_BACKLOG,
             )
         except OSError as exc:
-            if exc.errno == errno.EADDRINUSE:
-                raise PortInUseError(port) from exc
-            raise
+            raise bind_error(exc, host, port) from exc
         return TcpListener(server, channels)
 
     async def connect(
