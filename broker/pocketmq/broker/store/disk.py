@@ -26,6 +26,9 @@ import weakref
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
+import aiofiles
+import aiofiles.os
+
 from pocketmq.broker.store.disk_worker import DiskWorker, ThreadWorker
 from pocketmq.broker.store.errors import DiskFullError, StoreFileError, StoreLockedError
 from pocketmq.runtime.errors import DiskError
@@ -56,6 +59,13 @@ class DiskFile(Protocol):
 
     def sync(self) -> None:
         """Return when every byte written so far, by whatever way, survives a power cut."""
+
+    def verify(self, start: int, expected: memoryview) -> None:
+        """Compare what the medium itself holds, past the page cache, with `expected`.
+
+        Raises:
+            DiskError: they differ, or it cannot be read.
+        """
 
     def close(self) -> None:
         """Give the descriptor back; mappings of the file stay."""
@@ -92,14 +102,26 @@ class Disk(Protocol):
             StoreFileError: it is shorter; touching what lies behind its end would be a SIGBUS.
         """
 
+    def next_data(self, path: str, position: int) -> int | None:
+        """First byte at or behind `position` that may not be zero; None when there is none.
+
+        Finds the end of a sparse file's content without reading a gigabyte of holes.
+        """
+
     def read_file(self, path: str) -> bytes | None:
         """A small file's content; None when there is no such file."""
 
     def write_file(self, path: str, content: bytes) -> None:
         """Create or overwrite a small file, in place and unsynced."""
 
-    def rename(self, source: str, target: str) -> None:
-        """Give a file another name, replacing what had it."""
+    async def read_text(self, path: str) -> str | None:
+        """A configuration file's text; None when there is no such file."""
+
+    async def write_text(self, path: str, text: str) -> None:
+        """Create or overwrite a configuration file; its content then survives a power cut."""
+
+    async def rename(self, source: str, target: str) -> None:
+        """Give a file another name, replacing what had it; durable when it returns."""
 
     def remove_file(self, path: str) -> None:
         """Forget the name; mappings of the file stay valid."""
@@ -223,6 +245,22 @@ class OsDisk:
             finally:
                 os.close(descriptor)
 
+    def next_data(self, path: str, position: int) -> int | None:
+        with _explained(path):
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                if position >= os.fstat(descriptor).st_size:
+                    return None
+                return os.lseek(descriptor, position, os.SEEK_DATA)
+            except OSError as exc:
+                if exc.errno == errno.ENXIO:
+                    return None
+                if exc.errno == errno.EINVAL:  # a file system that does not tell
+                    return position
+                raise
+            finally:
+                os.close(descriptor)
+
     def read_file(self, path: str) -> bytes | None:
         with _explained(path):
             try:
@@ -235,9 +273,27 @@ class OsDisk:
         with _explained(path), open(path, "wb") as file:
             file.write(content)
 
-    def rename(self, source: str, target: str) -> None:
+    async def read_text(self, path: str) -> str | None:
+        with _explained(path):
+            try:
+                async with aiofiles.open(path, encoding="utf-8") as file:
+                    return await file.read()
+            except FileNotFoundError:
+                return None
+            except UnicodeDecodeError as exc:
+                raise DiskError(path, f"byte {exc.start} is not UTF-8") from exc
+
+    async def write_text(self, path: str, text: str) -> None:
+        with _explained(path):
+            async with aiofiles.open(path, "w", encoding="utf-8") as file:
+                await file.write(text)
+                await file.flush()
+                await _fsync(file.fileno())
+
+    async def rename(self, source: str, target: str) -> None:
         with _explained(target):
-            os.replace(source, target)
+            await aiofiles.os.replace(source, target)
+            await aiofiles.os.wrap(self.sync_directory)(os.path.dirname(target))
 
     def remove_file(self, path: str) -> None:
         with _explained(path), contextlib.suppress(FileNotFoundError):
@@ -305,12 +361,35 @@ class _OsFile:
         with _explained(self._path):
             _fdatasync(self._descriptor)
 
+    def verify(self, start: int, expected: memoryview) -> None:
+        first = start // _BLOCK * _BLOCK
+        with mmap.mmap(-1, _VERIFY_BYTES) as buffer, _explained(self._path):  # O_DIRECT: aligned
+            try:
+                descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | _O_DIRECT)
+            except OSError as exc:
+                if exc.errno != errno.EINVAL:
+                    raise
+                descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)  # tmpfs has no medium
+            try:
+                while first < start + len(expected):
+                    count = os.preadv(descriptor, [buffer], first)
+                    low, high = max(start, first), min(start + len(expected), first + count)
+                    if buffer[low - first : high - first] != expected[low - start : high - start]:
+                        raise DiskError(self._path, f"what was synced at {low} does not read back")
+                    first += count
+            finally:
+                os.close(descriptor)
+
     def close(self) -> None:
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
             os.close(descriptor)
 
 
+_fsync = aiofiles.os.wrap(os.fsync)
+_BLOCK = 4096
+_VERIFY_BYTES = 1024 * 1024
+_O_DIRECT = getattr(os, "O_DIRECT", 0)
 _fdatasync = getattr(os, "fdatasync", os.fsync)
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 

@@ -11,9 +11,11 @@ committed past, can then never be taken back by a power cut.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from pocketmq.broker.store.commit_log import UNCOUNTED
 from pocketmq.broker.store.consume_queue import ENTRY, ConsumeQueue
+from pocketmq.broker.store.index_service import IndexService
 from pocketmq.broker.store.stored_message import PutResult, PutStatus, StoredMessage
 from pocketmq.protocol.scalars import MessageSysFlag
 
@@ -22,36 +24,51 @@ ArrivalListener = Callable[[str, int, int, Sequence[int]], None]
 
 _OK = PutStatus.PUT_OK
 _TRANSACTION = MessageSysFlag.TRANSACTION_MASK
+_ROLLBACK = MessageSysFlag.TRANSACTION_ROLLBACK
+
+
+class Batch(NamedTuple):
+    """Messages that were appended together; the three sequences belong together."""
+
+    end: int
+    """Log offset behind the last record."""
+    messages: Sequence[StoredMessage]
+    queues: Sequence[ConsumeQueue]
+    results: Sequence[PutResult]
 
 
 class Dispatcher:
-    """Writes queue entries and index entries, and tells who waits for messages."""
+    """Writes queue entries and index entries, and tells who waits for messages.
 
-    def __init__(self, delay_levels_ms: Sequence[int]) -> None:
+    Args:
+        delay_levels_ms: delay of level 0 (none), 1, 2, ...
+        index: gets the keys; None when there is no index.
+    """
+
+    def __init__(self, delay_levels_ms: Sequence[int], index: IndexService | None) -> None:
         self.listener: ArrivalListener | None = None
         self.dirty: set[ConsumeQueue] = set()
         """Queues written since they were last flushed."""
+        self.offset = 0
+        """Every record below it is dispatched; consumers see nothing beyond."""
+        self.index = index
         self._delay_levels_ms = delay_levels_ms
 
-    def dispatch(
-        self,
-        messages: Sequence[StoredMessage],
-        queues: Sequence[ConsumeQueue],
-        results: Sequence[PutResult],
-    ) -> None:
-        """Make a batch that was appended visible.
+    def dispatch(self, batch: Batch) -> None:
+        """Make a batch visible; messages in it that were not stored are passed over.
 
-        The three sequences belong together; messages that were not stored are passed over.
+        Dispatching the same again does no harm.
+
+        Raises:
+            DiskFullError: some of it is visible, `offset` has not moved; dispatch it again later.
         """
         runs: dict[ConsumeQueue, _Run] = {}
-        for message, queue, result in zip(messages, queues, results, strict=True):
-            if result.status is not _OK:
-                continue
-            if message.sys_flag & _TRANSACTION in UNCOUNTED:
+        for message, queue, result in zip(batch.messages, batch.queues, batch.results, strict=True):
+            if result.status is not _OK or message.sys_flag & _TRANSACTION in UNCOUNTED:
                 continue
             code = message.tags_code
             if queue.is_schedule and message.delay_level > 0:
-                code = self.delivery_time_ms(message.delay_level, result.store_timestamp_ms)
+                code = self._delivery_time_ms(message.delay_level, result.store_timestamp_ms)
             run = runs.get(queue)
             if run is None:
                 run = runs[queue] = _Run(result.queue_offset)
@@ -59,13 +76,33 @@ class Dispatcher:
             run.codes.append(code)
             run.end = result.physical_offset + result.size
         for queue, run in runs.items():
-            queue.put(run.first, b"".join(run.entries), run.end)
             self.dirty.add(queue)
+            queue.put(run.first, b"".join(run.entries), run.end)
+        if self.index is not None:
+            self._index(self.index, batch)
+        self.offset = max(self.offset, batch.end)
         if self.listener is not None:
             for queue, run in runs.items():
                 self.listener(queue.topic, queue.queue_id, queue.max_offset, run.codes)
 
-    def delivery_time_ms(self, delay_level: int, store_timestamp_ms: int) -> int:
+    @staticmethod
+    def _index(index: IndexService, batch: Batch) -> None:
+        put = index.put
+        for message, result in zip(batch.messages, batch.results, strict=True):
+            if (message.uniq_key is None and not message.keys) or result.status is not _OK:
+                continue
+            if message.sys_flag & _TRANSACTION == _ROLLBACK:
+                continue
+            put(
+                message.topic,
+                result.physical_offset,
+                result.store_timestamp_ms,
+                message.uniq_key,
+                message.keys,
+            )
+        index.save()
+
+    def _delivery_time_ms(self, delay_level: int, store_timestamp_ms: int) -> int:
         """When a delayed message is due; its queue entry holds this as tags code (B-91)."""
         levels = self._delay_levels_ms
         return store_timestamp_ms + levels[min(delay_level, len(levels) - 1)]

@@ -10,15 +10,19 @@ learns of their outcome on the loop, so there is nothing to lock.
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable
 
 import structlog
 
 from pocketmq.broker.store.commit_log import CommitLog
-from pocketmq.broker.store.disk_worker import DiskWorker
+from pocketmq.broker.store.config import MIB
+from pocketmq.broker.store.disk_worker import DiskWorker, Job
+from pocketmq.broker.store.errors import StoreFileError
 from pocketmq.broker.store.mapped_file import PAGE, MappedFile
 from pocketmq.broker.store.stored_message import PutStatus
+from pocketmq.protocol.record import RecordKind, check_record
 from pocketmq.runtime.clock import Clock, Timer
 
 log = structlog.get_logger()
@@ -35,7 +39,7 @@ class LogFlusher:
         timeout_ms: after this a waiter is told FLUSH_DISK_TIMEOUT.
         on_flushed: called after each successful pass; `flushed_offset` has moved.
         on_failure: called when a sync failed. What it covered is then in an unknown state, and no
-            further pass starts until `resume`: a second sync would succeed without having written.
+            further pass starts until `restore`: a second sync would succeed without having written.
     """
 
     def __init__(
@@ -102,6 +106,7 @@ class LogFlusher:
         self._running = False
         if failure is not None:
             self.failed = True
+            self._log.files.directory_synced = False
             self._answer_all(PutStatus.FLUSH_DISK_TIMEOUT)
             self._on_failure(failure)
             return
@@ -123,9 +128,30 @@ class LogFlusher:
             if file is not files.last:
                 file.release()
 
-    def resume(self) -> None:
-        """The damage of a failed sync is made good, or none was done: passes may go on."""
-        self.failed = False
+    def restore(self, then: Callable[[], None]) -> None:
+        """Try to make a failed sync good, and call `then` when that worked.
+
+        The system may have marked pages clean that it could not write, so syncing again would
+        succeed and prove nothing. The files are opened anew; what was not flushed is tested record
+        by record, written once more, synced, and compared with what the medium then holds.
+        """
+        if not self.failed or self._running or self._worker is None:
+            return
+        self._running = True
+        target = self._log.max_offset
+        job = restore_job(self._log, self.flushed_offset)
+
+        def done(failure: Exception | None) -> None:
+            self._running = False
+            if failure is not None:
+                log.error("log.restore_failed", error=str(failure))
+                return
+            self.failed = False
+            self.mark_flushed(target)
+            self._on_flushed()
+            then()
+
+        self._worker.submit(job, done)
 
     def _arm(self) -> None:
         """Keep one timer, for whoever has waited longest."""
@@ -149,10 +175,10 @@ class LogFlusher:
             callback(status)
 
 
-def flush_job(commit_log: CommitLog, flushed_offset: int) -> Callable[[], None]:
+def flush_job(commit_log: CommitLog, flushed_offset: int) -> Job:
     """The system calls that bring the log to the disk, from `flushed_offset` on."""
     row = commit_log.files
-    handles = [file.handle() for file in row.files if _is_dirty(file, flushed_offset)]
+    handles = [file.handle() for file in _dirty(commit_log, flushed_offset)]
     directory = None if row.directory_synced else row.directory
     row.directory_synced = True
     disk = row.disk
@@ -162,9 +188,49 @@ def flush_job(commit_log: CommitLog, flushed_offset: int) -> Callable[[], None]:
             handle.sync()
         if directory is not None:
             disk.sync_directory(directory)
+            disk.sync_directory(os.path.dirname(directory))
 
     return job
 
 
-def _is_dirty(file: MappedFile, flushed_offset: int) -> bool:
-    return file.start + file.wrote > flushed_offset
+def restore_job(commit_log: CommitLog, flushed_offset: int) -> Job:
+    """Test, rewrite, sync and compare the log from `flushed_offset` on."""
+    row = commit_log.files
+    row.directory_synced = False
+    stretches = []
+    for file in _dirty(commit_log, flushed_offset):
+        file.release()  # an old descriptor may not report the next error
+        start = max(0, flushed_offset - file.start)
+        stretches.append((file, file.view()[: file.wrote], start, file.handle()))
+    sync = flush_job(commit_log, flushed_offset)
+
+    def job() -> None:
+        for file, view, start, _ in stretches:
+            _test_records(file, view, start)
+            for at in range(start, len(view), MIB):
+                view[at : at + MIB] = bytes(view[at : at + MIB])  # makes its pages dirty again
+        sync()
+        for _, view, start, handle in stretches:
+            handle.verify(start, view[start:])
+
+    return job
+
+
+def _dirty(commit_log: CommitLog, flushed_offset: int) -> list[MappedFile]:
+    return [f for f in commit_log.files.files if f.start + f.wrote > flushed_offset]
+
+
+def _test_records(file: MappedFile, view: memoryview, position: int) -> None:
+    """Raise unless whole records stand from `position` to the view's end."""
+    while position < len(view):
+        checked = check_record(view, position)
+        if checked.kind is RecordKind.BLANK:
+            return
+        if checked.physical_offset != file.start + position:
+            raise StoreFileError(
+                file.path,
+                "an unflushed record is no longer whole",
+                position=position,
+                advice="restart the broker, so that recovery cuts the log there",
+            )
+        position += checked.size

@@ -67,7 +67,7 @@ class MappedFiles:
                 )
             start = int(name)
             if self.files and start != self.files[-1].end:
-                missing = os.path.join(self.directory, file_name(self.files[-1].end))
+                missing = self.next_path()
                 raise StoreFileError(
                     missing, "the file is missing; the row breaks", advice="restore it from a copy"
                 )
@@ -122,14 +122,22 @@ class MappedFiles:
         else:
             start = (offset or 0) - (offset or 0) % self.file_size
             self.disk.make_directory(self.directory)
-        path = os.path.join(self.directory, file_name(start))
+        path = self.next_path() if self.files else self._path(start)
         if self.disk.file_size(path) != self.file_size:
-            self.disk.remove_file(path)
-            self.disk.create_file(path, self.file_size)
+            # Not `create_file`: a worker may be at it this moment, and either may come first.
+            self.disk.write_file(path, b"")
+            self.disk.resize_file(path, self.file_size)
         self.directory_synced = False
         file = MappedFile(self.disk, path, start, self.file_size, self._mappings)
         self.files.append(file)
         return file
+
+    def next_path(self) -> str:
+        """Where the file after the last one will be; it may be made ahead of time."""
+        return self._path(self.files[-1].end)
+
+    def _path(self, start: int) -> str:
+        return os.path.join(self.directory, file_name(start))
 
     def truncate(self, offset: int) -> None:
         """Forget every byte from `offset` on: files behind it go, the one around it is cut."""

@@ -20,21 +20,21 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import msgspec
 import structlog
 
 from pocketmq.broker.store.checkpoint import StoreCheckpoint
+from pocketmq.broker.store.cleaning import Cleaner
 from pocketmq.broker.store.commit_log import CommitLog
 from pocketmq.broker.store.config import FlushDiskType, StoreConfig
-from pocketmq.broker.store.consume_queue import ConsumeQueue
 from pocketmq.broker.store.consume_queues import ConsumeQueues
 from pocketmq.broker.store.disk import Disk, DiskFile
-from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
-from pocketmq.broker.store.dispatch import ArrivalListener, Dispatcher
-from pocketmq.broker.store.flush import FlushCallback, LogFlusher
-from pocketmq.broker.store.flush_queues import Progress, QueueFlusher
+from pocketmq.broker.store.dispatch import ArrivalListener, Batch, Dispatcher
+from pocketmq.broker.store.flush import FlushCallback, LogFlusher, flush_job
+from pocketmq.broker.store.flush_service import SYNC_FAILED, FlushService
+from pocketmq.broker.store.index_service import IndexService
+from pocketmq.broker.store.log_scan import LogScan
 from pocketmq.broker.store.lookup import (
     Boundary,
     GetResult,
@@ -43,15 +43,22 @@ from pocketmq.broker.store.lookup import (
     offset_nearest_time,
 )
 from pocketmq.broker.store.pull import Accept, PullLimits, get_messages
+from pocketmq.broker.store.query import QueryResult, query_messages
+from pocketmq.broker.store.queue_recovery import tells_the_truth
 from pocketmq.broker.store.recovery import Recoverer, Recovery
 from pocketmq.broker.store.stored_message import PutResult, PutStatus, StoredMessage
-from pocketmq.protocol.record import check_record
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.errors import DiskError
 from pocketmq.runtime.periodic import PeriodicService
 from pocketmq.runtime.profile import Profile
 
 log = structlog.get_logger()
 
+BEHIND = "queues or index could not be written"
+SHUT_DOWN = "the store is shut down"
+
+_FIRST_CLEANING_S = 60.0
+_CATCH_UP_S = 1.0
 _REFUSED = PutResult(PutStatus.SERVICE_NOT_AVAILABLE)
 
 
@@ -81,7 +88,12 @@ class MessageStore:
             disk, root, config.mapped_file_size_consume_queue, config.max_open_queue_files
         )
         self.checkpoint = StoreCheckpoint(disk, root)
-        self.dispatcher = Dispatcher(config.delay_levels_ms())
+        self.index = (
+            IndexService(disk, root, config.max_hash_slot_num, config.max_index_num)
+            if config.message_index_enable
+            else None
+        )
+        self.dispatcher = Dispatcher(config.delay_levels_ms(), self.index)
         self.blocked_by: set[str] = set()
         """Why no message is taken just now; empty while all is well (B-167)."""
         self._disk = disk
@@ -91,24 +103,42 @@ class MessageStore:
         self._limits = PullLimits.of(config, disk.memory_bytes())
         self._abort = os.path.join(root, "abort")
         self._lock: DiskFile | None = None
-        self._held: deque[_Batch] = deque()
+        self._held: deque[Batch] = deque()
         """Appended under SYNC_FLUSH and not yet flushed, so not yet dispatched."""
-        self._dispatched = 0
-        self._stored_ms = 0
         self._log_flusher = LogFlusher(
             self.commit_log, clock, config.sync_flush_timeout_ms, self._flushed, self._flush_failed
         )
-        self._queue_flusher = QueueFlusher(
+        self._flush = FlushService(
             disk,
             root,
+            config,
+            clock,
+            self.commit_log,
+            self.consume_queues,
+            self.dispatcher,
             self.checkpoint,
             self._log_flusher,
-            self.dispatcher.dirty,
-            config.flush_consume_queue_least_pages,
+            self.blocked_by,
         )
-        self._services: list[PeriodicService] = []
-        self._workers: list[DiskWorker] = []
-        self._log_thorough_at = self._queue_thorough_at = clock.monotonic()
+        if self.index is not None:
+            self.index.on_full = self._flush.flush_index
+        self._cleaner = Cleaner(
+            disk,
+            root,
+            config,
+            self.commit_log,
+            self.consume_queues,
+            self.index,
+            self.blocked_by,
+        )
+        self._cleaning = PeriodicService(
+            "CleanCommitLog",
+            clock,
+            config.clean_resource_interval_ms / 1000,
+            lambda: self._cleaner.run(clock.time_ms()),
+            initial_delay_s=_FIRST_CLEANING_S,
+        )
+        self._catching_up = PeriodicService("CatchUp", clock, _CATCH_UP_S, self._catch_up)
 
     # -- life ------------------------------------------------------------------------------------
 
@@ -118,6 +148,7 @@ class MessageStore:
         Raises:
             StoreLockedError: another process has it open.
             StoreFileError: a commit-log file is missing or has a wrong length.
+            DiskError: what was recovered could not be synced.
         """
         disk = self._disk
         disk.make_directory(self.root)
@@ -130,60 +161,42 @@ class MessageStore:
             self.dispatcher,
             self.checkpoint,
             clean=clean,
+            boot_id=disk.boot_id(),
             check_crc=self.config.check_crc_on_recover,
         ).run()
-        self._log_flusher.flushed_offset = self._dispatched = self.commit_log.max_offset
+        if not clean:
+            # What was read back may be in the page cache only, and must not be taken back later.
+            flush_job(self.commit_log, recovery.scanned_from)()
+        self._log_flusher.mark_flushed(self.commit_log.max_offset)
         log.info("store.loaded", **msgspec.to_builtins(recovery), queues=len(self.consume_queues))
         return recovery
 
     def start(self) -> None:
         """Begin flushing and cleaning, on the running event loop."""
-        config, disk = self.config, self._disk
-        content = f"{os.getpid()}".encode() if self._profile.pid_in_abort_file else b""
-        disk.write_file(self._abort, content)
-        self._workers = [disk.start_worker("log-flush"), disk.start_worker("queue-flush")]
-        self._log_flusher.start(self._workers[0])
-        self._queue_flusher.start(self._workers[1])
-        self._services = [
-            PeriodicService(
-                "FlushCommitLog",
-                self._clock,
-                config.flush_interval_commit_log_ms / 1000,
-                self.flush_log,
-            ),
-            PeriodicService(
-                "FlushConsumeQueue",
-                self._clock,
-                config.flush_interval_consume_queue_ms / 1000,
-                self.flush_queues,
-            ),
-        ]
-        for service in self._services:
-            service.start()
+        pid = str(os.getpid()) if self._profile.pid_in_abort_file else ""
+        self._disk.write_file(self._abort, pid.encode())
+        self._flush.start()
+        self._cleaning.start()
+        self._catching_up.start()
 
     async def close(self) -> None:
         """Stop, flush everything, and leave the files so that the next load has nothing to do."""
-        self.blocked_by.add("the store is shut down")
-        for service in self._services:
-            await service.stop()
-        for worker in self._workers:
-            worker.close()
-        self._services, self._workers = [], []
+        self.blocked_by.add(SHUT_DOWN)
+        await self._catching_up.stop()
+        await self._cleaning.stop()
+        await self._flush.stop()
         self.close_files()
 
     def close_files(self) -> None:
         """Flush and release all files at once; for a store that was loaded but not started."""
         if self._lock is None:
             return
-        inline = InlineWorker()
-        self._log_flusher.start(inline)
-        self._queue_flusher.start(inline)
-        self._queue_flusher.flush_thoroughly(self._progress())
-        # Otherwise something is not on the disk: the next load must look (S-60).
-        if self.checkpoint.confirm_phy_offset == self.commit_log.max_offset:
-            self._disk.remove_file(self._abort)
+        if self._flush.flush_everything():
+            self._disk.remove_file(self._abort)  # else the next load must look (S-60)
         self.commit_log.files.close()
         self.consume_queues.close()
+        if self.index is not None:
+            self.index.close()
         self.checkpoint.close()
         self._lock.close()
         self._lock = None
@@ -212,18 +225,38 @@ class MessageStore:
             return [_REFUSED] * len(messages)
         get_queue = self.consume_queues.get_or_create
         queues = [get_queue(message.topic, message.queue_id) for message in messages]
-        now_ms = self._stored_ms = self._clock.time_ms()
+        now_ms = self._flush.stored_ms = self._clock.time_ms()
         results = self.commit_log.append(messages, queues, now_ms, together=together)
-        batch = _Batch(self.commit_log.max_offset, messages, queues, results)
+        batch = Batch(self.commit_log.max_offset, messages, queues, results)
         if self._sync:
             self._held.append(batch)
         else:
             self._dispatch(batch)
         return results
 
-    def _dispatch(self, batch: _Batch) -> None:
-        self.dispatcher.dispatch(batch.messages, batch.queues, batch.results)
-        self._dispatched = batch.end
+    def _dispatch(self, batch: Batch) -> None:
+        if BEHIND in self.blocked_by:
+            return
+        try:
+            self.dispatcher.dispatch(batch)
+        except DiskError as exc:
+            # The messages are in the log, and will be visible once there is space (S-35).
+            log.error("dispatch.failed", error=str(exc), offset=self.dispatcher.offset)
+            self.blocked_by.add(BEHIND)
+
+    def _catch_up(self) -> None:
+        """Dispatch from the log what could not be dispatched when it came."""
+        if BEHIND not in self.blocked_by:
+            return
+        end = self._log_flusher.flushed_offset if self._sync else self.commit_log.max_offset
+        scan = LogScan(self.commit_log, self.consume_queues, self.dispatcher, check_crc=False)
+        try:
+            scan.run(self.dispatcher.offset, end)
+        except DiskError as exc:
+            log.warning("dispatch.failed", error=str(exc), offset=self.dispatcher.offset)
+            return
+        log.info("dispatch.caught_up", records=scan.records)
+        self.blocked_by.discard(BEHIND)
 
     def when_flushed(self, physical_offset_end: int, callback: FlushCallback) -> None:
         """Call back when a message may be acknowledged under this store's flush mode.
@@ -239,47 +272,15 @@ class MessageStore:
         else:
             callback(PutStatus.PUT_OK)
 
-    # -- flushing --------------------------------------------------------------------------------
-
-    def flush_log(self) -> None:
-        """One periodic pass over the log (S-50)."""
-        config = self.config
-        now = self._clock.monotonic()
-        pages = config.flush_commit_log_least_pages
-        if (now - self._log_thorough_at) * 1000 >= config.flush_commit_log_thorough_interval_ms:
-            self._log_thorough_at = now
-            pages = 0
-        if self._log_flusher.is_due(pages):
-            self._log_flusher.flush()
-
-    def flush_queues(self) -> None:
-        """One periodic pass over the queues, and the checkpoint (S-52, S-53)."""
-        config = self.config
-        now = self._clock.monotonic()
-        unconfirmed_bytes = self._dispatched - self.checkpoint.confirm_phy_offset
-        waited_ms = (now - self._queue_thorough_at) * 1000
-        if unconfirmed_bytes and (
-            waited_ms >= config.flush_consume_queue_thorough_interval_ms
-            or unconfirmed_bytes >= config.confirm_distance_bytes
-        ):
-            self._queue_thorough_at = now
-            self._queue_flusher.flush_thoroughly(self._progress())
-        else:
-            self._queue_flusher.flush()
-
-    def _progress(self) -> Progress:
-        entries = sum(queue.max_offset for queue in self.consume_queues)
-        return Progress(self._dispatched, entries, self._stored_ms)
-
     def _flushed(self) -> None:
         flushed = self._log_flusher.flushed_offset
         while self._held and self._held[0].end <= flushed:
             self._dispatch(self._held.popleft())
-        self._queue_flusher.confirm()
+        self._flush.log_flushed()
 
     def _flush_failed(self, failure: Exception) -> None:
         log.error("log.flush_failed", error=str(failure))
-        self.blocked_by.add("a sync of the commit log failed")
+        self.blocked_by.add(SYNC_FAILED)
 
     # -- getting ---------------------------------------------------------------------------------
 
@@ -307,7 +308,14 @@ class MessageStore:
         if queue is None:
             return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
         return get_messages(
-            queue, self.commit_log, offset, max_count, self._limits, is_true, accept, max_bytes
+            queue,
+            self.commit_log,
+            offset,
+            max_count,
+            self._limits,
+            tells_the_truth,
+            accept,
+            max_bytes,
         )
 
     def min_offset(self, topic: str, queue_id: int) -> int:
@@ -348,9 +356,18 @@ class MessageStore:
 
     def lookup(self, physical_offset: int) -> memoryview | None:
         """The record at a physical offset; None if no readable one begins there."""
-        if physical_offset >= self._dispatched:
+        if physical_offset >= self.dispatcher.offset:
             return None
         return self.commit_log.record_at(physical_offset)
+
+    def query(
+        self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int
+    ) -> QueryResult:
+        """Messages of a topic with this key or unique key, stored between, newest first (S-48)."""
+        if self.index is None:
+            return QueryResult()
+        count = min(max_count, self.config.max_msgs_num_batch)
+        return query_messages(self.index, self.commit_log, topic, key, count, begin_ms, end_ms)
 
     # -- queues ----------------------------------------------------------------------------------
 
@@ -362,28 +379,15 @@ class MessageStore:
         """Remove a topic's queues; its records stay in the log until they expire."""
         gone = self.consume_queues.delete_topic(topic)
         self.dispatcher.dirty.difference_update(gone)
+        self._flush.confirm_soon()
         return len(gone)
+
+    def delete_expired_files(self) -> None:
+        """Delete expired files in the next rounds, whatever the hour (S-70)."""
+        self._cleaner.delete_soon()
+        self._cleaning.wakeup()
 
     def queues(self) -> Iterator[tuple[str, int]]:
         """(topic, queue id) of every queue that holds or held a message."""
         for queue in self.consume_queues:
             yield queue.topic, queue.queue_id
-
-
-class _Batch(NamedTuple):
-    end: int
-    messages: Sequence[StoredMessage]
-    queues: Sequence[ConsumeQueue]
-    results: Sequence[PutResult]
-
-
-def is_true(queue: ConsumeQueue, offset: int, record: memoryview) -> bool:
-    """Whether a record is the one that entry `offset` of `queue` should point to."""
-    checked = check_record(record, 0)
-    message = checked.message
-    return (
-        message is not None
-        and message.queue_offset == offset
-        and message.queue_id == queue.queue_id
-        and message.topic == queue.topic
-    )

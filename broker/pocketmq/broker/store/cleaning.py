@@ -1,0 +1,133 @@
+"""Deletes what is too old or in the way (S-70 to S-74, B-163 to B-167).
+
+What counts is age and space, never whether a message was consumed (S-74). Whole log files go, the
+oldest first; queues and index follow the log's new beginning. A reader that holds views of a
+deleted file is not disturbed: its mapping lives as long as it does, so nothing has to wait for
+readers as RocketMQ does (S-72).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import structlog
+
+from pocketmq.broker.store.commit_log import CommitLog
+from pocketmq.broker.store.config import ENTRY_SIZE, StoreConfig
+from pocketmq.broker.store.consume_queue import ENTRY, ConsumeQueue
+from pocketmq.broker.store.consume_queues import ConsumeQueues
+from pocketmq.broker.store.disk import Disk, DiskUsage
+from pocketmq.broker.store.index_service import IndexService
+from pocketmq.broker.store.queue_recovery import correct_min_offset
+
+log = structlog.get_logger()
+
+DISK_FULL = "the disk is full"
+
+_FILES_PER_ROUND = 10
+_MANUAL_ROUNDS = 20
+_PAUSE_S = 0.1
+_HOUR_MS = 3_600_000
+
+
+class Cleaner:
+    """Looks at age and space every 10 s.
+
+    Args:
+        disk: tells space and ages.
+        root: the store's directory.
+        config: levels and times.
+        commit_log: whose files are deleted.
+        queues: cut to what is left of the log.
+        index: cut likewise; None when there is none.
+        blocked_by: where a full disk is noted, so that no message is taken.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        root: str,
+        config: StoreConfig,
+        commit_log: CommitLog,
+        queues: ConsumeQueues,
+        index: IndexService | None,
+        blocked_by: set[str],
+    ) -> None:
+        self._disk = disk
+        self._root = root
+        self._config = config
+        self._log = commit_log
+        self._queues = queues
+        self._index = index
+        self._blocked_by = blocked_by
+        self._manual_rounds = 0
+        self._hours = {int(hour) for hour in config.delete_when.split(";") if hour.strip()}
+
+    def delete_soon(self) -> None:
+        """Delete expired files in the next rounds, whatever the hour (S-70)."""
+        self._manual_rounds = _MANUAL_ROUNDS
+
+    def run(self, now_ms: int) -> float | None:
+        """One round; how many seconds to wait before the next, None for the usual time."""
+        usage = self._disk.usage(self._root)
+        self._note_level(usage)
+        forced = (
+            usage.used_ratio > self._config.disk_space_clean_forcibly_ratio
+            and self._config.clean_file_forcibly_enable
+        )
+        is_due = (
+            datetime.fromtimestamp(now_ms / 1000).astimezone().hour in self._hours
+            or usage.used_ratio > self._config.disk_max_used_space_ratio / 100
+            or self._manual_rounds > 0
+        )
+        self._manual_rounds = max(0, self._manual_rounds - 1)
+        if not is_due and not forced:
+            return None
+        deleted = 0
+        while deleted < _FILES_PER_ROUND and self._delete_oldest(now_ms, forced=forced):
+            deleted += 1
+        if deleted:
+            self.follow_log()
+        return _PAUSE_S if deleted == _FILES_PER_ROUND else None
+
+    def _note_level(self, usage: DiskUsage) -> None:
+        """Take no more messages above the warning level, and take them again below it."""
+        if usage.used_ratio > self._config.disk_space_warning_level_ratio:
+            if DISK_FULL not in self._blocked_by:
+                log.error("disk.full", used_ratio=round(usage.used_ratio, 3), path=self._root)
+            self._blocked_by.add(DISK_FULL)
+        elif DISK_FULL in self._blocked_by:
+            log.info("disk.has_space", used_ratio=round(usage.used_ratio, 3), path=self._root)
+            self._blocked_by.discard(DISK_FULL)
+
+    def _delete_oldest(self, now_ms: int, *, forced: bool) -> bool:
+        """Delete the first log file if it may go (S-71); the last one never may."""
+        row = self._log.files
+        if len(row.files) < 2:
+            return False
+        first = row.files[0]
+        age_ms = now_ms - self._disk.modified_ms(first.path)
+        if not forced and age_ms < self._config.file_reserved_time_h * _HOUR_MS:
+            return False
+        row.remove_first()
+        log.info("file.deleted", path=first.path, age_h=age_ms // _HOUR_MS, forced=forced)
+        return True
+
+    def follow_log(self) -> None:
+        """Cut queues and index to the log's new beginning (S-73, S-34)."""
+        log_min = self._log.min_offset
+        for queue in self._queues:
+            while _first_file_is_old(queue, log_min):
+                queue.files.remove_first()
+            correct_min_offset(queue, log_min)
+        if self._index is not None:
+            self._index.remove_before(log_min)
+
+
+def _first_file_is_old(queue: ConsumeQueue, log_min: int) -> bool:
+    """Whether all records of the queue's first file are deleted; the last file always stays."""
+    if len(queue.files.files) < 2:
+        return False
+    first = queue.files.files[0]
+    physical: int = ENTRY.unpack_from(first.view(), first.size - ENTRY_SIZE)[0]
+    return physical < log_min

@@ -1,0 +1,194 @@
+"""Decides when what is flushed (S-49 to S-53), and makes the next log file ahead of time."""
+
+from __future__ import annotations
+
+import structlog
+
+from pocketmq.broker.store.checkpoint import StoreCheckpoint
+from pocketmq.broker.store.commit_log import CommitLog
+from pocketmq.broker.store.config import StoreConfig
+from pocketmq.broker.store.consume_queues import ConsumeQueues
+from pocketmq.broker.store.disk import Disk
+from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
+from pocketmq.broker.store.dispatch import Dispatcher
+from pocketmq.broker.store.flush import LogFlusher
+from pocketmq.broker.store.flush_queues import Progress, QueueFlusher, sync_file
+from pocketmq.broker.store.index_file import IndexFile
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.periodic import PeriodicService
+
+log = structlog.get_logger()
+
+SYNC_FAILED = "a sync of the commit log failed"
+
+
+class FlushService:
+    """The two periodic passes, and their workers.
+
+    Args:
+        disk: gives the workers.
+        root: the store's directory.
+        config: intervals and thresholds.
+        clock: times the passes.
+        commit_log: flushed by `log_flusher`.
+        queues: flushed by `queue_flusher`, and counted for the checkpoint.
+        dispatcher: knows which queues are dirty, and how far dispatching is.
+        checkpoint: moved by thorough passes.
+        log_flusher: syncs the log; shared with those who wait for it.
+        blocked_by: where a failed sync is noted, so that no message is taken.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        root: str,
+        config: StoreConfig,
+        clock: Clock,
+        commit_log: CommitLog,
+        queues: ConsumeQueues,
+        dispatcher: Dispatcher,
+        checkpoint: StoreCheckpoint,
+        log_flusher: LogFlusher,
+        blocked_by: set[str],
+    ) -> None:
+        self.stored_ms = 0
+        """Store time of the last message put."""
+        self._disk = disk
+        self._config = config
+        self._clock = clock
+        self._log = commit_log
+        self._queues = queues
+        self._dispatcher = dispatcher
+        self._checkpoint = checkpoint
+        self._log_flusher = log_flusher
+        self._blocked_by = blocked_by
+        self._queue_flusher = QueueFlusher(
+            disk,
+            root,
+            checkpoint,
+            log_flusher,
+            dispatcher.dirty,
+            config.flush_consume_queue_least_pages,
+        )
+        self._log_worker: DiskWorker = InlineWorker()
+        self._queue_worker: DiskWorker = InlineWorker()
+        self._services: list[PeriodicService] = []
+        self._log_thorough_at = self._queue_thorough_at = clock.monotonic()
+        self._prepared_behind = -1
+
+    def start(self) -> None:
+        """Begin, on the running loop."""
+        self._log_worker = self._disk.start_worker("log-flush")
+        self._queue_worker = self._disk.start_worker("queue-flush")
+        self._log_flusher.start(self._log_worker)
+        self._queue_flusher.start(self._queue_worker)
+        self._queue_flusher.save_checkpoint()
+        log_s = self._config.flush_interval_commit_log_ms / 1000
+        queue_s = self._config.flush_interval_consume_queue_ms / 1000
+        self._services = [
+            PeriodicService("FlushCommitLog", self._clock, log_s, self.flush_log),
+            PeriodicService("FlushConsumeQueue", self._clock, queue_s, self.flush_queues),
+        ]
+        for service in self._services:
+            service.start()
+
+    async def stop(self) -> None:
+        """End the passes; those under way are waited for."""
+        for service in self._services:
+            await service.stop()
+        self._services = []
+        self._log_worker.close()
+        self._queue_worker.close()
+        inline = self._log_worker = self._queue_worker = InlineWorker()
+        self._log_flusher.start(inline)
+        self._queue_flusher.start(inline)
+        await self._clock.sleep(0)  # one turn of the loop, in which the last outcomes arrive
+
+    def flush_log(self) -> None:
+        """One periodic pass over the log (S-50)."""
+        if self._log_flusher.failed:
+            self._log_flusher.restore(lambda: self._blocked_by.discard(SYNC_FAILED))
+            return
+        now = self._clock.monotonic()
+        pages = self._config.flush_commit_log_least_pages
+        waited_ms = (now - self._log_thorough_at) * 1000
+        if waited_ms >= self._config.flush_commit_log_thorough_interval_ms:
+            self._log_thorough_at = now
+            pages = 0
+        if self._log_flusher.is_due(pages):
+            self._log_flusher.flush()
+        self._prepare_next_file()
+
+    def flush_queues(self) -> None:
+        """One periodic pass over the queues, and the checkpoint (S-52, S-53)."""
+        now = self._clock.monotonic()
+        unconfirmed = self._dispatcher.offset - self._checkpoint.confirm_phy_offset
+        waited_ms = (now - self._queue_thorough_at) * 1000
+        if unconfirmed and (
+            waited_ms >= self._config.flush_consume_queue_thorough_interval_ms
+            or unconfirmed >= self._config.confirm_distance_bytes
+        ):
+            self._queue_thorough_at = now
+            self._queue_flusher.flush_thoroughly(self._progress())
+        else:
+            self._queue_flusher.flush()
+
+    def log_flushed(self) -> None:
+        """The log has come further; the checkpoint may have waited for that."""
+        self._queue_flusher.confirm()
+
+    def confirm_soon(self) -> None:
+        """Move the checkpoint now, as after a topic is deleted: its entries are no longer there."""
+        self._queue_flusher.flush_thoroughly(self._progress())
+
+    def flush_everything(self) -> bool:
+        """Bring all to the disk before returning; whether that worked. Call when stopped."""
+        self._log_flusher.start(self._log_worker)
+        self._queue_flusher.start(self._queue_worker)
+        index = self._dispatcher.index
+        for file in index.files if index is not None else []:
+            if file.end_ms > self._checkpoint.index_msg_timestamp:
+                self.flush_index(file)
+        progress = self._progress()
+        self._queue_flusher.flush_thoroughly(progress)
+        return self._checkpoint.confirm_phy_offset == progress.offset == self._log.max_offset
+
+    def flush_index(self, file: IndexFile) -> None:
+        """Bring a full index file to the disk, and then say so in the checkpoint (S-49)."""
+        disk, checkpoint = self._disk, self._checkpoint
+        end_ms = file.end_ms
+
+        def job() -> None:
+            sync_file(disk, file.path)
+            disk.sync_directory(file.directory)
+
+        def done(failure: Exception | None) -> None:
+            if failure is not None:
+                log.error("index.flush_failed", path=file.path, error=str(failure))
+            elif end_ms > checkpoint.index_msg_timestamp:
+                checkpoint.index_msg_timestamp = end_ms
+
+        self._queue_worker.submit(job, done)
+
+    def _progress(self) -> Progress:
+        entries = sum(queue.max_offset for queue in self._queues)
+        return Progress(self._dispatcher.offset, entries, self.stored_ms)
+
+    def _prepare_next_file(self) -> None:
+        """Have the file after the last one made, so that rolling over costs no system call."""
+        row = self._log.files
+        last = row.last
+        if last is None or last.start == self._prepared_behind or last.wrote < last.size // 2:
+            return
+        self._prepared_behind = last.start
+        disk, path, size = self._disk, row.next_path(), row.file_size
+
+        def job() -> None:
+            if disk.file_size(path) is None:
+                disk.create_file(path, size)
+
+        def done(failure: Exception | None) -> None:
+            if failure is not None:
+                log.warning("log.next_file_failed", path=path, error=str(failure))
+
+        self._log_worker.submit(job, done)

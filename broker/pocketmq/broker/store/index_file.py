@@ -1,0 +1,215 @@
+"""A hash table in a file: from a message's key to the records that carry it (S-45 to S-48).
+
+    index/20240102030405678                  named by the local time at which it was made
+
+         0 +------------------------------------------------------------------------------+
+           | begin time i64 | end time i64 | begin offset i64 | end offset i64 |          |
+           | used slots i32 | next entry i32                          header, 40 bytes    |
+        40 +------------------------------------------------------------------------------+
+           | slot 0 i32 | slot 1 | ...  5,000,000 of them; each the number of the newest  |
+           |                            entry whose hash falls into it, or 0              |
+    20 MB  +------------------------------------------------------------------------------+
+           | entry 0 (never used) | entry 1 | ...        20,000,000 of 20 bytes           |
+           |   key hash i32 | physical offset i64 | seconds since begin i32 | older i32   |
+           +------------------------------------------------------------------------------+
+
+Entries of one slot form a chain from new to old. Only the hash of a key is kept, so whoever asks
+compares the real key in the record.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterator
+
+from pocketmq.broker.store.config import KIB, MIB
+from pocketmq.broker.store.disk import Disk
+from pocketmq.broker.store.mapped_file import MappedFile
+from pocketmq.protocol.java import java_hash
+
+HEADER = struct.Struct(">qqqqii")
+SLOT_SIZE = 4
+ENTRY = struct.Struct(">iqii")
+"""key hash, physical offset, seconds since the file's begin, number of the next older entry."""
+
+_INT32_MAX = 2**31 - 1
+_INT32 = struct.Struct(">i")
+_WINDOW_LOW = 64 * KIB
+_WINDOW_HIGH = MIB
+
+
+def key_hash(topic: str, key: str) -> int:
+    """Hash of `topic#key`: Java's, made positive; 0 for the one that has no positive (S-46)."""
+    value = abs(java_hash(f"{topic}#{key}"))
+    return 0 if value > _INT32_MAX else value
+
+
+def index_file_size(slots: int, entries: int) -> int:
+    """Bytes of an index file; 420,000,040 with RocketMQ's numbers."""
+    return HEADER.size + slots * SLOT_SIZE + entries * ENTRY.size
+
+
+class IndexFile:
+    """One file of the index. `save_header` after puts: entries it does not count do not exist."""
+
+    def __init__(self, disk: Disk, path: str, slots: int, entries: int) -> None:
+        self.path = path
+        self.slots = slots
+        self.max_entries = entries
+        self.begin_ms = self.end_ms = 0
+        """Store times of the first and last message in it."""
+        self.begin_physical = self.end_physical = 0
+        """Log offsets of the first and last message in it."""
+        self.used_slots = 0
+        self.next_entry = 1
+        """Number of the entry to be written next; entry 0 is never used."""
+        self._file = MappedFile(disk, path, 0, index_file_size(slots, entries))
+        self._entries_at = HEADER.size + slots * SLOT_SIZE
+
+    def create(self) -> None:
+        """Make the file; header and slots get their blocks now, as they are hit at random.
+
+        Raises:
+            DiskFullError: there is no space for them; no file remains.
+        """
+        file = self._file
+        file.disk.create_file(self.path, file.size)
+        try:
+            file.reserve(self._entries_at, low=_WINDOW_LOW, high=_WINDOW_LOW)
+        except BaseException:
+            file.remove()
+            raise
+
+    def load(self) -> None:
+        """Read the header of an existing file."""
+        (
+            self.begin_ms,
+            self.end_ms,
+            self.begin_physical,
+            self.end_physical,
+            self.used_slots,
+            next_entry,
+        ) = HEADER.unpack_from(self._file.view())
+        self.next_entry = max(1, min(next_entry, self.max_entries))
+        # Which blocks exist is not known: reserve anew from the last entry's page on.
+        self._file.wrote = self._entries_at + self.next_entry * ENTRY.size
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is room for no more entries (S-45)."""
+        return self.next_entry >= self.max_entries
+
+    @property
+    def directory(self) -> str:
+        """Where it lies."""
+        return os.path.dirname(self.path)
+
+    @property
+    def size(self) -> int:
+        """Length of the file in bytes."""
+        return self._file.size
+
+    def reserve(self, count: int) -> None:
+        """Make sure that `count` more entries can be written.
+
+        Raises:
+            DiskFullError: they cannot.
+        """
+        end = self._entries_at + (self.next_entry + count) * ENTRY.size
+        if end > self._file.reserved:
+            self._file.reserve(min(end, self.size), low=_WINDOW_LOW, high=_WINDOW_HIGH)
+            self._file.release()
+
+    def put(self, hashed: int, physical_offset: int, store_ms: int) -> None:
+        """Add an entry; the caller has reserved it and sees that the file is not full."""
+        view = self._file.view()
+        number = self.next_entry
+        slot_at = HEADER.size + hashed % self.slots * SLOT_SIZE
+        older = self._newest(view, slot_at)
+        seconds = 0
+        if self.begin_ms > 0:
+            seconds = min(max((store_ms - self.begin_ms) // 1000, 0), _INT32_MAX)
+        at = self._entries_at + number * ENTRY.size
+        ENTRY.pack_into(view, at, hashed, physical_offset, seconds, older)
+        _INT32.pack_into(view, slot_at, number)
+        if number <= 1:
+            self.begin_physical = physical_offset
+            self.begin_ms = store_ms
+        if older == 0:
+            self.used_slots += 1
+        self.next_entry = number + 1
+        self.end_physical = physical_offset
+        self.end_ms = store_ms
+
+    def _newest(self, view: memoryview, slot_at: int) -> int:
+        """Number of a slot's newest entry, 0 for none.
+
+        A crash may have left a slot pointing to an entry that the header does not count yet; what
+        that one replaced is still found behind it.
+        """
+        (number,) = _INT32.unpack_from(view, slot_at)
+        while number >= self.next_entry:
+            if number >= self.max_entries:
+                return 0
+            older = ENTRY.unpack_from(view, self._entries_at + number * ENTRY.size)[3]
+            if older >= number:
+                return 0
+            number = older
+        return max(0, int(number))
+
+    def save_header(self) -> None:
+        """Make the entries put so far part of the file."""
+        HEADER.pack_into(
+            self._file.view(),
+            0,
+            self.begin_ms,
+            self.end_ms,
+            self.begin_physical,
+            self.end_physical,
+            self.used_slots,
+            self.next_entry,
+        )
+
+    def find(self, hashed: int, begin_ms: int, end_ms: int) -> Iterator[int]:
+        """Physical offsets of entries with this hash and a time in between, newest first (S-48)."""
+        view = self._file.view()
+        number = self._newest(view, HEADER.size + hashed % self.slots * SLOT_SIZE)
+        while number > 0:
+            at = self._entries_at + number * ENTRY.size
+            found, physical_offset, seconds, older = ENTRY.unpack_from(view, at)
+            if seconds < 0:
+                return
+            time_ms = self.begin_ms + seconds * 1000
+            if found == hashed and begin_ms <= time_ms <= end_ms:
+                yield physical_offset
+            if older >= number or time_ms < begin_ms:
+                return
+            number = older
+
+    def holds(self, hashed: int, physical_offset: int) -> bool:
+        """Whether the slot's newest entries include this one; older messages are not looked at."""
+        view = self._file.view()
+        number = self._newest(view, HEADER.size + hashed % self.slots * SLOT_SIZE)
+        while number > 0:
+            at = self._entries_at + number * ENTRY.size
+            found, offset, _, older = ENTRY.unpack_from(view, at)
+            if offset < physical_offset:
+                return False
+            if found == hashed and offset == physical_offset:
+                return True
+            number = older if older < number else 0
+        return False
+
+    def overlaps(self, begin_ms: int, end_ms: int) -> bool:
+        """Whether it has messages of the time between."""
+        return self.begin_ms <= end_ms and begin_ms <= self.end_ms
+
+    def remove(self) -> None:
+        """Delete the file."""
+        self._file.remove()
+
+    def close(self) -> None:
+        """Let go of the mapping."""
+        self._file.release()
+        self._file.unmap()
