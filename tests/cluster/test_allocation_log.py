@@ -87,6 +87,17 @@ def test_a_second_event_ends_a_rebalance_that_never_settled() -> None:
     assert reasons == [("2 consumers start", 403), ("c3 joins", None), ("c3 is killed", 1)]
 
 
+def test_a_start_of_several_begins_with_the_last_of_them() -> None:
+    log = AllocationLog([A0])
+    log.joined(["c1", "c2"], 100, "start")
+    log.began_later(150)
+    log.began_later(120)
+    log.assigned("c1", [A0], 300)
+    log.pulled("c1", A0, 310)
+    log.assigned("c2", [], 400)
+    assert log.rebalances[0].took_ms == 250
+
+
 def test_a_queue_with_two_owners_is_shown_with_both() -> None:
     log = AllocationLog([A0])
     log.joined(["c1", "c2"], 0, "start")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from fractions import Fraction
 
@@ -54,6 +55,16 @@ def test_a_redelivered_flight_does_not_change_the_mean() -> None:
     line = record_line("broker-a", 0, 5, UA)
     tally.add("consumer-1", line + line + record_line("broker-a", 0, 6, UA._replace(dep_delay=5)))
     assert tally.delays().means() == {"UA": Fraction(7, 2)}
+
+
+@given(st.lists(st.integers(0, 90), max_size=6))
+def test_a_file_may_be_read_in_any_parts(cuts: list[int]) -> None:
+    text = b"".join(record_line("broker-a", 0, at, UA) for at in range(3))
+    tally = Tally()
+    edges = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
+    for start, end in itertools.pairwise(edges):
+        tally.add("consumer-1", text[start:end])
+    assert (tally.lines, tally.distinct) == (3, 3)
 
 
 def test_a_flight_that_no_file_has_is_lost_even_when_another_was_stored_twice() -> None:

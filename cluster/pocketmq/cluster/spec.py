@@ -113,7 +113,7 @@ def cluster_spec(
             (
                 *("--name", name, "--host", options.host),
                 *("--port", str(0 if options.any_port else options.nameserver_port + at)),
-                *("--data", str(data / name), *common),
+                *("--kv-config-path", str(data / name / "kvConfig.json"), *common),
             ),
         )
         for at, name in enumerate(nameserver_names(options.nameservers))
@@ -129,7 +129,7 @@ def cluster_spec(
                     "--port",
                     str(0 if options.any_port else options.broker_port + at * BROKER_PORT_STEP),
                 ),
-                *("--cluster", options.cluster_name),
+                *("--cluster-name", options.cluster_name),
                 *("--data", str(data / name), *common, *broker_arguments),
             ),
         )

@@ -77,6 +77,10 @@ class AllocationLog:
         for name in consumers:
             self._members[name] = _Member()
 
+    def began_later(self, at_ms: int) -> None:
+        """The latest event, of several parts, ended at this moment."""
+        self.rebalances[-1].began_at_ms = max(self.rebalances[-1].began_at_ms, at_ms)
+
     def left(self, consumer: str, at_ms: int, reason: str) -> None:
         """A consumer is gone; whatever it owned has no owner any more."""
         self._begin(reason, at_ms)

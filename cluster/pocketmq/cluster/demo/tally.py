@@ -81,11 +81,15 @@ class Tally:
     """Consumptions that reported success."""
     per_consumer: dict[str, int] = field(default_factory=dict)
     _seen: dict[Place, FlightId] = field(default_factory=dict, repr=False)
+    _unfinished: dict[str, bytes] = field(default_factory=dict, repr=False)
 
     def add(self, consumer: str, text: bytes) -> None:
-        """Count the records in one consumer's file."""
+        """Count the records in the next part of one consumer's file, wherever it was cut."""
+        text = self._unfinished.get(consumer, b"") + text
+        end = text.rfind(b"\n") + 1
+        self._unfinished[consumer] = text[end:]
         before = self.lines
-        for place, flight in parse_records(text):
+        for place, flight in parse_records(text[:end]):
             self.lines += 1
             self._seen[place] = flight
         self.per_consumer[consumer] = self.per_consumer.get(consumer, 0) + self.lines - before

@@ -1,0 +1,1 @@
+"""The `pocketmq` command, one file per group of commands."""

@@ -1,0 +1,110 @@
+"""`pocketmq clock`: move the time of a running cluster."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, addresses, remoting, run
+from pocketmq.cluster.control import ControlledProcess, discover, reachable
+from pocketmq.runtime import lock_step
+from pocketmq.runtime.errors import CallerError, ClockMemberError
+from pocketmq.runtime.lock_step import ClockMember
+
+ADVANCE_HELP = """Move all clocks of a cluster together, deadline by deadline.
+
+Works on processes started with --clock manual: nameservers, brokers and those consumers that run
+on a manual clock too. Dead and frozen processes are left out. Moving one process alone would
+expire healthy peers whose clock stood still.
+
+\b
+Examples:
+  pocketmq clock advance 126            a silent broker expires after 120 s (N-2) and one scan
+  pocketmq clock advance 2h             delay level 18 falls due
+  pocketmq clock advance 500ms
+"""
+
+SHOW_HELP = """Show where each process's clock stands and when it next wants to be woken.
+
+\b
+Example:
+  pocketmq clock show
+"""
+
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+    group.command("advance", help=ADVANCE_HELP)(advance)
+    group.command("show", help=SHOW_HELP)(show)
+    app.add_typer(group, name="clock", help="Move the time of a running cluster.")
+
+
+def parse_duration_ms(text: str) -> int:
+    """Milliseconds of `126`, `126s`, `1.5h`, `500ms`.
+
+    Raises:
+        CallerError: It is no duration.
+    """
+    number = text.strip().rstrip("abcdefghijklmnopqrstuvwxyz")
+    unit = text.strip()[len(number) :] or "s"
+    try:
+        if unit not in _UNITS_MS or float(number) < 0:
+            raise ValueError
+        return round(float(number) * _UNITS_MS[unit])
+    except ValueError:
+        raise CallerError(f"{text!r} is no duration; write 126, 126s, 500ms, 5m or 2h") from None
+
+
+def advance(
+    duration: Annotated[str, typer.Argument(help="How far: seconds, or 500ms, 5m, 2h.")],
+    nameservers: Nameservers = DEFAULT_NAMESERVERS,
+) -> None:
+    by_ms = parse_duration_ms(duration)
+
+    async def command() -> None:
+        async with remoting() as client:
+            members = await reachable(await discover(addresses(nameservers), client))
+            if not members:
+                raise CallerError(
+                    f"nobody at {nameservers} has a clock that can be moved; "
+                    "start the cluster with `pocketmq up --clock manual`"
+                )
+
+            def lost(member: ClockMember, error: ClockMemberError) -> None:
+                typer.echo(f"left out: {error}", err=True)
+
+            time_ms = await lock_step.advance(members, by_ms, on_lost=lost)
+            names = ", ".join(member.name for member in members)
+            typer.echo(f"{_text(time_ms)}  {names}")
+
+    run(command())
+
+
+def show(nameservers: Nameservers = DEFAULT_NAMESERVERS) -> None:
+    async def command() -> None:
+        async with remoting() as client:
+            for member in await discover(addresses(nameservers), client):
+                typer.echo(f"{member.name:14} {member.address:21} {await _describe(member)}")
+
+    run(command())
+
+
+async def _describe(member: ControlledProcess) -> str:
+    try:
+        clock = await member.clock()
+    except ClockMemberError as exc:
+        return f"no answer: {exc.reason}"
+    if not clock.manual:
+        return f"{_text(clock.now_ms)}  real"
+    next_ms = clock.next_deadline_ms
+    due = "nothing due" if next_ms is None else f"next in {(next_ms - clock.now_ms) / 1000:g} s"
+    return f"{_text(clock.now_ms)}  manual, {due}"
+
+
+def _text(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(sep=" ", timespec="milliseconds")

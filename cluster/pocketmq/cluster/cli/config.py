@@ -1,0 +1,71 @@
+"""`pocketmq config`: every option, its value, and where the value comes from."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from pocketmq.cluster.spec import ClusterOptions
+from pocketmq.runtime.config import as_text, describe, load, unknown_names
+from pocketmq.runtime.process import RoleOptions
+
+SHOW_HELP = """Show the options of a role, their values, and where each value comes from.
+
+A value comes from the first of: flag, environment variable, TOML file, broker.conf, default.
+
+\b
+Examples:
+  pocketmq config show broker
+  pocketmq config show broker --broker-conf broker.conf --changed
+  POCKETMQ_BROKER_PORT=10921 pocketmq config show broker --changed
+  pocketmq config show up --config cluster.toml
+"""
+
+Role = Literal["nameserver", "broker", "up"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+    group.command("show", help=SHOW_HELP)(show)
+    # With a callback typer keeps `show` a command of its own, although it is the only one.
+    group.callback()(lambda: None)
+    app.add_typer(group, name="config", help="Options and where their values come from.")
+
+
+def config_classes(role: Role) -> list[type[Any]]:
+    """The option classes that a role loads."""
+    if role == "up":
+        return [ClusterOptions]
+    if role == "nameserver":
+        from pocketmq.nameserver.config import NameServerConfig
+
+        return [NameServerConfig, RoleOptions]
+    from pocketmq.broker.config import BrokerConfig
+
+    return [BrokerConfig, RoleOptions]
+
+
+def show(
+    role: Annotated[Role, typer.Argument(help="Whose options.")],
+    config: Annotated[Path | None, typer.Option(metavar="TOML", help="TOML file.")] = None,
+    broker_conf: Annotated[
+        Path | None, typer.Option("--broker-conf", "-c", help="RocketMQ properties file.")
+    ] = None,
+    changed: Annotated[bool, typer.Option("--changed", help="Only what is no default.")] = False,
+) -> None:
+    classes = config_classes(role)
+    for config_class in classes:
+        loaded = load(config_class, {}, os.environ, config, broker_conf=broker_conf)
+        for each in describe(config_class):
+            origin = loaded.origins[each.name]
+            if changed and origin == "default":
+                continue
+            value = "***" if each.secret else as_text(getattr(loaded.config, each.name))
+            unit = f" {each.unit}" if each.unit else ""
+            typer.echo(f"{each.toml + ' = ' + value + unit:58} # {origin}: {each.help}")
+    for name in unknown_names(classes, os.environ, broker_conf):
+        typer.echo(f"unknown and ignored: {name}", err=True)

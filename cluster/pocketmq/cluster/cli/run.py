@@ -1,0 +1,65 @@
+"""What the commands share: where the cluster is, and a loop to ask it on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from pocketmq.protocol.transport.network import split_address
+from pocketmq.protocol.transport.remoting import RemotingClient
+from pocketmq.protocol.transport.tcp import TcpNetwork
+from pocketmq.runtime.errors import ConfigError
+from pocketmq.runtime.process import loop_factory
+
+T = TypeVar("T")
+
+DEFAULT_NAMESERVERS = "127.0.0.1:9876"
+
+Nameservers = Annotated[
+    str,
+    typer.Option(
+        "--nameservers",
+        "-n",
+        metavar="HOST:PORT;...",
+        envvar="NAMESRV_ADDR",
+        help="Nameservers of the cluster, separated by ';'.",
+    ),
+]
+
+
+def addresses(nameservers: str) -> list[str]:
+    """The single addresses in `host:port;host:port`.
+
+    Raises:
+        ConfigError: There is none, or one is malformed.
+    """
+    found = [part.strip() for part in nameservers.replace(",", ";").split(";") if part.strip()]
+    if not found:
+        raise ConfigError("nameservers", "names no address", advice="write host:port;host:port")
+    for address in found:
+        try:
+            split_address(address)
+        except ValueError as exc:
+            raise ConfigError("nameservers", str(exc)) from exc
+    return found
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a command's coroutine on the loop that roles use too."""
+    with asyncio.Runner(loop_factory=loop_factory(os.environ)) as runner:
+        return runner.run(coroutine)
+
+
+@asynccontextmanager
+async def remoting() -> AsyncIterator[RemotingClient]:
+    """Connections for a few questions."""
+    client = RemotingClient(TcpNetwork())
+    try:
+        yield client
+    finally:
+        await client.close()

@@ -1,0 +1,117 @@
+"""`pocketmq nameserver`, `broker`, `up`: processes that serve."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from pocketmq.cluster.spec import BROKER_MODULE, NAMESERVER_MODULE, ClusterOptions
+from pocketmq.runtime.config import load
+
+UP_HELP = """Start a whole cluster in the foreground; Ctrl-C stops it.
+
+The first line on standard output is NAMESRV_ADDR=host:port;host:port, as RocketMQ's
+clients want it. Without --data the stores live in a temporary folder and are gone afterwards.
+
+\b
+Examples:
+  pocketmq up
+  pocketmq up --nameservers 2 --brokers 2 --data ./cluster
+  pocketmq up --any-port --clock manual      then: pocketmq clock advance 126
+  pocketmq up --config cluster.toml          tables [cluster], [nameserver], [broker], ...
+"""
+
+NAMESERVER_HELP = """Run one nameserver in the foreground (default port 9876).
+
+\b
+Examples:
+  pocketmq nameserver
+  pocketmq nameserver --port 0               any free port; the ready line tells which
+  pocketmq nameserver --help                 every option
+"""
+
+BROKER_HELP = """Run one broker in the foreground (default port 10911).
+
+\b
+Examples:
+  pocketmq broker --nameservers 127.0.0.1:9876 --data ./store
+  pocketmq broker --name broker-b --port 10921 --data ./store-b
+  pocketmq broker --broker-conf broker.conf  a RocketMQ properties file
+  pocketmq broker --help                     every option
+"""
+
+_PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command(
+        "nameserver", help=NAMESERVER_HELP, context_settings=_PASS_ON, add_help_option=False
+    )(nameserver)
+    app.command("broker", help=BROKER_HELP, context_settings=_PASS_ON, add_help_option=False)(
+        broker
+    )
+    app.command("up", help=UP_HELP)(up)
+
+
+def nameserver(context: typer.Context) -> None:
+    _become(NAMESERVER_MODULE, NAMESERVER_HELP, context.args)
+
+
+def broker(context: typer.Context) -> None:
+    _become(BROKER_MODULE, BROKER_HELP, context.args)
+
+
+def _become(module: str, help_text: str, arguments: list[str]) -> None:
+    """Turn this process into the role's own, which loads neither typer nor rich."""
+    if "--help" in arguments or "-h" in arguments:
+        print(help_text.replace("\b\n", ""), flush=True)
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, "-m", module, *arguments])  # noqa: S606 - no shell
+
+
+def up(
+    nameservers: Annotated[
+        int | None, typer.Option(help="How many nameservers.", show_default="1")
+    ] = None,
+    brokers: Annotated[
+        int | None,
+        typer.Option(help="How many brokers: broker-a, broker-b, ...", show_default="1"),
+    ] = None,
+    any_port: Annotated[
+        bool | None,
+        typer.Option(
+            "--any-port",
+            help="Let the system choose ports.",
+            show_default="9876, 10911, 10921, ...",
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Keep stores and logs; DIR/broker-a is a store root."),
+    ] = None,
+    clock: Annotated[
+        Literal["real", "manual"] | None,
+        typer.Option(
+            help="manual: time moves by `pocketmq clock advance` only.", show_default="real"
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="TOML", help="File with options, also for the roles.")
+    ] = None,
+) -> int:
+    from pocketmq.cluster.up import run_up  # psutil and the supervisor: for this command alone
+
+    flags = {
+        "nameservers": nameservers,
+        "brokers": brokers,
+        "any_port": any_port,
+        "data": data,
+        "clock": clock,
+    }
+    options = load(ClusterOptions, flags, os.environ, config).config
+    return run_up(options, config_path=config)

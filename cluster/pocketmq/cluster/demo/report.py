@@ -1,0 +1,181 @@
+"""What the demo has found out, and how it is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from rich.console import Console
+from rich.table import Table
+
+from pocketmq.cluster.demo.allocation import Rebalance
+
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessFigures:
+    """One process of the run."""
+
+    name: str
+    messages: int
+    """Sent, stored, or consumed, as its role has it."""
+    active_s: float
+    """Real seconds during which it worked on messages."""
+    cpu_s: float
+    peak_own_bytes: int
+    """Most memory of its own that was seen; shared and mapped files left out."""
+    peak_rss_bytes: int
+    """Most resident memory that was seen; a broker's mapped store files count here."""
+
+    @property
+    def rate(self) -> float:
+        """Messages per second."""
+        return self.messages / self.active_s if self.active_s > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class DemoReport:
+    """Everything that is printed at the end; `is_good` decides the exit status."""
+
+    sent: int
+    """Sends that a broker acknowledged."""
+    stored: int
+    """Messages in the queues, by their max offsets."""
+    consumed: int
+    """Distinct messages in the consumers' files."""
+    redelivered: int
+    lost: int
+    """Flights that were sent and that no consumer's file has."""
+    unread: int
+    """Stored messages that nobody consumed."""
+    means: Mapping[str, Fraction | None]
+    """Mean departure delay per carrier, from the consumed messages."""
+    csv_means: Mapping[str, Fraction | None]
+    rebalances: Sequence[Rebalance] = ()
+    consumers: Sequence[str] = ()
+    processes: Sequence[ProcessFigures] = ()
+    send_s: float = 0.0
+    """Real seconds from the first to the last acknowledgement."""
+    consume_s: float = 0.0
+    took_s: float = 0.0
+    notes: Sequence[str] = field(default=())
+
+    @property
+    def figures_agree(self) -> bool:
+        """Whether every carrier's mean is exactly that of the CSV."""
+        return dict(self.means) == dict(self.csv_means)
+
+    @property
+    def is_good(self) -> bool:
+        """Whether nothing was lost and the figures agree."""
+        return self.lost == 0 and self.unread == 0 and self.figures_agree
+
+
+def render(report: DemoReport, console: Console) -> None:
+    """Print the whole report."""
+    console.print(_allocation_table(report))
+    for number, rebalance in enumerate(report.rebalances, start=1):
+        console.print(_rebalance_line(number, rebalance), highlight=False)
+    console.print()
+    console.print(_means_table(report))
+    console.print(_process_table(report.processes))
+    console.print(_messages_table(report))
+    for note in report.notes:
+        console.print(note, highlight=False)
+    verdict = (
+        "nothing was lost, and the figures are those of the CSV"
+        if report.is_good
+        else "NOT GOOD: " + "; ".join(_complaints(report))
+    )
+    console.print(f"{verdict} ({report.took_s:.1f} s in all)", highlight=False)
+
+
+def mean_text(mean: Fraction | None) -> str:
+    """All digits of a mean as a float has them."""
+    return "-" if mean is None else repr(float(mean))
+
+
+def _complaints(report: DemoReport) -> list[str]:
+    found = []
+    if report.lost:
+        found.append(f"{report.lost:,} flights were lost")
+    if report.unread:
+        found.append(f"{report.unread:,} stored messages were not consumed")
+    if not report.figures_agree:
+        found.append("the mean delays differ from the CSV's")
+    return found
+
+
+def _allocation_table(report: DemoReport) -> Table:
+    """A column per rebalance, a row per consumer."""
+    table = Table(title="Who owns which queue", title_justify="left", show_lines=True)
+    table.add_column("consumer")
+    for number in range(1, len(report.rebalances) + 1):
+        table.add_column(f"after rebalance {number}")
+    for consumer in report.consumers:
+        cells = [
+            " ".join(map(str, rebalance.queues_of(consumer))) or "-"
+            for rebalance in report.rebalances
+        ]
+        table.add_row(consumer, *cells)
+    return table
+
+
+def _rebalance_line(number: int, rebalance: Rebalance) -> str:
+    took = (
+        f"settled in {rebalance.took_ms} ms"
+        if rebalance.took_ms is not None
+        else "not settled before the next event"
+    )
+    return f"rebalance {number}: {rebalance.reason}; {took}; {rebalance.moved} queues moved"
+
+
+def _means_table(report: DemoReport) -> Table:
+    table = Table(title="Mean departure delay in minutes", title_justify="left")
+    table.add_column("carrier")
+    table.add_column("from the consumed messages")
+    table.add_column("from the CSV")
+    table.add_column("equal")
+    for carrier in sorted(report.csv_means.keys() | report.means.keys()):
+        ours, theirs = report.means.get(carrier), report.csv_means.get(carrier)
+        equal = ours == theirs and carrier in report.means and carrier in report.csv_means
+        table.add_row(carrier, mean_text(ours), mean_text(theirs), "yes" if equal else "NO")
+    return table
+
+
+def _process_table(processes: Sequence[ProcessFigures]) -> Table:
+    table = Table(title="Processes", title_justify="left")
+    table.add_column("process")
+    for column in ("messages", "msg/s", "CPU s", "peak own MiB", "peak RSS MiB"):
+        table.add_column(column, justify="right")
+    for each in processes:
+        table.add_row(
+            each.name,
+            f"{each.messages:,}" if each.messages else "-",
+            f"{each.rate:,.0f}" if each.messages else "-",
+            f"{each.cpu_s:.1f}",
+            f"{each.peak_own_bytes / MIB:.0f}",
+            f"{each.peak_rss_bytes / MIB:.0f}",
+        )
+    return table
+
+
+def _messages_table(report: DemoReport) -> Table:
+    table = Table(title="Messages", title_justify="left", show_header=False)
+    table.add_column("what")
+    table.add_column("number", justify="right")
+    table.add_column("rate", justify="right")
+    table.add_row("sent", f"{report.sent:,}", _rate(report.sent, report.send_s))
+    table.add_row("stored", f"{report.stored:,}", "")
+    table.add_row(
+        "consumed, distinct", f"{report.consumed:,}", _rate(report.consumed, report.consume_s)
+    )
+    table.add_row("redelivered", f"{report.redelivered:,}", "")
+    table.add_row("lost", f"{report.lost:,}", "")
+    return table
+
+
+def _rate(messages: int, seconds: float) -> str:
+    return f"{messages / seconds:,.0f} msg/s in {seconds:.1f} s" if seconds > 0 else ""

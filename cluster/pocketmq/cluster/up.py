@@ -1,0 +1,100 @@
+"""A whole cluster in the foreground: what `pocketmq up` does."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pocketmq.cluster.errors import ProcessStartError
+from pocketmq.cluster.process import ChildProcess
+from pocketmq.cluster.spec import ClusterOptions, cluster_spec
+from pocketmq.cluster.supervisor import Supervisor
+from pocketmq.runtime.errors import DiskError, EnvironmentFault
+from pocketmq.runtime.process import RoleContext, RoleOptions, run_role
+
+
+def run_up(options: ClusterOptions, *, config_path: Path | None = None) -> int:
+    """Run a cluster until SIGINT or SIGTERM; the exit status.
+
+    A process that ends by itself is told in a line, and the rest goes on: that is what a cluster
+    is for. Only when none is left does the whole end, with status 1.
+    """
+
+    all_gone = False
+
+    async def main(role: RoleContext) -> None:
+        # It never calls itself ready, so a signal cancels it, and leaving the block stops all.
+        def ended(process: ChildProcess) -> None:
+            nonlocal all_gone
+            print(
+                f"{process.name} ended with status {process.status}; its log: {process.log_path}",
+                flush=True,
+            )
+            if not cluster.alive:
+                all_gone = True
+                role.request_stop("no process is left")
+
+        with data_folder(options.data) as data:
+            spec = cluster_spec(options, data, config_path=config_path)
+            cluster = Supervisor(spec, on_ended=ended)
+            with _readable_port_error():
+                await cluster.start()
+            try:
+                _introduce(cluster, options, data)
+                await role.stopped()
+            finally:
+                await cluster.stop()
+
+    quiet = RoleOptions(log_level="error")
+    status = run_role(main, role="pocketmq", name="up", options=quiet)
+    return status or int(all_gone)
+
+
+@contextmanager
+def data_folder(chosen: Path | None) -> Iterator[Path]:
+    """The chosen folder, made if need be; else a temporary one that is removed at the end.
+
+    Raises:
+        DiskError: It cannot be made.
+    """
+    if chosen is not None:
+        try:
+            chosen.mkdir(parents=True, exist_ok=True)
+        except OSError as exc:
+            raise DiskError(chosen, exc.strerror or str(exc), advice="choose another --data") from (
+                exc
+            )
+        yield chosen.resolve()
+        return
+    folder = Path(tempfile.mkdtemp(prefix="pocketmq-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _readable_port_error() -> Iterator[None]:
+    try:
+        yield
+    except ProcessStartError as exc:
+        if "is taken by" not in exc.last_words:
+            raise
+        what = str(exc).partition(";")[0]
+        raise EnvironmentFault(
+            f"{what}; stop it, or let the system choose ports with --any-port"
+        ) from exc
+
+
+def _introduce(cluster: Supervisor, options: ClusterOptions, data: Path) -> None:
+    print(f"NAMESRV_ADDR={cluster.namesrv_addr}", flush=True)
+    for process in cluster.processes:
+        print(f"{process.name:14} {process.address:21} pid {process.pid}")
+    kept = "" if options.data is not None else " (removed at the end; keep them with --data DIR)"
+    print(f"stores and logs: {data}{kept}")
+    if options.clock == "manual":
+        print(f"time stands still; pocketmq clock advance 126 -n '{cluster.namesrv_addr}' moves it")
+    print("Ctrl-C stops the cluster", flush=True)

@@ -1,0 +1,57 @@
+"""Which processes a cluster consists of, and with which command lines they start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pocketmq.cluster.spec import ClusterOptions, broker_names, cluster_spec
+from pocketmq.runtime.config import load
+from pocketmq.runtime.errors import ConfigError
+
+DATA = Path("/data")
+
+
+def option(command: list[str], flag: str) -> str:
+    return command[command.index(flag) + 1]
+
+
+def test_ports_are_rocketmqs_and_brokers_stand_ten_apart() -> None:
+    spec = cluster_spec(ClusterOptions(nameservers=2, brokers=3), DATA)
+    nameservers = [option(each.command(), "--port") for each in spec.nameservers]
+    brokers = [option(each.command(), "--port") for each in spec.brokers]
+    assert nameservers == ["9876", "9877"]
+    assert brokers == ["10911", "10921", "10931"]
+
+
+def test_any_port_lets_the_system_choose_each() -> None:
+    spec = cluster_spec(ClusterOptions(nameservers=2, brokers=2, any_port=True), DATA)
+    ports = {option(each.command(), "--port") for each in (*spec.nameservers, *spec.brokers)}
+    assert ports == {"0"}
+
+
+def test_each_broker_has_a_store_root_of_its_own_name() -> None:
+    spec = cluster_spec(ClusterOptions(brokers=2), DATA)
+    roots = [option(each.command(), "--data") for each in spec.brokers]
+    assert roots == ["/data/broker-a", "/data/broker-b"]
+
+
+def test_names_stay_unique_beyond_the_alphabet() -> None:
+    names = broker_names(60)
+    assert names[25:28] == ["broker-z", "broker-27", "broker-28"]
+    assert len(set(names)) == 60
+
+
+def test_a_cluster_without_a_nameserver_is_refused_in_one_line() -> None:
+    with pytest.raises(ConfigError, match="needs at least one nameserver"):
+        load(ClusterOptions, {"nameservers": 0}, {})
+
+
+def test_toml_describes_the_cluster_and_is_handed_to_the_roles(tmp_path: Path) -> None:
+    toml = tmp_path / "cluster.toml"
+    toml.write_text('[cluster]\nbrokers = 2\nclock = "manual"\n[broker]\nbroker_permission = 4\n')
+    options = load(ClusterOptions, {"brokers": None}, {}, toml).config
+    assert (options.brokers, options.clock) == (2, "manual")
+    spec = cluster_spec(options, DATA, config_path=toml)
+    assert option(spec.brokers[0].command(), "--config") == str(toml)
