@@ -55,7 +55,8 @@ public final class ConsumeMessages {
         consumer.subscribe(arguments.text(2), arguments.text(3));
         consumer.setConsumeThreadMin(4);
         consumer.setConsumeThreadMax(4);
-        consumer.setConsumeMessageBatchMaxSize(8);
+        // A refusal refuses all that the listener was given.
+        consumer.setConsumeMessageBatchMaxSize(tally.failingTag.isEmpty() ? 8 : 1);
         if (arguments.option("mode", "concurrently").equals("orderly")) {
             consumer.registerMessageListener((MessageListenerOrderly) (messages, context) ->
                 tally.note(messages) ? ConsumeOrderlyStatus.SUCCESS

@@ -80,7 +80,9 @@ public final class DumpTopics {
         line.put("bodySize", message.getBody().length);
         line.put("decompressedCrc", UtilAll.crc32(message.getBody()));
         line.put("msgId", message.getMsgId());
-        line.put("properties", new TreeMap<>(message.getProperties()));
+        Map<String, String> properties = new TreeMap<>(message.getProperties());
+        properties.keySet().removeAll(List.of("MIN_OFFSET", "MAX_OFFSET")); // put there by the pull
+        line.put("properties", properties);
         return line;
     }
 

@@ -20,7 +20,8 @@ import org.apache.rocketmq.common.message.MessageQueue;
  *
  * <p>Prints one line {@code QUEUE broker id count first-offset last-offset} for each queue, then
  * {@code SENT n}. Options: {@code --first} index of the first message (0), {@code --size} least
- * body size in bytes (0), {@code --threads} (4), {@code --batch} messages in one send (1),
+ * body size in bytes (0), {@code --kind} usual, bare (neither tag nor key) or rich (several keys, user
+ * properties, text beyond ASCII), {@code --threads} (4), {@code --batch} messages in one send (1),
  * {@code --delay} level (0: none), {@code --shards} (0: none; else messages with the same
  * index modulo this go to one queue, in order, from one thread), {@code --group}.
  */
@@ -50,10 +51,8 @@ public final class SendMessages {
     }
 
     private void run(DefaultMQProducer producer, Arguments arguments) throws Exception {
-        String topic = arguments.text(1);
         int count = arguments.number(2);
         int first = arguments.option("first", 0);
-        int size = arguments.option("size", 0);
         int batch = arguments.option("batch", 1);
         int shards = arguments.option("shards", 0);
         int threads = shards > 0 ? 1 : arguments.option("threads", 4);
@@ -66,9 +65,7 @@ public final class SendMessages {
                 for (int at = from; at < to; at += batch) {
                     List<Message> messages = new ArrayList<>();
                     for (int index = at; index < Math.min(at + batch, to); index++) {
-                        Message message = Contents.message(topic, index, size);
-                        message.setDelayTimeLevel(arguments.option("delay", 0));
-                        messages.add(message);
+                        messages.add(message(arguments, index));
                     }
                     note(send(producer, messages, shards, at), messages.size());
                 }
@@ -85,6 +82,26 @@ public final class SendMessages {
             "QUEUE %s %d %d %d %d%n", queue.getBrokerName(), queue.getQueueId(), range.count,
             range.first, range.last));
         System.out.printf("SENT %d%n", sent);
+    }
+
+    private static Message message(Arguments arguments, int index) {
+        String topic = arguments.text(1);
+        Message message = Contents.message(topic, index, arguments.option("size", 0));
+        switch (arguments.option("kind", "usual")) {
+            case "bare" -> message = new Message(topic, message.getBody());
+            case "rich" -> {
+                message.setKeys(List.of(Contents.key(index), "gr\u00fc\u00dfe-" + index, "third"));
+                message.putUserProperty("user", "\u4f60\u597d " + index);
+                message.putUserProperty("spaces", " in  it ");
+                message.setFlag(index);
+            }
+            default -> { }
+        }
+        int delay = arguments.option("delay", 0);
+        if (delay > 0) {
+            message.setDelayTimeLevel(delay);
+        }
+        return message;
     }
 
     private static SendResult send(
