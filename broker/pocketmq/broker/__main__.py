@@ -1,0 +1,44 @@
+"""`python -m pocketmq.broker`: one broker as a process."""
+
+from __future__ import annotations
+
+from pocketmq.runtime.process import RoleContext, RoleOptions, load_all, report, run_role
+
+import argparse  # isort: skip  - runtime.process comes first
+import sys  # isort: skip
+from collections.abc import Sequence  # isort: skip
+
+from pocketmq.broker.config import BrokerConfig
+from pocketmq.runtime.errors import ConfigError
+from pocketmq.runtime.profile import profile_named
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run until told to stop; the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m pocketmq.broker", description="A PocketMQ broker."
+    )
+    try:
+        options_loaded, config_loaded = load_all(parser, [RoleOptions, BrokerConfig], arguments)
+    except ConfigError as exc:
+        return report(exc, "broker")
+    options: RoleOptions = options_loaded.config
+    config: BrokerConfig = config_loaded.config
+
+    async def serve(role: RoleContext) -> None:
+        from pocketmq.broker.server import Broker
+        from pocketmq.protocol.transport.tcp import TcpNetwork
+
+        broker = Broker(config, role.clock, TcpNetwork(), profile_named(options.profile))
+        await broker.start()
+        role.ready(port=broker.port)
+        try:
+            await role.stopped()
+        finally:
+            await broker.stop()
+
+    return run_role(serve, role="broker", name=config.name, options=options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

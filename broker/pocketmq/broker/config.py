@@ -1,0 +1,197 @@
+"""The broker's options, under RocketMQ's names in `broker.conf` and in Python case elsewhere."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from pocketmq.broker.store.config import DELAY_LEVELS, FlushDiskType, StoreConfig
+from pocketmq.runtime.config import option
+
+
+@dataclass(frozen=True, kw_only=True)
+class BrokerConfig:
+    """Who the broker is, whom it registers with, and what it allows."""
+
+    section: ClassVar[str] = "broker"
+
+    name: str = option(
+        "broker-a", help="Name that its queues are known by.", rocketmq_name="brokerName"
+    )
+    cluster_name: str = option(
+        "DefaultCluster", help="Cluster it belongs to.", rocketmq_name="brokerClusterName"
+    )
+    broker_id: int = option(0, help="0 is the master; slaves have higher ids.")
+    nameservers: tuple[str, ...] = option(
+        (),
+        help="Name servers to register with, host:port separated by ';'.",
+        rule="B-2",
+        rocketmq_name="namesrvAddr",
+    )
+    encoding: Literal["msgpack", "json", "rocketmq"] = option(
+        "msgpack", help="How name servers are spoken to; RocketMQ's own understand json."
+    )
+    host: str = option("127.0.0.1", help="Address to listen on.", rocketmq_name="bindAddress")
+    broker_ip1: str = option(
+        "", help="Address that clients are told; --host when empty.", rocketmq_name="brokerIP1"
+    )
+    port: int = option(
+        10911, help="Port to listen on; 0 takes a free one.", rule="B-1", rocketmq_name="listenPort"
+    )
+    data: Path = option(
+        Path("~/store"), help="Root of the store.", rocketmq_name="storePathRootDir"
+    )
+
+    # -- what it allows
+    broker_permission: int = option(
+        6, help="Bits that the broker itself has: 4 read, 2 write.", rule="B-5"
+    )
+    auto_create_topic_enable: bool = option(
+        True, help="Create topics after the template TBW102.", rule="B-12"
+    )
+    auto_create_subscription_group: bool = option(
+        True, help="Create unknown consumer groups.", rule="B-40"
+    )
+    default_topic_queue_nums: int = option(8, help="Queues of the template TBW102.", rule="B-12")
+    cluster_topic_enable: bool = option(True, help="The cluster's name is a template topic.")
+    broker_topic_enable: bool = option(True, help="The broker's name is a template topic.")
+    trace_topic_enable: bool = option(False, help="Keep a topic for message traces.")
+    reject_transaction_message: bool = option(
+        False, help="Refuse half messages with 16.", rule="B-100"
+    )
+    enable_property_filter: bool = option(False, help="Allow SQL92 subscriptions.", rule="B-56")
+    slave_read_enable: bool = option(
+        False, help="Send consumers that are far behind to a slave.", rule="B-63"
+    )
+
+    # -- registration
+    force_register: bool = option(
+        True, help="Register at every period, changed or not.", rule="B-3"
+    )
+    register_nameserver_period_ms: int = option(
+        30_000,
+        unit="ms",
+        help="Between two registrations; kept within 10 s and 60 s.",
+        rule="B-2",
+        rocketmq_name="registerNameServerPeriod",
+    )
+
+    # -- clients
+    channel_expired_timeout_ms: int = option(
+        120_000, unit="ms", help="Clients silent for longer are forgotten.", rule="B-27"
+    )
+    notify_consumer_ids_changed_enable: bool = option(
+        True, help="Tell consumers when their group changes.", rule="B-24"
+    )
+    long_polling_enable: bool = option(
+        True, help="Hold pulls as long as consumers ask.", rule="B-70"
+    )
+    short_polling_time_ms: int = option(
+        1_000,
+        unit="ms",
+        help="How long pulls are held without long polling.",
+        rule="B-70",
+        rocketmq_name="shortPollingTimeMills",
+    )
+    lock_max_live_time_ms: int = option(
+        60_000,
+        unit="ms",
+        help="Life of an orderly consumer's queue lock.",
+        rule="B-45",
+        rocketmq_name="rocketmq.broker.rebalance.lockMaxLiveTime",
+    )
+    use_server_side_reset_offset: bool | None = option(
+        None, help="Reset at the next pull and not by a push; by default as the profile says."
+    )
+
+    # -- files
+    flush_consumer_offset_interval_ms: int = option(
+        5_000,
+        unit="ms",
+        help="Between two writes of consumerOffset.json.",
+        rule="B-31",
+        rocketmq_name="flushConsumerOffsetInterval",
+    )
+    flush_delay_offset_interval_ms: int = option(
+        10_000,
+        unit="ms",
+        help="Between two writes of delayOffset.json.",
+        rule="B-94",
+        rocketmq_name="flushDelayOffsetInterval",
+    )
+
+    # -- overload
+    broker_fast_failure_enable: bool = option(
+        True, help="Refuse requests that have waited too long.", rule="B-161"
+    )
+    wait_time_mills_in_send_queue: int = option(
+        200, unit="ms", help="Sends that waited longer are refused.", rule="B-161"
+    )
+    wait_time_mills_in_pull_queue: int = option(
+        5_000, unit="ms", help="Pulls that waited longer are refused.", rule="B-161"
+    )
+    wait_time_mills_in_heartbeat_queue: int = option(
+        31_000, unit="ms", help="Heartbeats that waited longer are refused.", rule="B-161"
+    )
+    disable_consume_if_consumer_read_slowly: bool = option(
+        False, help="Stop groups that lag too far behind.", rule="B-168"
+    )
+    consumer_fallbehind_threshold: int = option(
+        16 * 1024**3, unit="bytes", help="Lag from which a group is stopped.", rule="B-168"
+    )
+
+    # -- store
+    flush_disk_type: Literal["ASYNC_FLUSH", "SYNC_FLUSH"] = option(
+        "ASYNC_FLUSH", help="SYNC_FLUSH acknowledges what is on the disk.", rule="B-144"
+    )
+    sync_flush_timeout_ms: int = option(
+        5_000,
+        unit="ms",
+        help="A send that waits longer for the disk is answered 10.",
+        rule="B-144",
+        rocketmq_name="syncFlushTimeout",
+    )
+    mapped_file_size_commit_log: int = option(
+        1024**3, unit="bytes", help="Size of a commit-log file.", rule="S-1"
+    )
+    mapped_file_size_consume_queue: int = option(
+        300_000 * 20, unit="bytes", help="Size of a consume-queue file.", rule="S-1"
+    )
+    max_hash_slot_num: int = option(5_000_000, help="Slots of an index file.", rule="S-45")
+    max_index_num: int = option(20_000_000, help="Entries of an index file.", rule="S-45")
+    message_index_enable: bool = option(True, help="Keep an index by message key.", rule="S-45")
+    max_message_size: int = option(4 * 1024**2, unit="bytes", help="Longest body.", rule="S-11")
+    message_delay_level: str = option(DELAY_LEVELS, help="Delay of each level.", rule="B-90")
+    file_reserved_time: int = option(
+        72, unit="h", help="Age at which log files are deleted.", rule="S-71"
+    )
+    delete_when: str = option("04", help="Hours of the day at which they are.", rule="S-70")
+    os_page_cache_busy_timeout_ms: int = option(
+        1_000,
+        unit="ms",
+        help="An append that takes longer makes the broker refuse sends.",
+        rule="B-160",
+        rocketmq_name="osPageCacheBusyTimeOutMills",
+    )
+
+    @property
+    def register_period_s(self) -> float:
+        """Clamped as RocketMQ clamps it (B-2)."""
+        return min(max(self.register_nameserver_period_ms, 10_000), 60_000) / 1000
+
+    def store_config(self, root: str) -> StoreConfig:
+        """The store's part of these options, for a store under `root`."""
+        known = {field.name for field in dataclasses.fields(StoreConfig)}
+        same = {
+            field.name: getattr(self, field.name)
+            for field in dataclasses.fields(self)
+            if field.name in known
+        }
+        same["flush_disk_type"] = FlushDiskType(self.flush_disk_type)
+        return StoreConfig(
+            store_path_root_dir=root,
+            file_reserved_time_h=self.file_reserved_time,
+            **same,
+        )

@@ -1,0 +1,312 @@
+"""Who consumes what, from which connection: RocketMQ's ConsumerManager (B-20 to B-29).
+
+A member of a group is a *channel*: a client with two connections is there twice. Subscriptions
+belong to the group, and the last heartbeat decides them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from pocketmq.protocol.bodies.clients import ConsumerData
+from pocketmq.protocol.dispatch import Peer
+from pocketmq.protocol.subscription import SubscriptionData
+
+
+class ClientChannelInfo:
+    """One connection of one client."""
+
+    __slots__ = ("channel", "client_id", "language", "last_update_at", "version")
+
+    def __init__(
+        self, channel: Peer, client_id: str, language: int, version: int, now: float
+    ) -> None:
+        self.channel = channel
+        self.client_id = client_id
+        self.language = language
+        self.version = version
+        self.last_update_at = now
+        """The caller's monotonic seconds at its last heartbeat."""
+
+
+class ConsumerGroupInfo:
+    """One group as this broker sees it."""
+
+    __slots__ = (
+        "consume_from_where",
+        "consume_type",
+        "fingerprint",
+        "group",
+        "id_lists",
+        "ids",
+        "members",
+        "message_model",
+        "subscriptions",
+    )
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+        self.consume_type = "CONSUME_PASSIVELY"
+        self.message_model = "CLUSTERING"
+        self.consume_from_where = "CONSUME_FROM_LAST_OFFSET"
+        self.subscriptions: dict[str, SubscriptionData] = {}
+        self.members: dict[Peer, ClientChannelInfo] = {}
+        self.ids: dict[str, int] = {}
+        """Client id -> number of its channels."""
+        self.fingerprint = 0
+        """Of the last heartbeat that carried subscriptions (B-29)."""
+        self.id_lists: dict[int, bytes] = {}
+        """Encoded answers to GET_CONSUMER_LIST, by encoding; empty again when members change."""
+
+    @property
+    def is_broadcasting(self) -> bool:
+        """Whether each member consumes every message."""
+        return self.message_model == "BROADCASTING"
+
+    def client_ids(self) -> list[str]:
+        """One per channel, in the order in which they came (B-28)."""
+        return [info.client_id for info in self.members.values()]
+
+    def find(self, client_id: str) -> ClientChannelInfo | None:
+        """A channel of this client; O(members)."""
+        return next((i for i in self.members.values() if i.client_id == client_id), None)
+
+    def add(self, info: ClientChannelInfo) -> None:
+        """Take in a new channel."""
+        self.members[info.channel] = info
+        self.ids[info.client_id] = self.ids.get(info.client_id, 0) + 1
+        self.id_lists.clear()
+
+    def remove(self, channel: Peer) -> ClientChannelInfo | None:
+        """Drop a channel; None when it is no member."""
+        info = self.members.pop(channel, None)
+        if info is not None:
+            self._forget_id(info.client_id)
+        return info
+
+    def rename(self, info: ClientChannelInfo, client_id: str) -> None:
+        """The same channel speaks for another client now."""
+        self._forget_id(info.client_id)
+        info.client_id = client_id
+        self.ids[client_id] = self.ids.get(client_id, 0) + 1
+
+    def _forget_id(self, client_id: str) -> None:
+        self.id_lists.clear()
+        left = self.ids[client_id] - 1
+        if left:
+            self.ids[client_id] = left
+        else:
+            del self.ids[client_id]
+
+
+@dataclass(slots=True)
+class HeartbeatOutcome:
+    """What one consumer entry of a heartbeat did to its group."""
+
+    changed: bool = False
+    """A channel or a topic came or went: the members should rebalance (B-22, B-23)."""
+    duplicate_client: bool = False
+    """A new channel brought a client id that another channel of the group has."""
+    topics_added: list[str] = field(default_factory=list)
+    topics_removed: list[str] = field(default_factory=list)
+    expressions_changed: list[str] = field(default_factory=list)
+    """Topics whose expression became another one."""
+    others: int = 0
+    """How many other channels the group has; with them subscriptions may disagree."""
+
+    @property
+    def disagrees(self) -> bool:
+        """Whether a member changed what others had subscribed to: they will change it back."""
+        return self.others > 0 and bool(
+            self.topics_added or self.topics_removed or self.expressions_changed
+        )
+
+
+class ConsumerManager:
+    """group -> ConsumerGroupInfo, with indices so that no operation looks at foreign groups."""
+
+    def __init__(self, *, expiry_s: float = 120.0) -> None:
+        self.expiry_s = expiry_s
+        self._groups: dict[str, ConsumerGroupInfo] = {}
+        self._groups_of_channel: dict[Peer, set[str]] = {}
+        self._groups_of_topic: dict[str, set[str]] = {}
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def get(self, group: str) -> ConsumerGroupInfo | None:
+        """The group, if it has a member here."""
+        return self._groups.get(group)
+
+    @property
+    def groups(self) -> Mapping[str, ConsumerGroupInfo]:
+        """All groups with members."""
+        return self._groups
+
+    def groups_of_topic(self, topic: str) -> Collection[str]:
+        """Groups whose members subscribe to the topic."""
+        return self._groups_of_topic.get(topic, ())
+
+    def subscription(self, group: str, topic: str) -> SubscriptionData | None:
+        """What the group wants of the topic, from heartbeats."""
+        info = self._groups.get(group)
+        return None if info is None else info.subscriptions.get(topic)
+
+    # -- heartbeats ---------------------------------------------------------------------------
+
+    def heartbeat(
+        self,
+        data: ConsumerData,
+        channel: Peer,
+        client_id: str,
+        *,
+        language: int,
+        version: int,
+        now: float,
+        fingerprint: int = 0,
+    ) -> HeartbeatOutcome:
+        """Take in one consumer entry of a heartbeat (B-22, B-23)."""
+        info = self._groups.get(data.group_name)
+        if info is None:
+            info = self._groups[data.group_name] = ConsumerGroupInfo(data.group_name)
+        info.consume_type = data.consume_type
+        info.message_model = data.message_model
+        info.consume_from_where = data.consume_from_where
+        info.fingerprint = fingerprint
+        outcome = HeartbeatOutcome()
+        self._see(info, channel, client_id, language, version, now, outcome)
+        self._subscribe(info, data.subscription_data_set, outcome)
+        outcome.others = len(info.members) - 1
+        return outcome
+
+    def heartbeat_without_subscriptions(
+        self,
+        data: ConsumerData,
+        channel: Peer,
+        client_id: str,
+        *,
+        language: int,
+        version: int,
+        now: float,
+        fingerprint: int,
+    ) -> tuple[HeartbeatOutcome, bool]:
+        """Refresh a channel only (B-29); also whether the full heartbeat is wanted.
+
+        It is when the group is unknown here or holds another fingerprint.
+        """
+        outcome = HeartbeatOutcome()
+        info = self._groups.get(data.group_name)
+        if info is None:
+            return outcome, True
+        self._see(info, channel, client_id, language, version, now, outcome)
+        outcome.others = len(info.members) - 1
+        return outcome, info.fingerprint != fingerprint
+
+    def _see(
+        self,
+        info: ConsumerGroupInfo,
+        channel: Peer,
+        client_id: str,
+        language: int,
+        version: int,
+        now: float,
+        outcome: HeartbeatOutcome,
+    ) -> None:
+        member = info.members.get(channel)
+        if member is None:
+            outcome.changed = True
+            outcome.duplicate_client = client_id in info.ids
+            info.add(ClientChannelInfo(channel, client_id, language, version, now))
+            self._groups_of_channel.setdefault(channel, set()).add(info.group)
+            return
+        if member.client_id != client_id:
+            outcome.duplicate_client = client_id in info.ids
+            info.rename(member, client_id)
+        member.language = language
+        member.version = version
+        member.last_update_at = now
+
+    def _subscribe(
+        self,
+        info: ConsumerGroupInfo,
+        wanted: Iterable[SubscriptionData],
+        outcome: HeartbeatOutcome,
+    ) -> None:
+        known = info.subscriptions
+        topics = set()
+        for data in wanted:
+            topics.add(data.topic)
+            old = known.get(data.topic)
+            if old is None:
+                outcome.topics_added.append(data.topic)
+                self._groups_of_topic.setdefault(data.topic, set()).add(info.group)
+                known[data.topic] = data
+            elif data.sub_version > old.sub_version:
+                if data.sub_string != old.sub_string:
+                    outcome.expressions_changed.append(data.topic)
+                known[data.topic] = data
+        outcome.topics_removed = [topic for topic in known if topic not in topics]
+        for topic in outcome.topics_removed:
+            del known[topic]
+            self._unlink_topic(info.group, topic)
+        if outcome.topics_added or outcome.topics_removed:
+            outcome.changed = True
+
+    # -- leaving ------------------------------------------------------------------------------
+
+    def unregister(self, group: str, channel: Peer) -> ConsumerGroupInfo | None:
+        """A client says good-bye to a group (B-25).
+
+        The group as it was left, perhaps without members; None when the channel was not in it.
+        """
+        info = self._groups.get(group)
+        if info is None or info.remove(channel) is None:
+            return None
+        groups = self._groups_of_channel[channel]
+        groups.discard(group)
+        if not groups:
+            del self._groups_of_channel[channel]
+        self._drop_if_empty(info)
+        return info
+
+    def channel_closed(self, channel: Peer) -> list[ConsumerGroupInfo]:
+        """A connection ended: the groups that lost it (B-26). O(its groups)."""
+        left = []
+        for group in sorted(self._groups_of_channel.pop(channel, ())):
+            info = self._groups[group]
+            info.remove(channel)
+            self._drop_if_empty(info)
+            left.append(info)
+        return left
+
+    def expire(self, now: float) -> list[ClientChannelInfo]:
+        """Forget and return the channels silent for more than `expiry_s` (B-27).
+
+        The caller closes them. As they are forgotten here, their groups hear nothing from the
+        close: the others notice at their own next rebalance. O(members).
+        """
+        gone: dict[Peer, ClientChannelInfo] = {}
+        for info in list(self._groups.values()):
+            late = [
+                member
+                for member in info.members.values()
+                if now - member.last_update_at > self.expiry_s
+            ]
+            for member in late:
+                self.unregister(info.group, member.channel)
+                gone[member.channel] = member
+        return list(gone.values())
+
+    def _drop_if_empty(self, info: ConsumerGroupInfo) -> None:
+        if info.members:
+            return
+        del self._groups[info.group]
+        for topic in info.subscriptions:
+            self._unlink_topic(info.group, topic)
+
+    def _unlink_topic(self, group: str, topic: str) -> None:
+        groups = self._groups_of_topic.get(topic)
+        if groups is not None:
+            groups.discard(group)
+            if not groups:
+                del self._groups_of_topic[topic]

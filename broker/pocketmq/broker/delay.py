@@ -1,0 +1,178 @@
+"""Delayed messages: 18 levels, one queue per level, delivered when due (B-90 to B-95).
+
+A delayed message is stored in SCHEDULE_TOPIC_XXXX, queue level - 1, with its real topic and queue
+as properties. All messages of a queue wait equally long, so the head is always the next one due:
+one deadline per level is all there is to watch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pocketmq.broker.store.stored_message import StoredMessage
+from pocketmq.protocol import properties as names
+from pocketmq.protocol.bodies.offsets import DelayOffsetTable
+from pocketmq.protocol.bodies.topics import DataVersion
+from pocketmq.protocol.hosts import pack_host, parse_host_text
+from pocketmq.protocol.message import MessageExt
+from pocketmq.protocol.properties import encode_properties
+from pocketmq.protocol.subscription import tags_code
+from pocketmq.protocol.validation import HALF_TOPIC, SCHEDULE_TOPIC
+
+_CLEARED = (
+    names.DELAY,
+    names.TIMER_DELAY_SEC,
+    names.TIMER_DELAY_MS,
+    names.TIMER_DELIVER_MS,
+)
+
+
+def level_of(text: str | None) -> int:
+    """The DELAY property as a number; 0 when it is missing or no number."""
+    try:
+        return int(text) if text else 0
+    except ValueError:
+        return 0
+
+
+def to_schedule_topic(
+    message: StoredMessage, properties: dict[str, str], level: int, max_level: int
+) -> StoredMessage:
+    """`message` as it waits for its time (B-91); changes and returns it.
+
+    Args:
+        message: with its real topic and queue.
+        properties: the message's properties, decoded; gets REAL_TOPIC and REAL_QID.
+        level: above 0; more than `max_level` counts as that.
+        max_level: number of levels there are.
+    """
+    level = min(level, max_level)
+    properties[names.DELAY] = str(level)
+    properties[names.REAL_TOPIC] = message.topic
+    properties[names.REAL_QUEUE_ID] = str(message.queue_id)
+    message.topic = SCHEDULE_TOPIC
+    message.queue_id = level - 1
+    message.delay_level = level
+    message.properties = encode_properties(properties).encode()
+    return message
+
+
+def from_schedule_topic(record: MessageExt) -> StoredMessage | None:
+    """The message as it is delivered, or None for one that must not be (B-92).
+
+    DELAY goes, the store host stays that of the first put. A half message never waits here: one
+    that names its topic is dropped, and so is one that names no topic at all.
+    """
+    properties = dict(record.properties)
+    topic = properties.get(names.REAL_TOPIC)
+    if not topic or topic == HALF_TOPIC:
+        return None
+    for name in _CLEARED:
+        properties.pop(name, None)
+    tags = properties.get(names.TAGS)
+    return StoredMessage(
+        topic=topic,
+        queue_id=max(0, level_of(properties.get(names.REAL_QUEUE_ID))),
+        body=record.raw_body,
+        properties=encode_properties(properties).encode(),
+        flag=record.flag,
+        sys_flag=record.sys_flag,
+        born_timestamp_ms=record.born_timestamp_ms,
+        born_host=pack_host(*parse_host_text(record.born_host)),
+        store_host=pack_host(*parse_host_text(record.store_host)),
+        reconsume_times=record.reconsume_times,
+        prepared_transaction_offset=record.prepared_transaction_offset,
+        tags_code=tags_code(tags),
+        uniq_key=properties.get(names.UNIQ_KEY),
+        keys=properties.get(names.KEYS),
+        wait_store_ok=False,
+    )
+
+
+class DelayPlanner:
+    """How far each level is delivered, and when its next message is due.
+
+    Args:
+        delays_ms: by level; index 0 is no level.
+    """
+
+    def __init__(self, delays_ms: Sequence[int]) -> None:
+        self.delays_ms = tuple(delays_ms)
+        self.max_level = len(delays_ms) - 1
+        self.data_version = DataVersion()
+        self.dirty = False
+        """A safe offset has moved since the table was last stored."""
+        self._offsets: dict[int, int] = {}
+        self._safe: dict[int, int] = {}
+        self._next_at_ms: dict[int, int] = {}
+
+    @property
+    def levels(self) -> range:
+        """1 .. 18."""
+        return range(1, self.max_level + 1)
+
+    def offset(self, level: int) -> int:
+        """The next offset to deliver."""
+        return self._offsets.get(level, 0)
+
+    def moved(self, level: int, offset: int) -> None:
+        """Everything below `offset` is delivered."""
+        self._offsets[level] = offset
+
+    def made_safe(self, level: int, offset: int) -> None:
+        """What was delivered below `offset` is as safe as the flush mode promises.
+
+        Only this offset is stored: a message that waited for two hours must not be lost because
+        its delivery was noted on the disk before its copy was.
+        """
+        if self._safe.get(level) != offset:
+            self._safe[level] = offset
+            self.dirty = True
+
+    def due_at_ms(self, level: int, stored_at_ms: int, now_ms: int) -> int:
+        """When a message is due.
+
+        A time further away than the level's whole delay comes from a clock that was set back since;
+        such a message is due now (B-92).
+        """
+        delay_ms = self.delays_ms[level]
+        due_at_ms = stored_at_ms + delay_ms
+        return now_ms if due_at_ms > now_ms + delay_ms else due_at_ms
+
+    # -- deadlines ----------------------------------------------------------------------------
+
+    def arrived(self, level: int, due_at_ms: int) -> bool:
+        """A message was stored in an idle or busy level; True when the level's deadline is new."""
+        if level in self._next_at_ms:
+            return False
+        self._next_at_ms[level] = due_at_ms
+        return True
+
+    def look_at(self, level: int, at_ms: int | None) -> None:
+        """When to look at the level next; None: when something arrives."""
+        if at_ms is None:
+            self._next_at_ms.pop(level, None)
+        else:
+            self._next_at_ms[level] = at_ms
+
+    def due(self, now_ms: int) -> list[int]:
+        """Levels to look at now."""
+        return [level for level, at_ms in self._next_at_ms.items() if at_ms <= now_ms]
+
+    def next_deadline_ms(self) -> int | None:
+        """When the first level is to be looked at; None when all are idle."""
+        return min(self._next_at_ms.values(), default=None)
+
+    # -- storing ------------------------------------------------------------------------------
+
+    def load(self, stored: DelayOffsetTable, bounds: Mapping[int, tuple[int, int]]) -> None:
+        """Take over `delayOffset.json`, clamped to each level's (min, max) offset (B-94)."""
+        self.data_version = stored.data_version
+        for level in self.levels:
+            low, high = bounds.get(level, (0, 0))
+            offset = min(max(stored.offset_table.get(level, 0), low), high)
+            self._offsets[level] = self._safe[level] = offset
+
+    def wrapper(self) -> DelayOffsetTable:
+        """The table as it is stored and shown (45)."""
+        return DelayOffsetTable(data_version=self.data_version, offset_table=dict(self._safe))

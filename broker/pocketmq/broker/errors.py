@@ -1,0 +1,14 @@
+"""What the broker answers when it does not do what a peer asked."""
+
+from __future__ import annotations
+
+from pocketmq.runtime.errors import CallerError
+
+
+class RequestRefusedError(CallerError):
+    """A request that is understood and refused; the dispatcher answers `code` with the remark."""
+
+    def __init__(self, code: int, remark: str) -> None:
+        self.code = code
+        self.remark = remark
+        super().__init__(remark)

@@ -1,0 +1,86 @@
+"""Subscription groups: whether and how a consumer group may consume (B-40)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
+from pocketmq.protocol.bodies.topics import DataVersion
+from pocketmq.protocol.errors import IllegalNameError
+from pocketmq.protocol.validation import SYSTEM_GROUPS, check_group, is_system_group
+
+GroupListener = Callable[[str], None]
+"""Called with the name of a group that was created, changed or deleted."""
+
+
+class SubscriptionGroupManager:
+    """Group name -> configuration, and the version of the whole.
+
+    Every change bumps `data_version` and calls the listeners, which persist it.
+    """
+
+    def __init__(self, *, auto_create: bool = True, max_name_chars: int | None = 120) -> None:
+        self.auto_create = auto_create
+        self.data_version = DataVersion()
+        self.listeners: list[GroupListener] = []
+        self._max_name_chars = max_name_chars
+        self._table = {
+            name: SubscriptionGroupConfig(group_name=name) for name in sorted(SYSTEM_GROUPS)
+        }
+
+    def get(self, group: str) -> SubscriptionGroupConfig | None:
+        """The group's configuration, or None; never creates it."""
+        return self._table.get(group)
+
+    @property
+    def table(self) -> Mapping[str, SubscriptionGroupConfig]:
+        """All groups by name."""
+        return self._table
+
+    def find_or_create(self, group: str, now_ms: int) -> SubscriptionGroupConfig | None:
+        """The group's configuration, made with the defaults if that is allowed; else None.
+
+        5.x creates no group with an illegal or too long name, 4.9 does not look.
+        """
+        config = self._table.get(group)
+        if config is not None or not (self.auto_create or is_system_group(group)):
+            return config
+        if self._max_name_chars is not None:
+            try:
+                check_group(group, max_chars=self._max_name_chars)
+            except IllegalNameError:
+                return None
+        config = SubscriptionGroupConfig(group_name=group)
+        self.put(config, now_ms)
+        return config
+
+    def put(self, config: SubscriptionGroupConfig, now_ms: int) -> bool:
+        """Create or replace a group; False when nothing would change."""
+        if self._table.get(config.group_name) == config:
+            return False
+        self._table[config.group_name] = config
+        self._changed(config.group_name, now_ms)
+        return True
+
+    def delete(self, group: str, now_ms: int) -> bool:
+        """Forget a group; False when it does not exist."""
+        if self._table.pop(group, None) is None:
+            return False
+        self._changed(group, now_ms)
+        return True
+
+    def load(self, stored: SubscriptionGroupWrapper) -> None:
+        """Take over what `subscriptionGroup.json` holds."""
+        self._table.update(stored.subscription_group_table)
+        self.data_version = stored.data_version
+
+    def wrapper(self) -> SubscriptionGroupWrapper:
+        """The table as it is stored and shown (201)."""
+        return SubscriptionGroupWrapper(
+            data_version=self.data_version, subscription_group_table=dict(self._table)
+        )
+
+    def _changed(self, group: str, now_ms: int) -> None:
+        self.data_version = self.data_version.next_version(now_ms)
+        for listener in self.listeners:
+            listener(group)

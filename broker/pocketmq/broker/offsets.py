@@ -1,0 +1,190 @@
+"""How far each group has come: committed, pulled and to-be-reset offsets (B-31 to B-36).
+
+An offset is the *next* one to consume. 0 is an offset like any other; "none" is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable
+from pocketmq.protocol.bodies.topics import DataVersion
+
+SEPARATOR = "@"
+COMMITS_PER_VERSION = 500
+"""The data version moves once in so many commits (B-32)."""
+
+_NONE: Mapping[int, int] = {}
+
+
+class ConsumerOffsetManager:
+    """(topic, group) -> queue id -> offset. Every operation on one queue is O(1)."""
+
+    def __init__(self) -> None:
+        self.data_version = DataVersion()
+        self.dirty = False
+        """Something was committed since the table was last stored."""
+        self._committed: dict[tuple[str, str], dict[int, int]] = {}
+        self._pulled: dict[tuple[str, str], dict[int, int]] = {}
+        self._resets: dict[tuple[str, str], dict[int, int]] = {}
+        self._groups_of_topic: dict[str, set[str]] = {}
+        self._topics_of_group: dict[str, set[str]] = {}
+        self._commits = 0
+
+    # -- committed ----------------------------------------------------------------------------
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int, now_ms: int) -> int | None:
+        """Store the offset, also when it is smaller than the known one (B-32); the one before.
+
+        The caller may warn when the result is larger than `offset`.
+        """
+        key = (topic, group)
+        queues = self._committed.get(key)
+        if queues is None:
+            queues = self._add(key)
+        before = queues.get(queue_id)
+        queues[queue_id] = offset
+        self.dirty = True
+        self._commits += 1
+        if self._commits % COMMITS_PER_VERSION == 0:
+            self.data_version = self.data_version.next_version(now_ms)
+        return before
+
+    def query(self, group: str, topic: str, queue_id: int) -> int | None:
+        """The stored offset; None when there is none, also for a stored negative one."""
+        offset = self._committed.get((topic, group), _NONE).get(queue_id, -1)
+        return offset if offset >= 0 else None
+
+    def queues(self, group: str, topic: str) -> Mapping[int, int]:
+        """Queue id -> committed offset."""
+        return self._committed.get((topic, group), _NONE)
+
+    def topics_of(self, group: str) -> frozenset[str]:
+        """Topics in which the group has committed."""
+        return frozenset(self._topics_of_group.get(group, ()))
+
+    def groups_of(self, topic: str) -> frozenset[str]:
+        """Groups that have committed in the topic."""
+        return frozenset(self._groups_of_topic.get(topic, ()))
+
+    def entries(self) -> Iterator[tuple[str, str, Mapping[int, int]]]:
+        """(topic, group, queue id -> offset) of everything committed."""
+        for (topic, group), queues in self._committed.items():
+            yield topic, group, queues
+
+    # -- pulled -------------------------------------------------------------------------------
+
+    def note_pull(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Remember where the group last pulled; kept in memory only (B-35)."""
+        self._pulled.setdefault((topic, group), {})[queue_id] = offset
+
+    def pulled(self, group: str, topic: str, queue_id: int) -> int:
+        """Where the group last pulled, or its committed offset, or 0."""
+        offset = self._pulled.get((topic, group), _NONE).get(queue_id)
+        return offset if offset is not None else self.query(group, topic, queue_id) or 0
+
+    # -- resets [H] ---------------------------------------------------------------------------
+
+    def assign_reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """Have the group's next pull of the queue moved to `offset` (222).
+
+        Commits of the queue are ignored until then: they come from where the group was before.
+        """
+        key = (topic, group)
+        self._resets.setdefault(key, {})[queue_id] = offset
+        # A client that is away asks for its offset when it comes back, and pulls only then.
+        queues = self._committed.get(key)
+        if queues is None:
+            queues = self._add(key)
+        queues[queue_id] = offset
+        self.dirty = True
+
+    def pending_reset(self, group: str, topic: str, queue_id: int) -> int | None:
+        """The offset that the next pull of the queue is moved to, if any."""
+        if not self._resets:
+            return None
+        return self._resets.get((topic, group), _NONE).get(queue_id)
+
+    def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
+        """As `pending_reset`; the reset is done with."""
+        if not self._resets:
+            return None
+        key = (topic, group)
+        queues = self._resets.get(key)
+        if queues is None:
+            return None
+        offset = queues.pop(queue_id, None)
+        if not queues:
+            del self._resets[key]
+        return offset
+
+    # -- removing -----------------------------------------------------------------------------
+
+    def forget_topic(self, topic: str) -> None:
+        """The topic was deleted (B-16)."""
+        for group in list(self._groups_of_topic.get(topic, ())):
+            self.forget(group, topic)
+
+    def forget_group(self, group: str) -> None:
+        """The group was deleted with its offsets (207)."""
+        for topic in list(self._topics_of_group.get(group, ())):
+            self.forget(group, topic)
+
+    def forget(self, group: str, topic: str) -> None:
+        """Remove whatever is known of the group in the topic."""
+        key = (topic, group)
+        for table in (self._committed, self._pulled, self._resets):
+            table.pop(key, None)
+        _discard(self._groups_of_topic, topic, group)
+        _discard(self._topics_of_group, group, topic)
+        self.dirty = True
+
+    # -- storing ------------------------------------------------------------------------------
+
+    def load(self, stored: ConsumerOffsetTable) -> None:
+        """Take over what `consumerOffset.json` holds."""
+        for name, queues in stored.offset_table.items():
+            topic, separator, group = name.rpartition(SEPARATOR)
+            if separator:
+                self._add((topic, group)).update(queues)
+        self.data_version = stored.data_version
+
+    def clamp(self, max_offset: Callable[[str, int], int]) -> list[tuple[str, str, int, int]]:
+        """Pull offsets beyond their queue's end back to it; (topic, group, queue, offset) of each.
+
+        After a power cut the log may end before what consumers had committed. Messages that come
+        then would lie below the offset, and the group would never see them.
+        """
+        fallen = []
+        for (topic, group), queues in self._committed.items():
+            for queue_id, offset in queues.items():
+                end = max_offset(topic, queue_id)
+                if offset > end:
+                    fallen.append((topic, group, queue_id, offset))
+                    queues[queue_id] = end
+                    self.dirty = True
+        return fallen
+
+    def wrapper(self) -> ConsumerOffsetTable:
+        """The table as it is stored and shown (43)."""
+        return ConsumerOffsetTable(
+            data_version=self.data_version,
+            offset_table={
+                f"{topic}{SEPARATOR}{group}": queues
+                for (topic, group), queues in self._committed.items()
+            },
+        )
+
+    def _add(self, key: tuple[str, str]) -> dict[int, int]:
+        topic, group = key
+        self._groups_of_topic.setdefault(topic, set()).add(group)
+        self._topics_of_group.setdefault(group, set()).add(topic)
+        return self._committed.setdefault(key, {})
+
+
+def _discard(table: dict[str, set[str]], key: str, member: str) -> None:
+    members = table.get(key)
+    if members is not None:
+        members.discard(member)
+        if not members:
+            del table[key]

@@ -1,0 +1,55 @@
+"""Finding messages: VIEW_MESSAGE_BY_ID (33) and QUERY_MESSAGE (12) (wire 3.7)."""
+
+from __future__ import annotations
+
+from pocketmq.broker.errors import RequestRefusedError
+from pocketmq.broker.store import MessageStore
+from pocketmq.protocol.codes import RequestCode, ResponseCode
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.dispatch import Peer, Reply, handles
+from pocketmq.protocol.headers.query import (
+    QueryMessageRequestHeader,
+    QueryMessageResponseHeader,
+    ViewMessageRequestHeader,
+)
+
+UNIQUE_KEY_LIMIT = 32
+"""Most messages that a query by UNIQ_KEY returns."""
+
+
+class QueryProcessor:
+    """Reads single messages from the store."""
+
+    def __init__(self, store: MessageStore) -> None:
+        self._store = store
+
+    @handles(RequestCode.VIEW_MESSAGE_BY_ID)
+    def view(self, _peer: Peer, request: Command) -> Reply:
+        """The record at a commit-log offset."""
+        offset = request.header(ViewMessageRequestHeader).offset
+        record = self._store.lookup(offset)
+        if record is None:
+            raise RequestRefusedError(
+                ResponseCode.SYSTEM_ERROR, f"no message is stored at offset {offset}"
+            )
+        return request.reply(body=record)
+
+    @handles(RequestCode.QUERY_MESSAGE)
+    def query(self, _peer: Peer, request: Command) -> Reply:
+        """Messages of a topic with a key; hashes collide, so the caller compares the key."""
+        header = request.header(QueryMessageRequestHeader)
+        limit = UNIQUE_KEY_LIMIT if header.unique_key_query else header.max_num
+        found = self._store.query(
+            header.topic, header.key, limit, header.begin_timestamp, header.end_timestamp
+        )
+        answer = QueryMessageResponseHeader(
+            index_last_update_timestamp=found.index_last_update_timestamp,
+            index_last_update_phyoffset=found.index_last_update_physical_offset,
+        )
+        if not found.records:
+            return request.reply(
+                answer,
+                code=ResponseCode.QUERY_NOT_FOUND,
+                remark=f"no message of {header.topic} with key {header.key} in that time",
+            )
+        return request.reply(answer, found.records)

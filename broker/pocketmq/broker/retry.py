@@ -1,0 +1,107 @@
+"""Where a message goes that could not be consumed: `%RETRY%`, later, or `%DLQ%` (B-80 to B-87).
+
+The first delivery fails and 16 retries follow, each at the next delay level, from 10 s (level 3) to
+2 h (level 18); after 1 + 16 deliveries the message lies in `%DLQ%group`, an ordinary topic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pocketmq.broker.store.stored_message import StoredMessage
+from pocketmq.protocol import properties as names
+from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
+from pocketmq.protocol.hosts import pack_host, parse_host_text
+from pocketmq.protocol.message import MessageExt
+from pocketmq.protocol.properties import encode_properties
+from pocketmq.protocol.subscription import tags_code
+
+FIRST_RETRY_LEVEL = 3
+"""Delay level of the first retry: 10 s."""
+
+VERSION_WITH_MAX_RECONSUME_TIMES = 121
+"""Clients from 3.4.9 on send their own limit (B-82)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPlan:
+    """What happens to a message that was sent back."""
+
+    to_dlq: bool
+    delay_level: int
+    """0: at once."""
+
+
+def max_reconsume_times(
+    config: SubscriptionGroupConfig, header_value: int | None, version: int
+) -> int:
+    """How many retries the message has: the group's, or what a newer client says (B-82)."""
+    if header_value is not None and version >= VERSION_WITH_MAX_RECONSUME_TIMES:
+        return header_value
+    return config.retry_max_times
+
+
+def plan_send_back(reconsume_times: int, delay_level: int, max_times: int) -> RetryPlan:
+    """Where a sent-back message goes (B-83).
+
+    Args:
+        reconsume_times: how often it was retried before.
+        delay_level: what the consumer asks for: negative gives the message up, 0 leaves it to us.
+        max_times: from `max_reconsume_times`.
+    """
+    if reconsume_times >= max_times or delay_level < 0:
+        return RetryPlan(to_dlq=True, delay_level=0)
+    return RetryPlan(to_dlq=False, delay_level=delay_level or FIRST_RETRY_LEVEL + reconsume_times)
+
+
+def resend_goes_to_dlq(
+    reconsume_times: int, max_times: int, *, when_equal: bool, holds_locks: bool
+) -> bool:
+    """Whether a plain send to a retry topic ends in `%DLQ%` (B-86).
+
+    Args:
+        reconsume_times: from the send header.
+        max_times: from `max_reconsume_times`.
+        when_equal: 4.9 gives up at the limit, 5.x beyond it.
+        holds_locks: 5.x takes a group with a live queue lock for an ordered one, and such a group
+            sends to its retry topic only when it has given up.
+    """
+    return (
+        reconsume_times > max_times
+        or (when_equal and reconsume_times == max_times)
+        or (holds_locks)
+    )
+
+
+def sent_back(
+    record: MessageExt, topic: str, queue_id: int, delay_level: int, store_host: bytes
+) -> tuple[StoredMessage, dict[str, str]]:
+    """The copy that is stored for a message that was sent back, and its properties (B-81, B-84).
+
+    The caller passes both through `delay.to_schedule_topic` when `delay_level` is above 0.
+    """
+    properties = dict(record.properties)
+    properties.setdefault(names.RETRY_TOPIC, record.topic)
+    properties.setdefault(names.ORIGIN_MESSAGE_ID, record.offset_msg_id)
+    properties[names.WAIT] = "false"
+    if delay_level > 0:
+        properties[names.DELAY] = str(delay_level)
+    else:
+        properties.pop(names.DELAY, None)
+    message = StoredMessage(
+        topic=topic,
+        queue_id=queue_id,
+        body=record.raw_body,
+        properties=encode_properties(properties).encode(),
+        flag=record.flag,
+        sys_flag=record.sys_flag,
+        born_timestamp_ms=record.born_timestamp_ms,
+        born_host=pack_host(*parse_host_text(record.born_host)),
+        store_host=store_host,
+        reconsume_times=record.reconsume_times + 1,
+        tags_code=tags_code(properties.get(names.TAGS)),
+        uniq_key=properties.get(names.UNIQ_KEY),
+        keys=properties.get(names.KEYS),
+        wait_store_ok=False,
+    )
+    return message, properties

@@ -1,0 +1,74 @@
+"""Tables that live in `config/*.json`: written soon after a change, one write for many changes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from pocketmq.runtime.errors import PocketMQError
+
+log = structlog.get_logger()
+
+
+class SavedTable:
+    """Saves one table after it has changed, and tells those who wait for that.
+
+    A change made while a save runs is in the next save, so a thousand new topics cost a handful of
+    writes.
+
+    Args:
+        name: of the table, for logs and task names.
+        save: writes the table as it is when called.
+    """
+
+    def __init__(self, name: str, save: Callable[[], Awaitable[None]]) -> None:
+        self.name = name
+        self._save = save
+        self._dirty = False
+        self._task: asyncio.Task[None] | None = None
+        self._waiting: list[Callable[[], None]] = []
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether the file holds every change."""
+        return not self._dirty and self._task is None
+
+    def changed(self, _name: str = "") -> None:
+        """The table has changed; save it. Fits as a listener of the managers."""
+        self._dirty = True
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(
+                self._run(), name=f"save {self.name}"
+            )
+
+    def when_saved(self, callback: Callable[[], None]) -> None:
+        """Call back when every change made so far is in the file; at once if it is.
+
+        A write that fails is logged and counts as done: a broker whose config directory is full
+        still serves, as RocketMQ's does.
+        """
+        if self.is_saved:
+            callback()
+        else:
+            self._waiting.append(callback)
+
+    async def stop(self) -> None:
+        """Return when everything is saved."""
+        if self._task is not None:
+            await self._task
+
+    async def _run(self) -> None:
+        while self._dirty:
+            self._dirty = False
+            waiting, self._waiting = self._waiting, []
+            try:
+                await self._save()
+            except PocketMQError as exc:
+                log.error("table.save_failed", table=self.name, reason=str(exc))
+            finally:
+                if not self._dirty:
+                    self._task = None
+                for callback in waiting:
+                    callback()

@@ -1,0 +1,179 @@
+"""Answers to stored messages as whole frames, filled into templates (wire 3.1).
+
+A broker gives this answer for every message it takes. Building a `Command` and encoding it costs
+several microseconds, filling a template half a one. The tests hold each template against the
+codec.
+
+    msgpack:  words | constant | opaque i32 | constant | msgId | constant | queueId i32 | constant
+              | queueOffset i64 | constant | transactionId
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+import msgspec
+
+from pocketmq.protocol.codes import LanguageCode
+from pocketmq.protocol.command import FLAG_RESPONSE, Encoding
+
+FrameBuilder = Callable[[int, int, int, int, str], bytes]
+"""(opaque, physical offset, queue id, queue offset, transaction id) -> frame."""
+
+_to_json = msgspec.json.Encoder().encode
+_I16 = struct.Struct(">h")
+_I32 = struct.Struct(">i")
+_WORDS = struct.Struct(">II")
+
+
+class SendReplies:
+    """Frames for sends that were stored: code 0, where the message is, and no body.
+
+    Args:
+        store_host: packed address of this broker; it begins every message id.
+        version: stamped on the answers.
+        region: MSG_REGION.
+        trace_on: TRACE_ON.
+    """
+
+    def __init__(
+        self,
+        store_host: bytes,
+        *,
+        version: int,
+        region: str = "DefaultRegion",
+        trace_on: str = "true",
+    ) -> None:
+        self._host = store_host.hex().upper().encode()
+        self._build = {
+            int(Encoding.JSON): self._json_builder(version, region, trace_on),
+            int(Encoding.ROCKETMQ): self._binary_builder(version, region, trace_on),
+            int(Encoding.MSGPACK): self._msgpack_builder(version, region, trace_on),
+        }
+
+    def builder(self, encoding: Encoding) -> FrameBuilder:
+        """What builds frames in this encoding."""
+        return self._build[int(encoding)]
+
+    def _json_builder(self, version: int, region: str, trace_on: str) -> FrameBuilder:
+        template = (
+            b'{"code":0,"extFields":{"MSG_REGION":%s,"TRACE_ON":%s,"msgId":"%s%%016X",'
+            b'"queueId":"%%d","queueOffset":"%%d","transactionId":%%s},"flag":%d,'
+            b'"language":"PYTHON","opaque":%%d,"serializeTypeCurrentRPC":"JSON","version":%d}'
+            % (_to_json(region), _to_json(trace_on), self._host, FLAG_RESPONSE, version)
+        )
+        words = _WORDS.pack
+
+        def build(
+            opaque: int, physical_offset: int, queue_id: int, queue_offset: int, uniq_key: str
+        ) -> bytes:
+            header = template % (
+                physical_offset,
+                queue_id,
+                queue_offset,
+                _to_json(uniq_key),
+                opaque,
+            )
+            size = len(header)
+            return words(size + 4, size) + header
+
+        return build
+
+    def _msgpack_builder(self, version: int, region: str, trace_on: str) -> FrameBuilder:
+        to_msgpack = msgspec.msgpack.Encoder().encode
+        start = (
+            b"\x87\xa4code\x00\xa8language%c\xa7version\xd2%s\xa4flag%c\xa6remark\xc0\xa6opaque\xd2"
+            % (LanguageCode.PYTHON, _I32.pack(version), FLAG_RESPONSE)
+        )
+        id_chars = len(self._host) + 16
+        before_id = b"\xa3ext\x86\xaaMSG_REGION%s\xa8TRACE_ON%s\xa5msgId\xd9%c%s" % (
+            to_msgpack(region),
+            to_msgpack(trace_on),
+            id_chars,
+            self._host,
+        )
+        before_queue = b"\xa7queueId\xd2"
+        before_offset = b"\xabqueueOffset\xd3"
+        before_key = b"\xadtransactionId"
+        layout = struct.Struct(
+            f">II{len(start)}si{len(before_id)}s16s{len(before_queue)}si{len(before_offset)}sq"
+            f"{len(before_key)}s"
+        )
+        fill = layout.pack
+        fixed = layout.size - 8
+        word = Encoding.MSGPACK << 24
+
+        def build(
+            opaque: int, physical_offset: int, queue_id: int, queue_offset: int, uniq_key: str
+        ) -> bytes:
+            key = to_msgpack(uniq_key)
+            size = fixed + len(key)
+            return (
+                fill(
+                    size + 4,
+                    word | size,
+                    start,
+                    opaque,
+                    before_id,
+                    b"%016X" % physical_offset,
+                    before_queue,
+                    queue_id,
+                    before_offset,
+                    queue_offset,
+                    before_key,
+                )
+                + key
+            )
+
+        return build
+
+    def _binary_builder(self, version: int, region: str, trace_on: str) -> FrameBuilder:
+        fixed = struct.Struct(">hbhiii")
+        id_bytes = len(self._host) + 16
+        before_id = (
+            _entry(b"MSG_REGION", region.encode())
+            + _entry(b"TRACE_ON", trace_on.encode())
+            + _name(b"msgId")
+            + _I32.pack(id_bytes)
+            + self._host
+        )
+        before_queue, before_offset = _name(b"queueId"), _name(b"queueOffset")
+        before_key = _name(b"transactionId")
+        length = _I32.pack
+        word = Encoding.ROCKETMQ << 24
+
+        def build(
+            opaque: int, physical_offset: int, queue_id: int, queue_offset: int, uniq_key: str
+        ) -> bytes:
+            queue = b"%d" % queue_id
+            offset = b"%d" % queue_offset
+            key = uniq_key.encode()
+            fields = b"".join(
+                (
+                    before_id,
+                    b"%016X" % physical_offset,
+                    before_queue,
+                    length(len(queue)),
+                    queue,
+                    before_offset,
+                    length(len(offset)),
+                    offset,
+                    before_key,
+                    length(len(key)),
+                    key,
+                )
+            )
+            size = fixed.size + 4 + len(fields)
+            head = fixed.pack(0, LanguageCode.PYTHON, version, opaque, FLAG_RESPONSE, 0)
+            return b"".join((_WORDS.pack(size + 4, word | size), head, length(len(fields)), fields))
+
+        return build
+
+
+def _name(name: bytes) -> bytes:
+    return _I16.pack(len(name)) + name
+
+
+def _entry(name: bytes, value: bytes) -> bytes:
+    return _name(name) + _I32.pack(len(value)) + value

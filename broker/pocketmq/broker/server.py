@@ -1,0 +1,497 @@
+"""`Broker`: what is made, and in which order it starts and stops. Start reading here.
+
+    start   tables from config/ -> store (recovers) -> port -> services -> name servers
+    stop    name servers -> port -> services -> tables -> store
+
+A request comes in through `processors/`, which ask the managers beside this file and the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import structlog
+
+from pocketmq.broker.config import BrokerConfig
+from pocketmq.broker.consumer_changes import ConsumerChanges
+from pocketmq.broker.consumers import ConsumerManager
+from pocketmq.broker.delay import DelayPlanner
+from pocketmq.broker.delay_service import ScheduleMessageService
+from pocketmq.broker.groups import SubscriptionGroupManager
+from pocketmq.broker.json_files import JsonFile, JsonFileError
+from pocketmq.broker.long_polling import PullRequestHoldTable
+from pocketmq.broker.offsets import ConsumerOffsetManager
+from pocketmq.broker.processors.admin import AdminProcessor
+from pocketmq.broker.processors.clients import ClientProcessor
+from pocketmq.broker.processors.groups import GroupProcessor
+from pocketmq.broker.processors.locks import LockProcessor
+from pocketmq.broker.processors.offsets import OffsetProcessor
+from pocketmq.broker.processors.pull import PullProcessor, moved_event
+from pocketmq.broker.processors.query import QueryProcessor
+from pocketmq.broker.processors.resets import ResetProcessor
+from pocketmq.broker.processors.send import SendProcessor
+from pocketmq.broker.processors.send_back import SendBackProcessor
+from pocketmq.broker.processors.topics import TopicProcessor
+from pocketmq.broker.producers import ProducerManager
+from pocketmq.broker.pull_checks import PullChecks
+from pocketmq.broker.queue_locks import RebalanceLockManager
+from pocketmq.broker.registration import BrokerIdentity, BrokerRegistration
+from pocketmq.broker.saved_tables import SavedTable
+from pocketmq.broker.send_checks import SendChecks
+from pocketmq.broker.services import BrokerServices
+from pocketmq.broker.stats import BrokerStats
+from pocketmq.broker.store import Disk, MessageStore, OsDisk, StoredMessage
+from pocketmq.broker.topics import TopicConfigManager
+from pocketmq.protocol.bodies.groups import SubscriptionGroupWrapper
+from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable, DelayOffsetTable
+from pocketmq.protocol.bodies.topics import TopicConfigSerializeWrapper
+from pocketmq.protocol.command import Encoding
+from pocketmq.protocol.control import ControlProcessor
+from pocketmq.protocol.dispatch import Dispatcher
+from pocketmq.protocol.headers.pull import PullMessageRequestHeader
+from pocketmq.protocol.hosts import pack_host
+from pocketmq.protocol.ids import UniqKeyFactory
+from pocketmq.protocol.subscription import tags_code
+from pocketmq.protocol.transport.channel import Channel
+from pocketmq.protocol.transport.network import Listener, Network
+from pocketmq.protocol.transport.remoting import RemotingClient
+from pocketmq.protocol.validation import OFFSET_MOVED_TOPIC, SCHEDULE_TOPIC
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.profile import PROFILE_5_X, Profile
+
+log = structlog.get_logger()
+
+TableT = TypeVar("TableT")
+
+
+class Broker:
+    """One broker.
+
+    Args:
+        config: Its options.
+        clock: Every timer and timestamp; `ManualClock` in tests.
+        network: Where it listens, and reaches name servers.
+        profile: 4.9 or 5.x rules where they differ.
+        disk: Where the store and the tables lie.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        network: Network,
+        profile: Profile = PROFILE_5_X,
+        *,
+        disk: Disk | None = None,
+    ) -> None:
+        self.config = config
+        self._clock = clock
+        self._network = network
+        self._profile = profile
+        self._disk = disk or OsDisk()
+        self._root = Path(os.path.abspath(config.data.expanduser()))
+        self._listener: Listener | None = None
+        self._stopping = False
+        store_config = config.store_config(str(self._root))
+        delays_ms = store_config.delay_levels_ms()
+        levels = len(delays_ms) - 1
+
+        self.store = MessageStore(store_config, self._disk, clock, profile)
+        self.topics = TopicConfigManager(
+            config.name,
+            config.cluster_name,
+            auto_create=config.auto_create_topic_enable,
+            default_queue_nums=config.default_topic_queue_nums,
+            broker_topic_enable=config.broker_topic_enable,
+            cluster_topic_enable=config.cluster_topic_enable,
+            trace_topic_enable=config.trace_topic_enable,
+            delay_levels=levels,
+            modern=profile.system_topics_of_5x,
+        )
+        self.groups = SubscriptionGroupManager(
+            auto_create=config.auto_create_subscription_group,
+            max_name_chars=profile.group_name_max_chars_broker,
+        )
+        expiry_s = config.channel_expired_timeout_ms / 1000
+        self.consumers = ConsumerManager(expiry_s=expiry_s)
+        self.producers = ProducerManager(expiry_s=expiry_s)
+        self.offsets = ConsumerOffsetManager()
+        self.locks = RebalanceLockManager(config.lock_max_live_time_ms / 1000)
+        self.held = PullRequestHoldTable()
+        self.planner = DelayPlanner(delays_ms)
+        self.stats = BrokerStats()
+        self._changes = ConsumerChanges(
+            self.groups,
+            enabled=config.notify_consumer_ids_changed_enable,
+            notify_broadcast_groups=profile.notify_broadcast_groups,
+        )
+
+        self._files = {
+            name: JsonFile(self._root / "config" / f"{name}.json", self._disk)
+            for name in ("topics", "subscriptionGroup", "consumerOffset", "delayOffset")
+        }
+        self._topics_file = SavedTable("topics", self._save_topics)
+        self._groups_file = SavedTable("groups", self._save_groups)
+        self.topics.listeners.append(self._topics_file.changed)
+        self.groups.listeners.append(self._groups_file.changed)
+
+        self._client = RemotingClient(
+            network,
+            encoding=Encoding[config.encoding.upper()],
+            version=profile.client_version,
+            on_close=self._nameserver_lost,
+        )
+        self._registration: BrokerRegistration | None = None
+        self._schedule = ScheduleMessageService(self.planner, self.store, clock)
+        self._control = ControlProcessor(clock, self.status)
+        self.dispatcher = Dispatcher()
+        self._add_processors(levels)
+
+    # -- life -----------------------------------------------------------------------------------
+
+    @property
+    def port(self) -> int:
+        """The port it listens on, once started."""
+        return self.config.port if self._listener is None else self._listener.port
+
+    @property
+    def address(self) -> str:
+        """`ip:port` that clients and name servers are told."""
+        return f"{self.config.broker_ip1 or self.config.host}:{self.port}"
+
+    async def start(self) -> None:
+        """Recover the store, answer requests, and register.
+
+        Raises:
+            PortInUseError: somebody else listens there.
+            StoreLockedError: another broker works on the same store.
+            DiskError: the store or a table is there and cannot be read.
+        """
+        await self._load()
+        self.store.start()
+        try:
+            self._listener = await self._network.serve(
+                self.config.host,
+                self.config.port,
+                self.dispatcher,
+                version=self._profile.client_version,
+                on_close=self._channel_closed,
+            )
+        except BaseException:
+            await self.store.close()
+            raise
+        self._open()
+        self._services.start()
+        self._schedule.start()
+        self._registration = self._make_registration()
+        await self._registration.start()
+
+    async def stop(self) -> None:
+        """Leave in order: clients are sent away first, then everything is saved."""
+        self._stopping = True
+        self._send.close()
+        if self._registration is not None:
+            await self._registration.stop()
+        if self._listener is not None:
+            await self._listener.close()
+        await self._schedule.stop()
+        await self._services.stop()
+        await self._topics_file.stop()
+        await self._groups_file.stop()
+        await self._client.close()
+        await self._control.stop()
+        await self.store.close()
+
+    def status(self) -> dict[str, str]:
+        """What ROLE_STATUS tells."""
+        registered = self._registration.registered_with if self._registration else frozenset()
+        return {
+            "role": "broker",
+            "name": self.config.name,
+            "profile": self._profile.name,
+            "address": self.address,
+            "nameservers": ",".join(sorted(registered)),
+            "topics": str(len(self.topics.table)),
+            "consumerGroups": str(len(self.consumers.groups)),
+            "heldPulls": str(len(self.held)),
+            "putMessages": str(self.stats.put_messages),
+            "gotMessages": str(self.stats.got_messages),
+            "logEnd": str(self.store.commit_log.max_offset),
+            "writeable": str(self.store.is_writeable).lower(),
+        }
+
+    # -- making ---------------------------------------------------------------------------------
+
+    def _add_processors(self, levels: int) -> None:
+        config, profile, clock = self.config, self._profile, self._clock
+        invalid_code = profile.invalid_parameter_code
+        self._send = SendProcessor(
+            self.store,
+            SendChecks(
+                self.topics,
+                broker_name=config.name,
+                broker_permission=config.broker_permission,
+                invalid_parameter_code=invalid_code,
+                max_retry_topic_chars=profile.retry_topic_max_chars,
+            ),
+            self.topics,
+            self.groups,
+            self.locks,
+            self._topics_file,
+            self.stats,
+            clock,
+            profile,
+            cluster_name=config.cluster_name,
+            max_delay_level=levels,
+        )
+        self._pull = PullProcessor(
+            self.store,
+            PullChecks(
+                self.topics,
+                self.groups,
+                self.consumers,
+                broker_name=config.name,
+                broker_permission=config.broker_permission,
+                invalid_parameter_code=invalid_code,
+                property_filter=config.enable_property_filter,
+            ),
+            self.offsets,
+            self.held,
+            self.stats,
+            clock,
+            _defer,
+            long_polling=config.long_polling_enable,
+            short_polling_ms=config.short_polling_time_ms,
+            slave_read_enable=config.slave_read_enable,
+            on_offset_moved=self._offset_moved if profile.write_offset_moved_event else None,
+        )
+        self._clients = ClientProcessor(
+            self.consumers,
+            self.producers,
+            self.groups,
+            self.topics,
+            self._changes,
+            clock,
+            profile,
+            _defer,
+        )
+        self._send_back = SendBackProcessor(
+            self.store,
+            self.topics,
+            self.groups,
+            self._topics_file,
+            self.stats,
+            clock,
+            broker_permission=config.broker_permission,
+            max_delay_level=levels,
+        )
+        server_side_reset = config.use_server_side_reset_offset
+        self.dispatcher.add(
+            self._send,
+            self._send_back,
+            self._pull,
+            self._clients,
+            OffsetProcessor(
+                self.offsets, self.store, self.topics, self.groups, self.planner, clock, profile
+            ),
+            ResetProcessor(
+                self.offsets,
+                self.store,
+                self.topics,
+                self.groups,
+                self.consumers,
+                broker_name=config.name,
+                server_side=profile.server_side_reset_offset
+                if server_side_reset is None
+                else server_side_reset,
+            ),
+            LockProcessor(self.locks, clock),
+            QueryProcessor(self.store),
+            TopicProcessor(
+                self.topics,
+                self.store,
+                self.offsets,
+                self.consumers,
+                self._topics_file,
+                clock,
+                when_registered=self._when_registered,
+                topic_gone=self._pull.topic_gone,
+                invalid_parameter_code=invalid_code,
+            ),
+            GroupProcessor(
+                self.groups,
+                self.offsets,
+                self._groups_file,
+                clock,
+                invalid_parameter_code=invalid_code,
+            ),
+            AdminProcessor(
+                self.store,
+                self.topics,
+                self.offsets,
+                self.planner,
+                self.consumers,
+                self.stats,
+                clock,
+                disk_ratio=lambda: self._disk.usage(str(self._root)).used_ratio,
+                broker_name=config.name,
+            ),
+            self._control,
+        )
+        self._services = BrokerServices(
+            clock,
+            scan_clients=self._scan_clients,
+            check_held_pulls=self._pull.sweep,
+            save_offsets=self._save_offsets,
+            save_delay_offsets=self._save_delay_offsets,
+            long_polling=config.long_polling_enable,
+            offset_period_s=config.flush_consumer_offset_interval_ms / 1000,
+            delay_offset_period_s=config.flush_delay_offset_interval_ms / 1000,
+        )
+
+    def _open(self) -> None:
+        """The port is known: take messages."""
+        ip = self.config.broker_ip1 or self.config.host
+        store_host = pack_host(ip, self.port)
+        self._send.open(store_host, UniqKeyFactory(ip, os.getpid(), self._clock.time_ms))
+        self._send_back.open(store_host)
+        self._store_host = store_host
+        self.store.set_arrival_listener(self._arrived)
+
+    def _make_registration(self) -> BrokerRegistration:
+        config, profile = self.config, self._profile
+        return BrokerRegistration(
+            BrokerIdentity(
+                config.cluster_name,
+                config.name,
+                config.broker_id,
+                self.address,
+                f"{config.broker_ip1 or config.host}:{self.port + 1}",
+            ),
+            config.nameservers,
+            self._client,
+            self.topics,
+            self._clock,
+            period_s=config.register_period_s,
+            timeout_s=profile.register_timeout_ms / 1000,
+            force=config.force_register,
+            incremental=profile.register_created_topics_incrementally,
+            permission=config.broker_permission,
+        )
+
+    # -- events ---------------------------------------------------------------------------------
+
+    def _arrived(self, topic: str, queue_id: int, max_offset: int, codes: Sequence[int]) -> None:
+        if topic == SCHEDULE_TOPIC:
+            self._schedule.arrived(queue_id, codes[0])
+        self._pull.arrived(topic, queue_id, max_offset, codes)
+
+    def _channel_closed(self, channel: Channel) -> None:
+        if self._stopping:
+            return
+        self._pull.peer_closed(channel)
+        self._clients.peer_closed(channel)
+
+    def _nameserver_lost(self, channel: Channel) -> None:
+        if self._registration is not None and not self._stopping:
+            log.warning("nameserver.lost", nameserver=channel.address)
+            self._registration.lost()
+
+    def _when_registered(self, callback: Callable[[], None]) -> None:
+        if self._registration is None:
+            callback()
+        else:
+            self._registration.when_registered(callback)
+
+    def _scan_clients(self) -> None:
+        self._clients.expire_silent()
+        self.locks.expire(self._clock.monotonic())
+
+    def _offset_moved(self, header: PullMessageRequestHeader, new_offset: int) -> None:
+        """4.9 leaves a message about each pull that it moves (B-65)."""
+        group = header.consumer_group
+        properties = f"TAGS\x01{group}\x02KEYS\x01{group}\x02".encode()
+        self.store.put_messages(
+            [
+                StoredMessage(
+                    topic=OFFSET_MOVED_TOPIC,
+                    queue_id=0,
+                    body=moved_event(header, self.config.name, new_offset),
+                    properties=properties,
+                    flag=0,
+                    sys_flag=0,
+                    born_timestamp_ms=self._clock.time_ms(),
+                    born_host=self._store_host,
+                    store_host=self._store_host,
+                    tags_code=tags_code(group),
+                    keys=group,
+                    wait_store_ok=False,
+                )
+            ]
+        )
+
+    # -- tables ---------------------------------------------------------------------------------
+
+    async def _load(self) -> None:
+        topics = await self._read("topics", TopicConfigSerializeWrapper)
+        if topics is not None:
+            self.topics.load(topics)
+        offsets = await self._read("consumerOffset", ConsumerOffsetTable)
+        if offsets is not None:
+            self.offsets.load(offsets)
+        groups = await self._read("subscriptionGroup", SubscriptionGroupWrapper)
+        if groups is not None:
+            self.groups.load(groups)
+        self.store.load()
+        for topic, group, queue_id, offset in self.offsets.clamp(self.store.max_offset):
+            log.warning(
+                "offset.clamped", topic=topic, group=group, queue_id=queue_id, offset=offset
+            )
+        delay_offsets = await self._read("delayOffset", DelayOffsetTable)
+        self.planner.load(
+            delay_offsets or DelayOffsetTable(),
+            {
+                level: (
+                    self.store.min_offset(SCHEDULE_TOPIC, level - 1),
+                    self.store.max_offset(SCHEDULE_TOPIC, level - 1),
+                )
+                for level in self.planner.levels
+            },
+        )
+
+    async def _read(self, name: str, cls: type[TableT]) -> TableT | None:
+        file = self._files[name]
+        content = await file.load()
+        if content is None:
+            return None
+        try:
+            return msgspec.convert(content, cls, strict=False, str_keys=True)
+        except msgspec.ValidationError as exc:
+            raise JsonFileError(
+                file.path, str(exc), advice="repair it, or remove it to start anew"
+            ) from exc
+
+    async def _save_topics(self) -> None:
+        await self._files["topics"].save(self.topics.wrapper())
+
+    async def _save_groups(self) -> None:
+        await self._files["subscriptionGroup"].save(self.groups.wrapper())
+
+    async def _save_offsets(self) -> None:
+        if self.offsets.dirty:
+            self.offsets.dirty = False
+            await self._files["consumerOffset"].save(self.offsets.wrapper())
+
+    async def _save_delay_offsets(self) -> None:
+        if self.planner.dirty:
+            self.planner.dirty = False
+            await self._files["delayOffset"].save(self.planner.wrapper())
+
+
+def _defer(callback: Callable[[], None]) -> None:
+    asyncio.get_running_loop().call_soon(callback)

@@ -1,0 +1,66 @@
+"""What the broker does by the clock (B-27, B-31, B-71, B-94)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.periodic import PeriodicService
+
+SCAN_S = 10.0
+"""Clients are looked at this often, the first time after as long (B-27)."""
+
+HOLD_CHECK_S = 5.0
+SHORT_HOLD_CHECK_S = 1.0
+"""Held pulls are looked at this often, with and without long polling (B-71)."""
+
+FIRST_FLUSH_S = 10.0
+"""Offset files are first written after this (B-31, B-94)."""
+
+
+class BrokerServices:
+    """The periodic shells; what they do is passed in."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        scan_clients: Callable[[], None],
+        check_held_pulls: Callable[[], None],
+        save_offsets: Callable[[], Awaitable[None]],
+        save_delay_offsets: Callable[[], Awaitable[None]],
+        long_polling: bool,
+        offset_period_s: float,
+        delay_offset_period_s: float,
+    ) -> None:
+        self._offsets = PeriodicService(
+            "save consumer offsets",
+            clock,
+            offset_period_s,
+            save_offsets,
+            initial_delay_s=FIRST_FLUSH_S,
+        )
+        self._delay_offsets = PeriodicService(
+            "save delay offsets",
+            clock,
+            delay_offset_period_s,
+            save_delay_offsets,
+            initial_delay_s=FIRST_FLUSH_S,
+        )
+        hold_check_s = HOLD_CHECK_S if long_polling else SHORT_HOLD_CHECK_S
+        self._others = [
+            PeriodicService("scan clients", clock, SCAN_S, scan_clients),
+            PeriodicService("check held pulls", clock, hold_check_s, check_held_pulls),
+        ]
+
+    def start(self) -> None:
+        """Begin all."""
+        for service in (*self._others, self._offsets, self._delay_offsets):
+            service.start()
+
+    async def stop(self) -> None:
+        """End all; offsets are saved one last time."""
+        for service in self._others:
+            await service.stop()
+        await self._offsets.stop(final_run=True)
+        await self._delay_offsets.stop(final_run=True)

@@ -1,0 +1,240 @@
+"""The broker's topics: which exist, how many queues they have, who may use them (B-12 to B-16).
+
+A new topic copies a template. Its queues exist on the broker that received the first message, and
+on no other before that one receives a message too (B-15).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+import msgspec
+
+from pocketmq.protocol.bodies.topics import DataVersion, TopicConfig, TopicConfigSerializeWrapper
+from pocketmq.protocol.scalars import Perm, TopicSysFlag
+from pocketmq.protocol.validation import (
+    AUTO_CREATE_TOPIC,
+    BENCHMARK_TOPIC,
+    HALF_TOPIC,
+    OFFSET_MOVED_TOPIC,
+    OP_HALF_TOPIC,
+    SCHEDULE_TOPIC,
+    SELF_TEST_TOPIC,
+    TRACE_TOPIC,
+    dlq_topic,
+    is_retry,
+    is_system_topic,
+    retry_topic,
+)
+
+TopicListener = Callable[[str], None]
+"""Called with the name of a topic that was created, changed or deleted."""
+
+
+class TopicConfigManager:
+    """Topic name -> configuration, and the version of the whole (N-10).
+
+    Every change bumps `data_version` and calls the listeners, which persist and register it.
+    """
+
+    def __init__(
+        self,
+        broker_name: str,
+        cluster_name: str,
+        *,
+        auto_create: bool = True,
+        default_queue_nums: int = 8,
+        broker_topic_enable: bool = True,
+        cluster_topic_enable: bool = True,
+        trace_topic_enable: bool = False,
+        delay_levels: int = 18,
+        modern: bool = True,
+    ) -> None:
+        self.auto_create = auto_create
+        self.data_version = DataVersion()
+        self.listeners: list[TopicListener] = []
+        self._table: dict[str, TopicConfig] = {}
+        rw, rwx, inherit = Perm.RW, Perm.RWX, Perm.INHERIT
+        system = [
+            (SELF_TEST_TOPIC, 1, rw),
+            (BENCHMARK_TOPIC, 1024, rw),
+            (cluster_name, 16, rwx if cluster_topic_enable else inherit),
+            (broker_name, 1, rwx if broker_topic_enable else inherit),
+            (OFFSET_MOVED_TOPIC, 1, rw),
+            (SCHEDULE_TOPIC, delay_levels, rw),
+            (f"{cluster_name}_REPLY_TOPIC", 1, rw),
+        ]
+        if auto_create:
+            system.append((AUTO_CREATE_TOPIC, default_queue_nums, rwx))
+        if trace_topic_enable:
+            system.append((TRACE_TOPIC, 1, rw))
+        if modern:
+            system += [
+                (f"rmq_sys_REVIVE_LOG_{cluster_name}", 8, rw),
+                (f"rmq_sys_SYNC_BROKER_MEMBER_{broker_name}", 1, inherit),
+                (HALF_TOPIC, 1, rw),
+                (OP_HALF_TOPIC, 1, rw),
+                ("rmq_sys_wheel_timer", 1, rw),
+            ]
+        for name, queues, perm in system:
+            self._table[name] = _config(name, queues, perm)
+        self.system_topics = frozenset(name for name, _, _ in system)
+        """Topics that this broker made for itself."""
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def get(self, topic: str) -> TopicConfig | None:
+        """The topic's configuration, or None when it does not exist here."""
+        return self._table.get(topic)
+
+    @property
+    def table(self) -> Mapping[str, TopicConfig]:
+        """All topics by name."""
+        return self._table
+
+    def is_system(self, topic: str) -> bool:
+        """Whether the topic is the broker's own and may not be deleted (wire 7)."""
+        return topic in self.system_topics or is_system_topic(topic)
+
+    def is_ordered(self, topic: str) -> bool:
+        """Whether the topic is marked as an order topic."""
+        config = self._table.get(topic)
+        return config is not None and config.order
+
+    def wrapper(
+        self, topics: Iterable[str] | None = None, *, permission: int = Perm.RW
+    ) -> TopicConfigSerializeWrapper:
+        """The table as it is registered: all of it, or some topics (B-5, B-6).
+
+        Args:
+            topics: names to include; unknown ones are left out. None means all.
+            permission: the broker's own permission; what it lacks, every topic lacks.
+        """
+        if topics is None:
+            chosen = dict(self._table)
+        else:
+            chosen = {name: self._table[name] for name in topics if name in self._table}
+        if permission & Perm.RW != Perm.RW:
+            chosen = {
+                name: msgspec.structs.replace(config, perm=config.perm & permission)
+                for name, config in chosen.items()
+            }
+        return TopicConfigSerializeWrapper(
+            data_version=self.data_version, topic_config_table=chosen
+        )
+
+    # -- changing -----------------------------------------------------------------------------
+
+    def load(self, stored: TopicConfigSerializeWrapper) -> None:
+        """Take over what `topics.json` holds; what it does not name stays as made at boot."""
+        self._table.update(stored.topic_config_table)
+        self.data_version = stored.data_version
+
+    def put(self, config: TopicConfig, now_ms: int) -> bool:
+        """Create or replace a topic; False when nothing would change."""
+        if self._table.get(config.topic_name) == config:
+            return False
+        self._table[config.topic_name] = config
+        self._changed(config.topic_name, now_ms)
+        return True
+
+    def create_for_send(
+        self,
+        topic: str,
+        default_topic: str,
+        client_queue_nums: int,
+        *,
+        now_ms: int,
+        unit_mode: bool = False,
+    ) -> TopicConfig | None:
+        """The configuration of an unknown topic that a message came for, or None (B-12 to B-14).
+
+        Args:
+            topic: legal name that is not in the table.
+            default_topic: the template that the producer names, normally TBW102.
+            client_queue_nums: most queues the producer wants; negative counts as 0.
+            now_ms: when.
+            unit_mode: sets the topic's unit bit.
+        """
+        sys_flag = TopicSysFlag.UNIT if unit_mode else 0
+        template = self._table.get(default_topic)
+        if template is not None and default_topic == AUTO_CREATE_TOPIC and not self.auto_create:
+            # A TBW102 from an older topics.json must not create topics behind the option's back.
+            template = None
+        if template is not None and Perm.is_inherited(template.perm):
+            queues = max(0, min(client_queue_nums, template.write_queue_nums))
+            config = TopicConfig(
+                topic_name=topic,
+                read_queue_nums=queues,
+                write_queue_nums=queues,
+                perm=template.perm & ~Perm.INHERIT,
+                topic_filter_type=template.topic_filter_type,
+                topic_sys_flag=sys_flag,
+            )
+        elif is_retry(topic):
+            config = _config(topic, 1, Perm.RW, sys_flag=sys_flag)
+        else:
+            return None
+        self.put(config, now_ms)
+        return config
+
+    def ensure_retry_topic(
+        self,
+        group: str,
+        queue_nums: int,
+        *,
+        now_ms: int,
+        order: bool = False,
+        unit_mode: bool = False,
+    ) -> TopicConfig:
+        """`%RETRY%group`, made if it is missing: by heartbeats and by send back (B-21, B-80)."""
+        sys_flag = TopicSysFlag.UNIT_SUB if unit_mode else 0
+        return self._ensure(
+            _config(retry_topic(group), queue_nums, Perm.RW, order=order, sys_flag=sys_flag), now_ms
+        )
+
+    def ensure_dlq_topic(self, group: str, *, now_ms: int) -> TopicConfig:
+        """`%DLQ%group` with its one queue, made if it is missing (B-83)."""
+        return self._ensure(_config(dlq_topic(group), 1, Perm.RW), now_ms)
+
+    def delete(self, topic: str, now_ms: int) -> bool:
+        """Forget a topic; False when it does not exist."""
+        if self._table.pop(topic, None) is None:
+            return False
+        self._changed(topic, now_ms)
+        return True
+
+    def mark_ordered(self, topics: Iterable[str], now_ms: int) -> list[str]:
+        """Mark the topics that a name server knows as ordered; those that changed (B-8)."""
+        marked = []
+        for topic in topics:
+            config = self._table.get(topic)
+            if config is not None and not config.order:
+                self.put(msgspec.structs.replace(config, order=True), now_ms)
+                marked.append(topic)
+        return marked
+
+    def _ensure(self, config: TopicConfig, now_ms: int) -> TopicConfig:
+        known = self._table.get(config.topic_name)
+        if known is not None:
+            return known
+        self.put(config, now_ms)
+        return config
+
+    def _changed(self, topic: str, now_ms: int) -> None:
+        self.data_version = self.data_version.next_version(now_ms)
+        for listener in self.listeners:
+            listener(topic)
+
+
+def _config(
+    name: str, queues: int, perm: int, *, order: bool = False, sys_flag: int = 0
+) -> TopicConfig:
+    return TopicConfig(
+        topic_name=name,
+        read_queue_nums=queues,
+        write_queue_nums=queues,
+        perm=perm,
+        order=order,
+        topic_sys_flag=sys_flag,
+    )
