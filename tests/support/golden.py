@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,7 +31,14 @@ def wire_frames(encoding: str) -> Iterator[tuple[str, bytes]]:
 
 
 def unpack_store(name: str, target: Path) -> Path:
-    """Unpack the golden store `name` below `target`; returns its root."""
+    """Unpack the golden store `name` (`clean` or `killed`) below `target`.
+
+    Returns:
+        The folder with `store/` and `expected.jsonl`. Its files are as old as this call: retention
+        goes by their age.
+    """
     with tarfile.open(GOLDEN / "store" / f"{name}.tar.xz") as archive:
         archive.extractall(target, filter="data")
+    for path in (target / name).rglob("*"):
+        os.utime(path)
     return target / name

@@ -147,14 +147,20 @@ def run_java(
             command, stdin=guard, capture_output=True, text=True, timeout=timeout_s
         )
     except subprocess.TimeoutExpired as exc:
-        out, err = (part.decode() if part else "" for part in (exc.stdout, exc.stderr))
-        raise JavaError(f"{label}: no end after {timeout_s} s\n{out}\n{err}") from None
+        raise JavaError(f"{label}: no end after {timeout_s} s\n{_ends(exc)}") from None
     finally:
         os.close(guard)
         os.close(ours)
     if check and done.returncode != 0:
-        raise JavaError(f"{label}: exit status {done.returncode}\n{done.stdout}\n{done.stderr}")
+        raise JavaError(f"{label}: exit status {done.returncode}\n{_ends(done)}")
     return JavaRun(done.returncode, done.stdout, done.stderr)
+
+
+def _ends(done: subprocess.CompletedProcess[str] | subprocess.TimeoutExpired) -> str:
+    """The last that a program printed; a killed one leaves bytes."""
+    parts = (done.stdout or "", done.stderr or "")
+    texts = (part.decode() if isinstance(part, bytes) else part for part in parts)
+    return "\n".join(text[-3000:] for text in texts)
 
 
 def _source_stamp() -> str:
