@@ -16,7 +16,7 @@ import msgspec
 
 from pocketmq.protocol.command import Buffer, Encoding
 from pocketmq.protocol.errors import BadRequestError
-from pocketmq.protocol.fastjson import FastjsonError, dump, parse
+from pocketmq.protocol.fastjson import FastjsonError, dump, parse, quote_integer_keys
 from pocketmq.protocol.message import MessageQueue
 
 
@@ -32,11 +32,14 @@ def always(factory: Callable[[], Any]) -> Any:
 
 BodyT = TypeVar("BodyT")
 
+MAX_DIALECT_BYTES = 2 * 1024 * 1024
+"""Largest body that the reader of the whole dialect gets: it takes about 1 us a byte."""
+
 
 def encode_body(body: msgspec.Struct, encoding: Encoding) -> bytes:
     """The body for a frame in `encoding`."""
     if encoding is Encoding.MSGPACK:
-        packed: bytes = msgpack.packb(msgspec.to_builtins(body, enc_hook=_encode_other))
+        packed: bytes = msgpack.packb(msgspec.to_builtins(body))
         return packed
     return encode_json(body)
 
@@ -44,15 +47,14 @@ def encode_body(body: msgspec.Struct, encoding: Encoding) -> bytes:
 def encode_json(body: msgspec.Struct) -> bytes:
     """Standard JSON with sorted keys and quoted integer keys (N-27)."""
     try:
-        return msgspec.json.encode(body, order="sorted", enc_hook=_encode_other)
+        return _SORTED.encode(body)
     except TypeError:  # msgspec sorts text keys only
-        fields = msgspec.to_builtins(body, str_keys=True, enc_hook=_encode_other)
-        return msgspec.json.encode(fields, order="sorted")
+        return _SORTED.encode(msgspec.to_builtins(body, str_keys=True))
 
 
 def encode_fastjson(body: msgspec.Struct) -> bytes:
     """JSON with raw integer keys, which clients before 4.9.4 get as routes (N-27)."""
-    return dump(msgspec.to_builtins(body, enc_hook=_encode_other)).encode()
+    return dump(msgspec.to_builtins(body)).encode()
 
 
 def decode_body(data: Buffer, cls: type[BodyT], encoding: Encoding) -> BodyT:
@@ -65,65 +67,66 @@ def decode_body(data: Buffer, cls: type[BodyT], encoding: Encoding) -> BodyT:
         return decode_json(data, cls)
     try:
         fields = msgpack.unpackb(data, strict_map_key=False)
-        return msgspec.convert(fields, cls, dec_hook=_decode_other)
+        return msgspec.convert(fields, cls)
     except (msgspec.ValidationError, ValueError, TypeError, RecursionError) as exc:
         # Everything msgpack raises on bad input is a ValueError, but unhashable keys.
-        raise BadRequestError(f"body is no {cls.__name__}: {exc}") from exc
+        raise BadRequestError(f"body is no {_name(cls)}: {exc}") from exc
 
 
 def decode_json(data: Buffer, cls: type[BodyT]) -> BodyT:
-    """Read JSON as strict peers and as fastjson write it; `BadRequestError` when it is neither."""
+    """Read JSON as strict peers and as fastjson write it.
+
+    Raises:
+        BadRequestError: it is neither, or does not fit `cls`; the message names the field.
+    """
     try:
-        return msgspec.json.decode(data, type=cls, strict=False, dec_hook=_decode_other)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        pass  # fastjson's dialect, or really broken: the tolerant reader tells
+        return _decode_strict(data, cls)
+    except BadRequestError as exc:
+        if isinstance(exc.__cause__, RecursionError):
+            raise
+        error = exc
+    # fastjson's dialect, or really broken: raw integer keys cost one pass of C, the rest is slow.
+    text = bytes(data)
+    has_references = b'"$ref"' in text
     try:
-        return msgspec.convert(
-            parse(str(data, "utf-8")), cls, strict=False, str_keys=True, dec_hook=_decode_other
-        )
+        return _decode_strict(quote_integer_keys(text), cls)
+    except BadRequestError as exc:
+        if isinstance(exc.__cause__, msgspec.ValidationError) and not has_references:
+            raise  # JSON it is, but not of this type
+        if len(text) > MAX_DIALECT_BYTES:
+            raise error from None
+    try:
+        return msgspec.convert(parse(text.decode()), cls, strict=False, str_keys=True)
     except (msgspec.ValidationError, FastjsonError, UnicodeDecodeError, RecursionError) as exc:
-        raise BadRequestError(f"body is no {cls.__name__}: {exc}") from exc
+        raise BadRequestError(f"body is no {_name(cls)}: {exc}") from exc
 
 
-_QUEUE_ENCODER = msgspec.json.Encoder(order="sorted")
+def _decode_strict(data: Buffer, cls: type[BodyT]) -> BodyT:
+    try:
+        return msgspec.json.decode(data, type=cls, strict=False)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
+        raise BadRequestError(f"body is no {_name(cls)}: {exc}") from exc
+
+
+def _name(cls: type) -> str:
+    return getattr(cls, "__name__", str(cls))
+
+
+_SORTED = msgspec.json.Encoder(order="sorted")
 
 
 def mq_key(queue: MessageQueue) -> str:
     """`{"brokerName":"b","queueId":0,"topic":"T"}`: a queue as the key of a map."""
-    return _QUEUE_ENCODER.encode(_queue_fields(queue)).decode()
+    return _SORTED.encode(queue).decode()
 
 
 def parse_mq_key(text: str) -> MessageQueue:
-    """The queue of a key that `mq_key` or fastjson wrote."""
+    """The queue of a key that `mq_key` or fastjson wrote.
+
+    Raises:
+        BadRequestError: it is none.
+    """
     try:
-        return _queue(parse(text))
-    except FastjsonError as exc:
+        return msgspec.convert(parse(text), MessageQueue)
+    except (FastjsonError, msgspec.ValidationError) as exc:
         raise BadRequestError(f"not a message queue: {text[:200]!r}") from exc
-
-
-def _queue_fields(queue: MessageQueue) -> dict[str, object]:
-    return {"brokerName": queue.broker_name, "queueId": queue.queue_id, "topic": queue.topic}
-
-
-def _encode_other(value: Any) -> object:
-    if isinstance(value, MessageQueue):
-        return _queue_fields(value)
-    raise NotImplementedError(f"no wire form for {type(value).__name__}")
-
-
-def _queue(fields: object) -> MessageQueue:
-    if isinstance(fields, dict):
-        topic, broker_name = fields.get("topic"), fields.get("brokerName")
-        queue_id = fields.get("queueId")
-        if isinstance(topic, str) and isinstance(broker_name, str) and isinstance(queue_id, int):
-            return MessageQueue(topic, broker_name, queue_id)
-    raise BadRequestError(f"not a message queue: {fields!r:.200}")
-
-
-def _decode_other(cls: type, value: object) -> object:
-    if cls is MessageQueue:
-        try:
-            return _queue(value)
-        except BadRequestError as exc:
-            raise ValueError(str(exc)) from exc
-    raise NotImplementedError(f"no wire form for {cls.__name__}")

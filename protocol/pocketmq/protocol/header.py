@@ -87,7 +87,13 @@ def convert(fields: Mapping[str, object], cls: type[HeaderT]) -> HeaderT:
     try:
         return msgspec.convert(texts, cls, strict=False)
     except msgspec.ValidationError as exc:
-        raise bad_header(cls, exc) from exc
+        error = bad_header(cls, exc)
+    if "" not in texts.values():
+        raise error
+    try:  # an empty number or boolean is an absent one
+        return msgspec.convert({n: text for n, text in texts.items() if text}, cls, strict=False)
+    except msgspec.ValidationError:
+        raise error from None
 
 
 def bad_header(cls: type[Header], exc: msgspec.ValidationError) -> BadRequestError:

@@ -113,7 +113,8 @@ def _read_fields(block: memoryview) -> dict[str, str]:
         at += 4
         if size < 0 or at + size > end:
             raise FrameError(f"field {name!r} has {size} bytes at {at} of {end}")
-        if size:  # a zero length reads back as null
-            fields[name] = str(block[at : at + size], "utf-8")
+        # Zero length is what Java writes for an empty text and reads back as null; `convert` takes
+        # it as the text where one is declared, and as absent everywhere else.
+        fields[name] = str(block[at : at + size], "utf-8")
         at += size
     return fields

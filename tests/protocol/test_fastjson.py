@@ -1,0 +1,119 @@
+"""The JSON dialect of fastjson: what is read, what is written, what is refused (wire sheet 6)."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pocketmq.protocol.fastjson import FastjsonError, dump, parse, quote_integer_keys
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63) | texts,
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(texts.filter(lambda key: key != "$ref"), inner, max_size=4)
+    ),
+    max_leaves=20,
+)
+
+
+@given(values)
+def test_standard_json_is_read_as_any_reader_reads_it(value: Any) -> None:
+    assert parse(json.dumps(value)) == value
+    assert parse(json.dumps(value, indent=2, ensure_ascii=False)) == value
+
+
+@given(values)
+def test_what_is_written_without_integer_keys_is_standard_json(value: Any) -> None:
+    assert json.loads(dump(value)) == value
+
+
+@given(st.dictionaries(st.integers(-(2**63), 2**63), texts))
+def test_integer_keys_are_written_raw_and_read_as_their_text(table: dict[int, str]) -> None:
+    text = dump(table)
+    assert parse(text) == {str(key): value for key, value in table.items()}
+    assert text.startswith('{"') is False
+
+
+@given(st.dictionaries(st.integers(-(2**63), 2**63), st.dictionaries(texts, values)))
+def test_quoting_integer_keys_makes_standard_json_of_it(table: dict[int, Any]) -> None:
+    expected = {str(key): value for key, value in table.items()}
+    assert json.loads(quote_integer_keys(dump(table).encode())) == expected
+
+
+@given(values)
+def test_quoting_changes_nothing_in_standard_json(value: Any) -> None:
+    for text in (json.dumps(value), json.dumps(value, indent=1)):
+        assert quote_integer_keys(text.encode()) == text.encode()
+
+
+def test_quoting_steps_over_texts_that_look_like_keys() -> None:
+    text = b'{0:"{1:2}",\n 7 :{-3:"\\"{4:"}}'
+    assert quote_integer_keys(text) == b'{"0":"{1:2}",\n "7":{"-3":"\\"{4:"}}'
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{0:"a",1:"b"}', {"0": "a", "1": "b"}),
+        ('{{"brokerName":"b","queueId":0,"topic":"T"}:7}',
+         {'{"brokerName":"b","queueId":0,"topic":"T"}': 7}),
+        ('{{"topic":"T","queueId":0,"brokerName":"b"}:7}',
+         {'{"brokerName":"b","queueId":0,"topic":"T"}': 7}),
+        ('{"a":{"x":1},"b":{"$ref":"$.a"}}', {"a": {"x": 1}, "b": {"x": 1}}),
+        ('[{"x":1},{"$ref":"$[0]"}]', [{"x": 1}, {"x": 1}]),
+        ('{"t":{"a":[5]},"b":{"$ref":"$.t.a[0]"}}', {"t": {"a": [5]}, "b": 5}),
+        ("1.50", 1.5),
+        ("-3", -3),
+        ("1e3", 1000.0),
+        (' { "a" : [ ] } ', {"a": []}),
+        ('"\\u00e9\\n\\ud83d\\udeeb"', "é\n\U0001f6eb"),
+    ],
+)  # fmt: skip
+def test_what_java_writes_is_read(text: str, expected: object) -> None:
+    assert parse(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "{", "[", '"', "{]", "[1,]", '{"a"}', '{"a":}', "nul", "1 2", "NaN", "Infinity",
+        "1" * 5000, "-", '{"a":1,,}', '{"$ref":"$"}', '[{"$ref":"$[1]"},{"$ref":"$[0]"}]',
+        '{"a":{"$ref":"$.nowhere"}}', '"\\x"', '"\\ud800"', "\x00", "{" * 100_000, "[" * 100_000,
+    ],
+)  # fmt: skip
+def test_what_is_no_json_in_any_dialect_is_refused_quickly(text: str) -> None:
+    began = time.perf_counter()
+    with pytest.raises(FastjsonError):
+        parse(text)
+    assert time.perf_counter() - began < 0.1
+
+
+def test_references_cannot_unfold_without_end() -> None:
+    layers = ",".join(
+        f'"l{n}":[' + ",".join([f'{{"$ref":"$.l{n - 1}"}}'] * 10) + "]" for n in range(1, 12)
+    )
+    with pytest.raises(FastjsonError, match="without end"):
+        parse('{"l0":["x"],' + layers + "}")
+
+
+@given(st.text() | st.text('{}[]",:0123456789.-+eE$ref\\u truefalsn \n', max_size=60))
+def test_arbitrary_text_is_a_value_or_an_error_with_a_position(text: str) -> None:
+    with suppress(FastjsonError):  # anything else fails the test
+        parse(text)
+
+
+@given(values, st.data())
+def test_mutated_json_is_a_value_or_an_error(value: Any, data: st.DataObject) -> None:
+    text = json.dumps(value)
+    at = data.draw(st.integers(0, len(text)))
+    changed = text[:at] + data.draw(st.text(max_size=3)) + text[at + data.draw(st.integers(0, 3)) :]
+    with suppress(FastjsonError):  # anything else fails the test
+        parse(changed)
