@@ -1,0 +1,40 @@
+"""Producers, consumers and the admin client of PocketMQ: what applications import."""
+
+from pocketmq.client.admin import Admin
+from pocketmq.client.config import ClientConfig, ClientOptions
+from pocketmq.client.consumer.listener import (
+    ConsumeConcurrentlyContext,
+    ConsumeConcurrentlyStatus,
+    ConsumeOrderlyContext,
+    ConsumeOrderlyStatus,
+)
+from pocketmq.client.consumer.push import PushConsumer
+from pocketmq.client.heartbeat import ConsumeFromWhere, MessageModel
+from pocketmq.client.producer.producer import Producer
+from pocketmq.client.producer.selectors import select_by_hash, select_by_random
+from pocketmq.client.producer.send_plan import SendFailedError, SendTimeoutError
+from pocketmq.client.producer.send_result import SendResult, SendStatus
+from pocketmq.protocol.message import Message, MessageExt, MessageQueue
+
+__all__ = [
+    "Admin",
+    "ClientConfig",
+    "ClientOptions",
+    "ConsumeConcurrentlyContext",
+    "ConsumeConcurrentlyStatus",
+    "ConsumeFromWhere",
+    "ConsumeOrderlyContext",
+    "ConsumeOrderlyStatus",
+    "Message",
+    "MessageExt",
+    "MessageModel",
+    "MessageQueue",
+    "Producer",
+    "PushConsumer",
+    "SendFailedError",
+    "SendResult",
+    "SendStatus",
+    "SendTimeoutError",
+    "select_by_hash",
+    "select_by_random",
+]

@@ -1,0 +1,305 @@
+"""One coroutine per request that a client sends, name by name as in `protocol/headers`.
+
+Sends and pulls have their own callers (producer, pull service), which use the channels directly;
+everything else goes through here. Timeouts are real time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from pocketmq.client.name_servers import NameServers
+from pocketmq.protocol.bodies.clients import (
+    CheckClientRequestBody,
+    ConsumerList,
+    HeartbeatData,
+    LockBatchBody,
+    LockedQueues,
+)
+from pocketmq.protocol.bodies.route import TopicRouteData
+from pocketmq.protocol.body import BodyT, decode_body
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.command import Body, Command
+from pocketmq.protocol.errors import BrokerError, NoNameServerError, RemotingError
+from pocketmq.protocol.header import Header
+from pocketmq.protocol.headers.clients import (
+    CheckClientConfigRequestHeader,
+    GetConsumerListRequestHeader,
+    HeartbeatRequestHeader,
+    HeartbeatResponseHeader,
+    UnregisterClientRequestHeader,
+)
+from pocketmq.protocol.headers.locks import LockBatchMqRequestHeader, UnlockBatchMqRequestHeader
+from pocketmq.protocol.headers.offsets import (
+    EarliestStoreTimeResponseHeader,
+    GetEarliestStoreTimeRequestHeader,
+    GetMaxOffsetRequestHeader,
+    GetMinOffsetRequestHeader,
+    OffsetResponseHeader,
+    QueryConsumerOffsetRequestHeader,
+    SearchOffsetRequestHeader,
+    UpdateConsumerOffsetRequestHeader,
+)
+from pocketmq.protocol.headers.route import GetRouteInfoRequestHeader
+from pocketmq.protocol.headers.send import ConsumerSendMsgBackRequestHeader
+from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.subscription import SubscriptionData
+from pocketmq.protocol.transport.channel import Channel
+from pocketmq.protocol.transport.remoting import RemotingClient
+from pocketmq.runtime.clock import Clock
+
+PATIENCE_S: Final = 0.5
+"""Real seconds that a healthy peer needs at most. A manual clock stands still while a service waits
+that long for an answer; a peer that takes longer is presumed frozen, and the clock may go on."""
+
+SEND_BACK_TIMEOUT_S: Final = 5.0
+UPDATE_OFFSET_TIMEOUT_S: Final = 5.0
+LOCK_TIMEOUT_S: Final = 1.0
+
+
+class ClientApi:
+    """Requests of one client instance.
+
+    Args:
+        remoting: Its channels.
+        clock: To declare long waits for a peer.
+        name_servers: Whom to ask for routes.
+        timeout_s: Default for every request.
+        on_new_channel: Called with the address after a connection was made.
+    """
+
+    def __init__(
+        self,
+        remoting: RemotingClient,
+        clock: Clock,
+        name_servers: NameServers,
+        *,
+        timeout_s: float = 3.0,
+        on_new_channel: Callable[[str], None] | None = None,
+    ) -> None:
+        self.remoting = remoting
+        self.name_servers = name_servers
+        self.timeout_s = timeout_s
+        self._clock = clock
+        self._on_new_channel = on_new_channel
+
+    # -- sending --------------------------------------------------------------------------------
+
+    async def channel(self, address: str) -> Channel:
+        """The open channel to an address; raises `ConnectError`."""
+        channel = self.remoting.open_channel(address)
+        if channel is not None:
+            return channel
+        channel = await self.remoting.channel(address)
+        if self._on_new_channel is not None:
+            self._on_new_channel(address)
+        return channel
+
+    async def call(
+        self,
+        address: str,
+        header: Header,
+        body: Body | msgspec.Struct = b"",
+        *,
+        ok: Sequence[int] = (),
+        timeout_s: float | None = None,
+    ) -> Command:
+        """Ask one process.
+
+        Args:
+            address: `host:port`.
+            header: Names the request.
+            body: Bytes or a structured body.
+            ok: Response codes besides 0 that the caller understands.
+            timeout_s: Real seconds for the answer.
+
+        Raises:
+            BrokerError: any other response code.
+            RemotingError: the process could not be asked or did not answer.
+        """
+        channel = await self.channel(address)
+        answer = channel.request(
+            header, body, timeout_s=self.timeout_s if timeout_s is None else timeout_s
+        )
+        await asyncio.wait((answer,), timeout=PATIENCE_S)
+        if answer.done():
+            response = answer.result()
+        else:
+            with self._clock.peer_wait():
+                response = await answer
+        if response.code == 0 or response.code in ok:
+            return response
+        raise BrokerError(response.code, response.remark, address=address)
+
+    async def call_for_body(
+        self,
+        address: str,
+        header: Header,
+        body_type: type[BodyT],
+        body: Body | msgspec.Struct = b"",
+        *,
+        timeout_s: float | None = None,
+    ) -> BodyT:
+        """`call`, for the structured body of the answer."""
+        response = await self.call(address, header, body, timeout_s=timeout_s)
+        return decode_body(response.body_view, body_type, response.encoding)
+
+    async def oneway(self, address: str, header: Header, body: Body | msgspec.Struct = b"") -> None:
+        """Tell one process something that wants no answer; raises `ConnectError` only."""
+        (await self.channel(address)).oneway(header, body)
+
+    # -- name servers ---------------------------------------------------------------------------
+
+    async def ask_name_server(
+        self, header: Header, body: Body | msgspec.Struct = b"", *, ok: Sequence[int] = ()
+    ) -> Command:
+        """Ask the name server in use, and the others in turn while they cannot be reached (P-9).
+
+        Raises:
+            NoNameServerError: none is configured, or none answers.
+            BrokerError: it answered with an error code.
+        """
+        names = self.name_servers
+        failure: RemotingError | None = None
+        for _ in range(len(names)):
+            address = names.current
+            try:
+                return await self.call(address, header, body, ok=ok)
+            except RemotingError as exc:
+                failure = exc
+                names.failed(address)
+        raise NoNameServerError(tuple(names.addresses)) from failure
+
+    async def route(self, topic: str) -> TopicRouteData | None:
+        """Where a topic's queues are; None when the name server knows no route (P-11)."""
+        header = GetRouteInfoRequestHeader(topic=topic, accept_standard_json_only=True)
+        response = await self.ask_name_server(header, ok=(ResponseCode.TOPIC_NOT_EXIST,))
+        if response.code == ResponseCode.TOPIC_NOT_EXIST or not response.body_view:
+            return None
+        return decode_body(response.body_view, TopicRouteData, response.encoding)
+
+    # -- the client and its groups --------------------------------------------------------------
+
+    async def heartbeat(self, address: str, data: HeartbeatData) -> HeartbeatResponseHeader:
+        """Tell a broker who we are (34)."""
+        response = await self.call(address, HeartbeatRequestHeader(), data)
+        return response.header(HeartbeatResponseHeader)
+
+    async def unregister(
+        self,
+        address: str,
+        client_id: str,
+        *,
+        producer_group: str | None = None,
+        consumer_group: str | None = None,
+    ) -> None:
+        """Leave a group (35)."""
+        header = UnregisterClientRequestHeader(
+            client_id=client_id, producer_group=producer_group, consumer_group=consumer_group
+        )
+        await self.call(address, header)
+
+    async def consumer_ids(self, address: str, group: str) -> list[str]:
+        """Client ids of a group as one broker knows them (38); `BrokerError` when it knows none."""
+        header = GetConsumerListRequestHeader(consumer_group=group)
+        return (await self.call_for_body(address, header, ConsumerList)).consumer_id_list
+
+    async def check_client(
+        self, address: str, client_id: str, group: str, subscription: SubscriptionData
+    ) -> None:
+        """Does the broker understand the subscription? (46); `BrokerError` when not."""
+        body = CheckClientRequestBody(
+            client_id=client_id, consumer_group=group, subscription_data=subscription
+        )
+        await self.call(address, CheckClientConfigRequestHeader(), body)
+
+    async def lock_queues(
+        self, address: str, client_id: str, group: str, queues: Sequence[MessageQueue]
+    ) -> list[MessageQueue]:
+        """Those of the queues that are ours now (41, B-46)."""
+        body = LockBatchBody(consumer_group=group, client_id=client_id, mq_set=list(queues))
+        locked = await self.call_for_body(
+            address, LockBatchMqRequestHeader(), LockedQueues, body, timeout_s=LOCK_TIMEOUT_S
+        )
+        return locked.lock_ok_mq_set
+
+    async def unlock_queues(
+        self,
+        address: str,
+        client_id: str,
+        group: str,
+        queues: Sequence[MessageQueue],
+        *,
+        oneway: bool,
+    ) -> None:
+        """Let others lock them (42, B-48)."""
+        body = LockBatchBody(consumer_group=group, client_id=client_id, mq_set=list(queues))
+        if oneway:
+            await self.oneway(address, UnlockBatchMqRequestHeader(), body)
+        else:
+            await self.call(address, UnlockBatchMqRequestHeader(), body, timeout_s=LOCK_TIMEOUT_S)
+
+    # -- offsets --------------------------------------------------------------------------------
+
+    async def consumer_offset(self, address: str, group: str, queue: MessageQueue) -> int | None:
+        """Where the group goes on (14); None when the broker has nothing stored (B-34)."""
+        header = QueryConsumerOffsetRequestHeader(
+            consumer_group=group, topic=queue.topic, queue_id=queue.queue_id
+        )
+        response = await self.call(address, header, ok=(ResponseCode.QUERY_NOT_FOUND,))
+        if response.code == ResponseCode.QUERY_NOT_FOUND:
+            return None
+        return response.header(OffsetResponseHeader).offset
+
+    async def update_consumer_offset(
+        self, address: str, group: str, queue: MessageQueue, offset: int, *, oneway: bool = True
+    ) -> None:
+        """The next offset that the group will consume (15)."""
+        header = UpdateConsumerOffsetRequestHeader(
+            consumer_group=group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            commit_offset=offset,
+        )
+        if oneway:
+            await self.oneway(address, header)
+        else:
+            await self.call(address, header, timeout_s=UPDATE_OFFSET_TIMEOUT_S)
+
+    async def max_offset(self, address: str, queue: MessageQueue) -> int:
+        """The offset that the queue's next message will get (30)."""
+        header = GetMaxOffsetRequestHeader(topic=queue.topic, queue_id=queue.queue_id)
+        return (await self.call(address, header)).header(OffsetResponseHeader).offset
+
+    async def min_offset(self, address: str, queue: MessageQueue) -> int:
+        """The queue's oldest offset still stored (31)."""
+        header = GetMinOffsetRequestHeader(topic=queue.topic, queue_id=queue.queue_id)
+        return (await self.call(address, header)).header(OffsetResponseHeader).offset
+
+    async def search_offset(
+        self, address: str, queue: MessageQueue, time_ms: int, *, boundary: str | None = None
+    ) -> int:
+        """The first offset stored at or after a moment (29)."""
+        header = SearchOffsetRequestHeader(
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            timestamp=time_ms,
+            boundary_type=boundary,
+        )
+        return (await self.call(address, header)).header(OffsetResponseHeader).offset
+
+    async def earliest_store_time(self, address: str, queue: MessageQueue) -> int:
+        """When the queue's oldest message was stored, in epoch ms; -1 if it has none (32)."""
+        header = GetEarliestStoreTimeRequestHeader(topic=queue.topic, queue_id=queue.queue_id)
+        response = await self.call(address, header)
+        return response.header(EarliestStoreTimeResponseHeader).timestamp
+
+    # -- messages -------------------------------------------------------------------------------
+
+    async def send_back(self, address: str, header: ConsumerSendMsgBackRequestHeader) -> None:
+        """Have a message delivered again, later (36)."""
+        await self.call(address, header, timeout_s=SEND_BACK_TIMEOUT_S)

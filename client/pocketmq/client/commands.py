@@ -1,0 +1,118 @@
+"""What brokers ask of a client: the processors of its dispatcher (wire 3.8).
+
+40   NOTIFY_CONSUMER_IDS_CHANGED      rebalance everything (C-21, T-5)
+39   CHECK_TRANSACTION_STATE          the producer of the group says what became of it (P-62)
+220  RESET_CONSUMER_CLIENT_OFFSET     go on from these offsets (C-70)
+221  GET_CONSUMER_STATUS_FROM_CLIENT  the offsets in memory
+307  GET_CONSUMER_RUNNING_INFO        queues, subscriptions and settings
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import structlog
+
+from pocketmq.protocol.bodies.clients import ConsumerRunningInfo
+from pocketmq.protocol.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
+from pocketmq.protocol.body import decode_body, encode_body, mq_key, parse_mq_key
+from pocketmq.protocol.codes import RequestCode, ResponseCode
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.dispatch import Peer, Reply, handles
+from pocketmq.protocol.errors import BrokerError
+from pocketmq.protocol.headers.clients import (
+    GetConsumerRunningInfoRequestHeader,
+    NotifyConsumerIdsChangedRequestHeader,
+)
+from pocketmq.protocol.headers.offsets import (
+    GetConsumerStatusRequestHeader,
+    ResetConsumerClientOffsetRequestHeader,
+)
+from pocketmq.protocol.message import MessageQueue
+
+log = structlog.get_logger()
+
+
+class CommandedConsumer(Protocol):
+    """A consumer as brokers see it."""
+
+    def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
+        """Go on from these offsets; returns at once, the work follows (C-70)."""
+        ...
+
+    def offsets_in_memory(self, topic: str) -> Mapping[MessageQueue, int]:
+        """The next offset to consume of each owned queue of a topic."""
+        ...
+
+    def running_info(self) -> ConsumerRunningInfo:
+        """What the consumer is doing."""
+        ...
+
+
+class CommandProcessor:
+    """Answers brokers; all work is left to the client's services.
+
+    Args:
+        find_consumer: Consumer of a group, or None.
+        wake_rebalance: Lets the whole instance rebalance.
+    """
+
+    def __init__(
+        self,
+        find_consumer: Callable[[str], CommandedConsumer | None],
+        wake_rebalance: Callable[[], None],
+    ) -> None:
+        self._find_consumer = find_consumer
+        self._wake_rebalance = wake_rebalance
+
+    @handles(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
+    def members_changed(self, peer: Peer, request: Command) -> Reply:
+        """Members of a group came or went; the group's name only serves the log (T-5)."""
+        group = request.header(NotifyConsumerIdsChangedRequestHeader).consumer_group
+        log.debug("consumer_ids.changed", group=group, broker=peer.address)
+        self._wake_rebalance()
+        return None
+
+    @handles(RequestCode.RESET_CONSUMER_CLIENT_OFFSET)
+    def reset_offset(self, peer: Peer, request: Command) -> Reply:
+        """An operator moved the group."""
+        header = request.header(ResetConsumerClientOffsetRequestHeader)
+        body = decode_body(request.body_view, ResetOffsetBody, request.encoding)
+        consumer = self._find_consumer(header.group)
+        if consumer is not None:
+            offsets = {parse_mq_key(key): offset for key, offset in body.offset_table.items()}
+            log.info(
+                "offsets.reset_received",
+                group=header.group,
+                topic=header.topic,
+                queues=len(offsets),
+                broker=peer.address,
+            )
+            consumer.reset_offsets(header.topic, offsets)
+        return None
+
+    @handles(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT)
+    def consumer_status(self, _peer: Peer, request: Command) -> Reply:
+        """Where the consumer stands, by its own account."""
+        header = request.header(GetConsumerStatusRequestHeader)
+        offsets = self._consumer(header.group).offsets_in_memory(header.topic)
+        body = GetConsumerStatusBody(
+            message_queue_table={mq_key(queue): offset for queue, offset in offsets.items()}
+        )
+        return request.reply(body=encode_body(body, request.encoding))
+
+    @handles(RequestCode.GET_CONSUMER_RUNNING_INFO)
+    def running_info(self, _peer: Peer, request: Command) -> Reply:
+        """What the consumer is doing."""
+        header = request.header(GetConsumerRunningInfoRequestHeader)
+        info = self._consumer(header.consumer_group).running_info()
+        return request.reply(body=encode_body(info, request.encoding))
+
+    def _consumer(self, group: str) -> CommandedConsumer:
+        consumer = self._find_consumer(group)
+        if consumer is None:
+            raise BrokerError(
+                ResponseCode.SYSTEM_ERROR, f"the consumer group {group} is not in this client"
+            )
+        return consumer

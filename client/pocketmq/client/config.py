@@ -1,0 +1,144 @@
+"""Options that producers, consumers and admin clients share, and a client's identity (P-1)."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypedDict
+
+from pocketmq.client.name_servers import parse_addresses
+from pocketmq.protocol.command import Encoding
+from pocketmq.protocol.dispatch import Dispatcher
+from pocketmq.protocol.errors import ConnectError
+from pocketmq.protocol.transport.network import Network, split_address
+from pocketmq.protocol.transport.tcp import TcpNetwork
+from pocketmq.runtime.clock import Clock, SystemClock
+from pocketmq.runtime.errors import ConfigError
+from pocketmq.runtime.profile import DEFAULT_PROFILE, Profile, profile_named
+
+NAMESRV_ADDR: Final = "NAMESRV_ADDR"
+"""Environment variable with the name servers, as in RocketMQ."""
+
+DEFAULT_INSTANCE_NAME: Final = "DEFAULT"
+
+ENCODINGS: Final[Mapping[str, Encoding]] = {
+    "msgpack": Encoding.MSGPACK,
+    "json": Encoding.JSON,
+    "rocketmq": Encoding.ROCKETMQ,
+}
+
+_SYSTEM_CLOCK: Final = SystemClock()
+_TCP: Final = TcpNetwork()
+_PROFILE: Final = profile_named(DEFAULT_PROFILE)
+_counter = itertools.count(1)
+
+
+class ClientOptions(TypedDict, total=False):
+    """Keyword arguments that every client takes; see `ClientConfig` for each one's meaning."""
+
+    nameservers: str | Sequence[str] | None
+    clock: Clock | None
+    network: Network | None
+    profile: Profile | str | None
+    encoding: str
+    client_ip: str | None
+    instance_name: str
+    unit_name: str | None
+    api_timeout_ms: int
+    poll_name_server_interval_ms: int
+    heartbeat_broker_interval_ms: int
+    persist_consumer_offset_interval_ms: int
+    rebalance_interval_ms: int
+    max_body_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientConfig:
+    """The shared options with their defaults filled in."""
+
+    nameservers: tuple[str, ...] = ()
+    """`host:port` each; by default from the environment's NAMESRV_ADDR."""
+    clock: Clock = _SYSTEM_CLOCK
+    """Runs every protocol timer; a request's own timeout stays on real time."""
+    network: Network = _TCP
+    profile: Profile = _PROFILE
+    """How to behave where RocketMQ 4.9 and 5.x differ."""
+    encoding: Encoding = Encoding.MSGPACK
+    """Of our requests: `msgpack`, or `json` and `rocketmq` to talk to a real RocketMQ."""
+    client_ip: str = ""
+    """First part of the client id; by default the address from which name servers are reached."""
+    instance_name: str = DEFAULT_INSTANCE_NAME
+    """Second part; `DEFAULT` becomes unique, except for broadcasting consumers."""
+    unit_name: str | None = None
+    """Third part, if any."""
+    api_timeout_ms: int = 3_000
+    """Real milliseconds for requests other than send and pull (`mqClientApiTimeout`)."""
+    poll_name_server_interval_ms: int = 30_000
+    """P-3."""
+    heartbeat_broker_interval_ms: int = 30_000
+    """P-4."""
+    persist_consumer_offset_interval_ms: int = 5_000
+    """P-5."""
+    rebalance_interval_ms: int = 20_000
+    """C-20; `rocketmq.client.rebalance.waitInterval`."""
+    max_body_bytes: int = 4 * 1024 * 1024
+    """How far a compressed body may grow; see `MessageExt.body`."""
+
+    @classmethod
+    def of(cls, options: ClientOptions, env: Mapping[str, str] = os.environ) -> ClientConfig:
+        """Fill in what the caller left out.
+
+        Raises:
+            ConfigError: an option has a value that cannot be used.
+        """
+        given = {name: value for name, value in options.items() if value is not None}
+        known = given.keys() - ClientOptions.__annotations__.keys()
+        if known:
+            raise TypeError(f"unknown option {', '.join(sorted(known))}")
+        text = options.get("nameservers")
+        given["nameservers"] = parse_addresses(env.get(NAMESRV_ADDR) if text is None else text)
+        profile = options.get("profile")
+        if isinstance(profile, str):
+            given["profile"] = profile_named(profile)
+        encoding = options.get("encoding", "msgpack")
+        if encoding not in ENCODINGS:
+            raise ConfigError(
+                "encoding", f"there is no {encoding!r}", advice=f"choose from {list(ENCODINGS)}"
+            )
+        given["encoding"] = ENCODINGS[encoding]
+        return cls(**given)  # type: ignore[arg-type]  # the names were checked just above
+
+    @property
+    def client_id(self) -> str:
+        """`ip@instance[@unit]` (P-1); complete after `with_identity`."""
+        unit = f"@{self.unit_name}" if self.unit_name else ""
+        return f"{self.client_ip}@{self.instance_name}{unit}"
+
+    async def with_identity(self, *, unique: bool) -> ClientConfig:
+        """The same, with an address, and with a name that no other client has (P-1).
+
+        Args:
+            unique: Replace the instance name `DEFAULT`; broadcasting consumers keep it, so that
+                their client id and with it the place of their offset file is stable.
+        """
+        name = self.instance_name
+        if unique and name == DEFAULT_INSTANCE_NAME:
+            # RocketMQ writes nanoseconds; a counter keeps ids apart while a manual clock stands.
+            nanos = self.clock.time_ms() * 1_000_000 + next(_counter)
+            name = f"{os.getpid()}#{nanos}"
+        return replace(self, instance_name=name, client_ip=self.client_ip or await local_ip(self))
+
+
+async def local_ip(config: ClientConfig) -> str:
+    """This machine's address as the name servers see it; opens and closes one connection."""
+    for address in config.nameservers:
+        try:
+            channel = await config.network.connect(address, Dispatcher())
+        except ConnectError:
+            continue
+        ip, _ = split_address(channel.local_address)
+        channel.close()
+        return ip
+    return "127.0.0.1"

@@ -1,0 +1,1 @@
+"""Receiving: push, pull and lite pull consumers (behaviour sheet 5, 7.1)."""

@@ -1,0 +1,367 @@
+"""Concurrent consumption: many messages at a time, in no order (C-53..C-57).
+
+Pulled messages wait in one line. Up to `consume_thread_max` workers take them from it; a worker
+is a task that lives as long as the consumer, so that there is no task per message. One worker
+does it all while the listener never waits; each that takes a message while more are there wakes
+another.
+
+    success                       out of the process queue; the offset moves to the first one left
+    failure, CLUSTERING           sent back to the broker (36), which delivers it again later;
+                                  if that fails, sent to %RETRY%group as a plain message;
+                                  if that fails too, handed to the listener again in 5 s
+    failure, BROADCASTING         logged, and lost
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Protocol
+
+import structlog
+
+from pocketmq.client.consumer.listener import (
+    ALL_ACKED,
+    ConsumeConcurrentlyContext,
+    ConsumeConcurrentlyStatus,
+    ListenerThreads,
+    is_async,
+    name_of,
+)
+from pocketmq.client.consumer.offset_table import OffsetTable
+from pocketmq.client.consumer.process_queue import ProcessQueue
+from pocketmq.protocol import properties as names
+from pocketmq.protocol.message import MessageExt, MessageQueue
+from pocketmq.protocol.validation import retry_topic
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.periodic import PeriodicService
+from pocketmq.runtime.tasks import TaskOwner
+
+log = structlog.get_logger()
+
+RESUBMIT_DELAY_MS: Final = 5_000
+MESSAGES_PER_TURN: Final = 32
+"""Messages after which a worker lets the loop breathe; a listener that never waits would not."""
+CLEAN_ROUNDS: Final = 16
+CLEAN_DELAY_LEVEL: Final = 3
+
+LATER: Final = ConsumeConcurrentlyStatus.RECONSUME_LATER
+
+_Work = tuple[list[MessageExt], ProcessQueue, MessageQueue]
+
+
+class SendsBack(Protocol):
+    """How a failed message gets back to its broker."""
+
+    async def send_back(self, message: MessageExt, delay_level: int) -> bool:
+        """Whether the broker, or at least `%RETRY%group`, has it (C-55)."""
+        ...
+
+
+class ConcurrentConsumeService:
+    """Hands messages to a listener, or to whoever iterates.
+
+    Args:
+        group: Consumer group.
+        clock: For start times and the retry in 5 s.
+        listener: `(messages, context)` or, with `one_by_one`, `(message)`. None: an iterator takes
+            the messages by `next_message`.
+        one_by_one: See `listener`.
+        offsets: Where progress is noted.
+        sends_back: For failures.
+        threads: Runs a plain listener.
+        max_workers: Listener calls at the same time (`consumeThreadMax`).
+        batch_max_size: Messages per call (`consumeMessageBatchMaxSize`).
+        consume_timeout_s: After which a message at the head of its queue is sent back (C-53).
+        broadcasting: Failures are lost.
+        skip_send_back_of_dropped: The profile's (C-56).
+        process_queues: The queues owned now, for C-53.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        clock: Clock,
+        listener: Callable[..., Any] | None,
+        *,
+        one_by_one: bool,
+        offsets: OffsetTable,
+        sends_back: SendsBack,
+        threads: ListenerThreads,
+        max_workers: int,
+        batch_max_size: int,
+        consume_timeout_s: float,
+        broadcasting: bool,
+        skip_send_back_of_dropped: bool,
+        process_queues: Callable[[], Sequence[ProcessQueue]],
+    ) -> None:
+        self._group = group
+        self._clock = clock
+        self._listener = listener
+        self._one_by_one = one_by_one
+        self._is_async = listener is not None and is_async(listener)
+        self._offsets = offsets
+        self._sends_back = sends_back
+        self._threads = threads
+        self._max_workers = max_workers
+        self._batch_max_size = batch_max_size
+        self._consume_timeout_s = consume_timeout_s
+        self._broadcasting = broadcasting
+        self._skip_send_back_of_dropped = skip_send_back_of_dropped
+        self._process_queues = process_queues
+        self._retry_topic = retry_topic(group)
+        self._line: deque[_Work] = deque()
+        self._idle: list[asyncio.Future[None]] = []
+        self._waking = False
+        self._workers = TaskOwner(f"consume {group}")
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stopped = False
+        self._cleaner = PeriodicService(
+            f"clean expired {group}", clock, consume_timeout_s, self.clean_expired
+        )
+        self.listener_calls = 0
+        """How often the listener was called; for the running info."""
+
+    # -- life -----------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin; workers come as they are needed."""
+        self._cleaner.start()
+
+    async def stop(self, await_termination_s: float = 0.0) -> None:
+        """End: no listener call begins from now on, running async ones are cancelled.
+
+        Args:
+            await_termination_s: Real seconds for running calls to end by themselves (C-71).
+        """
+        self._stopped = True
+        self._line.clear()
+        await self._cleaner.stop()
+        for waiter in self._idle:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._idle.clear()
+        current = asyncio.current_task()
+        running = [task for task in self._tasks if not task.done() and task is not current]
+        if running and await_termination_s > 0:
+            await asyncio.wait(running, timeout=await_termination_s)
+        await self._workers.stop()
+        self._threads.close()
+
+    # -- messages in ----------------------------------------------------------------------------
+
+    def submit(
+        self,
+        messages: list[MessageExt],
+        held: ProcessQueue,
+        queue: MessageQueue,
+        *,
+        dispatch: bool,
+    ) -> None:
+        """Line messages of one queue up, in batches (C-54); `dispatch` is for orderly services."""
+        size = self._batch_max_size
+        line = self._line
+        if size == 1:
+            for message in messages:
+                line.append(([message], held, queue))
+        else:
+            for start in range(0, len(messages), size):
+                line.append((messages[start : start + size], held, queue))
+        self._wake_one()
+
+    def _wake_one(self) -> None:
+        """Have one more worker at work, unless one is on its way already."""
+        if self._waking or self._stopped or not self._line:
+            return
+        while self._idle:
+            waiter = self._idle.pop()
+            if not waiter.done():
+                self._waking = True
+                waiter.set_result(None)
+                return
+        if self._listener is not None and len(self._tasks) < self._max_workers:
+            self._waking = True
+            name = f"worker {len(self._tasks)}"
+            self._tasks.append(self._workers.start(self._work(), name=name))
+
+    async def _work(self) -> None:
+        line = self._line
+        done = 0
+        while not self._has_stopped():
+            self._waking = False
+            while line:
+                messages, held, queue = line.popleft()
+                if line:
+                    self._wake_one()
+                await self._consume(messages, held, queue)
+                done += 1
+                if done % MESSAGES_PER_TURN == 0:
+                    await self._clock.sleep(0)
+            if self._has_stopped():
+                return
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._idle.append(waiter)
+            await waiter
+
+    def _has_stopped(self) -> bool:
+        return self._stopped  # asked anew after each await
+
+    # -- the listener ---------------------------------------------------------------------------
+
+    async def _consume(
+        self, messages: list[MessageExt], held: ProcessQueue, queue: MessageQueue
+    ) -> None:
+        if held.dropped:
+            return
+        self.prepare(messages, held)
+        context = ConsumeConcurrentlyContext(queue)
+        self.listener_calls += 1
+        try:
+            status = await self._call(messages, context)
+        except Exception as exc:  # whatever it is, the message comes again (C-54)
+            log.warning(
+                "listener.failed",
+                group=self._group,
+                queue=str(queue),
+                offset=messages[0].queue_offset,
+                reconsume_times=messages[0].reconsume_times,
+                exc_info=exc,
+            )
+            status = LATER
+        if not held.dropped:
+            await self.settle(messages, held, queue, status, context)
+
+    async def _call(self, messages: list[MessageExt], context: ConsumeConcurrentlyContext) -> Any:
+        listener = self._listener
+        if listener is None:
+            raise RuntimeError("messages are taken by an iterator")
+        if self._is_async:
+            if self._one_by_one:
+                return await listener(messages[0])
+            return await listener(messages, context)
+        if self._one_by_one:
+            return await self._threads.run(lambda: listener(messages[0]))
+        return await self._threads.run(lambda: listener(messages, context))
+
+    def prepare(self, messages: list[MessageExt], held: ProcessQueue) -> None:
+        """Show retried messages under their original topic and note the start (C-54)."""
+        now_text = str(self._clock.time_ms())
+        for message in messages:
+            properties = message.properties
+            properties[names.CONSUME_START_TIME] = now_text
+            if message.topic == self._retry_topic:
+                message.topic = properties.get(names.RETRY_TOPIC, message.topic)
+        held.started(messages, self._clock.monotonic())
+
+    async def settle(
+        self,
+        messages: list[MessageExt],
+        held: ProcessQueue,
+        queue: MessageQueue,
+        status: object,
+        context: ConsumeConcurrentlyContext,
+    ) -> None:
+        """Act on what the listener answered (C-55, C-56)."""
+        done = messages
+        first_failed = self._first_failed(len(messages), status, context.ack_index)
+        if first_failed < len(messages):
+            kept = await self._give_back(messages[first_failed:], held, queue, context)
+            if kept:
+                done = [message for message in messages if message not in kept]
+                self._submit_later(kept, held, queue)
+        offset = held.remove(done)
+        if offset >= 0 and not held.dropped:
+            self._offsets.update(queue, offset, increase_only=True)
+
+    def _first_failed(self, count: int, status: object, ack_index: int) -> int:
+        if status is None or status is ConsumeConcurrentlyStatus.CONSUME_SUCCESS:
+            return count if ack_index == ALL_ACKED else min(count, ack_index + 1)
+        if status is not LATER:
+            log.error(
+                "listener.answer_unknown",
+                group=self._group,
+                listener=name_of(self._listener) if self._listener else "iterator",
+                answer=repr(status)[:100],
+                advice="return None or a ConsumeConcurrentlyStatus",
+            )
+        return 0
+
+    async def _give_back(
+        self,
+        failed: list[MessageExt],
+        held: ProcessQueue,
+        queue: MessageQueue,
+        context: ConsumeConcurrentlyContext,
+    ) -> list[MessageExt]:
+        """Have failed messages delivered again; those that could not be given back."""
+        if self._broadcasting:
+            for message in failed:
+                log.warning(
+                    "message.lost",
+                    group=self._group,
+                    queue=str(queue),
+                    offset=message.queue_offset,
+                    reason="a broadcasting listener failed",
+                )
+            return []
+        kept = []
+        for message in failed:
+            if self._skip_send_back_of_dropped and message.queue_offset not in held:
+                continue
+            if not await self._sends_back.send_back(message, context.delay_level_when_next_consume):
+                message.reconsume_times += 1
+                kept.append(message)
+        return kept
+
+    def _submit_later(
+        self, messages: list[MessageExt], held: ProcessQueue, queue: MessageQueue
+    ) -> None:
+        def again() -> None:
+            if not self._stopped:
+                self._line.append((messages, held, queue))
+                self._wake_one()
+
+        self._clock.call_at(self._clock.monotonic() + RESUBMIT_DELAY_MS / 1000, again)
+
+    # -- iterating ------------------------------------------------------------------------------
+
+    async def next_work(self) -> _Work | None:
+        """The next messages in line, already prepared; None when the consumer has stopped."""
+        while not self._stopped:
+            while self._line:
+                messages, held, queue = self._line.popleft()
+                if not held.dropped:
+                    self.prepare(messages, held)
+                    return messages, held, queue
+            self._waking = False
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._idle.append(waiter)
+            try:
+                await waiter
+            finally:
+                if waiter in self._idle:
+                    self._idle.remove(waiter)
+        return None
+
+    # -- messages that take too long ------------------------------------------------------------
+
+    async def clean_expired(self) -> None:
+        """Send back what stands at the head of its queue for too long (C-53)."""
+        for held in self._process_queues():
+            for _ in range(CLEAN_ROUNDS):
+                message = held.expired_first(self._clock.monotonic(), self._consume_timeout_s)
+                if message is None or held.dropped:
+                    break
+                log.warning(
+                    "message.expired",
+                    group=self._group,
+                    topic=message.topic,
+                    queue_id=message.queue_id,
+                    offset=message.queue_offset,
+                    listener=name_of(self._listener) if self._listener else "iterator",
+                )
+                if not await self._sends_back.send_back(message, CLEAN_DELAY_LEVEL):
+                    break
+                if held.first_offset == message.queue_offset:
+                    held.remove([message])

@@ -1,0 +1,137 @@
+"""Listeners: the application's code that consumes messages, and what it may answer (C-54, C-59).
+
+An async function runs on the loop. A plain function runs in a thread, because it may block. What
+is raised counts as "again, later". Unlike RocketMQ's null, Python's None counts as success: it is
+what a function that simply ends returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from pocketmq.protocol.message import MessageExt, MessageQueue
+
+T = TypeVar("T")
+
+
+class ConsumeConcurrentlyStatus(Enum):
+    """What became of messages consumed concurrently."""
+
+    CONSUME_SUCCESS = "CONSUME_SUCCESS"
+    RECONSUME_LATER = "RECONSUME_LATER"
+    """Deliver them again after a delay that grows with each time (B-83)."""
+
+
+class ConsumeOrderlyStatus(Enum):
+    """What became of messages consumed in order (C-59)."""
+
+    SUCCESS = "SUCCESS"
+    ROLLBACK = "ROLLBACK"
+    """Without auto-commit: hand out again what was not committed."""
+    COMMIT = "COMMIT"
+    """Without auto-commit: everything up to here is done."""
+    SUSPEND_CURRENT_QUEUE_A_MOMENT = "SUSPEND_CURRENT_QUEUE_A_MOMENT"
+    """Hand the same messages out again, after a moment."""
+
+
+ALL_ACKED = 2**31 - 1
+
+
+@dataclass(slots=True)
+class ConsumeConcurrentlyContext:
+    """What a batch listener may look at and set."""
+
+    message_queue: MessageQueue
+    delay_level_when_next_consume: int = 0
+    """-1: straight to the dead letter topic; 0: the broker decides; above: that delay level."""
+    ack_index: int = ALL_ACKED
+    """Index of the last message that succeeded; those after it are delivered again (C-55)."""
+
+
+@dataclass(slots=True)
+class ConsumeOrderlyContext:
+    """What an orderly listener may look at and set."""
+
+    message_queue: MessageQueue
+    auto_commit: bool = True
+    """False: offsets move only on COMMIT (C-59)."""
+    suspend_current_queue_time_ms: int = -1
+    """-1 takes the consumer's setting (C-61)."""
+
+
+MessageListener: TypeAlias = Callable[[MessageExt], Any]
+"""`listener(message)`, async or plain; returns None or a status."""
+
+BatchListener: TypeAlias = Callable[[list[MessageExt], ConsumeConcurrentlyContext], Any]
+"""`listener(messages, context)`, async or plain; returns None or a status."""
+
+OrderlyListener: TypeAlias = Callable[[list[MessageExt], ConsumeOrderlyContext], Any]
+"""`listener(messages, context)`, async or plain; returns None or a `ConsumeOrderlyStatus`."""
+
+
+class ListenerThreads(Protocol):
+    """The seam behind which plain listeners run."""
+
+    def run(self, function: Callable[[], T]) -> Awaitable[T]:
+        """Call a function that may block."""
+        ...
+
+    def close(self) -> None:
+        """Take no more; what runs goes on."""
+        ...
+
+
+class PooledThreads:
+    """Threads of an executor, made when first needed.
+
+    Args:
+        name: Prefix of the threads' names.
+        max_threads: C-54's `consumeThreadMax`.
+    """
+
+    def __init__(self, name: str, max_threads: int) -> None:
+        self._name = name
+        self._max_threads = max_threads
+        self._executor: ThreadPoolExecutor | None = None
+
+    def run(self, function: Callable[[], T]) -> Awaitable[T]:
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(self._max_threads, thread_name_prefix=self._name)
+        return asyncio.get_running_loop().run_in_executor(self._executor, function)
+
+    def close(self) -> None:
+        if self._executor is not None:
+            self._executor.shutdown(wait=False, cancel_futures=True)
+
+
+class InlineThreads:
+    """No threads: plain listeners run where they are called. For simulations."""
+
+    def run(self, function: Callable[[], T]) -> Awaitable[T]:
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        try:
+            done.set_result(function())
+        except Exception as exc:  # noqa: BLE001 - handed to whoever awaits
+            done.set_exception(exc)
+        return done
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+def is_async(listener: Callable[..., Any]) -> bool:
+    """Whether calling it gives something to await."""
+    return inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(
+        getattr(listener, "__call__", None)  # noqa: B004 - an object with an async __call__
+    )
+
+
+def name_of(listener: Callable[..., Any]) -> str:
+    """How log lines call it."""
+    return getattr(listener, "__qualname__", None) or type(listener).__qualname__

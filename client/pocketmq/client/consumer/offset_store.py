@@ -1,0 +1,125 @@
+"""Where a group's progress in each queue is written down, and read from (C-65, C-66, C-68).
+
+CLUSTERING writes to the broker of the queue, every 5 s, when a queue is given up and at the end.
+BROADCASTING writes a local file, because each member goes its own way. A crash loses up to 5 s of
+progress: messages come again, none is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Protocol
+
+import structlog
+
+from pocketmq.client.api import ClientApi
+from pocketmq.client.consumer.offset_table import Offset, OffsetTable, ReadOffsetType
+from pocketmq.client.routes import RouteTable
+from pocketmq.protocol.errors import BrokerNotFoundError
+from pocketmq.protocol.message import MessageQueue
+from pocketmq.runtime.errors import PocketMQError
+
+log = structlog.get_logger()
+
+RefreshRoute = Callable[[str], Awaitable[bool]]
+
+
+class OffsetStore(Protocol):
+    """What consumers need of a store."""
+
+    table: OffsetTable
+
+    async def load(self) -> None:
+        """Read what was written before; raises when that is broken."""
+        ...
+
+    async def read(self, queue: MessageQueue, kind: ReadOffsetType) -> int:
+        """The offset, or one of `Offset`."""
+        ...
+
+    async def persist(self, queue: MessageQueue) -> None:
+        """Write one queue's offset down."""
+        ...
+
+    async def persist_all(self, queues: Iterable[MessageQueue]) -> None:
+        """Write these queues' offsets down; all of them are owned."""
+        ...
+
+
+class RemoteBrokerOffsetStore:
+    """Offsets on the brokers (CLUSTERING).
+
+    Args:
+        group: Consumer group.
+        api: To ask and tell brokers.
+        routes: Where brokers are.
+        refresh_route: Asks for a topic's route when a broker is not known.
+    """
+
+    def __init__(
+        self, group: str, api: ClientApi, routes: RouteTable, refresh_route: RefreshRoute
+    ) -> None:
+        self.table = OffsetTable()
+        self._group = group
+        self._api = api
+        self._routes = routes
+        self._refresh_route = refresh_route
+
+    async def load(self) -> None:
+        """Nothing to do: brokers are asked queue by queue."""
+
+    async def read(self, queue: MessageQueue, kind: ReadOffsetType) -> int:
+        """Memory, or the broker: its value, -1 for none, -2 when it could not be asked (B-34)."""
+        if kind is not ReadOffsetType.READ_FROM_STORE:
+            offset = self.table.get(queue)
+            if offset >= 0 or kind is ReadOffsetType.READ_FROM_MEMORY:
+                return offset
+        try:
+            address = await self._address_for_fetch(queue)
+            stored = await self._api.consumer_offset(address, self._group, queue)
+        except PocketMQError as exc:
+            log.warning("offset.query_failed", group=self._group, queue=str(queue), reason=str(exc))
+            return Offset.FAILED
+        if stored is None:
+            return Offset.NOT_FOUND
+        self.table.update(queue, stored, increase_only=False)
+        return stored
+
+    async def persist(self, queue: MessageQueue) -> None:
+        """Tell the broker, one-way; a failure is logged, the next round tells again."""
+        offset = self.table.get(queue)
+        if offset < 0:
+            return
+        try:
+            broker = self._routes.broker(queue.broker_name)
+            if broker is None:
+                await self._refresh_route(queue.topic)
+                broker = self._routes.broker(queue.broker_name)
+            if broker is None:
+                raise BrokerNotFoundError(queue.broker_name)
+            await self._api.update_consumer_offset(broker.address, self._group, queue, offset)
+        except PocketMQError as exc:
+            log.warning(
+                "offset.persist_failed",
+                group=self._group,
+                queue=str(queue),
+                offset=offset,
+                reason=str(exc),
+            )
+
+    async def persist_all(self, queues: Iterable[MessageQueue]) -> None:
+        """Tell the brokers about all owned queues, and forget the rest (C-65)."""
+        owned = list(queues)
+        for queue in owned:
+            await self.persist(queue)
+        self.table.keep_only(owned)
+
+    async def _address_for_fetch(self, queue: MessageQueue) -> str:
+        address = self._routes.master(queue.broker_name)
+        if address is not None:
+            return address
+        await self._refresh_route(queue.topic)
+        broker = self._routes.broker(queue.broker_name)
+        if broker is None:
+            raise BrokerNotFoundError(queue.broker_name)
+        return broker.address

@@ -1,0 +1,61 @@
+"""How far a group has come in each queue, in memory (C-43, C-65, C-67). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum, IntEnum
+
+from pocketmq.protocol.message import MessageQueue
+
+
+class ReadOffsetType(Enum):
+    """Where to look (5.8)."""
+
+    READ_FROM_MEMORY = "memory"
+    READ_FROM_STORE = "store"
+    """Broker or file; a hit also fills the memory."""
+    MEMORY_FIRST_THEN_STORE = "memory, then store"
+
+
+class Offset(IntEnum):
+    """Answers that are no offset."""
+
+    NOT_FOUND = -1
+    """Nothing is stored for the group and queue."""
+    FAILED = -2
+    """The store could not be asked."""
+
+
+class OffsetTable:
+    """Queue -> next offset to consume. Pure."""
+
+    def __init__(self) -> None:
+        self.offsets: dict[MessageQueue, int] = {}
+        self._frozen: set[MessageQueue] = set()
+
+    def get(self, queue: MessageQueue) -> int:
+        """The offset, or `Offset.NOT_FOUND`."""
+        return self.offsets.get(queue, Offset.NOT_FOUND)
+
+    def update(self, queue: MessageQueue, offset: int, *, increase_only: bool) -> None:
+        """Take progress; `increase_only` keeps the larger value (C-67)."""
+        if queue in self._frozen:
+            return
+        if increase_only and self.offsets.get(queue, Offset.NOT_FOUND) >= offset:
+            return
+        self.offsets[queue] = offset
+
+    def freeze(self, queue: MessageQueue, offset: int) -> None:
+        """Set an offset that late acknowledgements cannot change any more (C-43)."""
+        self.offsets[queue] = offset
+        self._frozen.add(queue)
+
+    def remove(self, queue: MessageQueue) -> None:
+        """Forget a queue; a frozen one thaws."""
+        self.offsets.pop(queue, None)
+        self._frozen.discard(queue)
+
+    def keep_only(self, queues: Iterable[MessageQueue]) -> None:
+        """Forget every other queue (C-65)."""
+        for queue in self.offsets.keys() - set(queues):
+            self.remove(queue)

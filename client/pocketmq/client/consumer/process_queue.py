@@ -1,0 +1,217 @@
+"""ProcessQueue: what was pulled from one queue and is not yet done (C-50..C-53).
+
+A map offset -> message in the order of offsets. Its smallest offset is what the group may commit,
+so one slow message holds up the progress of the whole queue (C-51), and a crash redelivers
+everything from there on. Pure: moments are the caller's monotonic seconds.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from pocketmq.protocol.message import MessageExt
+
+PULL_MAX_IDLE_S: Final = 120.0
+"""A queue that was not pulled for longer is given up and taken again (C-25.2)."""
+LOCK_MAX_LIVE_S: Final = 30.0
+"""How long a queue lock is believed in after its last renewal (C-52)."""
+MIB: Final = 1024 * 1024
+
+
+class ProcessQueue:
+    """The messages of one queue that this consumer is responsible for.
+
+    Args:
+        now: Counts as its first pull, lock and consumption.
+    """
+
+    __slots__ = (
+        "_messages",
+        "_offset_max",
+        "_offsets",
+        "_ordered",
+        "_started",
+        "body_bytes",
+        "consuming",
+        "count",
+        "dropped",
+        "last_consume_at",
+        "last_lock_at",
+        "last_pull_at",
+        "lock_tries",
+        "locked",
+    )
+
+    def __init__(self, now: float) -> None:
+        self._messages: dict[int, MessageExt] = {}
+        self._offsets: deque[int] = deque()
+        """Keys of `_messages` in order, and some that were removed since."""
+        self._ordered: dict[int, MessageExt] = {}
+        """Taken by an orderly run and not yet committed (C-59)."""
+        self._started: dict[int, float] = {}
+        """Offset -> when its listener began."""
+        self._offset_max = -1
+        self.count = 0
+        """Messages held, those of an orderly run included."""
+        self.body_bytes = 0
+        self.dropped = False
+        """Not ours any more: nothing of it is consumed or committed from now on (C-44)."""
+        self.consuming = False
+        """Whether an orderly run is under way or asked for."""
+        self.locked = False
+        self.last_lock_at = now
+        self.last_pull_at = now
+        self.last_consume_at = now
+        self.lock_tries = 0
+        """How often a removal met a running listener (C-30)."""
+
+    def __contains__(self, offset: int) -> bool:
+        return offset in self._messages or offset in self._ordered
+
+    # -- concurrent -----------------------------------------------------------------------------
+
+    def put(self, messages: Iterable[MessageExt]) -> bool:
+        """Take pulled messages; whether an orderly run has to be started for them (C-50)."""
+        held, offsets = self._messages, self._offsets
+        for message in messages:
+            offset = message.queue_offset
+            if offset in held:
+                continue
+            held[offset] = message
+            if not offsets or offset > offsets[-1]:
+                offsets.append(offset)
+            else:  # pulled again after a correction: rare
+                offsets.append(offset)
+                self._offsets = offsets = deque(sorted(set(offsets)))
+            if offset > self._offset_max:
+                self._offset_max = offset
+            self.count += 1
+            self.body_bytes += message.body_size
+        if held and not self.consuming:
+            self.consuming = True
+            return True
+        return False
+
+    def remove(self, messages: Iterable[MessageExt]) -> int:
+        """Messages are done; the offset that may be committed now (C-50).
+
+        That is the first one still held, or one after the largest ever seen when nothing is left;
+        -1 if there was nothing to begin with.
+        """
+        held = self._messages
+        if not held:
+            return -1
+        for message in messages:
+            offset = message.queue_offset
+            if held.pop(offset, None) is not None:
+                self.count -= 1
+                self.body_bytes -= message.body_size
+                self._started.pop(offset, None)
+        if held:
+            return self._first_offset()
+        self._offsets.clear()
+        return self._offset_max + 1
+
+    def started(self, messages: Iterable[MessageExt], now: float) -> None:
+        """The listener begins with them."""
+        self.last_consume_at = now
+        for message in messages:
+            self._started[message.queue_offset] = now
+
+    def expired_first(self, now: float, timeout_s: float) -> MessageExt | None:
+        """The first message, if the listener has had it for longer than `timeout_s` (C-53)."""
+        if not self._messages:
+            return None
+        offset = self._first_offset()
+        since = self._started.get(offset)
+        if since is None or now - since <= timeout_s:
+            return None
+        return self._messages[offset]
+
+    # -- orderly --------------------------------------------------------------------------------
+
+    def take(self, count: int) -> list[MessageExt]:
+        """Move up to `count` messages to the side, in order; none left ends the run (C-59)."""
+        taken: list[MessageExt] = []
+        while len(taken) < count and self._messages:
+            offset = self._first_offset()
+            self._offsets.popleft()
+            message = self._messages.pop(offset)
+            self._ordered[offset] = message
+            taken.append(message)
+        if not taken:
+            self.consuming = False
+        return taken
+
+    def commit(self) -> int:
+        """What was taken is done; the offset to commit, -1 if nothing was taken."""
+        if not self._ordered:
+            return -1
+        last = max(self._ordered)
+        self.count -= len(self._ordered)
+        self.body_bytes -= sum(message.body_size for message in self._ordered.values())
+        self._ordered.clear()
+        return last + 1
+
+    def put_back(self, messages: Sequence[MessageExt] | None = None) -> None:
+        """Hand out what was taken again, before everything else; all of it by default."""
+        back = list(self._ordered.values()) if messages is None else messages
+        for message in back:
+            if self._ordered.pop(message.queue_offset, None) is not None:
+                self._messages[message.queue_offset] = message
+        self._offsets = deque(sorted(self._messages))
+
+    # -- state ----------------------------------------------------------------------------------
+
+    @property
+    def has_cached(self) -> bool:
+        """Whether messages wait for the listener or are with it."""
+        return bool(self._messages)
+
+    @property
+    def first_offset(self) -> int | None:
+        """Smallest offset held, whether waiting or taken."""
+        if self._ordered:
+            return min(self._ordered)
+        return self._first_offset() if self._messages else None
+
+    @property
+    def span(self) -> int:
+        """Largest minus smallest offset that waits; flow control looks at it (C-36)."""
+        if not self._messages:
+            return 0
+        offsets = self._offsets
+        while offsets[-1] not in self._messages:
+            offsets.pop()
+        return offsets[-1] - self._first_offset()
+
+    @property
+    def body_mib(self) -> int:
+        """Bytes of bodies held in whole MiB."""
+        return self.body_bytes // MIB
+
+    def is_pull_expired(self, now: float) -> bool:
+        """Whether the last pull is too long ago (C-25.2)."""
+        return now - self.last_pull_at > PULL_MAX_IDLE_S
+
+    def is_lock_expired(self, now: float) -> bool:
+        """Whether the lock was not renewed in time (C-52)."""
+        return now - self.last_lock_at > LOCK_MAX_LIVE_S
+
+    def clear(self) -> None:
+        """Forget every message."""
+        self._messages.clear()
+        self._offsets.clear()
+        self._ordered.clear()
+        self._started.clear()
+        self.count = 0
+        self.body_bytes = 0
+        self._offset_max = -1
+
+    def _first_offset(self) -> int:
+        offsets, held = self._offsets, self._messages
+        while offsets[0] not in held:
+            offsets.popleft()
+        return offsets[0]

@@ -1,0 +1,271 @@
+"""PullMessageService: carries the pulls of all consumers of one client out (C-35).
+
+Every owned queue has exactly one `PullRequest`, which is either in the queue of this service,
+under way at a broker, or put off by a timer. No task per pull: an answer is a callback of its
+future. Only what must wait for something else first (a connection, a route, a start offset)
+becomes a task.
+
+    execute_now -> before_pull -> request ... answered -> consumer.pulled -> execute_now
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Final, Protocol
+
+import structlog
+
+from pocketmq.client.api import ClientApi
+from pocketmq.client.consumer.pull_plan import (
+    CONSUMER_TIMEOUT_WHEN_SUSPEND_MS,
+    EXCEPTION_DELAY_MS,
+    STATUS_BY_CODE,
+    BeforePull,
+    PullRequest,
+    PullStatus,
+    Step,
+    delay_after_code_ms,
+)
+from pocketmq.client.routes import BrokerAddress, RouteTable
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
+from pocketmq.protocol.message import MessageExt
+from pocketmq.protocol.record import decode_records
+from pocketmq.protocol.transport.channel import Channel
+from pocketmq.runtime.clock import Clock, Timer
+from pocketmq.runtime.errors import PocketMQError
+from pocketmq.runtime.tasks import TaskOwner
+
+log = structlog.get_logger()
+
+NO_REAL_TIMEOUT_S: Final = 7 * 24 * 3600.0
+"""A held pull waits for protocol time, not for input and output: its 30 s run on the clock."""
+
+
+class PullingConsumer(Protocol):
+    """What the service asks of the consumer that owns a queue."""
+
+    @property
+    def group(self) -> str: ...
+
+    def before_pull(self, request: PullRequest) -> BeforePull:
+        """Whether to pull now."""
+        ...
+
+    def pull_header(self, request: PullRequest, broker: BrokerAddress) -> PullMessageRequestHeader:
+        """The request to send."""
+        ...
+
+    async def find_start(self, request: PullRequest) -> bool:
+        """Set `next_offset` anew under the lock; whether that worked (C-36)."""
+        ...
+
+    def pulled(
+        self,
+        request: PullRequest,
+        status: PullStatus,
+        header: PullMessageResponseHeader,
+        messages: list[MessageExt],
+    ) -> int | None:
+        """Take an answer; when to pull again in ms, or None if never (C-41..C-43)."""
+        ...
+
+
+class PullMessageService:
+    """One loop for all pulls of a client instance.
+
+    Args:
+        clock: Runs delays and the 30 s of a held pull.
+        api: Opens channels.
+        routes: Where brokers are.
+        refresh_route: Asks for a topic's route when a broker is not known.
+        tasks: Owns the tasks of pulls that must wait for something first.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        api: ClientApi,
+        routes: RouteTable,
+        refresh_route: Callable[[str], Awaitable[bool]],
+        tasks: TaskOwner,
+    ) -> None:
+        self._clock = clock
+        self._api = api
+        self._routes = routes
+        self._refresh_route = refresh_route
+        self._tasks = tasks
+        self._due: deque[tuple[PullingConsumer, PullRequest]] = deque()
+        self._scheduled = False
+        self._stopped = False
+        self._under_way: dict[PullRequest, _UnderWay] = {}
+        """In the order of their deadlines, since every pull gets the same 30 s."""
+        self._timer: Timer | None = None
+
+    def execute_now(self, consumer: PullingConsumer, request: PullRequest) -> None:
+        """Pull as soon as the loop gets to it."""
+        if self._stopped:
+            return
+        self._due.append((consumer, request))
+        if not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._run)
+
+    def execute_later(self, consumer: PullingConsumer, request: PullRequest, delay_ms: int) -> None:
+        """Pull after a while."""
+        if delay_ms <= 0:
+            self.execute_now(consumer, request)
+        elif not self._stopped:
+            self._clock.call_at(
+                self._clock.monotonic() + delay_ms / 1000,
+                lambda: self.execute_now(consumer, request),
+            )
+
+    def stop(self) -> None:
+        """Start no more pulls and take no more answers."""
+        self._stopped = True
+        self._due.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        for under_way in list(self._under_way.values()):
+            under_way.answer.cancel()
+        self._under_way.clear()
+
+    # -- inside ---------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        self._scheduled = False
+        due, self._due = self._due, deque()
+        for consumer, request in due:
+            try:
+                self._pull(consumer, request)
+            except Exception:  # a pull that is lost would stop its queue for ever
+                log.exception("pull.failed", group=consumer.group, queue=str(request.queue))
+                self.execute_later(consumer, request, EXCEPTION_DELAY_MS)
+
+    def _pull(self, consumer: PullingConsumer, request: PullRequest) -> None:
+        step, delay_ms, reason = consumer.before_pull(request)
+        request.waits_for = reason
+        if step is Step.PULL:
+            broker = self._routes.broker(request.queue.broker_name, request.suggested_broker_id)
+            channel = None if broker is None else self._api.remoting.open_channel(broker.address)
+            if broker is None or channel is None:
+                self._tasks.start(self._connect(consumer, request), name=f"connect {request}")
+            else:
+                self._send(consumer, request, broker, channel)
+        elif step is Step.WAIT:
+            self.execute_later(consumer, request, delay_ms)
+        elif step is Step.FIND_START:
+            self._tasks.start(self._find_start(consumer, request), name=f"start of {request}")
+        else:
+            log.debug("pull.forgotten", group=consumer.group, queue=str(request.queue))
+
+    async def _connect(self, consumer: PullingConsumer, request: PullRequest) -> None:
+        """Open the channel that a pull needs; the pull itself then goes its usual way."""
+        queue = request.queue
+        try:
+            broker = self._routes.broker(queue.broker_name, request.suggested_broker_id)
+            if broker is None:
+                await self._refresh_route(queue.topic)
+                broker = self._routes.broker(queue.broker_name)
+            if broker is not None:
+                await self._api.channel(broker.address)
+        except PocketMQError as exc:
+            self._put_off(consumer, request, str(exc))
+            return
+        if broker is None:
+            self._put_off(consumer, request, f"no address of {queue.broker_name} is known")
+            return
+        self.execute_now(consumer, request)
+
+    async def _find_start(self, consumer: PullingConsumer, request: PullRequest) -> None:
+        if await consumer.find_start(request):
+            self.execute_now(consumer, request)
+        else:
+            self._put_off(consumer, request, "the start offset is not known")
+
+    def _send(
+        self,
+        consumer: PullingConsumer,
+        request: PullRequest,
+        broker: BrokerAddress,
+        channel: Channel,
+    ) -> None:
+        header = consumer.pull_header(request, broker)
+        answer = channel.request(header, timeout_s=NO_REAL_TIMEOUT_S)
+        deadline = self._clock.monotonic() + CONSUMER_TIMEOUT_WHEN_SUSPEND_MS / 1000
+        self._under_way[request] = _UnderWay(consumer, answer, deadline)
+        if self._timer is None:
+            self._timer = self._clock.call_at(deadline, self._expire)
+        answer.add_done_callback(lambda done: self._answered(consumer, request, done))
+
+    def _answered(
+        self, consumer: PullingConsumer, request: PullRequest, answer: asyncio.Future[Command]
+    ) -> None:
+        self._under_way.pop(request, None)
+        if answer.cancelled() or self._stopped:
+            return
+        error = answer.exception()
+        if error is not None:
+            self._put_off(consumer, request, str(error))
+            return
+        try:
+            again_ms = self._take(consumer, request, answer.result())
+        except Exception as exc:  # a broken answer must not stop its queue for ever
+            log.exception("pull.answer_refused", group=consumer.group, queue=str(request.queue))
+            self._put_off(consumer, request, str(exc))
+            return
+        if again_ms is not None:
+            self.execute_later(consumer, request, again_ms)
+
+    def _take(
+        self, consumer: PullingConsumer, request: PullRequest, response: Command
+    ) -> int | None:
+        status = STATUS_BY_CODE.get(response.code)
+        if status is None:
+            log.info(
+                "pull.refused",
+                group=consumer.group,
+                queue=str(request.queue),
+                code=response.code,
+                remark=response.remark,
+            )
+            return delay_after_code_ms(response.code)
+        header = response.header(PullMessageResponseHeader)
+        request.suggested_broker_id = header.suggest_which_broker_id
+        messages: list[MessageExt] = []
+        if status is PullStatus.FOUND:
+            messages = decode_records(response.body_view, broker_name=request.queue.broker_name)
+        return consumer.pulled(request, status, header, messages)
+
+    def _put_off(self, consumer: PullingConsumer, request: PullRequest, reason: str) -> None:
+        request.waits_for = reason
+        log.info("pull.put_off", group=consumer.group, queue=str(request.queue), reason=reason)
+        self.execute_later(consumer, request, EXCEPTION_DELAY_MS)
+
+    def _expire(self) -> None:
+        """End pulls that were held beyond their 30 s; one timer serves them all."""
+        self._timer = None
+        now = self._clock.monotonic()
+        while self._under_way:
+            request, under_way = next(iter(self._under_way.items()))
+            if under_way.deadline > now:
+                self._timer = self._clock.call_at(under_way.deadline, self._expire)
+                return
+            del self._under_way[request]
+            under_way.answer.cancel()
+            self._put_off(under_way.consumer, request, "the broker did not answer within 30 s")
+
+
+class _UnderWay:
+    __slots__ = ("answer", "consumer", "deadline")
+
+    def __init__(
+        self, consumer: PullingConsumer, answer: asyncio.Future[Command], deadline: float
+    ) -> None:
+        self.consumer = consumer
+        self.answer = answer
+        self.deadline = deadline

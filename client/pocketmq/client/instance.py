@@ -1,0 +1,394 @@
+"""ClientInstance: what all producers and consumers of one client id share (P-2).
+
+Connections, the route table, the client-wide timers and the two services of consumers. It starts
+with its first user and stops with its last.
+
+    every 30 s   refresh routes (P-3)          10 ms after the start
+    every 30 s   forget offline brokers, heartbeat (P-4)          1 s
+    every  5 s   persist consumer offsets (P-5)                  10 s
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, Protocol
+from weakref import WeakKeyDictionary
+
+import structlog
+
+from pocketmq.client.api import PATIENCE_S, ClientApi
+from pocketmq.client.commands import CommandedConsumer, CommandProcessor
+from pocketmq.client.config import ClientConfig
+from pocketmq.client.consumer.pull_service import PullMessageService
+from pocketmq.client.heartbeat import ConsumerMember, heartbeat_addresses, heartbeat_data
+from pocketmq.client.name_servers import NameServers
+from pocketmq.client.rebalance.service import RebalanceService
+from pocketmq.client.routes import RouteTable, TopicPublishInfo, clipped_to_default
+from pocketmq.protocol.bodies.clients import HeartbeatData
+from pocketmq.protocol.dispatch import Dispatcher
+from pocketmq.protocol.errors import (
+    BrokerError,
+    ClientError,
+    NoNameServerError,
+    RemotingError,
+    TopicNotFoundError,
+)
+from pocketmq.protocol.transport.remoting import RemotingClient
+from pocketmq.protocol.validation import is_retry
+from pocketmq.runtime.errors import PocketMQError
+from pocketmq.runtime.periodic import Action, PeriodicService
+from pocketmq.runtime.tasks import TaskOwner
+
+log = structlog.get_logger()
+
+HEARTBEAT_WAIT_S: Final = PATIENCE_S * 2
+"""Real seconds for which a round of heartbeats waits for answers."""
+
+
+class ProducerUser(Protocol):
+    """A producer, as its instance sees it."""
+
+    @property
+    def group(self) -> str: ...
+    @property
+    def published_topics(self) -> set[str]:
+        """Topics that it has sent to."""
+        ...
+
+
+class ConsumerUser(ConsumerMember, CommandedConsumer, Protocol):
+    """A consumer, as its instance sees it."""
+
+    async def rebalance(self) -> bool:
+        """Look at the queues again; whether the assignment is as it should be."""
+        ...
+
+    async def persist_offsets(self) -> None:
+        """Write down how far it has come."""
+        ...
+
+
+class DuplicateGroupError(ClientError):
+    """One client id cannot serve the same group twice (P-2, C-8)."""
+
+    def __init__(self, kind: str, group: str, client_id: str) -> None:
+        self.group = group
+        self.client_id = client_id
+        super().__init__(
+            f"{kind} group {group!r} is used already by client {client_id}; give one of the two "
+            "another instance_name"
+        )
+
+
+class ClientInstance:
+    """One client id in one event loop. Made and shared by `acquire`, given back by `release`."""
+
+    def __init__(self, config: ClientConfig) -> None:
+        self.config = config
+        self.client_id = config.client_id
+        self.clock = config.clock
+        self.profile = config.profile
+        self.routes = RouteTable()
+        self.producers: dict[str, ProducerUser] = {}
+        self.consumers: dict[str, ConsumerUser] = {}
+        self.users = 0
+        self.log = log.bind(client_id=self.client_id)
+
+        self.dispatcher = Dispatcher()
+        self.remoting = RemotingClient(
+            config.network,
+            self.dispatcher,
+            encoding=config.encoding,
+            version=config.profile.client_version,
+        )
+        self.api = ClientApi(
+            self.remoting,
+            config.clock,
+            NameServers(config.nameservers),
+            timeout_s=config.api_timeout_ms / 1000,
+        )
+        self.tasks = TaskOwner(f"client {self.client_id}")
+        self.pull_service = PullMessageService(
+            config.clock, self.api, self.routes, self.refresh_route, self.tasks
+        )
+        self.rebalance_service = RebalanceService(
+            config.clock,
+            interval_ms=config.rebalance_interval_ms,
+            min_interval_ms=config.profile.rebalance_min_interval_ms,
+            rebalance_all=self.rebalance,
+            name=f"rebalance {self.client_id}",
+        )
+        self.dispatcher.add(CommandProcessor(self.consumers.get, self.rebalance_service.wakeup))
+        self._lookups: dict[tuple[str, str], asyncio.Task[bool]] = {}
+        self._heartbeats: dict[str, asyncio.Task[bool]] = {}
+        self._timers = [
+            self._timer("routes", config.poll_name_server_interval_ms, 10, self.refresh_routes),
+            self._timer("heartbeat", config.heartbeat_broker_interval_ms, 1_000, self._beat),
+            self._timer(
+                "offsets",
+                config.persist_consumer_offset_interval_ms,
+                10_000,
+                self.persist_all_offsets,
+            ),
+        ]
+        self._started = False
+
+    # -- life -----------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Arm the timers; harmless when they run already."""
+        if self._started:
+            return
+        self._started = True
+        for timer in self._timers:
+            timer.start()
+        self.rebalance_service.start()
+
+    async def stop(self) -> None:
+        """End timers and services, then close every connection."""
+        if self._started:
+            await self.rebalance_service.stop()
+            for timer in self._timers:
+                await timer.stop()
+        self.pull_service.stop()
+        await self.tasks.stop()
+        await self.remoting.close()
+
+    def register_producer(self, producer: ProducerUser) -> None:
+        """Enter a producer; raises `DuplicateGroupError`."""
+        if producer.group in self.producers:
+            raise DuplicateGroupError("producer", producer.group, self.client_id)
+        self.producers[producer.group] = producer
+
+    def register_consumer(self, consumer: ConsumerUser) -> None:
+        """Enter a consumer; raises `DuplicateGroupError`."""
+        if consumer.group in self.consumers:
+            raise DuplicateGroupError("consumer", consumer.group, self.client_id)
+        self.consumers[consumer.group] = consumer
+
+    async def unregister(
+        self, *, producer_group: str | None = None, consumer_group: str | None = None
+    ) -> None:
+        """Take a group out and tell every known broker, so that others rebalance at once (B-25)."""
+        if producer_group is not None:
+            self.producers.pop(producer_group, None)
+        if consumer_group is not None:
+            self.consumers.pop(consumer_group, None)
+
+        async def tell(address: str) -> None:
+            try:
+                await self.api.unregister(
+                    address,
+                    self.client_id,
+                    producer_group=producer_group,
+                    consumer_group=consumer_group,
+                )
+            except PocketMQError as exc:
+                # It will notice the closed connection.
+                self.log.debug("unregister.failed", broker=address, reason=str(exc))
+
+        await asyncio.gather(*(tell(address) for _, _, address in self.routes.addresses()))
+
+    # -- routes ---------------------------------------------------------------------------------
+
+    async def refresh_routes(self) -> None:
+        """Ask for the route of every topic that somebody here produces to or consumes (P-3)."""
+        for topic in sorted(self._topics()):
+            try:
+                await self.refresh_route(topic)
+            except PocketMQError as exc:
+                self.route_failed(topic, exc)
+
+    async def refresh_route(
+        self, topic: str, *, model: str = "", model_queue_nums: int = 0
+    ) -> bool:
+        """Ask the name server for a topic's route (P-11).
+
+        Callers at the same time share one question. Not found keeps what was known.
+
+        Args:
+            topic: Whose route is wanted.
+            model: Ask for this topic instead and take its brokers (P-14, TBW102).
+            model_queue_nums: Queues per broker then.
+
+        Returns:
+            Whether a route was found.
+
+        Raises:
+            NoNameServerError: none is configured or answers.
+            BrokerError: the name server refused.
+        """
+        key = (topic, model)
+        lookup = self._lookups.get(key)
+        if lookup is None:
+            lookup = self.tasks.start(
+                self._look_up(topic, model, model_queue_nums), name=f"route of {topic}"
+            )
+            self._lookups[key] = lookup
+            lookup.add_done_callback(lambda _: self._lookups.pop(key, None))
+        return await asyncio.shield(lookup)
+
+    async def publish_info(
+        self, topic: str, *, model: str, model_queue_nums: int
+    ) -> TopicPublishInfo:
+        """Queues to send to, after up to two questions to the name server (P-14).
+
+        Raises:
+            NoNameServerError: none is configured or answers (10004).
+            TopicNotFoundError: there is no route, or nobody may write there (10005).
+        """
+        info = self.routes.publish_info(topic)
+        if info is None or not info.queues:
+            if not self.config.nameservers:
+                raise NoNameServerError
+            found = await self.refresh_route(topic)
+            if not found and self.routes.publish_info(topic) is None:
+                await self.refresh_route(topic, model=model, model_queue_nums=model_queue_nums)
+            info = self.routes.publish_info(topic)
+        if info is None:
+            raise TopicNotFoundError(topic)
+        if not info.queues:
+            raise TopicNotFoundError(topic, "none of its queues can be written to now")
+        return info
+
+    async def _look_up(self, topic: str, model: str, model_queue_nums: int) -> bool:
+        route = await self.api.route(model or topic)
+        if route is None:
+            return False
+        if model:
+            route = clipped_to_default(route, model_queue_nums)
+        if self.routes.apply(topic, route):
+            self.log.debug(
+                "route.changed",
+                topic=topic,
+                brokers=[data.broker_name for data in route.broker_datas],
+            )
+        return True
+
+    def _topics(self) -> set[str]:
+        topics = {topic for each in self.producers.values() for topic in each.published_topics}
+        for consumer in self.consumers.values():
+            topics.update(subscription.topic for subscription in consumer.subscriptions)
+        return topics
+
+    def route_failed(self, topic: str, error: PocketMQError) -> None:
+        """Log that a topic's route is not known now."""
+        # A %RETRY% topic exists only after the first heartbeat (T-3).
+        level = self.log.debug if is_retry(topic) else self.log.warning
+        level("route.lookup_failed", topic=topic, reason=str(error))
+
+    # -- heartbeats -----------------------------------------------------------------------------
+
+    async def heartbeat(self) -> bool:
+        """Tell every known broker who we are; whether at least one took it soon (P-8).
+
+        A broker that has not answered the last heartbeat yet is skipped, and nobody waits long
+        for a silent one: it must not keep heartbeats from the others.
+        """
+        data = heartbeat_data(self.client_id, self.producers, self.consumers.values())
+        if data is None:
+            return False
+        brokers = heartbeat_addresses(self.routes, has_consumers=bool(self.consumers))
+        beats = [
+            self._heartbeats.get(address) or self._start_heartbeat(name, address, data)
+            for name, _, address in brokers
+        ]
+        if not beats:
+            return False
+        done, _ = await asyncio.wait(beats, timeout=HEARTBEAT_WAIT_S)
+        return any(not beat.cancelled() and beat.result() for beat in done)
+
+    def _start_heartbeat(
+        self, broker_name: str, address: str, data: HeartbeatData
+    ) -> asyncio.Task[bool]:
+        async def beat() -> bool:
+            try:
+                await self.api.heartbeat(address, data)
+            except (BrokerError, RemotingError) as exc:
+                self.log.info(
+                    "heartbeat.failed", broker=broker_name, address=address, reason=str(exc)
+                )
+                return False
+            return True
+
+        task = self.tasks.start(beat(), name=f"heartbeat {address}")
+        self._heartbeats[address] = task
+        task.add_done_callback(lambda _: self._heartbeats.pop(address, None))
+        return task
+
+    async def _beat(self) -> None:
+        for address in self.routes.clean_offline_brokers():
+            self.remoting.drop(address)
+        await self.heartbeat()
+
+    # -- consumers ------------------------------------------------------------------------------
+
+    async def rebalance(self) -> bool:
+        """Let every consumer look at its queues; whether all are balanced (C-20)."""
+        balanced = True
+        for consumer in list(self.consumers.values()):
+            try:
+                balanced &= await consumer.rebalance()
+            except Exception:  # one consumer must not keep the others from their queues (C-22)
+                self.log.exception("rebalance.failed", group=consumer.group)
+                balanced = False
+        return balanced
+
+    async def persist_all_offsets(self) -> None:
+        """Write down how far every consumer has come (P-5)."""
+        for consumer in list(self.consumers.values()):
+            try:
+                await consumer.persist_offsets()
+            except PocketMQError as exc:
+                self.log.warning("offsets.persist_failed", group=consumer.group, reason=str(exc))
+
+    def _timer(self, name: str, period_ms: int, first_ms: int, action: Action) -> PeriodicService:
+        return PeriodicService(
+            f"{name} {self.client_id}",
+            self.clock,
+            period_ms / 1000,
+            action,
+            initial_delay_s=first_ms / 1000,
+        )
+
+
+_instances: WeakKeyDictionary[
+    asyncio.AbstractEventLoop, dict[tuple[object, ...], ClientInstance]
+] = WeakKeyDictionary()
+
+
+def acquire(config: ClientConfig) -> ClientInstance:
+    """The instance of a client id in the running loop (P-2); `release` it after use.
+
+    Raises:
+        ClientError: it exists with other name servers or another encoding.
+    """
+    shared = _instances.setdefault(asyncio.get_running_loop(), {})
+    key = _key(config)
+    instance = shared.get(key)
+    if instance is None:
+        instance = shared[key] = ClientInstance(config)
+    elif (instance.config.nameservers, instance.config.encoding) != (
+        config.nameservers,
+        config.encoding,
+    ):
+        raise ClientError(
+            f"client id {config.client_id} is in use with other name servers or another encoding; "
+            "give this one another instance_name"
+        )
+    instance.users += 1
+    return instance
+
+
+async def release(instance: ClientInstance) -> None:
+    """Give an instance back; its last user stops it."""
+    instance.users -= 1
+    if instance.users == 0:
+        shared = _instances.get(asyncio.get_running_loop(), {})
+        shared.pop(_key(instance.config), None)
+        await instance.stop()
+
+
+def _key(config: ClientConfig) -> tuple[object, ...]:
+    # Two simulated machines may have equal ids in one loop; their seams tell them apart.
+    return (config.client_id, id(config.network), id(config.clock))

@@ -1,0 +1,1 @@
+"""Sending: the producer and its pure decisions (behaviour sheet 4)."""

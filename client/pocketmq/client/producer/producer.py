@@ -1,0 +1,551 @@
+"""Producer: sends messages to topics (behaviour sheet 4).
+
+    async with Producer("orders", nameservers="127.0.0.1:9876") as producer:
+        result = await producer.send(Message("Orders", b"...", tags="new", keys="order-1"))
+
+Many coroutines may send at the same time; what they send in one turn of the loop leaves in one
+write per broker. There is no task and no timer per message: the first try of a send, which is
+nearly always the only one, awaits its answer directly, and only a failed try brings in a
+`SendPlan`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Final, Self, Unpack
+
+import structlog
+
+from pocketmq.client.config import ClientConfig, ClientOptions
+from pocketmq.client.instance import ClientInstance, acquire, release
+from pocketmq.client.producer.fault_strategy import FaultStrategy
+from pocketmq.client.producer.selectors import QueueSelector, select_by_hash
+from pocketmq.client.producer.send_plan import SendPlan
+from pocketmq.client.producer.send_result import STATUS_BY_CODE, SendResult
+from pocketmq.client.routes import TopicPublishInfo
+from pocketmq.protocol import properties as names
+from pocketmq.protocol.batch import encode_batch
+from pocketmq.protocol.command import Buffer, Command
+from pocketmq.protocol.compression import DEFAULT_LEVEL, CompressionKind, compress
+from pocketmq.protocol.errors import (
+    BrokerError,
+    BrokerNotFoundError,
+    ClientError,
+    IllegalMessageError,
+    RemotingError,
+)
+from pocketmq.protocol.headers.send import (
+    SendBatchMessageRequestHeader,
+    SendMessageRequestHeader,
+    SendMessageRequestHeaderV2,
+    SendMessageResponseHeader,
+)
+from pocketmq.protocol.ids import UniqKeyFactory
+from pocketmq.protocol.message import Message, MessageQueue
+from pocketmq.protocol.scalars import MessageSysFlag
+from pocketmq.protocol.transport.channel import Channel
+from pocketmq.protocol.validation import (
+    AUTO_CREATE_TOPIC,
+    check_batch,
+    check_client_group,
+    check_message,
+    is_retry,
+)
+from pocketmq.runtime.errors import PocketMQError
+
+log = structlog.get_logger()
+
+ONEWAYS_PER_TURN: Final = 128
+"""One-way sends after which the loop gets a turn, so that what they wrote can leave."""
+
+
+class Producer:
+    """Sends messages under the name of a group.
+
+    Args:
+        group: Producer group; legal characters, at most 120 (4.9: 255) of them (P-23).
+        send_timeout_ms: Real milliseconds for all tries of a send together (P-40).
+        retry_times_when_send_failed: Tries after the first (P-40).
+        retry_another_broker_when_not_store_ok: Also try again on 10, 11 and 12 (P-42).
+        send_timeout_per_request_ms: Bounds every try but the last; None for no bound (5.x).
+        max_message_size: Largest body in bytes, before compression (P-22).
+        compress_body_over: Bodies of at least so many bytes are compressed (P-44).
+        compression: `zlib`, `lz4` or `zstd`.
+        compression_level: As the library counts.
+        send_latency_fault_enable: Learn which brokers are slow and avoid them (P-32, P-33).
+        create_topic_key: Topic whose queues a new topic begins with (P-14).
+        default_topic_queue_nums: Queues that a new topic is to get (P-14).
+        send_smart_msg: Send headers with one-letter names (310), not 10 (P-43).
+        options: See `ClientConfig`.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        send_timeout_ms: int = 3_000,
+        retry_times_when_send_failed: int = 2,
+        retry_another_broker_when_not_store_ok: bool = False,
+        send_timeout_per_request_ms: int | None = None,
+        max_message_size: int = 4 * 1024 * 1024,
+        compress_body_over: int = 4_096,
+        compression: str = "zlib",
+        compression_level: int = DEFAULT_LEVEL,
+        send_latency_fault_enable: bool = False,
+        create_topic_key: str = AUTO_CREATE_TOPIC,
+        default_topic_queue_nums: int = 4,
+        send_smart_msg: bool = True,
+        **options: Unpack[ClientOptions],
+    ) -> None:
+        self.config = ClientConfig.of(options)
+        self.profile = self.config.profile
+        check_client_group(group, max_chars=self.profile.group_name_max_chars_client)
+        self._group = group
+        self.send_timeout_ms = send_timeout_ms
+        self.retry_times_when_send_failed = retry_times_when_send_failed
+        self.retry_another_broker_when_not_store_ok = retry_another_broker_when_not_store_ok
+        self.send_timeout_per_request_ms = send_timeout_per_request_ms
+        self.max_message_size = max_message_size
+        self.compress_body_over = compress_body_over
+        self.compression = CompressionKind[compression.upper()]
+        self.compression_level = compression_level
+        self.create_topic_key = create_topic_key
+        self.default_topic_queue_nums = default_topic_queue_nums
+        self.send_smart_msg = send_smart_msg
+        self.fault_strategy = FaultStrategy(self.profile, enabled=send_latency_fault_enable)
+        self.published_topics: set[str] = set()
+        self._instance: ClientInstance | None = None
+        self._new_uniq_key: UniqKeyFactory | None = None
+        self._oneways = 0
+
+    # -- life -----------------------------------------------------------------------------------
+
+    @property
+    def group(self) -> str:
+        """The producer group."""
+        return self._group
+
+    @property
+    def client_id(self) -> str:
+        """`ip@instance[@unit]`; known once started (P-1)."""
+        return self._started().client_id
+
+    async def start(self) -> None:
+        """Join the client instance and tell known brokers (P-70).
+
+        Raises:
+            DuplicateGroupError: this client id has a producer of the group already.
+        """
+        if self._instance is not None:
+            raise ClientError(f"producer {self._group} is started already")
+        self.config = await self.config.with_identity(unique=True)
+        instance = acquire(self.config)
+        try:
+            instance.register_producer(self)
+        except ClientError:
+            await release(instance)
+            raise
+        self._new_uniq_key = UniqKeyFactory(
+            self.config.client_ip, os.getpid(), self.config.clock.time_ms
+        )
+        self._instance = instance
+        instance.start()
+        await instance.heartbeat()
+        log.info("producer.started", group=self._group, client_id=instance.client_id)
+
+    def attach(self, instance: ClientInstance) -> None:
+        """Send through a consumer's instance without being one of its users (C-14)."""
+        self.config = instance.config
+        self.profile = instance.profile
+        self._new_uniq_key = UniqKeyFactory(
+            self.config.client_ip, os.getpid(), self.config.clock.time_ms
+        )
+        self._instance = instance
+
+    async def stop(self) -> None:
+        """Leave the group at every broker and close what nobody else uses; may be called twice."""
+        instance, self._instance = self._instance, None
+        if instance is None:
+            return
+        await instance.unregister(producer_group=self._group)
+        await release(instance)
+        log.info("producer.stopped", group=self._group, client_id=instance.client_id)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    # -- sending --------------------------------------------------------------------------------
+
+    async def send(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        key: object = None,
+        timeout_ms: int | None = None,
+    ) -> SendResult:
+        """Store a message and say where.
+
+        Without `queue`, `selector` and `key` the queues take turns, and a failed try is followed by
+        others on other brokers (P-40, P-41). With one of them there is one try.
+
+        Args:
+            message: Gets a UNIQ_KEY property if it has none; a second send shares it (P-43).
+            queue: Send to this queue.
+            selector: Chooses the queue; by default by hash when there is a `key`.
+            key: What the selector decides by: equal keys meet in one queue, in order.
+            timeout_ms: Real milliseconds in place of the producer's.
+
+        Raises:
+            ClientError: the message breaks a limit, or there is no route for its topic.
+            BrokerError: a broker refused, and another one would as well.
+            SendFailedError: no try succeeded; the message may or may not be stored.
+            RemotingError: the one broker that `queue` or `key` named did not answer.
+        """
+        timeout_s = (self.send_timeout_ms if timeout_ms is None else timeout_ms) / 1000
+        if queue is not None or selector is not None or key is not None:
+            chosen = await self._chosen_queue(message, queue, selector, key)
+            return await self._send_once(message, chosen, timeout_s)
+
+        info = await self._publish_info(message)
+        prepared = self._prepare(message)
+        strategy = self.fault_strategy
+        loop = asyncio.get_running_loop()
+        began_at = loop.time()
+        queue = strategy.choose(info, None, self._now()) if strategy.enabled else info.next_queue()
+        try:
+            result = await self._exchange(prepared, queue, timeout_s)
+        except (BrokerError, RemotingError, ClientError) as exc:
+            return await self._try_again(info, prepared, queue, began_at, timeout_s, exc)
+        if strategy.enabled:
+            strategy.answered(queue.broker_name, (loop.time() - began_at) * 1000, self._now())
+        if result.is_ok or not self.retry_another_broker_when_not_store_ok:
+            return result
+        return await self._try_again(info, prepared, queue, began_at, timeout_s, result)
+
+    async def send_oneway(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        key: object = None,
+    ) -> None:
+        """Send and forget: no answer, no retry, no error after the message has left (P-47).
+
+        Raises:
+            ClientError: the message breaks a limit, or there is no route for its topic.
+            ConnectError: the broker cannot be reached.
+        """
+        if queue is not None or selector is not None or key is not None:
+            queue = await self._chosen_queue(message, queue, selector, key)
+        else:
+            info = await self._publish_info(message)
+            queue = self.fault_strategy.choose(info, None, self._now())
+        prepared = self._prepare(message)
+        channel = await self._channel(queue)
+        channel.oneway(self._header(prepared, queue.queue_id), prepared.body)
+        self._oneways += 1
+        if self._oneways % ONEWAYS_PER_TURN == 0:
+            await self.config.clock.sleep(0)
+
+    async def send_batch(
+        self,
+        messages: Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        timeout_ms: int | None = None,
+    ) -> SendResult:
+        """Store several messages of one topic at once, next to each other in one queue (P-49).
+
+        Raises:
+            IllegalMessageError: they may not travel together, or exceed `max_message_size`.
+            Others: see `send`.
+        """
+        check_batch(messages)
+        for message in messages:
+            check_message(message, queue=queue, max_body_bytes=self.max_message_size)
+        prepared = self._prepare_batch(messages)
+        timeout_s = (self.send_timeout_ms if timeout_ms is None else timeout_ms) / 1000
+        if queue is not None:
+            return await self._exchange(prepared, queue, timeout_s)
+        info = await self._publish_info(messages[0])
+        began_at = asyncio.get_running_loop().time()
+        queue = self.fault_strategy.choose(info, None, self._now())
+        try:
+            result = await self._exchange(prepared, queue, timeout_s)
+        except (BrokerError, RemotingError, ClientError) as exc:
+            return await self._try_again(info, prepared, queue, began_at, timeout_s, exc)
+        if result.is_ok or not self.retry_another_broker_when_not_store_ok:
+            return result
+        return await self._try_again(info, prepared, queue, began_at, timeout_s, result)
+
+    async def publish_queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        """The queues that messages of a topic may go to, in the order that selectors see."""
+        return (await self._find(topic)).queues
+
+    # -- one try --------------------------------------------------------------------------------
+
+    async def _exchange(
+        self, prepared: _Prepared, queue: MessageQueue, timeout_s: float
+    ) -> SendResult:
+        instance = self._started()
+        address = instance.routes.master(queue.broker_name)
+        channel = None if address is None else instance.remoting.open_channel(address)
+        if channel is None:
+            channel = await self._channel(queue)
+        response = await channel.request(
+            self._header(prepared, queue.queue_id), prepared.body, timeout_s=timeout_s
+        )
+        return _result(response, prepared.uniq_key, queue, channel.address)
+
+    async def _channel(self, queue: MessageQueue) -> Channel:
+        instance = self._started()
+        address = instance.routes.master(queue.broker_name)
+        if address is None:
+            await instance.refresh_route(queue.topic)
+            address = instance.routes.master(queue.broker_name)
+            if address is None:
+                raise BrokerNotFoundError(queue.broker_name)
+        return await instance.api.channel(address)
+
+    async def _send_once(
+        self, message: Message, queue: MessageQueue, timeout_s: float
+    ) -> SendResult:
+        return await self._exchange(self._prepare(message), queue, timeout_s)
+
+    async def _try_again(
+        self,
+        info: TopicPublishInfo,
+        prepared: _Prepared,
+        queue: MessageQueue,
+        began_at: float,
+        timeout_s: float,
+        outcome: SendResult | BrokerError | RemotingError | ClientError,
+    ) -> SendResult:
+        """Go on after a first try that did not end well."""
+        loop = asyncio.get_running_loop()
+        per_try_ms = self.send_timeout_per_request_ms
+        plan = SendPlan(
+            info.topic,
+            tries=1 + self.retry_times_when_send_failed,
+            timeout_s=timeout_s,
+            began_at=began_at,
+            retryable_codes=self.profile.retryable_response_codes,
+            retry_when_not_stored_ok=self.retry_another_broker_when_not_store_ok,
+            max_timeout_per_try_s=None if per_try_ms is None else per_try_ms / 1000,
+        )
+        plan.begin_try(queue.broker_name, began_at)
+        try_began_at = began_at
+        while True:
+            now = loop.time()
+            latency_ms = (now - try_began_at) * 1000
+            if isinstance(outcome, SendResult):
+                self.fault_strategy.answered(queue.broker_name, latency_ms, self._now())
+                final = plan.answered(outcome, now)
+            else:
+                self._learn(queue.broker_name, latency_ms, outcome)
+                final = plan.failed(outcome, now)
+            if final is not None:
+                return final
+            log.debug("send.retried", topic=info.topic, broker=queue.broker_name, why=str(outcome))
+            queue = self.fault_strategy.choose(info, plan.last_broker, self._now(), retry=True)
+            try_began_at = now
+            left_s = plan.begin_try(queue.broker_name, now)
+            try:
+                outcome = await self._exchange(prepared, queue, left_s)
+            except (BrokerError, RemotingError, ClientError) as exc:
+                outcome = exc
+
+    def _learn(self, broker_name: str, latency_ms: float, error: PocketMQError) -> None:
+        strategy = self.fault_strategy
+        if isinstance(error, RemotingError):
+            strategy.remoting_failed(broker_name, latency_ms, self._now())
+        elif isinstance(error, BrokerError):
+            strategy.broker_failed(broker_name, latency_ms, self._now())
+        else:
+            strategy.answered(broker_name, latency_ms, self._now())
+
+    # -- preparing ------------------------------------------------------------------------------
+
+    async def _publish_info(self, message: Message) -> TopicPublishInfo:
+        """Check the message and find its topic's queues; O(1) once the route is known."""
+        if 0 < len(message.body) <= self.max_message_size:
+            info = self._started().routes.publish.get(message.topic)
+            if info is not None and info.queues and message.topic in self.published_topics:
+                return info  # the name was checked when the topic was first sent to
+        check_message(message, max_body_bytes=self.max_message_size)
+        return await self._find(message.topic)
+
+    async def _find(self, topic: str) -> TopicPublishInfo:
+        instance = self._started()
+        self.published_topics.add(topic)
+        return await instance.publish_info(
+            topic, model=self.create_topic_key, model_queue_nums=self.default_topic_queue_nums
+        )
+
+    async def _chosen_queue(
+        self,
+        message: Message,
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        key: object,
+    ) -> MessageQueue:
+        if queue is not None:
+            check_message(message, queue=queue, max_body_bytes=self.max_message_size)
+            return queue
+        info = await self._publish_info(message)
+        chosen = (selector or select_by_hash)(info.queues, message, key)
+        if chosen is None:
+            raise ClientError(
+                f"the selector chose no queue of topic {message.topic!r} for key {key!r}; "
+                "let it return one of the queues it is given"
+            )
+        if chosen.topic != message.topic:
+            raise IllegalMessageError(f"the selector chose {chosen}", topic=message.topic)
+        return chosen
+
+    def _prepare(self, message: Message) -> _Prepared:
+        properties = message.properties
+        uniq_key = properties.get(names.UNIQ_KEY)
+        if uniq_key is None:
+            if self._new_uniq_key is None:
+                raise self._not_started()
+            uniq_key = properties[names.UNIQ_KEY] = self._new_uniq_key()
+        body: Buffer = message.body
+        sys_flag = 0
+        if len(body) >= self.compress_body_over:
+            body = compress(message.body, self.compression, self.compression_level)
+            sys_flag = self._compressed_flag
+        if names.TRANSACTION_PREPARED in properties:
+            sys_flag |= MessageSysFlag.TRANSACTION_PREPARED
+        prepared = _Prepared(message.topic, body, message.flag, sys_flag, uniq_key)
+        if is_retry(message.topic):
+            prepared.take_retry_properties(properties)
+        prepared.properties = names.encode_properties(properties)
+        return prepared
+
+    def _prepare_batch(self, messages: Sequence[Message]) -> _Prepared:
+        if self._new_uniq_key is None:
+            raise self._not_started()
+        keys = []
+        for message in messages:
+            key = message.properties.setdefault(names.UNIQ_KEY, "") or self._new_uniq_key()
+            message.properties[names.UNIQ_KEY] = key
+            keys.append(key)
+        body = encode_batch(messages)
+        if len(body) > self.max_message_size:
+            raise IllegalMessageError(
+                f"the batch has {len(body)} bytes, the limit is {self.max_message_size}; "
+                "send fewer messages at once",
+                topic=messages[0].topic,
+            )
+        prepared = _Prepared(messages[0].topic, body, 0, 0, ",".join(keys))
+        prepared.is_batch = True
+        # Their own properties travel in the body; the header carries what the broker must know.
+        wait = messages[0].properties.get(names.WAIT)
+        prepared.properties = names.encode_properties({names.WAIT: wait} if wait else {})
+        return prepared
+
+    @property
+    def _compressed_flag(self) -> int:
+        if self.compression is CompressionKind.ZLIB and self.profile.name == "4.9":
+            return MessageSysFlag.COMPRESSED  # 4.9 has no bits for the kind
+        return self.compression.sys_flag
+
+    def _header(
+        self, prepared: _Prepared, queue_id: int
+    ) -> SendMessageRequestHeaderV2 | SendMessageRequestHeader:
+        header_type: type[SendMessageRequestHeaderV2] | type[SendMessageRequestHeader]
+        if prepared.is_batch:
+            header_type = SendBatchMessageRequestHeader
+        elif self.send_smart_msg:
+            header_type = SendMessageRequestHeaderV2
+        else:
+            header_type = SendMessageRequestHeader
+        return header_type(
+            producer_group=self._group,
+            topic=prepared.topic,
+            default_topic=self.create_topic_key,
+            default_topic_queue_nums=self.default_topic_queue_nums,
+            queue_id=queue_id,
+            sys_flag=prepared.sys_flag,
+            born_timestamp=self.config.clock.time_ms(),
+            flag=prepared.flag,
+            properties=prepared.properties,
+            reconsume_times=prepared.reconsume_times,
+            max_reconsume_times=prepared.max_reconsume_times,
+            batch=prepared.is_batch,
+        )
+
+    def _now(self) -> float:
+        return self.config.clock.monotonic()
+
+    def _started(self) -> ClientInstance:
+        if self._instance is None:
+            raise self._not_started()
+        return self._instance
+
+    def _not_started(self) -> ClientError:
+        return ClientError(
+            f"producer {self._group} is not running; use `async with`, or start() it first"
+        )
+
+
+class _Prepared:
+    """A message as it travels, the same for every try."""
+
+    __slots__ = (
+        "body",
+        "flag",
+        "is_batch",
+        "max_reconsume_times",
+        "properties",
+        "reconsume_times",
+        "sys_flag",
+        "topic",
+        "uniq_key",
+    )
+
+    def __init__(self, topic: str, body: Buffer, flag: int, sys_flag: int, uniq_key: str) -> None:
+        self.topic = topic
+        self.body = body
+        self.flag = flag
+        self.sys_flag = sys_flag
+        self.uniq_key = uniq_key
+        self.properties = ""
+        self.reconsume_times = 0
+        self.max_reconsume_times: int | None = None
+        self.is_batch = False
+
+    def take_retry_properties(self, properties: dict[str, str]) -> None:
+        """A message for a retry topic carries its counts in the header (C-55)."""
+        self.reconsume_times = int(properties.pop(names.RECONSUME_TIME, "0"))
+        times = properties.pop(names.MAX_RECONSUME_TIMES, None)
+        self.max_reconsume_times = None if times is None else int(times)
+
+
+def _result(response: Command, uniq_key: str, queue: MessageQueue, address: str) -> SendResult:
+    status = STATUS_BY_CODE.get(response.code)
+    if status is None:
+        raise BrokerError(response.code, response.remark, address=address)
+    header = response.header(SendMessageResponseHeader)
+    if header.queue_id != queue.queue_id:
+        # A negative id left the choice to the broker.
+        queue = MessageQueue(queue.topic, queue.broker_name, header.queue_id)
+    return SendResult(
+        status, uniq_key, header.msg_id, queue, header.queue_offset, header.transaction_id
+    )

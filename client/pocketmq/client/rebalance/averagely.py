@@ -1,0 +1,55 @@
+"""AVG, the default: neighbouring queues in blocks of equal size (A-10).
+
+    8 queues, 3 clients        c1 [0 1 2]  c2 [3 4 5]  c3 [6 7]
+    2 queues, 3 clients        c1 [0]      c2 [1]      c3 []
+
+Queues are sorted broker by broker, so a client's block mostly lies on few brokers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pocketmq.client.rebalance.strategy import is_member
+from pocketmq.protocol.message import MessageQueue
+
+
+class AllocateMessageQueueAveragely:
+    """Blocks of `Q // C` queues; the first `Q % C` clients get one more."""
+
+    name = "AVG"
+
+    def allocate(
+        self,
+        consumer_group: str,
+        current_cid: str,
+        mq_all: Sequence[MessageQueue],
+        cid_all: Sequence[str],
+    ) -> list[MessageQueue]:
+        if not is_member(self.name, consumer_group, current_cid, mq_all, cid_all):
+            return []
+        start, count = block(len(mq_all), len(cid_all), cid_all.index(current_cid))
+        return list(mq_all[start : start + count])
+
+    def explain(
+        self, current_cid: str, mq_all: Sequence[MessageQueue], cid_all: Sequence[str]
+    ) -> str:
+        queues, clients = len(mq_all), len(cid_all)
+        if current_cid not in cid_all:
+            return f"not among the {clients} members, so nothing"
+        index = cid_all.index(current_cid)
+        start, count = block(queues, clients, index)
+        where = f"{count} from position {start}" if count else "none left"
+        return f"{queues} queues / {clients} members, I am number {index}: {where}"
+
+
+def block(queues: int, clients: int, index: int) -> tuple[int, int]:
+    """Where client number `index` begins and how many queues it gets.
+
+    The last clients get nothing when there are more of them than queues.
+    """
+    remainder = queues % clients
+    one_more = index < remainder
+    size = 1 if queues <= clients else queues // clients + one_more
+    start = index * size if one_more else index * size + remainder
+    return start, max(0, min(size, queues - start))

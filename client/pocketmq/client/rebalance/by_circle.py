@@ -1,0 +1,39 @@
+"""AVG_BY_CIRCLE: queues dealt out one by one, like cards (A-20).
+
+    8 queues, 3 clients        c1 [0 3 6]  c2 [1 4 7]  c3 [2 5]
+
+Where AVG keeps a client on few brokers, the circle spreads it over all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pocketmq.client.rebalance.strategy import is_member
+from pocketmq.protocol.message import MessageQueue
+
+
+class AllocateMessageQueueAveragelyByCircle:
+    """Client number i gets the queues i, i + C, i + 2C, ..."""
+
+    name = "AVG_BY_CIRCLE"
+
+    def allocate(
+        self,
+        consumer_group: str,
+        current_cid: str,
+        mq_all: Sequence[MessageQueue],
+        cid_all: Sequence[str],
+    ) -> list[MessageQueue]:
+        if not is_member(self.name, consumer_group, current_cid, mq_all, cid_all):
+            return []
+        return list(mq_all[cid_all.index(current_cid) :: len(cid_all)])
+
+    def explain(
+        self, current_cid: str, mq_all: Sequence[MessageQueue], cid_all: Sequence[str]
+    ) -> str:
+        clients = len(cid_all)
+        if current_cid not in cid_all:
+            return f"not among the {clients} members, so nothing"
+        index = cid_all.index(current_cid)
+        return f"{len(mq_all)} queues / {clients} members: position {index} and each {clients}th on"

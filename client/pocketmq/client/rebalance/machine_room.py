@@ -1,0 +1,70 @@
+"""MACHINE_ROOM: only brokers of the configured rooms, shared out evenly (A-50).
+
+A broker says its room in its name, `room@name`. Despite the strategy's name no client is kept
+inside one room, and queues of rooms that nobody configured are consumed by nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from pocketmq.client.rebalance.strategy import AllocationError, is_member
+from pocketmq.protocol.message import MessageQueue
+
+
+class AllocateMessageQueueByMachineRoom:
+    """Blocks of `n // C` of the kept queues; client i < `n % C` gets number `(n // C) * C + i` too.
+
+    Args:
+        consumer_idcs: The rooms whose queues count (RocketMQ's `consumeridcs`).
+    """
+
+    name = "MACHINE_ROOM"
+
+    def __init__(self, consumer_idcs: Collection[str] | None = None) -> None:
+        self.consumer_idcs = consumer_idcs
+
+    def allocate(
+        self,
+        consumer_group: str,
+        current_cid: str,
+        mq_all: Sequence[MessageQueue],
+        cid_all: Sequence[str],
+    ) -> list[MessageQueue]:
+        if not is_member(self.name, consumer_group, current_cid, mq_all, cid_all):
+            return []
+        kept = self._kept(mq_all)
+        clients, index = len(cid_all), cid_all.index(current_cid)
+        size, rest = divmod(len(kept), clients)
+        mine = kept[size * index : size * index + size]
+        if index < rest:
+            mine.append(kept[size * clients + index])
+        return mine
+
+    def explain(
+        self, current_cid: str, mq_all: Sequence[MessageQueue], cid_all: Sequence[str]
+    ) -> str:
+        rooms = ", ".join(sorted(self.consumer_idcs or ()))
+        return f"{len(self._kept(mq_all))} of {len(mq_all)} queues are in rooms {rooms}"
+
+    def _kept(self, mq_all: Sequence[MessageQueue]) -> list[MessageQueue]:
+        kept = []
+        for queue in mq_all:
+            room = room_of(queue.broker_name)
+            if room is None:
+                continue
+            if self.consumer_idcs is None:
+                raise AllocationError(
+                    self.name, f"no rooms are configured, and {queue.broker_name} names one"
+                )
+            if room in self.consumer_idcs:
+                kept.append(queue)
+        return kept
+
+
+def room_of(broker_name: str) -> str | None:
+    """The part before the `@`, when the name has exactly two parts."""
+    parts = broker_name.split("@")
+    while parts and not parts[-1]:
+        parts.pop()  # Java's split drops empty parts at the end
+    return parts[0] if len(parts) == 2 else None

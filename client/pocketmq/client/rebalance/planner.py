@@ -1,0 +1,443 @@
+"""The rebalance decision: events in, instructions out (C-22..C-30).
+
+Pure: no socket, no clock, no task. Somebody else finds out which queues a topic has and who is in
+the group, tells the planner, and carries out what it answers, one instruction after the other,
+telling the planner what came of each. One round for one topic:
+
+    TopicSeen(queues, members)          what do we own that is not ours any more?
+        -> DropQueue ...                    stop it, write its offset down, unlock it
+    QueueReleased / QueueHeld ...       when the last is answered: what is ours that we lack?
+        -> LockQueues                       orderly only: ask the broker first
+    QueuesLocked(granted)
+        -> FindStartOffset ...              where does the group go on in this queue?
+    StartFound / StartUnknown ...
+        -> StartPulling                     one for each queue found
+        -> AssignmentChanged                when the last is answered, if anything changed
+
+Nothing is lost by stopping half-way: every round begins with what is really owned, and a queue
+that could not be locked or whose start is unknown is simply tried again in the next round.
+
+The planner remembers each decision with the strategy's arithmetic: `story()` answers the question
+"why did I get these queues?".
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from pocketmq.client.consumer.process_queue import ProcessQueue
+from pocketmq.client.rebalance.strategy import (
+    AllocateMessageQueueStrategy,
+    explain,
+    sorted_client_ids,
+    sorted_queues,
+)
+from pocketmq.protocol.message import MessageQueue
+
+STORY_LENGTH: Final = 100
+
+
+# -- events ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSeen:
+    """A look at one topic: its readable queues, and the group's members as a broker knows them.
+
+    None for what could not be found out. Broadcasting consumers see no members.
+    """
+
+    topic: str
+    queues: Collection[MessageQueue] | None
+    members: Collection[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueReleased:
+    """A dropped queue is out of our hands."""
+
+    queue: MessageQueue
+
+
+@dataclass(frozen=True, slots=True)
+class QueueHeld:
+    """An orderly listener still runs: the queue stays, dropped, until the next round (C-30)."""
+
+    queue: MessageQueue
+
+
+@dataclass(frozen=True, slots=True)
+class QueuesLocked:
+    """Answer to `LockQueues`: those of them that are ours now."""
+
+    topic: str
+    granted: Collection[MessageQueue]
+
+
+@dataclass(frozen=True, slots=True)
+class StartFound:
+    """The group goes on at `offset`."""
+
+    queue: MessageQueue
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class StartUnknown:
+    """The broker could not be asked; the queue is left out of this round (C-25.3)."""
+
+    queue: MessageQueue
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionsAre:
+    """The topics that count now; queues of all others are given up (C-26)."""
+
+    topics: Collection[str]
+
+
+Event: TypeAlias = (
+    TopicSeen
+    | QueueReleased
+    | QueueHeld
+    | QueuesLocked
+    | StartFound
+    | StartUnknown
+    | SubscriptionsAre
+)
+
+
+# -- instructions ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class DropQueue:
+    """Stop consuming a queue: write its offset down, unlock it if need be, report back."""
+
+    queue: MessageQueue
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropForeignQueue:
+    """Stop consuming a queue of a topic we left: no offset is written, nothing unlocked (C-26)."""
+
+    queue: MessageQueue
+
+
+@dataclass(frozen=True, slots=True)
+class LockQueues:
+    """Ask the brokers for these queues, and report which were granted."""
+
+    topic: str
+    queues: tuple[MessageQueue, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FindStartOffset:
+    """Forget the offset in memory, find where the group goes on (C-33), and report."""
+
+    queue: MessageQueue
+
+
+@dataclass(frozen=True, slots=True)
+class StartPulling:
+    """The queue is ours: pull it from `offset` on."""
+
+    queue: MessageQueue
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceSoon:
+    """A lock was refused: look again before the period is over (C-25.3)."""
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentChanged:
+    """Tell the brokers and the user (C-27)."""
+
+    topic: str
+    all_queues: tuple[MessageQueue, ...]
+    mine: tuple[MessageQueue, ...]
+
+
+Instruction: TypeAlias = (
+    DropQueue
+    | DropForeignQueue
+    | LockQueues
+    | FindStartOffset
+    | StartPulling
+    | RebalanceSoon
+    | AssignmentChanged
+)
+
+
+# -- the story ------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Decision:
+    """One round for one topic, told for people."""
+
+    at: float
+    """The caller's seconds."""
+    topic: str
+    why: str
+    """The strategy's arithmetic, or what was missing."""
+    queues: int = 0
+    members: tuple[str, ...] = ()
+    assigned: tuple[MessageQueue, ...] = ()
+    gave_up: list[tuple[MessageQueue, str]] = field(default_factory=list)
+    took: list[tuple[MessageQueue, int]] = field(default_factory=list)
+    lacking: list[tuple[MessageQueue, str]] = field(default_factory=list)
+    """Ours, but not had yet."""
+
+    @property
+    def is_news(self) -> bool:
+        """Whether the round changed anything, or failed to."""
+        return bool(self.gave_up or self.took or self.lacking)
+
+    def __str__(self) -> str:
+        lines = [f"{self.at:.3f} s  {self.topic}: {self.why}"]
+        lines += [f"    gave up {_short(queue)}: {reason}" for queue, reason in self.gave_up]
+        lines += [f"    took {_short(queue)} from offset {offset}" for queue, offset in self.took]
+        lines += [f"    lacks {_short(queue)}: {reason}" for queue, reason in self.lacking]
+        if self.assigned:
+            lines.append(f"    mine: {', '.join(map(_short, self.assigned))}")
+        return "\n".join(lines)
+
+
+@dataclass(slots=True)
+class _Round:
+    """What is open of the round for one topic."""
+
+    decision: Decision
+    all_queues: tuple[MessageQueue, ...]
+    assigned: tuple[MessageQueue, ...]
+    releasing: set[MessageQueue] = field(default_factory=set)
+    starting: set[MessageQueue] = field(default_factory=set)
+    changed: bool = False
+
+
+class RebalancePlanner:
+    """The queues of one consumer, and what to do about the difference to its share.
+
+    Args:
+        group: Consumer group.
+        client_id: The own id in the list of members.
+        strategy: Shares queues out (A-10 and the following).
+        broadcasting: Every member gets every queue; nobody is asked for members (C-23).
+        orderly: Queues must be locked before they are pulled (C-25.3).
+        passive: Whether a queue that was not pulled for 120 s is taken anew (C-25.2, L-7).
+    """
+
+    def __init__(
+        self,
+        group: str,
+        client_id: str,
+        strategy: AllocateMessageQueueStrategy,
+        *,
+        broadcasting: bool = False,
+        orderly: bool = False,
+        passive: bool = True,
+    ) -> None:
+        self.group = group
+        self.client_id = client_id
+        self.strategy = strategy
+        self.process_queues: dict[MessageQueue, ProcessQueue] = {}
+        """The queues we own, and those on their way out that an orderly listener still holds."""
+        self.decisions: deque[Decision] = deque(maxlen=STORY_LENGTH)
+        """Rounds that changed something, the latest last."""
+        self._broadcasting = broadcasting
+        self._needs_lock = orderly and not broadcasting
+        self._passive = passive
+        self._rounds: dict[str, _Round] = {}
+        self._balanced: dict[str, bool] = {}
+
+    # -- reading --------------------------------------------------------------------------------
+
+    @property
+    def is_balanced(self) -> bool:
+        """Whether the last round of each topic ended with exactly the assigned queues (C-28)."""
+        return all(self._balanced.values())
+
+    def owned(self, topic: str | None = None) -> list[MessageQueue]:
+        """Queues that are ours and not on their way out, sorted."""
+        return sorted_queues(
+            queue
+            for queue, held in self.process_queues.items()
+            if not held.dropped and (topic is None or queue.topic == topic)
+        )
+
+    def story(self, topic: str | None = None) -> str:
+        """The last decisions in words, oldest first."""
+        return "\n".join(
+            str(decision) for decision in self.decisions if topic in (None, decision.topic)
+        )
+
+    # -- events ---------------------------------------------------------------------------------
+
+    def on(self, event: Event, now: float) -> list[Instruction]:
+        """Take an event; the instructions are to be carried out in their order.
+
+        Args:
+            event: What was found out, or what came of an instruction.
+            now: Monotonic seconds.
+
+        Raises:
+            AllocationError: from the strategy; the assignment stays as it is (C-24).
+        """
+        match event:
+            case TopicSeen():
+                return self._topic_seen(event, now)
+            case QueueReleased(queue):
+                self.process_queues.pop(queue, None)
+                return self._released(queue, now, changed=True)
+            case QueueHeld(queue):
+                return self._released(queue, now, changed=False)
+            case QueuesLocked(topic, granted):
+                return self._locked(self._rounds[topic], granted)
+            case StartFound(queue, offset):
+                return self._start_found(queue, offset, now)
+            case StartUnknown(queue):
+                round_ = self._rounds[queue.topic]
+                round_.decision.lacking.append((queue, "its start offset is not known"))
+                return self._start_settled(round_, queue)
+            case SubscriptionsAre(topics):
+                return self._truncate(topics)
+
+    def forget(self, queue: MessageQueue) -> ProcessQueue | None:
+        """Give a queue up outside a round (C-43, C-70); it is taken anew in the next one."""
+        held = self.process_queues.pop(queue, None)
+        if held is not None:
+            held.dropped = True
+            self._balanced[queue.topic] = False
+        return held
+
+    def forget_all(self) -> None:
+        """Give everything up (C-71)."""
+        for held in self.process_queues.values():
+            held.dropped = True
+        self.process_queues.clear()
+
+    # -- inside ---------------------------------------------------------------------------------
+
+    def _topic_seen(self, seen: TopicSeen, now: float) -> list[Instruction]:
+        topic = seen.topic
+        if seen.queues is None or (seen.members is None and not self._broadcasting):
+            # Half a view is no view: everything stays as it is (C-24).
+            return []
+        all_queues = tuple(sorted_queues(seen.queues))
+        members = tuple(sorted_client_ids(seen.members or ()))
+        if self._broadcasting:
+            assigned: tuple[MessageQueue, ...] = all_queues
+            why = f"broadcasting: all {len(all_queues)} queues"
+        else:
+            self._balanced[topic] = False  # unless the strategy answers
+            mine = self.strategy.allocate(self.group, self.client_id, all_queues, members)
+            assigned = tuple(dict.fromkeys(mine or ()))  # duplicates collapse (A-70)
+            why = explain(self.strategy, self.client_id, all_queues, members)
+        decision = Decision(now, topic, why, len(all_queues), members, assigned)
+        round_ = self._rounds[topic] = _Round(decision, all_queues, assigned)
+
+        wanted = set(assigned)
+        drops: list[Instruction] = []
+        for queue, held in self.process_queues.items():
+            if queue.topic != topic:
+                continue
+            if queue not in wanted:
+                reason = "it belongs to another member now"
+            elif self._passive and held.is_pull_expired(now):
+                reason = f"it was not pulled for {now - held.last_pull_at:.0f} s"
+            elif held.dropped:
+                reason = "its listener was still running in the last round"
+            else:
+                continue
+            held.dropped = True
+            round_.releasing.add(queue)
+            decision.gave_up.append((queue, reason))
+            drops.append(DropQueue(queue, reason))
+        return drops or self._take_missing(round_, now)
+
+    def _released(self, queue: MessageQueue, now: float, *, changed: bool) -> list[Instruction]:
+        round_ = self._rounds[queue.topic]
+        round_.changed |= changed
+        round_.releasing.discard(queue)
+        return [] if round_.releasing else self._take_missing(round_, now)
+
+    def _take_missing(self, round_: _Round, now: float) -> list[Instruction]:
+        missing = tuple(queue for queue in round_.assigned if queue not in self.process_queues)
+        if not missing:
+            return self._end(round_)
+        if self._needs_lock:
+            return [LockQueues(round_.decision.topic, missing)]
+        return self._find_starts(round_, missing)
+
+    def _locked(self, round_: _Round, granted: Collection[MessageQueue]) -> list[Instruction]:
+        ours: list[MessageQueue] = []
+        refused = False
+        for queue in round_.assigned:
+            if queue in self.process_queues:
+                continue
+            if queue in granted:
+                ours.append(queue)
+            else:
+                refused = True
+                round_.decision.lacking.append((queue, "another member holds its lock"))
+        instructions: list[Instruction] = [RebalanceSoon()] if refused else []
+        return instructions + (self._find_starts(round_, ours) if ours else self._end(round_))
+
+    def _find_starts(self, round_: _Round, queues: Iterable[MessageQueue]) -> list[Instruction]:
+        starts: list[Instruction] = []
+        for queue in queues:
+            round_.starting.add(queue)
+            starts.append(FindStartOffset(queue))
+        return starts
+
+    def _start_found(self, queue: MessageQueue, offset: int, now: float) -> list[Instruction]:
+        round_ = self._rounds[queue.topic]
+        held = self.process_queues[queue] = ProcessQueue(now)
+        held.locked = self._needs_lock
+        round_.changed = True
+        round_.decision.took.append((queue, offset))
+        return [StartPulling(queue, offset), *self._start_settled(round_, queue)]
+
+    def _start_settled(self, round_: _Round, queue: MessageQueue) -> list[Instruction]:
+        round_.starting.discard(queue)
+        return [] if round_.starting else self._end(round_)
+
+    def _end(self, round_: _Round) -> list[Instruction]:
+        topic = round_.decision.topic
+        del self._rounds[topic]
+        self._balanced[topic] = set(self.owned(topic)) == set(round_.assigned)
+        if round_.decision.is_news:
+            self.decisions.append(round_.decision)
+        if not round_.changed:
+            return []
+        return [AssignmentChanged(topic, round_.all_queues, tuple(self.owned(topic)))]
+
+    def _truncate(self, topics: Collection[str]) -> list[Instruction]:
+        foreign: list[Instruction] = []
+        for queue in list(self.process_queues):
+            if queue.topic not in topics:
+                self.process_queues.pop(queue).dropped = True
+                foreign.append(DropForeignQueue(queue))
+        for topic in list(self._balanced):
+            if topic not in topics:
+                del self._balanced[topic]
+        return foreign
+
+
+def _short(queue: MessageQueue) -> str:
+    return f"{queue.broker_name}:{queue.queue_id}"
+
+
+def move_summary(before: Sequence[MessageQueue], after: Sequence[MessageQueue]) -> str:
+    """`+a:1 a:2 -b:0`: what a change of assignment moved, for log lines and tables."""
+    gained = [f"+{_short(queue)}" for queue in after if queue not in before]
+    lost = [f"-{_short(queue)}" for queue in before if queue not in after]
+    return " ".join(gained + lost)

@@ -1,0 +1,218 @@
+"""Carries the planner's instructions out for one consumer (C-22..C-30).
+
+Gathers what the planner wants to see (the topic's queues from the route table, the group's members
+from a broker), then does what it says, one instruction after the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Protocol
+
+import structlog
+
+from pocketmq.client.api import ClientApi
+from pocketmq.client.consumer.process_queue import ProcessQueue
+from pocketmq.client.rebalance.planner import (
+    AssignmentChanged,
+    DropForeignQueue,
+    DropQueue,
+    Event,
+    FindStartOffset,
+    Instruction,
+    LockQueues,
+    QueueHeld,
+    QueueReleased,
+    QueuesLocked,
+    RebalancePlanner,
+    RebalanceSoon,
+    StartFound,
+    StartPulling,
+    StartUnknown,
+    SubscriptionsAre,
+    TopicSeen,
+)
+from pocketmq.client.rebalance.strategy import AllocationError
+from pocketmq.client.routes import RouteTable
+from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.validation import is_retry
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.errors import PocketMQError
+
+log = structlog.get_logger()
+
+
+class RebalancedConsumer(Protocol):
+    """What a consumer does with its queues."""
+
+    async def release(self, queue: MessageQueue, held: ProcessQueue) -> bool:
+        """Write the offset down and let go; False while a listener holds on (C-30)."""
+        ...
+
+    def release_foreign(self, queue: MessageQueue) -> None:
+        """Let go of a queue whose topic was unsubscribed (C-26)."""
+        ...
+
+    async def lock(self, queues: Sequence[MessageQueue]) -> Collection[MessageQueue]:
+        """Ask brokers for queues; those granted (C-25.3)."""
+        ...
+
+    async def find_start_offset(self, queue: MessageQueue) -> int:
+        """Where the group goes on; negative when that is not known (C-33)."""
+        ...
+
+    def start_pulling(self, queue: MessageQueue, held: ProcessQueue, offset: int) -> None:
+        """Begin."""
+        ...
+
+    async def assignment_changed(
+        self, topic: str, all_queues: Sequence[MessageQueue], mine: Sequence[MessageQueue]
+    ) -> None:
+        """The share of a topic is another one now (C-27)."""
+        ...
+
+
+class Rebalancer:
+    """One consumer's rebalance.
+
+    Args:
+        planner: Decides.
+        consumer: Acts.
+        api: To ask for members.
+        routes: Where topics and brokers are.
+        clock: Moments for the planner.
+        refresh_route: Asks for a topic's route when no broker of it is known.
+        rebalance_soon: Called when a lock was refused.
+        broadcasting: Nobody is asked for members.
+        choose: Picks the broker to ask; a seeded one makes runs repeatable.
+    """
+
+    def __init__(
+        self,
+        planner: RebalancePlanner,
+        consumer: RebalancedConsumer,
+        *,
+        api: ClientApi,
+        routes: RouteTable,
+        clock: Clock,
+        refresh_route: Callable[[str], Awaitable[bool]],
+        rebalance_soon: Callable[[], None],
+        broadcasting: bool,
+        choose: Callable[[Sequence[str]], str] = random.choice,
+    ) -> None:
+        self.planner = planner
+        self._consumer = consumer
+        self._api = api
+        self._routes = routes
+        self._clock = clock
+        self._refresh_route = refresh_route
+        self._rebalance_soon = rebalance_soon
+        self._broadcasting = broadcasting
+        self._choose = choose
+        self._stopped = False
+        self.log = log.bind(group=planner.group, client_id=planner.client_id)
+
+    def stop(self) -> None:
+        """Carry out nothing more; a round under way ends at its next instruction."""
+        self._stopped = True
+
+    async def run(self, topics: Collection[str]) -> bool:
+        """One round for every topic; whether all queues are where they belong (C-22, C-28)."""
+        balanced = True
+        for topic in sorted(topics):
+            try:
+                await self._run_topic(topic)
+            except Exception as exc:  # noqa: BLE001 - one topic must not stop the others (C-22)
+                balanced = False
+                if isinstance(exc, AllocationError) or not is_retry(topic):
+                    self.log.warning("rebalance.skipped", topic=topic, reason=str(exc))
+            if self._stopped:
+                return True
+        await self._carry_out(self.planner.on(SubscriptionsAre(topics), self._clock.monotonic()))
+        return balanced and self.planner.is_balanced
+
+    async def _run_topic(self, topic: str) -> None:
+        queues = self._routes.subscribe.get(topic)
+        members: list[str] | None = None
+        if queues is None:
+            if not is_retry(topic):
+                self.log.info("rebalance.no_route", topic=topic)
+        elif not self._broadcasting:
+            members = await self._members(topic)
+            if members is not None and members.count(self.planner.client_id) > 1:
+                # Both would take the same share; nothing else would ever tell (B-28).
+                self.log.warning("client_id.duplicated", topic=topic, members=members)
+        before = self.planner.owned(topic)
+        seen = TopicSeen(topic, queues, members)
+        await self._carry_out(self.planner.on(seen, self._clock.monotonic()))
+        after = self.planner.owned(topic)
+        if before != after:
+            self.log.info(
+                "queues.assigned",
+                topic=topic,
+                queues=[f"{queue.broker_name}:{queue.queue_id}" for queue in after],
+                before=len(before),
+                members=None if members is None else len(members),
+            )
+
+    async def _members(self, topic: str) -> list[str] | None:
+        """Client ids of the group as one broker of the topic knows them, or None (C-24)."""
+        address = self._routes.broker_of_topic(topic, self._choose)
+        if address is None:
+            await self._refresh_route(topic)
+            address = self._routes.broker_of_topic(topic, self._choose)
+            if address is None:
+                return None
+        try:
+            return await self._api.consumer_ids(address, self.planner.group)
+        except PocketMQError as exc:
+            self.log.info("members.unknown", topic=topic, broker=address, reason=str(exc))
+            return None
+
+    async def _carry_out(self, first: list[Instruction]) -> None:
+        todo = deque(first)
+        while todo and not self._stopped:
+            if isinstance(todo[0], FindStartOffset):
+                # Independent questions to brokers: ask them at the same time.
+                starts: list[FindStartOffset] = []
+                while todo and isinstance(todo[0], FindStartOffset):
+                    starts.append(todo.popleft())  # type: ignore[arg-type]  # looked at above
+                events: Sequence[Event | None] = await asyncio.gather(
+                    *(self._find_start(start.queue) for start in starts)
+                )
+            else:
+                events = (await self._do(todo.popleft()),)
+            for event in events:
+                if event is not None and not self._stopped:
+                    todo.extend(self.planner.on(event, self._clock.monotonic()))
+
+    async def _do(self, instruction: Instruction) -> Event | None:
+        consumer, held_by = self._consumer, self.planner.process_queues
+        match instruction:
+            case DropQueue(queue):
+                held = held_by.get(queue)
+                if held is None or await consumer.release(queue, held):
+                    return QueueReleased(queue)
+                return QueueHeld(queue)
+            case DropForeignQueue(queue):
+                consumer.release_foreign(queue)
+            case LockQueues(topic, queues):
+                return QueuesLocked(topic, frozenset(await consumer.lock(queues)))
+            case StartPulling(queue, offset):
+                held = held_by.get(queue)
+                if held is not None:
+                    consumer.start_pulling(queue, held, offset)
+            case RebalanceSoon():
+                self._rebalance_soon()
+            case AssignmentChanged(topic, all_queues, mine):
+                await consumer.assignment_changed(topic, all_queues, mine)
+            case FindStartOffset(queue):
+                return await self._find_start(queue)
+        return None
+
+    async def _find_start(self, queue: MessageQueue) -> Event:
+        offset = await self._consumer.find_start_offset(queue)
+        return StartFound(queue, offset) if offset >= 0 else StartUnknown(queue)
