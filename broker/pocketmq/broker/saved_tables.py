@@ -70,5 +70,8 @@ class SavedTable:
             finally:
                 if not self._dirty:
                     self._task = None
+                    # Who came while the save ran, without a change since, is served by it too.
+                    waiting += self._waiting
+                    self._waiting = []
                 for callback in waiting:
                     callback()
