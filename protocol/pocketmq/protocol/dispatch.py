@@ -139,6 +139,12 @@ def error_reply(peer: Peer, request: Command, exc: Exception) -> Command:
     code = getattr(exc, "code", 0)
     if isinstance(exc, PocketMQError) and isinstance(code, int) and code > 0:
         log.debug("request.refused", peer=peer.address, request=str(request), reason=str(exc))
-        return request.reply(code=code, remark=str(exc))
+        return request.reply(code=code, remark=_sendable(str(exc)))
     log.error("request.failed", peer=peer.address, request=str(request), exc_info=exc)
-    return request.reply(code=ResponseCode.SYSTEM_ERROR, remark=f"{type(exc).__name__}: {exc}")
+    remark = _sendable(f"{type(exc).__name__}: {exc}")
+    return request.reply(code=ResponseCode.SYSTEM_ERROR, remark=remark)
+
+
+def _sendable(text: str) -> str:
+    """Half a surrogate pair, which UTF-8 cannot write, as its escape."""
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -78,14 +78,14 @@ class FrameDecoder:
             if header_end > stop:
                 self._fail(FrameError(f"a header of {word & 0xFFFFFF} bytes in a frame of {total}"))
                 return commands
-            if stop > end:
-                break
             codec = _CODEC_BY_BYTE.get(word >> 24)
             if codec is None:
                 self._fail(
                     FrameError(f"unknown header encoding {word >> 24}; known are 0, 1 and 77")
                 )
                 return commands
+            if stop > end:
+                break
             try:
                 append(codec.decode(view[at + 8 : header_end], view[header_end:stop]))
             except FrameError as exc:

@@ -28,7 +28,11 @@ from pocketmq.protocol.header import Header
 log = structlog.get_logger()
 
 HIGH_WATER_BYTES = 4 * 1024 * 1024
-"""Unsent bytes above which we stop reading from a peer: who does not read is not served."""
+"""Unsent bytes above which a peer that connected to us is not served: first it has to read."""
+
+OVERFLOW_BYTES = 64 * 1024 * 1024
+"""Unsent bytes at which we hang up on such a peer. Only held answers and requests of our own come
+so far, and more than one frame of 16 MiB fits in between."""
 
 
 class Channel(asyncio.Protocol):
@@ -37,12 +41,22 @@ class Channel(asyncio.Protocol):
     All writes made while a batch of frames is processed leave in one `transport.write`; writes at
     other times are gathered until the loop's next turn. I/O deadlines run on real time, whatever
     the protocol's clock does.
+
+    Args:
+        dispatcher: Answers what the peer asks.
+        accepted: The peer connected to us. What we buffer for it is bounded; the other end of a
+            connection never stops reading, or both could wait for each other.
+        encoding: Of our own requests, until the peer asks in another.
+        version: Stamped on everything we send.
+        on_open: Called when the connection stands.
+        on_close: Called once when it has ended.
     """
 
     def __init__(
         self,
         dispatcher: Dispatcher,
         *,
+        accepted: bool = False,
         encoding: Encoding = Encoding.MSGPACK,
         version: int = VERSION_5_3_3,
         on_open: Callable[[Channel], None] | None = None,
@@ -61,8 +75,14 @@ class Channel(asyncio.Protocol):
         self._calls = PendingCalls()
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
+        self._accepted = accepted
         self._out: list[Buffer] = []
+        self._out_bytes = 0
+        """Of answers in `_out`; what goes out in other ways is not counted."""
         self._gathering = False
+        self._paused = False
+        self._held: list[Command] = []
+        """Read, and to be processed when the peer has taken its answers."""
         self._timer: asyncio.TimerHandle | None = None
         self._close_listeners: list[Callable[[Channel], None]] = []
         self.closed: asyncio.Future[None] = self._loop.create_future()
@@ -127,11 +147,7 @@ class Channel(asyncio.Protocol):
         """Answer `request` now, after its processor returned None."""
         if request.is_oneway or not self.is_open:
             return
-        if isinstance(response, bytes):
-            self._write([response])
-            return
-        self._stamp(response)
-        self._send(response)
+        self._write([response] if isinstance(response, bytes) else self._framed(request, response))
 
     def close(self) -> None:
         """Close after everything written so far has left."""
@@ -167,27 +183,30 @@ class Channel(asyncio.Protocol):
         decoder = self._decoder
         commands = decoder.feed(data)
         if commands:
-            self._gathering = True
-            try:
-                self._process(commands)
-            finally:
-                self._gathering = False
-            self._flush()
+            self._process(commands)
         if decoder.failure is not None:
             log.warning("frame.refused", peer=self.address, reason=str(decoder.failure))
             self.close()
-        elif not decoder.pending_bytes:
-            self.frame_began_at = None
+        elif self._paused or not decoder.pending_bytes:
+            self.frame_began_at = None  # while paused, it is we who do not read on
         elif self.frame_began_at is None or commands:
             self.frame_began_at = self.last_active_at
 
     def pause_writing(self) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.pause_reading()
+        if self._accepted and self.is_open:
+            self._paused = True
+            self.frame_began_at = None
+            cast("asyncio.Transport", self._transport).pause_reading()
 
     def resume_writing(self) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.resume_reading()
+        if not self._paused:
+            return
+        self._paused = False
+        held, self._held = self._held, []
+        if held:
+            self._process(held)
+        if not self._paused and self.is_open:
+            cast("asyncio.Transport", self._transport).resume_reading()
 
     def eof_received(self) -> bool:
         return False
@@ -195,6 +214,7 @@ class Channel(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._out.clear()
+        self._held.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -210,10 +230,23 @@ class Channel(asyncio.Protocol):
     # -- inside ---------------------------------------------------------------------------------
 
     def _process(self, commands: list[Command]) -> None:
+        self._gathering = True
+        try:
+            self._dispatch(commands)
+        finally:
+            self._gathering = False
+        self._flush()
+
+    def _dispatch(self, commands: list[Command]) -> None:
         dispatcher = self.dispatcher
         batch = dispatcher.batch
         i, n = 0, len(commands)
         while i < n:
+            if self._out_bytes > HIGH_WATER_BYTES:
+                self._flush()
+            if self._paused:
+                self._held += commands[i:]
+                return
             command = commands[i]
             if command.flag & 1:
                 if not self._calls.answer(command):
@@ -240,13 +273,20 @@ class Channel(asyncio.Protocol):
             return
         if type(reply) is bytes:
             self._out.append(reply)
+            self._out_bytes += len(reply)
             return
-        response = cast("Command", reply)
+        parts = self._framed(request, cast("Command", reply))
+        self._out += parts
+        self._out_bytes += 4 + int.from_bytes(parts[0][:4])
+
+    def _framed(self, request: Command, response: Command) -> list[Buffer]:
         self._stamp(response)
         try:
-            self._out += encode_frame(response)
-        except FrameError as exc:
-            self._out += encode_frame(error_reply(self, request, exc))
+            return encode_frame(response)
+        except Exception as exc:  # noqa: BLE001 - too long, or a text that no codec can write
+            error = error_reply(self, request, exc)
+            self._stamp(error)
+            return encode_frame(error)
 
     def _stamp(self, command: Command) -> None:
         command.version = self.version
@@ -279,10 +319,17 @@ class Channel(asyncio.Protocol):
         if not out:
             return
         self._out = []
-        if self._transport is None:
+        self._out_bytes = 0
+        transport = self._transport
+        if transport is None:
             return
         self.last_active_at = self._loop.time()
-        self._transport.write(out[0] if len(out) == 1 else b"".join(out))
+        transport.write(out[0] if len(out) == 1 else b"".join(out))
+        if self._paused and transport.get_write_buffer_size() > OVERFLOW_BYTES:
+            log.warning(
+                "peer.overflowed", peer=self.address, unsent=transport.get_write_buffer_size()
+            )
+            transport.abort()
 
     def _arm_timer(self) -> None:
         deadline = self._calls.next_deadline

@@ -108,7 +108,11 @@ class MemoryListener:
     def accept(self) -> Channel:
         """A channel for a connection that comes in."""
         return Channel(
-            self.dispatcher, version=self.version, on_open=self._opened, on_close=self._ended
+            self.dispatcher,
+            accepted=True,
+            version=self.version,
+            on_open=self._opened,
+            on_close=self._ended,
         )
 
     async def close(self) -> None:

@@ -6,9 +6,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
+import structlog
+
 from pocketmq.protocol.command import VERSION_5_3_3, Encoding
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.transport.channel import Channel
+
+log = structlog.get_logger()
 
 IDLE_LIMIT_S = 120.0
 """A connection that neither read nor wrote for this long is closed (N-22, B-26); real time."""
@@ -108,9 +112,11 @@ class OpenChannels:
         now = self._loop.time()
         for channel in list(self.all):
             began = channel.frame_began_at
-            if now - channel.last_active_at > IDLE_LIMIT_S or (
-                began is not None and now - began > FRAME_LIMIT_S
-            ):
+            if began is not None and now - began > FRAME_LIMIT_S:
+                log.warning("frame.stalled", peer=channel.address, began_s=round(now - began, 1))
+                channel.abort()
+            elif now - channel.last_active_at > IDLE_LIMIT_S:
+                log.info("peer.idle", peer=channel.address)
                 channel.abort()
         self._timer = self._loop.call_later(SWEEP_S, self._sweep) if self.all else None
 

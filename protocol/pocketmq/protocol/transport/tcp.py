@@ -56,7 +56,9 @@ class TcpNetwork:
 
         try:
             server = await asyncio.get_running_loop().create_server(
-                lambda: Channel(dispatcher, version=version, on_open=opened, on_close=ended),
+                lambda: Channel(
+                    dispatcher, accepted=True, version=version, on_open=opened, on_close=ended
+                ),
                 host,
                 port,
                 backlog=_BACKLOG,

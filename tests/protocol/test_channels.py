@@ -1,0 +1,320 @@
+"""One conversation over both networks: what a channel promises, whatever carries the bytes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from structlog.testing import capture_logs
+
+from pocketmq.protocol.codes import LanguageCode, ResponseCode
+from pocketmq.protocol.command import Command, Encoding
+from pocketmq.protocol.dispatch import Dispatcher, Peer, Reply, handles, handles_batch
+from pocketmq.protocol.errors import (
+    BrokerError,
+    ConnectError,
+    ConnectionLostError,
+    FrameError,
+    RequestTimeoutError,
+)
+from pocketmq.protocol.transport.channel import Channel
+from pocketmq.protocol.transport.network import Network, split_address
+from pocketmq.protocol.transport.remoting import RemotingClient, expect
+from pocketmq.runtime.errors import PortInUseError
+from support.wire_pair import (
+    BROKEN,
+    CALL_BACK,
+    ECHO,
+    HUGE,
+    NETWORKS,
+    SILENT,
+    UNSENDABLE,
+    Echo,
+    Word,
+    connected,
+    served,
+)
+
+ENCODINGS = list(Encoding)
+
+
+@pytest.fixture(params=list(NETWORKS))
+def network(request: pytest.FixtureRequest) -> Network:
+    """Each test runs over memory and over TCP."""
+    return NETWORKS[request.param]()
+
+
+# -- questions and answers ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS, ids=lambda e: e.name)
+async def test_an_answer_comes_in_the_encoding_of_the_question(
+    network: Network, encoding: Encoding
+) -> None:
+    async with served(network, Echo().dispatcher, version=409) as (_, address):
+        async with connected(network, address, encoding=encoding) as channel:
+            reply = await channel.request(Word(word="größer"), b"body")
+            assert (reply.code, reply.encoding) == (0, encoding)
+            assert reply.header(Word).word == "größer"
+            assert bytes(reply.body_view) == b"body"
+            assert (reply.version, reply.language) == (409, LanguageCode.PYTHON)
+
+
+async def test_many_requests_at_once_each_get_their_own_answer(network: Network) -> None:
+    async with served(network, Echo().dispatcher) as (_, address):
+        async with connected(network, address) as channel:
+            words = [str(number) for number in range(300)]
+            replies = await asyncio.gather(*(channel.request(Word(word=word)) for word in words))
+            assert [reply.header(Word).word for reply in replies] == words
+
+
+async def test_three_encodings_may_share_a_connection(network: Network) -> None:
+    async with served(network, Echo().dispatcher) as (_, address):
+        async with connected(network, address) as channel:
+            for encoding in (*ENCODINGS, *ENCODINGS):
+                channel.encoding = encoding
+                assert (await channel.request(Word(word="x"))).encoding is encoding
+
+
+async def test_a_held_answer_may_come_late_and_out_of_order(network: Network) -> None:
+    echo = Echo()
+    async with served(network, echo.dispatcher) as (_, address):
+        async with connected(network, address) as channel:
+            held = [channel.request(Word(word=str(n)), code=SILENT) for n in range(3)]
+            await channel.request(Word())
+            assert not any(future.done() for future in held)
+            for peer, request in reversed(echo.waiting):
+                peer.reply(request, request.reply(request.header(Word)))
+            replies = await asyncio.gather(*held)
+            assert [reply.header(Word).word for reply in replies] == ["0", "1", "2"]
+
+
+async def test_a_one_way_request_is_never_answered_not_even_with_an_error(
+    network: Network,
+) -> None:  # wire 1.4
+    echo, strangers = Echo(), []
+    ours = Dispatcher()
+    async with served(network, echo.dispatcher) as (_, address):
+        async with connected(network, address, ours) as channel:
+            for code in (ECHO, BROKEN, SILENT, 12345):
+                channel.oneway(Word(), code=code)
+            with capture_logs() as logs:
+                await channel.request(Word())
+                for peer, request in echo.waiting:
+                    peer.reply(request, request.reply())
+                await channel.request(Word())
+            strangers = [line for line in logs if line["event"] == "reply.dropped"]
+    assert strangers == []
+
+
+async def test_requests_flow_both_ways_on_one_connection(network: Network) -> None:
+    ours, told = Dispatcher(), []
+
+    def listen(_peer: Peer, request: Command) -> Reply:
+        told.append((request.header(Word).word, request.encoding))
+        return None
+
+    ours.register(ECHO, listen)
+    async with served(network, Echo().dispatcher) as (_, address):
+        async with connected(network, address, ours, encoding=Encoding.JSON) as channel:
+            await channel.request(Word(), code=CALL_BACK)
+    assert told == [("first to you", Encoding.JSON)]
+
+
+async def test_the_server_may_ask_the_client(network: Network) -> None:
+    accepted: list[Channel] = []
+    async with served(network, Echo().dispatcher, on_open=accepted.append) as (_, address):
+        async with connected(network, address, Echo().dispatcher) as channel:
+            await channel.request(Word())
+            [peer] = accepted
+            reply = await peer.request(Word(word="how are you"))
+            assert reply.header(Word).word == "how are you"
+
+
+async def test_consecutive_requests_of_a_batched_code_reach_their_processor_together(
+    network: Network,
+) -> None:
+    sizes: list[int] = []
+
+    class Family:
+        @handles_batch(101)
+        def together(self, _peer: Peer, requests: Sequence[Command]) -> Sequence[Reply]:
+            sizes.append(len(requests))
+            return [request.reply(request.header(Word)) for request in requests]
+
+        @handles(102)
+        def alone(self, _peer: Peer, request: Command) -> Reply:
+            return request.reply(request.header(Word))
+
+    dispatcher = Dispatcher()
+    dispatcher.add(Family())
+    async with served(network, dispatcher) as (_, address):
+        async with connected(network, address) as channel:
+            codes = [101, 101, 101, 102, 101, 101]
+            asked = [channel.request(Word(word=str(n)), code=code) for n, code in enumerate(codes)]
+            replies = await asyncio.gather(*asked)
+    assert [reply.header(Word).word for reply in replies] == list("012345")
+    assert sizes == [3, 2]
+
+
+# -- errors ---------------------------------------------------------------------------------------
+
+
+async def test_an_unknown_code_is_answered_with_3(network: Network) -> None:  # row 26
+    async with served(network, Echo().dispatcher) as (_, address):
+        async with connected(network, address) as channel:
+            reply = await channel.request(Word(), code=4711)
+            assert reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+            with pytest.raises(BrokerError, match="4711") as raised:
+                expect(reply)
+            assert raised.value.code == 3
+            assert expect(reply, 3) is reply
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS, ids=lambda e: e.name)
+@pytest.mark.parametrize("code", [BROKEN, HUGE, UNSENDABLE])
+async def test_a_processor_that_fails_or_says_the_unsayable_costs_an_error_and_nothing_more(
+    network: Network, encoding: Encoding, code: int
+) -> None:
+    async with served(network, Echo().dispatcher) as (_, address):
+        async with connected(network, address, encoding=encoding) as channel:
+            with capture_logs() as logs:
+                reply = await channel.request(Word(word="x"), code=code)
+            assert reply.code == ResponseCode.SYSTEM_ERROR
+            assert reply.remark
+            assert [line["event"] for line in logs] == ["request.failed"]
+            assert (await channel.request(Word(word="still here"))).code == 0
+
+
+async def test_a_held_answer_that_cannot_be_sent_becomes_an_error(network: Network) -> None:
+    echo = Echo()
+    async with served(network, echo.dispatcher) as (_, address):
+        async with connected(network, address) as channel:
+            asked = channel.request(Word(), code=SILENT)
+            await channel.request(Word())
+            [(peer, request)] = echo.waiting
+            peer.reply(request, request.reply(body=bytes(17 * 1024 * 1024)))
+            assert (await asked).code == ResponseCode.SYSTEM_ERROR
+
+
+async def test_a_request_that_is_too_long_is_the_caller_s_error(network: Network) -> None:
+    async with served(network, Echo().dispatcher) as (_, address):
+        async with connected(network, address) as channel:
+            with pytest.raises(FrameError, match="over the limit"):
+                channel.request(Word(), bytes(17 * 1024 * 1024))
+            assert (await channel.request(Word())).code == 0
+
+
+async def test_no_answer_in_time_is_a_timeout_and_a_late_one_is_dropped(network: Network) -> None:
+    echo = Echo()
+    async with served(network, echo.dispatcher) as (_, address):
+        async with connected(network, address) as channel:
+            with pytest.raises(RequestTimeoutError, match="within 50 ms"):
+                await channel.request(Word(), code=SILENT, timeout_s=0.05)
+            [(peer, request)] = echo.waiting
+            peer.reply(request, request.reply())
+            assert (await channel.request(Word(word="next"))).header(Word).word == "next"
+
+
+# -- ends -----------------------------------------------------------------------------------------
+
+
+async def test_a_lost_connection_fails_every_call_under_way(network: Network) -> None:
+    closed: list[Channel] = []
+    echo = Echo()
+    async with served(network, echo.dispatcher) as (listener, address):
+        async with connected(network, address, on_close=closed.append) as channel:
+            seen: list[Channel] = []
+            channel.add_close_listener(seen.append)
+            calls = [channel.request(Word(), code=SILENT) for _ in range(3)]
+            await channel.request(Word())
+            await listener.close()
+            results = await asyncio.gather(*calls, return_exceptions=True)
+            assert [type(result) for result in results] == [ConnectionLostError] * 3
+            await channel.closed
+            assert closed == seen == [channel]
+            with pytest.raises(ConnectionLostError):
+                await channel.request(Word())
+            channel.oneway(Word())  # nobody hears it, and that is no error
+            echo.waiting[0][0].reply(echo.waiting[0][1], Command(0))
+
+
+async def test_the_server_hears_that_a_client_has_gone(network: Network) -> None:
+    gone = asyncio.get_running_loop().create_future()
+    async with served(network, Echo().dispatcher, on_close=gone.set_result) as (_, address):
+        async with connected(network, address) as channel:
+            await channel.request(Word())
+            channel.close()
+            peer = await asyncio.wait_for(gone, 2)
+            assert peer.address == channel.local_address
+
+
+async def test_what_was_written_before_a_close_still_arrives(network: Network) -> None:
+    echo = Echo()
+    async with served(network, echo.dispatcher) as (_, address):
+        channel = await network.connect(address, Dispatcher())
+        for _ in range(50):
+            channel.oneway(Word(), bytes(10_000))
+        channel.close()
+        await channel.closed
+        async with connected(network, address) as other:
+            while len(echo.codes) < 50:
+                await other.request(Word(), code=4711)
+    assert len(echo.codes) == 50
+
+
+async def test_nobody_at_an_address_is_a_connect_error(network: Network) -> None:
+    async with served(network, Dispatcher()) as (listener, address):
+        await listener.close()
+        with pytest.raises(ConnectError, match="is the process running"):
+            await network.connect(address, Dispatcher())
+    with pytest.raises(ConnectError):
+        await network.connect("no-port", Dispatcher())
+
+
+async def test_a_port_serves_once(network: Network) -> None:
+    async with served(network, Dispatcher()) as (listener, _):
+        with pytest.raises(PortInUseError):
+            await network.serve("127.0.0.1", listener.port, Dispatcher())
+
+
+# -- the client that keeps channels ---------------------------------------------------------------
+
+
+async def test_concurrent_callers_share_one_connection(network: Network) -> None:
+    accepted: list[Channel] = []
+    async with served(network, Echo().dispatcher, on_open=accepted.append) as (_, address):
+        client = RemotingClient(network)
+        await asyncio.gather(*(client.call(address, Word()) for _ in range(20)))
+        assert len(accepted) == 1
+        await client.close()
+        with pytest.raises(ConnectError, match="closed"):
+            await client.call(address, Word())
+
+
+async def test_a_client_connects_anew_after_its_connection_was_lost(network: Network) -> None:
+    async with served(network, Echo().dispatcher) as (_, address):
+        client = RemotingClient(network)
+        first = await client.channel(address)
+        first.abort()
+        await first.closed
+        assert client.open_channel(address) is None
+        assert (await client.call(address, Word())).code == 0
+        client.drop(address)
+        assert client.open_channel(address) is None
+        await client.close()
+
+
+@pytest.mark.parametrize(
+    ("address", "parts"),
+    [("h:1", ("h", 1)), ("127.0.0.1:10911", ("127.0.0.1", 10911)), ("[::1]:9876", ("::1", 9876))],
+)
+def test_an_address_is_a_host_and_a_port(address: str, parts: tuple[str, int]) -> None:
+    assert split_address(address) == parts
+
+
+@pytest.mark.parametrize("address", ["", "h", "h:", ":1", "h:x", "h:-1"])
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(ValueError, match="host:port"):
+        split_address(address)
