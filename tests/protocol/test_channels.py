@@ -52,42 +52,50 @@ def network(request: pytest.FixtureRequest) -> Network:
 async def test_an_answer_comes_in_the_encoding_of_the_question(
     network: Network, encoding: Encoding
 ) -> None:
-    async with served(network, Echo().dispatcher, version=409) as (_, address):
-        async with connected(network, address, encoding=encoding) as channel:
-            reply = await channel.request(Word(word="größer"), b"body")
-            assert (reply.code, reply.encoding) == (0, encoding)
-            assert reply.header(Word).word == "größer"
-            assert bytes(reply.body_view) == b"body"
-            assert (reply.version, reply.language) == (409, LanguageCode.PYTHON)
+    async with (
+        served(network, Echo().dispatcher, version=409) as (_, address),
+        connected(network, address, encoding=encoding) as channel,
+    ):
+        reply = await channel.request(Word(word="größer"), b"body")
+        assert (reply.code, reply.encoding) == (0, encoding)
+        assert reply.header(Word).word == "größer"
+        assert bytes(reply.body_view) == b"body"
+        assert (reply.version, reply.language) == (409, LanguageCode.PYTHON)
 
 
 async def test_many_requests_at_once_each_get_their_own_answer(network: Network) -> None:
-    async with served(network, Echo().dispatcher) as (_, address):
-        async with connected(network, address) as channel:
-            words = [str(number) for number in range(300)]
-            replies = await asyncio.gather(*(channel.request(Word(word=word)) for word in words))
-            assert [reply.header(Word).word for reply in replies] == words
+    async with (
+        served(network, Echo().dispatcher) as (_, address),
+        connected(network, address) as channel,
+    ):
+        words = [str(number) for number in range(300)]
+        replies = await asyncio.gather(*(channel.request(Word(word=word)) for word in words))
+        assert [reply.header(Word).word for reply in replies] == words
 
 
 async def test_three_encodings_may_share_a_connection(network: Network) -> None:
-    async with served(network, Echo().dispatcher) as (_, address):
-        async with connected(network, address) as channel:
-            for encoding in (*ENCODINGS, *ENCODINGS):
-                channel.encoding = encoding
-                assert (await channel.request(Word(word="x"))).encoding is encoding
+    async with (
+        served(network, Echo().dispatcher) as (_, address),
+        connected(network, address) as channel,
+    ):
+        for encoding in (*ENCODINGS, *ENCODINGS):
+            channel.encoding = encoding
+            assert (await channel.request(Word(word="x"))).encoding is encoding
 
 
 async def test_a_held_answer_may_come_late_and_out_of_order(network: Network) -> None:
     echo = Echo()
-    async with served(network, echo.dispatcher) as (_, address):
-        async with connected(network, address) as channel:
-            held = [channel.request(Word(word=str(n)), code=SILENT) for n in range(3)]
-            await channel.request(Word())
-            assert not any(future.done() for future in held)
-            for peer, request in reversed(echo.waiting):
-                peer.reply(request, request.reply(request.header(Word)))
-            replies = await asyncio.gather(*held)
-            assert [reply.header(Word).word for reply in replies] == ["0", "1", "2"]
+    async with (
+        served(network, echo.dispatcher) as (_, address),
+        connected(network, address) as channel,
+    ):
+        held = [channel.request(Word(word=str(n)), code=SILENT) for n in range(3)]
+        await channel.request(Word())
+        assert not any(future.done() for future in held)
+        for peer, request in reversed(echo.waiting):
+            peer.reply(request, request.reply(request.header(Word)))
+        replies = await asyncio.gather(*held)
+        assert [reply.header(Word).word for reply in replies] == ["0", "1", "2"]
 
 
 async def test_a_one_way_request_is_never_answered_not_even_with_an_error(
@@ -95,16 +103,18 @@ async def test_a_one_way_request_is_never_answered_not_even_with_an_error(
 ) -> None:  # wire 1.4
     echo, strangers = Echo(), []
     ours = Dispatcher()
-    async with served(network, echo.dispatcher) as (_, address):
-        async with connected(network, address, ours) as channel:
-            for code in (ECHO, BROKEN, SILENT, 12345):
-                channel.oneway(Word(), code=code)
-            with capture_logs() as logs:
-                await channel.request(Word())
-                for peer, request in echo.waiting:
-                    peer.reply(request, request.reply())
-                await channel.request(Word())
-            strangers = [line for line in logs if line["event"] == "reply.dropped"]
+    async with (
+        served(network, echo.dispatcher) as (_, address),
+        connected(network, address, ours) as channel,
+    ):
+        for code in (ECHO, BROKEN, SILENT, 12345):
+            channel.oneway(Word(), code=code)
+        with capture_logs() as logs:
+            await channel.request(Word())
+            for peer, request in echo.waiting:
+                peer.reply(request, request.reply())
+            await channel.request(Word())
+        strangers = [line for line in logs if line["event"] == "reply.dropped"]
     assert strangers == []
 
 
@@ -116,20 +126,24 @@ async def test_requests_flow_both_ways_on_one_connection(network: Network) -> No
         return None
 
     ours.register(ECHO, listen)
-    async with served(network, Echo().dispatcher) as (_, address):
-        async with connected(network, address, ours, encoding=Encoding.JSON) as channel:
-            await channel.request(Word(), code=CALL_BACK)
+    async with (
+        served(network, Echo().dispatcher) as (_, address),
+        connected(network, address, ours, encoding=Encoding.JSON) as channel,
+    ):
+        await channel.request(Word(), code=CALL_BACK)
     assert told == [("first to you", Encoding.JSON)]
 
 
 async def test_the_server_may_ask_the_client(network: Network) -> None:
     accepted: list[Channel] = []
-    async with served(network, Echo().dispatcher, on_open=accepted.append) as (_, address):
-        async with connected(network, address, Echo().dispatcher) as channel:
-            await channel.request(Word())
-            [peer] = accepted
-            reply = await peer.request(Word(word="how are you"))
-            assert reply.header(Word).word == "how are you"
+    async with (
+        served(network, Echo().dispatcher, on_open=accepted.append) as (_, address),
+        connected(network, address, Echo().dispatcher) as channel,
+    ):
+        await channel.request(Word())
+        [peer] = accepted
+        reply = await peer.request(Word(word="how are you"))
+        assert reply.header(Word).word == "how are you"
 
 
 async def test_consecutive_requests_of_a_batched_code_reach_their_processor_together(
@@ -149,11 +163,13 @@ async def test_consecutive_requests_of_a_batched_code_reach_their_processor_toge
 
     dispatcher = Dispatcher()
     dispatcher.add(Family())
-    async with served(network, dispatcher) as (_, address):
-        async with connected(network, address) as channel:
-            codes = [101, 101, 101, 102, 101, 101]
-            asked = [channel.request(Word(word=str(n)), code=code) for n, code in enumerate(codes)]
-            replies = await asyncio.gather(*asked)
+    async with (
+        served(network, dispatcher) as (_, address),
+        connected(network, address) as channel,
+    ):
+        codes = [101, 101, 101, 102, 101, 101]
+        asked = [channel.request(Word(word=str(n)), code=code) for n, code in enumerate(codes)]
+        replies = await asyncio.gather(*asked)
     assert [reply.header(Word).word for reply in replies] == list("012345")
     assert sizes == [3, 2]
 
@@ -162,14 +178,16 @@ async def test_consecutive_requests_of_a_batched_code_reach_their_processor_toge
 
 
 async def test_an_unknown_code_is_answered_with_3(network: Network) -> None:  # row 26
-    async with served(network, Echo().dispatcher) as (_, address):
-        async with connected(network, address) as channel:
-            reply = await channel.request(Word(), code=4711)
-            assert reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
-            with pytest.raises(BrokerError, match="4711") as raised:
-                expect(reply)
-            assert raised.value.code == 3
-            assert expect(reply, 3) is reply
+    async with (
+        served(network, Echo().dispatcher) as (_, address),
+        connected(network, address) as channel,
+    ):
+        reply = await channel.request(Word(), code=4711)
+        assert reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+        with pytest.raises(BrokerError, match="4711") as raised:
+            expect(reply)
+        assert raised.value.code == 3
+        assert expect(reply, 3) is reply
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS, ids=lambda e: e.name)
@@ -177,44 +195,52 @@ async def test_an_unknown_code_is_answered_with_3(network: Network) -> None:  # 
 async def test_a_processor_that_fails_or_says_the_unsayable_costs_an_error_and_nothing_more(
     network: Network, encoding: Encoding, code: int
 ) -> None:
-    async with served(network, Echo().dispatcher) as (_, address):
-        async with connected(network, address, encoding=encoding) as channel:
-            with capture_logs() as logs:
-                reply = await channel.request(Word(word="x"), code=code)
-            assert reply.code == ResponseCode.SYSTEM_ERROR
-            assert reply.remark
-            assert [line["event"] for line in logs] == ["request.failed"]
-            assert (await channel.request(Word(word="still here"))).code == 0
+    async with (
+        served(network, Echo().dispatcher) as (_, address),
+        connected(network, address, encoding=encoding) as channel,
+    ):
+        with capture_logs() as logs:
+            reply = await channel.request(Word(word="x"), code=code)
+        assert reply.code == ResponseCode.SYSTEM_ERROR
+        assert reply.remark
+        assert [line["event"] for line in logs] == ["request.failed"]
+        assert (await channel.request(Word(word="still here"))).code == 0
 
 
 async def test_a_held_answer_that_cannot_be_sent_becomes_an_error(network: Network) -> None:
     echo = Echo()
-    async with served(network, echo.dispatcher) as (_, address):
-        async with connected(network, address) as channel:
-            asked = channel.request(Word(), code=SILENT)
-            await channel.request(Word())
-            [(peer, request)] = echo.waiting
-            peer.reply(request, request.reply(body=bytes(17 * 1024 * 1024)))
-            assert (await asked).code == ResponseCode.SYSTEM_ERROR
+    async with (
+        served(network, echo.dispatcher) as (_, address),
+        connected(network, address) as channel,
+    ):
+        asked = channel.request(Word(), code=SILENT)
+        await channel.request(Word())
+        [(peer, request)] = echo.waiting
+        peer.reply(request, request.reply(body=bytes(17 * 1024 * 1024)))
+        assert (await asked).code == ResponseCode.SYSTEM_ERROR
 
 
 async def test_a_request_that_is_too_long_is_the_caller_s_error(network: Network) -> None:
-    async with served(network, Echo().dispatcher) as (_, address):
-        async with connected(network, address) as channel:
-            with pytest.raises(FrameError, match="over the limit"):
-                channel.request(Word(), bytes(17 * 1024 * 1024))
-            assert (await channel.request(Word())).code == 0
+    async with (
+        served(network, Echo().dispatcher) as (_, address),
+        connected(network, address) as channel,
+    ):
+        with pytest.raises(FrameError, match="over the limit"):
+            channel.request(Word(), bytes(17 * 1024 * 1024))
+        assert (await channel.request(Word())).code == 0
 
 
 async def test_no_answer_in_time_is_a_timeout_and_a_late_one_is_dropped(network: Network) -> None:
     echo = Echo()
-    async with served(network, echo.dispatcher) as (_, address):
-        async with connected(network, address) as channel:
-            with pytest.raises(RequestTimeoutError, match="within 50 ms"):
-                await channel.request(Word(), code=SILENT, timeout_s=0.05)
-            [(peer, request)] = echo.waiting
-            peer.reply(request, request.reply())
-            assert (await channel.request(Word(word="next"))).header(Word).word == "next"
+    async with (
+        served(network, echo.dispatcher) as (_, address),
+        connected(network, address) as channel,
+    ):
+        with pytest.raises(RequestTimeoutError, match="within 50 ms"):
+            await channel.request(Word(), code=SILENT, timeout_s=0.05)
+        [(peer, request)] = echo.waiting
+        peer.reply(request, request.reply())
+        assert (await channel.request(Word(word="next"))).header(Word).word == "next"
 
 
 # -- ends -----------------------------------------------------------------------------------------
@@ -223,31 +249,35 @@ async def test_no_answer_in_time_is_a_timeout_and_a_late_one_is_dropped(network:
 async def test_a_lost_connection_fails_every_call_under_way(network: Network) -> None:
     closed: list[Channel] = []
     echo = Echo()
-    async with served(network, echo.dispatcher) as (listener, address):
-        async with connected(network, address, on_close=closed.append) as channel:
-            seen: list[Channel] = []
-            channel.add_close_listener(seen.append)
-            calls = [channel.request(Word(), code=SILENT) for _ in range(3)]
+    async with (
+        served(network, echo.dispatcher) as (listener, address),
+        connected(network, address, on_close=closed.append) as channel,
+    ):
+        seen: list[Channel] = []
+        channel.add_close_listener(seen.append)
+        calls = [channel.request(Word(), code=SILENT) for _ in range(3)]
+        await channel.request(Word())
+        await listener.close()
+        results = await asyncio.gather(*calls, return_exceptions=True)
+        assert [type(result) for result in results] == [ConnectionLostError] * 3
+        await channel.closed
+        assert closed == seen == [channel]
+        with pytest.raises(ConnectionLostError):
             await channel.request(Word())
-            await listener.close()
-            results = await asyncio.gather(*calls, return_exceptions=True)
-            assert [type(result) for result in results] == [ConnectionLostError] * 3
-            await channel.closed
-            assert closed == seen == [channel]
-            with pytest.raises(ConnectionLostError):
-                await channel.request(Word())
-            channel.oneway(Word())  # nobody hears it, and that is no error
-            echo.waiting[0][0].reply(echo.waiting[0][1], Command(0))
+        channel.oneway(Word())  # nobody hears it, and that is no error
+        echo.waiting[0][0].reply(echo.waiting[0][1], Command(0))
 
 
 async def test_the_server_hears_that_a_client_has_gone(network: Network) -> None:
     gone = asyncio.get_running_loop().create_future()
-    async with served(network, Echo().dispatcher, on_close=gone.set_result) as (_, address):
-        async with connected(network, address) as channel:
-            await channel.request(Word())
-            channel.close()
-            peer = await asyncio.wait_for(gone, 2)
-            assert peer.address == channel.local_address
+    async with (
+        served(network, Echo().dispatcher, on_close=gone.set_result) as (_, address),
+        connected(network, address) as channel,
+    ):
+        await channel.request(Word())
+        channel.close()
+        peer = await asyncio.wait_for(gone, 2)
+        assert peer.address == channel.local_address
 
 
 async def test_what_was_written_before_a_close_still_arrives(network: Network) -> None:
