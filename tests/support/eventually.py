@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Any
 
 from pocketmq.runtime.clock import SystemClock
-
-T = TypeVar("T")
 
 LOOK_S = 0.01
 
 
-async def eventually(
-    condition: Callable[[], T | Awaitable[T]], what: str, *, limit_s: float = 20.0
-) -> T:
+async def eventually(condition: Callable[[], Any], what: str, *, limit_s: float = 20.0) -> Any:
     """The first true value of `condition`, which may be a function or a coroutine function.
 
     Args:
@@ -30,7 +26,7 @@ async def eventually(
     ends_at = clock.monotonic() + limit_s
     while True:
         found = condition()
-        value: T = await found if inspect.isawaitable(found) else found
+        value = await found if inspect.isawaitable(found) else found
         if value:
             return value
         if clock.monotonic() > ends_at:

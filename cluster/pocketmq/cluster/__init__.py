@@ -1,5 +1,27 @@
 """Everything that starts, stops, shows or fast-forwards a running cluster.
 
-Facade only: `spec`, `supervisor` and `control` are imported by whoever needs them, so that a demo
-worker does not load the supervisor.
+from pocketmq.cluster import local_cluster
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pocketmq.cluster.local import local_cluster
+    from pocketmq.cluster.supervisor import Supervisor
+
+__all__ = ["Supervisor", "local_cluster"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: worker processes pass through here and need no supervisor."""
+    if name == "local_cluster":
+        from pocketmq.cluster.local import local_cluster
+
+        return local_cluster
+    if name == "Supervisor":
+        from pocketmq.cluster.supervisor import Supervisor
+
+        return Supervisor
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

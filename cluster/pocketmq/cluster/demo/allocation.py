@@ -60,6 +60,8 @@ class AllocationLog:
         self.queues = sorted(queues)
         self.rebalances: list[Rebalance] = []
         self._members: dict[str, _Member] = {}
+        self._latest_ms = 0
+        """Reports come through several pipes and may be a little out of order."""
 
     @property
     def settled(self) -> bool:
@@ -117,6 +119,7 @@ class AllocationLog:
         self.rebalances.append(Rebalance(reason, at_ms))
 
     def _look(self, at_ms: int) -> None:
+        self._latest_ms = max(self._latest_ms, at_ms)
         if not self.rebalances or self.settled:
             return
         if not all(member.spoke for member in self._members.values()):
@@ -125,7 +128,7 @@ class AllocationLog:
         for queue in self.queues:
             if len(owners[queue]) != 1 or queue not in self._members[owners[queue][0]].pulled:
                 return
-        self.rebalances[-1].settled_at_ms = at_ms
+        self.rebalances[-1].settled_at_ms = self._latest_ms
         self._keep_owners(self.rebalances[-1])
 
     def _keep_owners(self, rebalance: Rebalance) -> None:

@@ -1,0 +1,94 @@
+"""`pocketmq`: entry point, and what a user sees when something goes wrong.
+
+Every error that the user can mend is one line on standard error and exit status 1; a wrong command
+line is one line and status 2. `--debug`, anywhere on the line, adds the traceback.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+# First: keeps structlog from importing rich in processes that never show anything in colour.
+from pocketmq.runtime import logs
+from pocketmq.runtime.errors import PocketMQError
+from pocketmq.runtime.process import report
+
+import typer  # isort: skip
+
+from pocketmq.cluster.cli import clock, config, demo, message, server, topic  # isort: skip
+
+INTRO = """RocketMQ's architecture as small Python processes.
+
+\b
+Try it:
+  pocketmq up                              one nameserver, one broker, Ctrl-C stops them
+  pocketmq topic create orders             in a second terminal
+  pocketmq send orders "hello" --tag new
+  pocketmq consume orders --count 1
+  pocketmq demo                            336,776 flights through 2+2 processes
+
+Commands find the cluster at 127.0.0.1:9876, or where --nameservers or the environment
+variable NAMESRV_ADDR points. `pocketmq COMMAND --help` shows examples for each.
+"""
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+
+
+@app.callback(help=INTRO, context_settings={"help_option_names": ["-h", "--help"]})
+def _pocketmq(
+    debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error."),
+) -> None:
+    """`--debug` is taken from the line before this is called; here it is for `--help` alone."""
+
+
+server.register(app)
+demo.register(app)
+clock.register(app)
+topic.register(app)
+message.register(app)
+config.register(app)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; its exit status."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    rest = words.index("--") if "--" in words else len(words)
+    if "--debug" in words[:rest]:
+        words.remove("--debug")
+        os.environ["POCKETMQ_DEBUG"] = "1"
+    logs.configure("debug" if "POCKETMQ_DEBUG" in os.environ else "error")
+    try:
+        status = app(words, prog_name="pocketmq", standalone_mode=False)
+    except PocketMQError as exc:
+        return report(exc, "pocketmq")
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # `pocketmq consume ... | head`: who read us has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as exc:
+        if type(exc).__name__ == "Abort":
+            return 130
+        if not hasattr(exc, "format_message"):
+            raise
+        return _usage_error(exc)
+    return status if isinstance(status, int) else 0
+
+
+def _usage_error(exc: Exception) -> int:
+    """One line for a wrong command line; typer's own error types are private to it."""
+    context = getattr(exc, "ctx", None)
+    command = context.command_path if context is not None else "pocketmq"
+    message = exc.format_message().strip().rstrip(".")  # type: ignore[attr-defined]
+    if type(exc).__name__ == "NoArgsIsHelpError":  # its message is the whole help
+        print(message)
+    else:
+        first, rest = message[:1].lower(), message[1:]
+        print(f"{command}: {first}{rest}; see `{command} --help`", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

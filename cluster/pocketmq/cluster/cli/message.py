@@ -1,0 +1,191 @@
+"""`pocketmq send` and `pocketmq consume`."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Annotated, Literal
+
+import typer
+
+from pocketmq.client import ConsumeFromWhere, Message, MessageExt, Producer, PushConsumer
+from pocketmq.client.rebalance.averagely import AllocateMessageQueueAveragely
+from pocketmq.client.rebalance.by_circle import AllocateMessageQueueAveragelyByCircle
+from pocketmq.client.rebalance.strategy import AllocateMessageQueueStrategy
+from pocketmq.cluster.cli.run import (
+    DEFAULT_NAMESERVERS,
+    Nameservers,
+    addresses,
+    remoting,
+    run,
+)
+from pocketmq.cluster.control import ControlledProcess
+from pocketmq.cluster.control_port import control_port
+from pocketmq.runtime.errors import ConfigError
+from pocketmq.runtime.process import RoleContext, RoleOptions, run_role
+
+SEND_HELP = """Send messages and say where each was stored.
+
+A BODY of - reads one message per line from standard input.
+
+\b
+Examples:
+  pocketmq send orders "hello"
+  pocketmq send orders "hello" --tag new --key order-17 --count 100
+  pocketmq send orders "step 2" --ordered-by order-17     same key, same queue
+  pocketmq send orders "later" --delay-level 3            after 10 s
+  seq 1000 | pocketmq send orders -
+"""
+
+CONSUME_HELP = """Consume a topic as a member of a group, and print each message.
+
+Members of one group share the topic's queues: start the command twice and watch them divide.
+What the group has consumed does not come again; another --group begins anew.
+
+\b
+Examples:
+  pocketmq consume orders
+  pocketmq consume orders --tags "new || changed" --count 10
+  pocketmq consume orders --group billing --from last
+  pocketmq consume orders --strategy circle
+  pocketmq consume orders --strategy mymodule:MyStrategy
+  pocketmq consume orders --clock manual              its time moves with `pocketmq clock advance`
+"""
+
+STRATEGIES: dict[str, Callable[[], AllocateMessageQueueStrategy]] = {
+    "averagely": AllocateMessageQueueAveragely,
+    "circle": AllocateMessageQueueAveragelyByCircle,
+}
+
+SEND_GROUP = "pocketmq-send"
+CONSUME_GROUP = "pocketmq-consume"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("send", help=SEND_HELP)(send)
+    app.command("consume", help=CONSUME_HELP)(consume)
+
+
+def send(
+    topic: Annotated[str, typer.Argument(help="Where to.")],
+    body: Annotated[str, typer.Argument(help="What; - for the lines of standard input.")],
+    tag: Annotated[str | None, typer.Option(help="Tag to subscribe by.")] = None,
+    key: Annotated[str | None, typer.Option(help="Key to find it by.")] = None,
+    count: Annotated[int, typer.Option(min=1, help="How often.")] = 1,
+    ordered_by: Annotated[
+        str | None, typer.Option(help="Messages with the same value go to one queue, in order.")
+    ] = None,
+    delay_level: Annotated[int, typer.Option(min=0, help="1..18: 1s 5s 10s 30s 1m ... 2h.")] = 0,
+    nameservers: Nameservers = DEFAULT_NAMESERVERS,
+) -> None:
+    bodies = (line.rstrip("\n") for line in sys.stdin) if body == "-" else (body,) * count
+
+    async def command() -> None:
+        async with Producer(SEND_GROUP, nameservers=addresses(nameservers)) as producer:
+            for text in bodies:
+                message = Message(topic, text.encode(), tags=tag, keys=key, delay_level=delay_level)
+                result = await producer.send(message, key=ordered_by)
+                queue = result.queue
+                typer.echo(
+                    f"{result.status.value} {queue.broker_name}/{queue.queue_id} "
+                    f"offset {result.queue_offset} id {result.msg_id}"
+                )
+
+    run(command())
+
+
+def consume(
+    topic: Annotated[str, typer.Argument(help="What to consume.")],
+    group: Annotated[str, typer.Option(help="Consumer group.")] = CONSUME_GROUP,
+    tags: Annotated[str, typer.Option(help="Tags like 'a || b'; * for all.")] = "*",
+    start: Annotated[
+        Literal["first", "last"],
+        typer.Option("--from", help="Where a group begins that has consumed nothing yet."),
+    ] = "first",
+    count: Annotated[
+        int, typer.Option(min=0, help="Stop after so many messages.", show_default="never")
+    ] = 0,
+    strategy: Annotated[
+        str, typer.Option(help="Who gets which queue: averagely, circle, or module:Class.")
+    ] = "averagely",
+    clock: Annotated[
+        Literal["real", "manual"], typer.Option(help="manual: on the cluster's manual time.")
+    ] = "real",
+    nameservers: Nameservers = DEFAULT_NAMESERVERS,
+) -> int:
+    where = addresses(nameservers)
+    allocation = strategy_named(strategy)
+    first = ConsumeFromWhere.FIRST_OFFSET if start == "first" else ConsumeFromWhere.LAST_OFFSET
+    name = f"consume-{os.getpid()}"
+
+    async def main(role: RoleContext) -> None:
+        seen = 0
+        consumer = PushConsumer(
+            group,
+            nameservers=where,
+            clock=role.clock,
+            strategy=allocation,
+            consume_from_where=first,
+        )
+        consumer.subscribe(topic, tags)
+        status = {"role": "consumer", "group": group, "topic": topic}
+        async with (
+            control_port(name, role.clock, lambda: status, announce_to=where),
+            consumer,
+        ):
+            async for message in consumer:
+                print(_line(message), flush=True)
+                seen += 1
+                if seen == count:
+                    return
+
+    options = RoleOptions(
+        log_level="error",
+        clock=clock,
+        clock_start_ms=run(_cluster_time_ms(where)) if clock == "manual" else 0,
+    )
+    with suppress(BrokenPipeError):  # `... | head` has seen enough
+        return run_role(main, role="pocketmq", name=name, options=options)
+    return 0
+
+
+def strategy_named(name: str) -> AllocateMessageQueueStrategy:
+    """A built-in strategy, or an own one as `module:Class`.
+
+    Raises:
+        ConfigError: There is none of this name.
+    """
+    if name in STRATEGIES:
+        return STRATEGIES[name]()
+    module_name, _, class_name = name.partition(":")
+    if not class_name:
+        raise ConfigError(
+            "strategy",
+            f"there is no {name!r}",
+            advice=f"choose from {', '.join(STRATEGIES)}, or name your own as module:Class",
+        )
+    sys.path.insert(0, os.getcwd())  # as `python -m` does: one's own module lies here
+    try:
+        strategy: AllocateMessageQueueStrategy = getattr(
+            importlib.import_module(module_name), class_name
+        )()
+    except (ImportError, AttributeError) as exc:
+        raise ConfigError("strategy", str(exc)) from exc
+    return strategy
+
+
+async def _cluster_time_ms(nameservers: list[str]) -> int:
+    async with remoting() as client:
+        return await ControlledProcess("the nameserver", nameservers[0], client).time_ms()
+
+
+def _line(message: MessageExt) -> str:
+    place = f"{message.broker_name}/{message.queue_id} offset {message.queue_offset}"
+    labels = {"tag": message.tags, "key": message.keys}
+    facts = "".join(f" {name}={value}" for name, value in labels.items() if value)
+    again = f" again={message.reconsume_times}" if message.reconsume_times else ""
+    return f"{place}{facts}{again}: {message.body.decode('utf-8', 'replace')}"

@@ -1,0 +1,154 @@
+"""`python -m pocketmq.cluster.demo.consumer_worker`: consumes flights and writes them down.
+
+A record is in the file before success is reported, so a kill at any moment loses none: at worst the
+group's next owner of the queue gets messages again that are written down already.
+"""
+
+from pocketmq.runtime.process import RoleContext, report, run_role  # isort: skip
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from pocketmq.client import ConsumeFromWhere, PushConsumer
+from pocketmq.cluster.control_port import control_port
+from pocketmq.cluster.demo.tally import FlightId, record_line
+from pocketmq.cluster.demo.workers import (
+    CONSUMER_GROUP,
+    TOPIC,
+    ConsumerOptions,
+    load_options,
+    now_ms,
+    tell,
+)
+from pocketmq.protocol.message import MessageExt, MessageQueue
+from pocketmq.runtime.errors import DiskError, PocketMQError
+
+BATCH = 32
+
+
+class FlightBody(msgspec.Struct):
+    """The fields of a flight's JSON object that the demo adds up."""
+
+    carrier: str
+    dep_delay: int | None = None
+
+
+class RecordFile:
+    """Appends record lines; each batch is one write, which survives the death of this process."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        except OSError as exc:
+            raise DiskError(path, exc.strerror or str(exc)) from exc
+        self.count = 0
+        self._decode = msgspec.json.Decoder(FlightBody).decode
+
+    async def consume(self, messages: list[MessageExt], _context: object) -> None:
+        """Write messages down; to return is to report success."""
+        lines = []
+        for message in messages:
+            body = self._decode(message.body)
+            flight = FlightId(message.keys or "", body.carrier, body.dep_delay)
+            place = (message.broker_name, message.queue_id, message.queue_offset)
+            lines.append(record_line(*place, flight))
+        os.write(self._fd, b"".join(lines))
+        self.count += len(lines)
+
+    def status(self) -> dict[str, str]:
+        """What ROLE_STATUS tells."""
+        return {"consumed": str(self.count)}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        os.close(self._fd)
+
+
+class Ownership:
+    """Tells the director which queues are ours, and when each was first pulled."""
+
+    def __init__(self) -> None:
+        self._owned: set[MessageQueue] = set()
+        self._pulled: dict[MessageQueue, int] = {}
+
+    def changed(self, topic: str, _all: object, mine: Sequence[MessageQueue]) -> None:
+        """Called by the consumer after a rebalance that changed something."""
+        if topic != TOPIC:
+            return
+        self._owned = set(mine)
+        queues = sorted((queue.broker_name, queue.queue_id) for queue in mine)
+        tell("assigned", queues=queues, at_ms=now_ms())
+        for queue in list(self._pulled):
+            if queue in self._owned:
+                self._tell_pulled(queue)
+            else:
+                del self._pulled[queue]
+
+    def pulled(self, queue: MessageQueue) -> None:
+        """A pull is on its way; the first one may come before the consumer calls `changed`."""
+        if queue.topic == TOPIC and queue not in self._pulled:
+            self._pulled[queue] = now_ms()
+            if queue in self._owned:
+                self._tell_pulled(queue)
+
+    def _tell_pulled(self, queue: MessageQueue) -> None:
+        at_ms = self._pulled[queue]
+        tell("pulled", broker=queue.broker_name, queue=queue.queue_id, at_ms=at_ms)
+
+
+class WatchedConsumer(PushConsumer):
+    """A consumer that notes each queue it pulls from."""
+
+    def __init__(self, group: str, ownership: Ownership, **options: Any) -> None:
+        super().__init__(group, on_assignment_changed=ownership.changed, **options)
+        self._ownership = ownership
+
+    def pull_header(self, request: Any, broker: Any) -> Any:
+        """Called for every pull that is sent."""
+        self._ownership.pulled(request.queue)
+        return super().pull_header(request, broker)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Consume until told to stop; the exit status."""
+    try:
+        role_options, options = load_options(ConsumerOptions, "Consumes flights.", arguments)
+    except PocketMQError as exc:
+        return report(exc, "consumer")
+
+    async def consume(role: RoleContext) -> None:
+        consumer = WatchedConsumer(
+            CONSUMER_GROUP,
+            Ownership(),
+            nameservers=options.nameservers,
+            clock=role.clock,
+            consume_from_where=ConsumeFromWhere.FIRST_OFFSET,
+            consume_message_batch_max_size=BATCH,
+        )
+        consumer.subscribe(TOPIC)
+        with RecordFile(options.records) as records:
+            consumer.listen_batch(records.consume)
+            async with control_port(options.name, role.clock, records.status) as port:
+                role.ready(port=port)
+                tell("joining", at_ms=now_ms())
+                async with consumer:
+                    await role.stopped()
+
+    return run_role(consume, role="consumer", name=options.name, options=role_options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,316 @@
+"""Runs the demo: starts the processes, lets one join, kills one, waits for the end, adds up.
+
+It learns how far the consumers have come from their files, and who owns what from what they say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from pocketmq.cluster.demo import data
+from pocketmq.cluster.demo.allocation import AllocationLog, QueueName
+from pocketmq.cluster.demo.display import Display
+from pocketmq.cluster.demo.meter import Meter, Usage
+from pocketmq.cluster.demo.report import DemoReport, ProcessFigures
+from pocketmq.cluster.demo.tally import Tally
+from pocketmq.cluster.demo.topic import DemoTopic
+from pocketmq.cluster.demo.workers import now_ms
+from pocketmq.cluster.errors import ProcessDiedError
+from pocketmq.cluster.process import ChildProcess
+from pocketmq.cluster.spec import ClusterOptions, ProcessSpec, cluster_spec
+from pocketmq.cluster.supervisor import Supervisor
+from pocketmq.runtime.clock import SystemClock
+from pocketmq.runtime.errors import PeerError
+
+PRODUCER_MODULE = "pocketmq.cluster.demo.producer_worker"
+CONSUMER_MODULE = "pocketmq.cluster.demo.consumer_worker"
+
+PRODUCERS = 2
+FIRST_CONSUMERS = ("consumer-1", "consumer-2", "consumer-3")
+NEWCOMER = "consumer-4"
+
+LOOK_S = 0.1
+METER_EVERY_LOOKS = 5
+STALL_LIMIT_S = 60.0
+"""Real seconds without any progress after which something must be broken."""
+
+SHORTEST_SEND_S = 8.0
+"""A small slice is sent no faster than this, so that a join and a kill fall into the run."""
+
+
+@dataclass(slots=True)
+class Worker:
+    """What the director knows of one producer or consumer."""
+
+    name: str
+    messages: int = 0
+    began_at_s: float = 0.0
+    ended_at_s: float = 0.0
+    is_done: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """What a user may choose."""
+
+    flights: int | None = None
+    """Rows of the CSV, None for all."""
+    seed: int = 2013
+
+
+@dataclass(slots=True)
+class _RecordFile:
+    path: Path
+    file: BinaryIO | None = field(default=None)
+
+    def read_on(self) -> bytes:
+        """What was appended since the last call."""
+        if self.file is None:
+            if not self.path.exists():
+                return b""
+            self.file = self.path.open("rb")
+        return self.file.read()
+
+    def close(self) -> None:
+        if self.file is not None:
+            self.file.close()
+
+
+class Director:
+    """One run of the demo.
+
+    Args:
+        options: What the user chose.
+        data_folder: Empty folder for stores, logs and the consumers' files.
+        display: Where to tell what happens.
+    """
+
+    def __init__(self, options: DemoOptions, data_folder: Path, display: Display) -> None:
+        self._options = options
+        self._data = data_folder
+        self._display = display
+        self._clock = SystemClock()
+        self._random = random.Random(options.seed)
+        self._total = min(options.flights or data.TOTAL_FLIGHTS, data.TOTAL_FLIGHTS)
+        spec = cluster_spec(ClusterOptions(nameservers=2, brokers=2, any_port=True), data_folder)
+        self._cluster = Supervisor(spec, on_ended=self._process_ended)
+        self._failure: ProcessDiedError | None = None
+        self._workers: dict[str, Worker] = {}
+        self._records: dict[str, _RecordFile] = {}
+        self._tally = Tally()
+        self._meter = Meter()
+        self._log = AllocationLog([])
+        self._looks = 0
+
+    async def run(self) -> DemoReport:
+        """Do it all and report; every process has ended when it returns or raises.
+
+        Raises:
+            PocketMQError: A process could not start or died, or nothing moved any more.
+        """
+        began_at_s = self._clock.monotonic()
+        try:
+            report = await self._run()
+        finally:
+            await self._cluster.stop()
+            for records in self._records.values():
+                records.close()
+        summary = data.summarise(data.find_csv(), self._options.flights)
+        return DemoReport(
+            **report,
+            lost=self._tally.lost(summary.flights),
+            csv_means=summary.delays.means(),
+            took_s=self._clock.monotonic() - began_at_s,
+        )
+
+    # -- the play ---------------------------------------------------------------------------
+
+    async def _run(self) -> dict[str, Any]:
+        await self._cluster.start()
+        topic = DemoTopic(self._cluster)
+        self._log = AllocationLog(await topic.create())
+        for process in self._cluster.processes:
+            self._display.say(f"{process.name} listens on {process.address} (pid {process.pid})")
+        await asyncio.gather(
+            *(self._start_producer(part) for part in range(PRODUCERS)),
+            *(self._start_consumer(name) for name in FIRST_CONSUMERS),
+        )
+
+        await self._until(lambda: self._tally.distinct * 3 >= self._total)
+        self._display.say(f"{NEWCOMER} joins: {self._tally.distinct:,} flights are consumed")
+        await self._start_consumer(NEWCOMER)
+        await self._until(
+            lambda: (
+                self._tally.distinct * 3 >= self._total * 2
+                and len(self._log.rebalances) == 2
+                and self._log.settled
+            )
+        )
+        victim = self._random.choice(FIRST_CONSUMERS)
+        self._display.say(f"{victim} is killed: {self._tally.distinct:,} flights are consumed")
+        self._log.left(victim, now_ms(), f"{victim} was killed with SIGKILL")
+        await self._cluster[victim].kill()
+        self._workers[victim].ended_at_s = self._clock.monotonic()
+
+        await self._until(lambda: all(self._workers[name].is_done for name in self._producers))
+        stored = await topic.stored()
+        await self._until(lambda: self._tally.unread(stored) == 0 and self._log.settled)
+        self._look()
+        for worker in self._workers.values():
+            worker.ended_at_s = worker.ended_at_s or self._clock.monotonic()
+        await asyncio.gather(*(each.stop() for each in self._cluster.of_role("client")))
+        self._read_records()
+        self._display.progress(self._sent, self._tally.distinct)
+        return self._figures(stored)
+
+    async def _start_producer(self, part: int) -> None:
+        name = f"producer-{part + 1}"
+        rate = self._total / SHORTEST_SEND_S / PRODUCERS
+        arguments = (
+            *("--name", name, "--part", str(part), "--parts", str(PRODUCERS)),
+            *("--flights", str(self._options.flights or 0), "--rate", f"{rate:.3f}"),
+        )
+        await self._start(ProcessSpec("client", name, PRODUCER_MODULE, arguments))
+
+    async def _start_consumer(self, name: str) -> None:
+        path = self._data / "consumed" / f"{name}.csv"
+        path.parent.mkdir(exist_ok=True)
+        self._records[name] = _RecordFile(path)
+        arguments = ("--name", name, "--records", str(path))
+        await self._start(ProcessSpec("client", name, CONSUMER_MODULE, arguments))
+
+    async def _start(self, spec: ProcessSpec) -> None:
+        worker = self._workers[spec.name] = Worker(spec.name)
+        await self._cluster.add(spec, on_line=lambda line: self._heard(worker, line))
+        worker.began_at_s = self._clock.monotonic()
+
+    # -- what the workers say ---------------------------------------------------------------
+
+    def _heard(self, worker: Worker, line: str) -> None:
+        words = json.loads(line)
+        match words["event"]:
+            case "sent":
+                worker.messages = words["count"]
+            case "done":
+                worker.messages = words["count"]
+                worker.ended_at_s = self._clock.monotonic()
+                worker.is_done = True
+            case "joining":
+                self._joining(worker.name, words["at_ms"])
+            case "assigned":
+                queues = [QueueName(broker, queue) for broker, queue in words["queues"]]
+                self._log.assigned(worker.name, queues, words["at_ms"])
+            case "pulled":
+                queue = QueueName(words["broker"], words["queue"])
+                self._log.pulled(worker.name, queue, words["at_ms"])
+
+    def _joining(self, name: str, at_ms: int) -> None:
+        if name == NEWCOMER:
+            self._log.joined([name], at_ms, f"{name} joined")
+        elif not self._log.rebalances:
+            count = len(FIRST_CONSUMERS)
+            self._log.joined(FIRST_CONSUMERS, at_ms, f"{count} consumers started")
+        else:  # the event is the start of the last of them
+            self._log.began_later(at_ms)
+
+    def _process_ended(self, process: ChildProcess) -> None:
+        self._failure = ProcessDiedError(process.name, process.status or 0, process.log_path)
+
+    # -- looking ----------------------------------------------------------------------------
+
+    @property
+    def _producers(self) -> list[str]:
+        return [f"producer-{part + 1}" for part in range(PRODUCERS)]
+
+    @property
+    def _sent(self) -> int:
+        return sum(self._workers[name].messages for name in self._producers)
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        """Look again and again until the condition holds.
+
+        Raises:
+            ProcessDiedError: A process has ended that nobody wanted to end.
+            PeerError: Nothing has moved for `STALL_LIMIT_S`.
+        """
+        moved_at_s, before = self._clock.monotonic(), (-1, -1)
+        while True:
+            self._look()
+            if self._failure is not None:
+                raise self._failure
+            if condition():
+                return
+            after = (self._sent, self._tally.lines)
+            now = self._clock.monotonic()
+            if after != before:
+                moved_at_s, before = now, after
+            elif now - moved_at_s > STALL_LIMIT_S:
+                raise PeerError(
+                    f"nothing has moved for {STALL_LIMIT_S:g} s: {self._sent:,} sent, "
+                    f"{self._tally.distinct:,} consumed; see the logs in {self._data / 'logs'}"
+                )
+            await self._clock.sleep(LOOK_S)
+
+    def _look(self) -> None:
+        self._read_records()
+        self._display.progress(self._sent, self._tally.distinct)
+        if self._looks % METER_EVERY_LOOKS == 0:
+            processes = [(each.name, each.pid) for each in self._cluster.alive]
+            self._meter.look([*processes, ("director", os.getpid())])
+        self._looks += 1
+
+    def _read_records(self) -> None:
+        for name, records in self._records.items():
+            self._tally.add(name, records.read_on())
+
+    # -- adding up --------------------------------------------------------------------------
+
+    def _figures(self, stored: dict[tuple[str, int], int]) -> dict[str, Any]:
+        producers = [self._workers[name] for name in self._producers]
+        consumers = [each for each in self._workers.values() if each not in producers]
+        return {
+            "sent": self._sent,
+            "stored": sum(stored.values()),
+            "consumed": self._tally.distinct,
+            "redelivered": self._tally.redelivered,
+            "unread": self._tally.unread(stored),
+            "means": self._tally.delays().means(),
+            "rebalances": self._log.rebalances,
+            "consumers": [each.name for each in consumers],
+            "processes": self._process_figures(stored),
+            "send_s": _span(producers),
+            "consume_s": _span(consumers),
+        }
+
+    def _process_figures(self, stored: dict[tuple[str, int], int]) -> list[ProcessFigures]:
+        figures = []
+        everyone = [process.name for process in self._cluster.processes]
+        whole_s = _span(list(self._workers.values()))
+        for name in [*everyone, "director"]:
+            worker = self._workers.get(name)
+            in_store = sum(count for (broker, _), count in stored.items() if broker == name)
+            messages = self._tally.per_consumer.get(name, worker.messages if worker else in_store)
+            usage = self._meter.usage.get(name, Usage())
+            figures.append(
+                ProcessFigures(
+                    name,
+                    messages,
+                    _span([worker]) if worker else whole_s,
+                    usage.cpu_s,
+                    usage.peak_own_bytes,
+                    usage.peak_rss_bytes,
+                )
+            )
+        return figures
+
+
+def _span(workers: list[Worker]) -> float:
+    began = min(worker.began_at_s for worker in workers)
+    return max(worker.ended_at_s for worker in workers) - began

@@ -1,0 +1,49 @@
+"""`pocketmq demo` from its options to its exit status."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+
+from pocketmq.cluster.demo.data import TOTAL_FLIGHTS, find_csv
+from pocketmq.cluster.demo.director import DemoOptions, Director
+from pocketmq.cluster.demo.display import display_for
+from pocketmq.cluster.demo.report import DemoReport, render
+from pocketmq.cluster.up import data_folder
+from pocketmq.runtime.errors import CallerError
+from pocketmq.runtime.process import RoleContext, RoleOptions, run_role
+
+PLAIN_WIDTH = 120
+"""Columns when the output is no terminal; tables must not be cut in a log."""
+
+
+def run_demo(*, flights: int | None = None, seed: int = 2013, data: Path | None = None) -> int:
+    """Run the demo and print its report.
+
+    Returns:
+        0 only if nothing was lost and the figures agree; 130 when it was interrupted.
+
+    Raises:
+        MissingToolError: The flights are not installed.
+        CallerError: `data` holds something already.
+    """
+    find_csv()
+    if data is not None and data.exists() and any(data.iterdir()):
+        raise CallerError(f"{data} is not empty; the demo starts with new stores, choose another")
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=PLAIN_WIDTH)
+    report: DemoReport | None = None
+
+    async def main(_role: RoleContext) -> None:
+        nonlocal report
+        total = min(flights or TOTAL_FLIGHTS, TOTAL_FLIGHTS)
+        with data_folder(data) as folder, display_for(console, total) as display:
+            report = await Director(DemoOptions(flights, seed), folder, display).run()
+
+    status = run_role(main, role="pocketmq", name="demo", options=RoleOptions(log_level="error"))
+    if report is None:
+        return status or 130
+    render(report, console)
+    return 0 if report.is_good else 1

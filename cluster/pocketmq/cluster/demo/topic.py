@@ -1,0 +1,66 @@
+"""The demo's topic: made on every broker, looked up on every nameserver, measured at the end."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pocketmq.client import Admin
+from pocketmq.cluster.demo.allocation import QueueName
+from pocketmq.cluster.demo.workers import TOPIC
+from pocketmq.cluster.supervisor import Supervisor
+from pocketmq.protocol.message import MessageQueue
+from pocketmq.runtime.clock import SystemClock
+from pocketmq.runtime.errors import PeerError
+
+QUEUES_PER_BROKER: Final = 4
+ROUTE_LIMIT_S: Final = 20.0
+_LOOK_S: Final = 0.02
+
+
+class DemoTopic:
+    """Topic `flights` of a running cluster."""
+
+    def __init__(self, cluster: Supervisor) -> None:
+        self._cluster = cluster
+        self._clock = SystemClock()
+
+    async def create(self) -> list[QueueName]:
+        """Create it on each broker and return its queues when every nameserver knows them all.
+
+        Raises:
+            PeerError: The route stayed incomplete.
+        """
+        brokers = [process.name for process in self._cluster.of_role("broker")]
+        async with Admin(nameservers=self._cluster.namesrv_addr) as admin:
+            await admin.create_topic(TOPIC, queues=QUEUES_PER_BROKER)
+        expected = {(broker, QUEUES_PER_BROKER) for broker in brokers}
+        try:
+            async with self._clock.timeout(ROUTE_LIMIT_S):
+                for nameserver in self._cluster.nameserver_addresses:
+                    while await self._known(nameserver) != expected:
+                        await self._clock.sleep(_LOOK_S)
+        except TimeoutError:
+            raise PeerError(
+                f"after {ROUTE_LIMIT_S:g} s a nameserver still lacks queues of {TOPIC}; "
+                f"see the logs in {self._cluster.spec.logs}"
+            ) from None
+        return [
+            QueueName(broker, queue) for broker in brokers for queue in range(QUEUES_PER_BROKER)
+        ]
+
+    async def stored(self) -> dict[tuple[str, int], int]:
+        """(broker, queue id) -> messages stored there."""
+        found = {}
+        async with Admin(nameservers=self._cluster.namesrv_addr) as admin:
+            for process in self._cluster.of_role("broker"):
+                for queue in range(QUEUES_PER_BROKER):
+                    place = MessageQueue(TOPIC, process.name, queue)
+                    found[process.name, queue] = await admin.max_offset(place)
+        return found
+
+    async def _known(self, nameserver: str) -> set[tuple[str, int]]:
+        async with Admin(nameservers=nameserver) as admin:
+            route = await admin.route(TOPIC)
+        if route is None:
+            return set()
+        return {(each.broker_name, each.write_queue_nums) for each in route.queue_datas}

@@ -1,0 +1,77 @@
+"""What producer and consumer processes have in common: options, and words to the director.
+
+A worker speaks in JSON objects, one a line, on standard output: `{"event": "sent", "count": 1200}`.
+Moments are epoch milliseconds of this machine's clock, which all its processes share.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, TypeVar
+
+from pocketmq.runtime.clock import SystemClock
+from pocketmq.runtime.config import option
+from pocketmq.runtime.process import RoleOptions, load_all
+
+TOPIC = "flights"
+PRODUCER_GROUP = "flights-producers"
+CONSUMER_GROUP = "flights-consumers"
+
+_real_time = SystemClock()
+
+OptionsT = TypeVar("OptionsT")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProducerOptions:
+    """Options of a producer process."""
+
+    section: ClassVar[str] = "demo.producer"
+
+    name: str = option("producer-1", help="Name of this process.")
+    nameservers: str = option("", help="Nameservers, separated by ';'.")
+    part: int = option(0, help="Which share of the flights, from 0.")
+    parts: int = option(1, help="Number of shares.")
+    flights: int = option(0, help="Take the first so many rows of the CSV; 0 for all.")
+    rate: float = option(0.0, help="Send no more than so many flights a second; 0 for no limit.")
+    lanes: int = option(
+        64, help="Sends in flight; flights of one aircraft share a lane, so their order holds."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsumerOptions:
+    """Options of a consumer process."""
+
+    section: ClassVar[str] = "demo.consumer"
+
+    name: str = option("consumer-1", help="Name of this process.")
+    nameservers: str = option("", help="Nameservers, separated by ';'.")
+    records: Path = option(Path("records.csv"), help="File to which consumed messages are added.")
+
+
+def load_options(
+    config_class: type[OptionsT], description: str, arguments: Sequence[str] | None
+) -> tuple[RoleOptions, OptionsT]:
+    """A worker's options from its command line.
+
+    Raises:
+        ConfigError: A value is wrong.
+    """
+    parser = argparse.ArgumentParser(description=description)
+    role, own = load_all(parser, [RoleOptions, config_class], arguments)
+    return role.config, own.config
+
+
+def tell(event: str, **facts: object) -> None:
+    """Say something to the director."""
+    print(json.dumps({"event": event, **facts}), flush=True)
+
+
+def now_ms() -> int:
+    """Epoch milliseconds on the real clock."""
+    return _real_time.time_ms()

@@ -1,0 +1,46 @@
+"""A cluster of real processes for a script or a test, on free ports.
+
+async with local_cluster(nameservers=2, brokers=2, clock="manual") as cluster:
+    producer = Producer("p", nameservers=cluster.namesrv_addr)
+    await cluster["broker-a"].freeze()
+    await cluster.advance(seconds=126)
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Literal
+
+from pocketmq.cluster.spec import ClusterOptions, cluster_spec
+from pocketmq.cluster.supervisor import Supervisor
+from pocketmq.cluster.up import data_folder
+
+
+@asynccontextmanager
+async def local_cluster(
+    *,
+    nameservers: int = 1,
+    brokers: int = 1,
+    clock: Literal["real", "manual"] = "real",
+    data: Path | None = None,
+    broker_arguments: Sequence[str] = (),
+) -> AsyncIterator[Supervisor]:
+    """Start a cluster for the length of a block.
+
+    Args:
+        nameservers: nameserver-1, nameserver-2, ...
+        brokers: broker-a, broker-b, ...
+        clock: `manual`: time stands still until `cluster.advance(seconds)`.
+        data: Keep stores and logs in this folder; by default they are gone afterwards.
+        broker_arguments: More of each broker's command line, say `--flush-disk-type SYNC_FLUSH`.
+
+    Raises:
+        ProcessStartError: A process did not become ready.
+    """
+    options = ClusterOptions(nameservers=nameservers, brokers=brokers, any_port=True, clock=clock)
+    with data_folder(data) as folder:
+        spec = cluster_spec(options, folder, broker_arguments=broker_arguments)
+        async with Supervisor(spec) as cluster:
+            yield cluster

@@ -1,0 +1,148 @@
+"""`pocketmq up` as its users see it: first line, clean end, no child left, one line of error."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pocketmq.cluster.spec import ClusterOptions, ProcessSpec, cluster_spec
+from pocketmq.cluster.supervisor import Supervisor
+
+pytestmark = pytest.mark.cluster
+
+POCKETMQ = [sys.executable, "-m", "pocketmq.cluster.cli.main"]
+
+
+@contextmanager
+def started(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    process = subprocess.Popen(
+        [*POCKETMQ, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def first_line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def children(process: subprocess.Popen[str]) -> list[psutil.Process]:
+    return psutil.Process(process.pid).children(recursive=True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_up_with_two_and_two_stops_cleanly_and_leaves_no_child(number: signal.Signals) -> None:
+    with started("up", "--nameservers", "2", "--brokers", "2", "--any-port") as up:
+        line = first_line(up)
+        assert re.fullmatch(r"NAMESRV_ADDR=127\.0\.0\.1:\d+;127\.0\.0\.1:\d+", line)
+        running = children(up)
+        assert len(running) == 4
+        up.send_signal(number)
+        out, err = up.communicate(timeout=30)
+        assert (up.returncode, err) == (0, "")
+        assert not any(process.is_running() for process in running)
+        folder = re.search(r"stores and logs: (\S+)", out)
+        assert folder is not None
+        assert not Path(folder[1]).exists(), "a temporary folder is gone afterwards"
+
+
+def test_a_kept_folder_holds_a_store_root_per_broker_and_the_logs(tmp_path: Path) -> None:
+    with started("up", "--brokers", "2", "--any-port", "--data", str(tmp_path)) as up:
+        first_line(up)
+        up.send_signal(signal.SIGINT)
+        up.communicate(timeout=30)
+    assert sorted(path.name for path in (tmp_path / "logs").iterdir()) == [
+        "broker-a.log", "broker-b.log", "nameserver-1.log",
+    ]  # fmt: skip
+    assert (tmp_path / "broker-a" / "checkpoint").exists()
+
+
+def test_a_signal_during_the_start_leaves_no_child() -> None:
+    with started("up", "--brokers", "4", "--any-port") as up:
+        deadline = time.perf_counter() + 20
+        while not (running := children(up)) and time.perf_counter() < deadline:
+            pass
+        up.send_signal(signal.SIGTERM)
+        running += children(up)
+        up.communicate(timeout=30)
+        assert running
+        assert not any(process.is_running() for process in running)
+
+
+def test_a_port_in_use_is_one_clear_line_and_status_1(tmp_path: Path) -> None:
+    toml = tmp_path / "cluster.toml"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        toml.write_text(f"[cluster]\nnameserver_port = {port}\n")
+        with started("up", "--config", str(toml)) as up:
+            out, err = up.communicate(timeout=30)
+    assert (up.returncode, out) == (1, "")
+    assert err.splitlines() == [
+        f"pocketmq: nameserver-1 cannot start: port {port} on 127.0.0.1 is taken by pid "
+        f"{os.getpid()}; stop it, or let the system choose ports with --any-port"
+    ]
+
+
+def test_a_killed_broker_is_told_and_the_others_go_on() -> None:
+    with started("up", "--brokers", "2", "--any-port") as up:
+        first_line(up)
+        assert up.stdout is not None
+        pid = next(
+            int(line.rsplit(" ", 1)[1]) for line in up.stdout if line.startswith("broker-a ")
+        )
+        os.kill(pid, signal.SIGKILL)
+        told = next(line for line in up.stdout if line.startswith("broker-a ended"))
+        assert told.startswith("broker-a ended with status -9; its log: ")
+        assert up.poll() is None
+
+
+def test_up_ends_with_status_1_when_no_process_is_left() -> None:
+    with started("up", "--any-port") as up:
+        first_line(up)
+        for child in children(up):
+            child.kill()
+        up.communicate(timeout=30)
+        assert up.returncode == 1
+
+
+async def test_role_processes_import_neither_typer_nor_rich_nor_pandas(tmp_path: Path) -> None:
+    hook = tmp_path / "hook"
+    hook.mkdir()
+    (hook / "sitecustomize.py").write_text(
+        "import atexit, os, sys\n"
+        "def tell():\n"
+        "    name = f'{os.environ[\"MODULES_FOLDER\"]}/{os.getpid()}'\n"
+        "    open(name, 'w').write('\\n'.join(sorted(sys.modules)))\n"
+        "atexit.register(tell)\n"
+    )
+    seen = tmp_path / "modules"
+    seen.mkdir()
+    spec = cluster_spec(ClusterOptions(any_port=True), tmp_path)
+    env = {"PYTHONPATH": str(hook), "MODULES_FOLDER": str(seen)}
+    async with Supervisor(spec, env=env) as cluster:
+        worker = "pocketmq.cluster.demo.{}_worker"
+        records = str(tmp_path / "records.csv")
+        await cluster.add(
+            ProcessSpec("client", "c", worker.format("consumer"), ("--records", records))
+        )
+        await cluster.add(ProcessSpec("client", "p", worker.format("producer"), ("--flights", "1")))
+        pids = {process.name: process.pid for process in cluster.processes}
+    for name, pid in pids.items():
+        modules = set((seen / str(pid)).read_text().splitlines())
+        assert not modules & {"typer", "click", "rich", "pandas", "numpy", "psutil"}, name
+        assert "pocketmq.runtime.process" in modules
