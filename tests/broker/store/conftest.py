@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog.testing
 
 from pocketmq.broker.store import MessageStore, OsDisk, StoreConfig, StoredMessage
 from pocketmq.runtime.manual_clock import ManualClock
@@ -16,6 +17,13 @@ HOST = bytes((127, 0, 0, 1)) + (10911).to_bytes(4, "big")
 START_MS = 1_700_000_000_000
 
 StoreMaker = Callable[..., MessageStore]
+
+
+@pytest.fixture(autouse=True)
+def logged() -> Iterator[list[Any]]:
+    """The log lines of a test, in place of pages of output."""
+    with structlog.testing.capture_logs() as lines:
+        yield lines
 
 
 @pytest.fixture

@@ -198,10 +198,11 @@ class OsDisk:
             os.makedirs(path, exist_ok=True)
 
     def list_directory(self, path: str) -> list[str]:
-        try:
-            return sorted(os.listdir(path))
-        except FileNotFoundError:
-            return []
+        with _explained(path):
+            try:
+                return sorted(os.listdir(path))
+            except (FileNotFoundError, NotADirectoryError):
+                return []
 
     def file_size(self, path: str) -> int | None:
         try:

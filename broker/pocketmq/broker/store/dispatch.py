@@ -62,27 +62,30 @@ class Dispatcher:
         Raises:
             DiskFullError: some of it is visible, `offset` has not moved; dispatch it again later.
         """
-        runs: dict[ConsumeQueue, _Run] = {}
+        runs: list[_Run] = []
+        open_runs: dict[ConsumeQueue, _Run] = {}
         for message, queue, result in zip(batch.messages, batch.queues, batch.results, strict=True):
             if result.status is not _OK or message.sys_flag & _TRANSACTION in UNCOUNTED:
                 continue
             code = message.tags_code
-            if queue.is_schedule and message.delay_level > 0:
-                code = self._delivery_time_ms(message.delay_level, result.store_timestamp_ms)
-            run = runs.get(queue)
-            if run is None:
-                run = runs[queue] = _Run(result.queue_offset)
+            if queue.is_schedule:
+                code = self.entry_code(queue, message, result.store_timestamp_ms)
+            run = open_runs.get(queue)
+            if run is None or run.first + len(run.codes) != result.queue_offset:
+                run = open_runs[queue] = _Run(queue, result.queue_offset)
+                runs.append(run)
             run.entries.append(ENTRY.pack(result.physical_offset, result.size, code))
             run.codes.append(code)
             run.end = result.physical_offset + result.size
-        for queue, run in runs.items():
-            self.dirty.add(queue)
-            queue.put(run.first, b"".join(run.entries), run.end)
+        for run in runs:
+            self.dirty.add(run.queue)
+            run.queue.put(run.first, b"".join(run.entries), run.end)
         if self.index is not None:
             self._index(self.index, batch)
         self.offset = max(self.offset, batch.end)
         if self.listener is not None:
-            for queue, run in runs.items():
+            for run in runs:
+                queue = run.queue
                 self.listener(queue.topic, queue.queue_id, queue.max_offset, run.codes)
 
     @staticmethod
@@ -102,18 +105,21 @@ class Dispatcher:
             )
         index.save()
 
-    def _delivery_time_ms(self, delay_level: int, store_timestamp_ms: int) -> int:
-        """When a delayed message is due; its queue entry holds this as tags code (B-91)."""
+    def entry_code(self, queue: ConsumeQueue, message: StoredMessage, stored_ms: int) -> int:
+        """Tags code of a message's entry: of a delayed one the time at which it is due (B-91)."""
+        if not queue.is_schedule or message.delay_level <= 0:
+            return message.tags_code
         levels = self._delay_levels_ms
-        return store_timestamp_ms + levels[min(delay_level, len(levels) - 1)]
+        return stored_ms + levels[min(message.delay_level, len(levels) - 1)]
 
 
 class _Run:
     """Neighbouring entries of one queue, gathered from a batch."""
 
-    __slots__ = ("codes", "end", "entries", "first")
+    __slots__ = ("codes", "end", "entries", "first", "queue")
 
-    def __init__(self, first: int) -> None:
+    def __init__(self, queue: ConsumeQueue, first: int) -> None:
+        self.queue = queue
         self.first = first
         self.entries: list[bytes] = []
         self.codes: list[int] = []

@@ -201,6 +201,27 @@ class IndexFile:
             number = older if older < number else 0
         return False
 
+    def entries(self, first: int) -> memoryview:
+        """The packed entries from number `first` to the newest."""
+        at, end = (self._entries_at + number * ENTRY.size for number in (first, self.next_entry))
+        return self._file.view()[at : max(at, end)]
+
+    def entry_at(self, number: int) -> int:
+        """Position of an entry in the file."""
+        return self._entries_at + number * ENTRY.size
+
+    def slot_at(self, slot: int) -> int:
+        """Position of a slot in the file."""
+        return HEADER.size + slot * SLOT_SIZE
+
+    def newest(self, hashed: int) -> int:
+        """Number of the newest entry in this hash's slot, 0 for none."""
+        return self._newest(self._file.view(), HEADER.size + hashed % self.slots * SLOT_SIZE)
+
+    def slot_numbers(self) -> memoryview:
+        """All slots as they stand: int32 each, big endian."""
+        return self._file.view()[HEADER.size : self._entries_at]
+
     def overlaps(self, begin_ms: int, end_ms: int) -> bool:
         """Whether it has messages of the time between."""
         return self.begin_ms <= end_ms and begin_ms <= self.end_ms

@@ -13,7 +13,8 @@ from pocketmq.broker.store.index_file import IndexFile, key_hash
 
 log = structlog.get_logger()
 
-_NAME_LENGTH = 17
+NAME_LENGTH = 17
+"""Digits of an index file's name: year to millisecond (S-49)."""
 
 
 class IndexService:
@@ -59,7 +60,7 @@ class IndexService:
         """
         removed = 0
         for name in self._disk.list_directory(self.directory):
-            if len(name) != _NAME_LENGTH or not name.isdigit():
+            if len(name) != NAME_LENGTH or not name.isdigit():
                 continue
             file = IndexFile(
                 self._disk, os.path.join(self.directory, name), self._slots, self._entries

@@ -14,7 +14,7 @@ from zlib import crc32
 
 import structlog
 
-from pocketmq.broker.store.commit_log import CommitLog
+from pocketmq.broker.store.commit_log import UNCOUNTED, CommitLog
 from pocketmq.broker.store.config import MIB
 from pocketmq.broker.store.consume_queue import ConsumeQueue
 from pocketmq.broker.store.consume_queues import ConsumeQueues
@@ -34,9 +34,12 @@ NEVER = 1 << 63
 # Of the record's head what the fast path looks at; `check_record` knows the whole layout.
 _HEAD = struct.Struct(">iiii4xqqi44xi")
 _BODY_AT = _HEAD.size
+_STEP = struct.Struct(">ii20xqi")
+_TRANSACTION = MessageSysFlag.TRANSACTION_MASK
 _V6 = MessageSysFlag.HOSTS_V6_MASK
 _MAGICS = (MAGIC_V1.to_bytes(4, "big", signed=True), MAGIC_V2.to_bytes(4, "big", signed=True))
 _MAGIC_AT = 4
+_BATCH = 512
 _CORRUPT = Checked(RecordKind.CORRUPT, reason="it says that it stands elsewhere in the log")
 
 
@@ -64,9 +67,13 @@ class LogScan:
         self._torn_from = torn_from
         self._check_crc = check_crc
         self._known: dict[tuple[bytes, int], ConsumeQueue] = {}
+        self._messages: list[StoredMessage] = []
+        self._of_queues: list[ConsumeQueue] = []
+        self._results: list[PutResult] = []
 
     def run(self, start: int, end: int = NEVER) -> int:
         """Read from `start`, where a record begins, up to `end`; the offset where records stop."""
+        self._known = {(queue.topic_bytes, queue.queue_id): queue for queue in self._queues}
         offset = start
         while offset < end and (file := self._log.files.find(offset)) is not None:
             position = self._run_in_file(
@@ -75,6 +82,7 @@ class LogScan:
             offset = file.start + position
             if position < file.size:
                 break
+        self._dispatch(offset)
         return offset
 
     def _run_in_file(self, file: MappedFile, position: int, limit: int) -> int:
@@ -89,7 +97,7 @@ class LogScan:
                 return file.size
             if checked.message is not None:
                 if checked.physical_offset == file.start + position:
-                    self._dispatch(checked.message)
+                    self._gather(checked.message)
                     position += checked.size
                     continue
                 checked = _CORRUPT
@@ -143,19 +151,28 @@ class LogScan:
             position = end
         return position
 
-    def _dispatch(self, record: MessageExt) -> None:
+    def _gather(self, record: MessageExt) -> None:
+        """Have a record dispatched, together with its neighbours."""
         self.records += 1
         queue = self._queues.get_or_create(record.topic, record.queue_id)
         self._known[queue.topic_bytes, queue.queue_id] = queue
-        result = PutResult(
-            PutStatus.PUT_OK,
-            record.queue_offset,
-            record.commit_log_offset,
-            record.store_size,
-            record.store_timestamp_ms,
+        self._messages.append(message_of(record))
+        self._of_queues.append(queue)
+        self._results.append(
+            PutResult(
+                PutStatus.PUT_OK,
+                record.queue_offset,
+                record.commit_log_offset,
+                record.store_size,
+                record.store_timestamp_ms,
+            )
         )
-        end = record.commit_log_offset + record.store_size
-        self._dispatcher.dispatch(Batch(end, [message_of(record)], [queue], [result]))
+        if len(self._results) >= _BATCH:
+            self._dispatch(record.commit_log_offset + record.store_size)
+
+    def _dispatch(self, end: int) -> None:
+        self._dispatcher.dispatch(Batch(end, self._messages, self._of_queues, self._results))
+        self._messages, self._of_queues, self._results = [], [], []
 
     def _after_damage(self, file: MappedFile, position: int, reason: str) -> int | None:
         """Where reading goes on behind a bad record; None when the log ends before it."""
@@ -173,6 +190,47 @@ class LogScan:
             "record.lost", at=file.start + position, bytes=following - position, reason=reason
         )
         return following
+
+
+def walk(commit_log: CommitLog, start: int) -> tuple[int, int]:
+    """Step from record to record by their lengths alone, 0.4 us each.
+
+    Returns:
+        The offset of the first thing that is no record of its place, or reaches over its file's
+        end; and how many of those before have a place in a queue (S-22).
+    """
+    unpack = _STEP.unpack_from
+    counted, offset = 0, start
+    while (file := commit_log.files.find(offset)) is not None:
+        view, base = file.view(), file.start
+        last = file.size - _STEP.size
+        while offset - base <= last:
+            size, magic, physical, flags = unpack(view, offset - base)
+            if magic != MAGIC_V1 or physical != offset or size <= 0:
+                break
+            counted += flags & _TRANSACTION not in UNCOUNTED
+            offset += size
+        if offset > file.end or check_record(view, offset - base).kind is not RecordKind.BLANK:
+            return min(offset, file.end), counted
+        offset = file.end
+    return offset, counted
+
+
+def sound_records(commit_log: CommitLog, start: int, end: int) -> Iterator[MessageExt]:
+    """Every whole record that begins in [start, end), stepping over what is damaged."""
+    offset = start
+    while offset < end and (file := commit_log.files.find(offset)) is not None:
+        position = offset - file.start
+        while position < file.size and file.start + position < end:
+            checked = check_record(file.view(), position, file.size)
+            if checked.message is not None and checked.physical_offset == file.start + position:
+                yield checked.message
+                position += checked.size
+            elif checked.kind is RecordKind.BLANK:
+                break
+            else:
+                position = next(sound_positions(file, position + 1), file.size)
+        offset = file.end
 
 
 def sound_positions(file: MappedFile, position: int) -> Iterator[int]:

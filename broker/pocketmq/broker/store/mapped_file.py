@@ -8,6 +8,7 @@ from pocketmq.broker.store.disk import Disk, DiskFile
 
 PAGE = 4096
 """The flush rules count in these (S-50, S-52)."""
+_CHUNK = 64 * 1024
 
 
 def file_name(start: int) -> str:
@@ -156,6 +157,16 @@ class MappedFile:
         self.wrote = position
         self.flushed = min(self.flushed, position)
         self.reserved = 0
+
+    def has_data_behind(self, position: int) -> bool:
+        """Whether any byte from `position` on is not zero. Holes are not read."""
+        view = self.view()
+        at: int | None = position
+        while at is not None and at < self.size:
+            if bytes(view[at : at + _CHUNK]).strip(b"\0"):
+                return True
+            at = self.disk.next_data(self.path, at + _CHUNK) if at + _CHUNK < self.size else None
+        return False
 
     def remove(self) -> None:
         """Delete the file. Views of it that readers hold stay valid."""

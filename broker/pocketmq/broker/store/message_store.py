@@ -42,9 +42,9 @@ from pocketmq.broker.store.lookup import (
     offset_by_time,
     offset_nearest_time,
 )
+from pocketmq.broker.store.mend import Mender
 from pocketmq.broker.store.pull import Accept, PullLimits, get_messages
 from pocketmq.broker.store.query import QueryResult, query_messages
-from pocketmq.broker.store.queue_recovery import tells_the_truth
 from pocketmq.broker.store.recovery import Recoverer, Recovery
 from pocketmq.broker.store.stored_message import PutResult, PutStatus, StoredMessage
 from pocketmq.runtime.clock import Clock
@@ -100,6 +100,7 @@ class MessageStore:
         self._clock = clock
         self._profile = profile
         self._sync = config.flush_disk_type is FlushDiskType.SYNC_FLUSH
+        self._mender = Mender(self.commit_log, self.dispatcher)
         self._limits = PullLimits.of(config, disk.memory_bytes())
         self._abort = os.path.join(root, "abort")
         self._lock: DiskFile | None = None
@@ -313,7 +314,7 @@ class MessageStore:
             offset,
             max_count,
             self._limits,
-            tells_the_truth,
+            self._mender.true_place,
             accept,
             max_bytes,
         )

@@ -17,12 +17,11 @@ from pocketmq.broker.store.lookup import GetResult, GetStatus, outside
 Accept = Callable[[int], bool]
 """Whether a message with this tags code is wanted."""
 
-RecordCheck = Callable[[ConsumeQueue, int, memoryview], bool]
-"""(queue, offset, record): whether an entry from an earlier life tells the truth."""
+TruePlace = Callable[[ConsumeQueue, int, int, int], tuple[int, int] | None]
+"""(queue, offset, physical offset, size): where the record of an old entry is; None if lost."""
 
 _MIN_SCAN_BYTES = 16_000
 _MAX_BATCH_BYTES = 128 * 1024 * 1024
-_MAX_BATCH_COUNT = 1 << 31
 
 
 @dataclass(slots=True)
@@ -54,7 +53,7 @@ def get_messages(
     offset: int,
     max_count: int,
     limits: PullLimits,
-    check: RecordCheck,
+    true_place: TruePlace,
     accept: Accept | None = None,
     max_bytes: int | None = None,
 ) -> GetResult:
@@ -66,14 +65,14 @@ def get_messages(
         offset: number of the first entry to look at.
         max_count: most messages wanted.
         limits: the broker's own ends of a batch.
-        check: tests records whose entries an earlier process wrote.
+        true_place: tests entries that an earlier process wrote.
         accept: takes or refuses a tags code; None takes all.
         max_bytes: most bytes wanted; at least one message comes all the same.
     """
     min_offset, max_offset = queue.min_offset, queue.max_offset
-    place = outside(offset, min_offset, max_offset)
-    if place is not None:
-        return GetResult(place[0], place[1], min_offset, max_offset)
+    verdict = outside(offset, min_offset, max_offset)
+    if verdict is not None:
+        return GetResult(verdict[0], verdict[1], min_offset, max_offset)
     scan_limit = max(_MIN_SCAN_BYTES, max_count * ENTRY_SIZE) // ENTRY_SIZE + 1
     entries = queue.entries(offset, min(scan_limit, max_offset - offset))
     if entries is None:
@@ -106,13 +105,15 @@ def get_messages(
         next_offset += 1
         if size == FILLER_SIZE or (accept is not None and not accept(tags_code)):
             continue
-        if physical < log_start:
+        if current < queue.checked_below:
+            place = true_place(queue, current, physical, size)
+            if place is None:
+                missing = missing or physical < log_start
+                continue
+            physical, size = place
+        elif physical < log_start:
             missing = True
             continue
-        if current < queue.checked_below:
-            record = log.read(physical, size)
-            if record is None or not check(queue, current, record):
-                continue
         if physical == run_end:
             run_end += size
         else:

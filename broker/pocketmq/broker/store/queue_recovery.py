@@ -8,83 +8,98 @@ from pocketmq.broker.store.commit_log import CommitLog
 from pocketmq.broker.store.config import ENTRY_SIZE
 from pocketmq.broker.store.consume_queue import ENTRY, FILLER_SIZE, ConsumeQueue
 from pocketmq.broker.store.errors import StoreFileError
-from pocketmq.broker.store.mapped_file import PAGE, MappedFile
+from pocketmq.broker.store.mapped_file import MappedFile
 from pocketmq.protocol.record import check_record
 
 log = structlog.get_logger()
 
+_LOOK_BEHIND = 200  # entries, one page
 
-def load_queue(queue: ConsumeQueue, commit_log: CommitLog, confirmed: int) -> bool:
-    """Load a queue's files up to its last entry of a record below `confirmed`.
+
+def load_queue(queue: ConsumeQueue, commit_log: CommitLog, confirmed: int, limit: int) -> int:
+    """Load a queue's files up to its last entry of a record below `limit`.
 
     Entries of one queue point ever further into the log, so the end is found by bisection. A
-    damaged entry would lead that astray, so what it found is tested: the last entry's record must
-    say that it is this queue's, and no entry for the log below `confirmed` may follow.
+    damaged entry would lead that astray, so the result is tested: the last entry's record must say
+    that it is this queue's, and no entry may follow.
+
+    Args:
+        queue: found on disk, nothing loaded yet.
+        commit_log: its files are loaded, its end may not be known yet.
+        confirmed: entries of records below it have to be sound.
+        limit: entries of records from here on are dropped; behind `confirmed`, or the same.
 
     Returns:
-        False when the queue had to be emptied and must be filled from the log.
+        How many entries point below `confirmed`; -1 when they are damaged, and the queue is empty
+        now and must be filled from the log.
     """
     row = queue.files
     try:
         row.load()
-        while len(row.files) > 1 and not _is_live(row.files[-1], 0, confirmed):
+        while len(row.files) > 1 and not _is_live(row.files[-1], 0, limit):
             row.files.pop().remove()
         last = row.last
         if last is None:
-            return True
-        count = _live_entries(last, confirmed)
-        _test_end(queue, last, count, commit_log, confirmed)
+            return 0
+        count = _sound_entries(queue, last, commit_log, confirmed, limit)
+        first = last.start // ENTRY_SIZE
+        entries = first + (count if limit == confirmed else min(count, _live(last, confirmed)))
     except StoreFileError as exc:
         log.warning("queue.rebuilt", topic=queue.topic, queue_id=queue.queue_id, error=str(exc))
         row.remove_all()
-        return False
+        return -1
     last.wrote = last.flushed = count * ENTRY_SIZE
+    if count == 0 and len(row.files) == 1:
+        row.remove_all()
+        return 0
+    queue.max_offset = queue.checked_below = first + count
     if count:
-        queue.max_offset = last.start // ENTRY_SIZE + count
         physical, size, _ = ENTRY.unpack_from(last.view(), (count - 1) * ENTRY_SIZE)
         queue.max_physical = 0 if size == FILLER_SIZE else physical + size
-    else:
-        row.remove_all()
-    queue.checked_below = queue.max_offset
-    return True
+    return entries
 
 
-def _is_live(file: MappedFile, index: int, confirmed: int) -> bool:
-    """Whether an entry is a filler, or one of a record below `confirmed`."""
+def _is_live(file: MappedFile, index: int, limit: int) -> bool:
+    """Whether an entry is a filler, or one of a record below `limit`."""
     physical, size, _ = ENTRY.unpack_from(file.view(), index * ENTRY_SIZE)
-    return bool(size > 0 and 0 <= physical < confirmed)
+    return bool(size > 0 and 0 <= physical < limit)
 
 
-def _live_entries(file: MappedFile, confirmed: int) -> int:
+def _live(file: MappedFile, limit: int) -> int:
+    """Number of a file's first entry that is none, or of a record at `limit` or behind it."""
     low, high = 0, file.size // ENTRY_SIZE
     while low < high:
         middle = (low + high) // 2
-        if _is_live(file, middle, confirmed):
+        if _is_live(file, middle, limit):
             low = middle + 1
         else:
             high = middle
     return low
 
 
-def _test_end(
-    queue: ConsumeQueue, file: MappedFile, count: int, commit_log: CommitLog, confirmed: int
-) -> None:
+def _sound_entries(
+    queue: ConsumeQueue, file: MappedFile, commit_log: CommitLog, confirmed: int, limit: int
+) -> int:
+    """How many entries the last file has, without a torn one at the end."""
+    count = _live(file, limit)
     view = file.view()
-    behind = view[count * ENTRY_SIZE : min(file.size, count * ENTRY_SIZE + PAGE) // 20 * 20]
-    if any(
-        size > 0 and 0 <= physical < confirmed for physical, size, _ in ENTRY.iter_unpack(behind)
+    behind = bytes(view[count * ENTRY_SIZE : min(file.size, (count + _LOOK_BEHIND) * ENTRY_SIZE)])
+    if behind.strip(b"\0") and any(
+        size > 0 and 0 <= where < limit for where, size, _ in ENTRY.iter_unpack(behind)
     ):
         raise _damaged(file, count, "more entries follow the one that looks like the last")
-    if count == 0:
-        return
-    physical, size, _ = ENTRY.unpack_from(view, (count - 1) * ENTRY_SIZE)
-    if size == FILLER_SIZE or physical < commit_log.min_offset:
-        return
-    record = commit_log.read(physical, size)
-    if record is None or not tells_the_truth(
-        queue, file.start // ENTRY_SIZE + count - 1, record, check_crc=False
-    ):
-        raise _damaged(file, count - 1, "the entry does not fit its record")
+    while count:
+        physical, size, _ = ENTRY.unpack_from(view, (count - 1) * ENTRY_SIZE)
+        offset = file.start // ENTRY_SIZE + count - 1
+        if size == FILLER_SIZE or physical < commit_log.min_offset:
+            break
+        record = commit_log.read(physical, size)
+        if record is not None and tells_the_truth(queue, offset, record, check_crc=False):
+            break
+        if physical < confirmed:
+            raise _damaged(file, count - 1, "the entry does not fit its record")
+        count -= 1  # torn by a kill; the log will tell what it should have been
+    return count
 
 
 def _damaged(file: MappedFile, index: int, reason: str) -> StoreFileError:
@@ -111,22 +126,41 @@ def tells_the_truth(
 def zero_behind_end(queue: ConsumeQueue) -> None:
     """Zero what lies behind a queue's end, so that no later crash takes it for entries (S-64)."""
     last = queue.files.last
-    if last is not None and last.wrote < last.size:
-        following = last.disk.next_data(last.path, last.wrote)
-        if following is not None and any(last.view()[last.wrote :]):
-            last.cut(last.wrote)
+    if last is not None and last.has_data_behind(last.wrote):
+        last.cut(last.wrote)
+
+
+def cut_at(queue: ConsumeQueue, log_end: int) -> None:
+    """Drop the entries of records that the log no longer has (S-64)."""
+    row = queue.files
+    while queue.max_physical > log_end:
+        last = row.last
+        if last is None:
+            return
+        while len(row.files) > 1 and not _is_live(last, 0, log_end):
+            row.files.pop().remove()
+            last = row.files[-1]
+        count = min(last.wrote // ENTRY_SIZE, _live(last, log_end))
+        last.wrote = count * ENTRY_SIZE
+        queue.max_offset = last.start // ENTRY_SIZE + count
+        queue.checked_below = min(queue.checked_below, queue.max_offset)
+        physical, size, _ = ENTRY.unpack_from(last.view(), (count - 1) * 20) if count else (0, 0, 0)
+        queue.max_physical = 0 if size == FILLER_SIZE else physical + size
 
 
 def correct_min_offset(queue: ConsumeQueue, log_min: int) -> None:
     """Set the first offset whose record still exists (S-34); an empty queue's min is its max."""
     low = queue.files.min_offset // ENTRY_SIZE
     high = queue.max_offset
+    first = _next_real(queue, low, high)
+    if first is not None and not 0 <= first[1] < log_min:
+        high = low  # the usual case: nothing was deleted
     while low < high:
         middle = (low + high) // 2
         real = _next_real(queue, middle, high)
         if real is None:
             high = middle  # only fillers from here on: they stand for nothing
-        elif real[1] < log_min:
+        elif 0 <= real[1] < log_min:
             low = real[0] + 1
         else:
             high = middle

@@ -4,13 +4,16 @@ A killed process loses nothing that it wrote: the page cache outlives it. A powe
 was synced, and of the rest any subset of its 4 KiB pages. Both leave the queues behind the log.
 So recovery
 
-1. takes the queues' entries below the **confirmed offset** of the checkpoint, where log, queues
-   and index agreed and were on the disk, and cuts off what lies above;
-2. reads the log from there, tests each record, and dispatches it again;
+1. takes the **confirmed offset** from the checkpoint: below it log, queues and index agreed and
+   were on the disk. After a power cut it drops the queues' entries above it;
+2. reads the log from there, tests each record, and dispatches those that a queue lacks;
 3. cuts the log where sound records end, and zeroes what is behind the cut.
 
 After a clean stop the confirmed offset is the end, and there is nothing to read. A store that
 RocketMQ was the last to write holds no promise of ours; then its own rules say where to begin.
+
+A body's CRC is computed here when pages may be missing. Otherwise it is computed when the message
+is read for the first consumer: see `ConsumeQueue.checked_below`.
 """
 
 from __future__ import annotations
@@ -22,8 +25,13 @@ from pocketmq.broker.store.checkpoint import StoreCheckpoint
 from pocketmq.broker.store.commit_log import CommitLog
 from pocketmq.broker.store.consume_queues import ConsumeQueues
 from pocketmq.broker.store.dispatch import Dispatcher
-from pocketmq.broker.store.log_scan import NEVER, LogScan
-from pocketmq.broker.store.queue_recovery import correct_min_offset, load_queue, zero_behind_end
+from pocketmq.broker.store.log_scan import NEVER, LogScan, walk
+from pocketmq.broker.store.queue_recovery import (
+    correct_min_offset,
+    cut_at,
+    load_queue,
+    zero_behind_end,
+)
 from pocketmq.protocol.record import check_record
 
 log = structlog.get_logger()
@@ -96,24 +104,30 @@ class Recoverer:
         complete, entries = self._load_queues(confirmed)
         start = confirmed if complete else self._log.min_offset
         start = min(start, self._load_index(confirmed))
+        unread, stepped = start, 0
+        if complete and not self._power_cut:
+            unread, stepped = self._first_undispatched(start, entries)
         scan = LogScan(
             self._log,
             self._queues,
             self._dispatcher,
             torn_from=confirmed if self._power_cut else NEVER,
-            check_crc=self._check_crc,
+            check_crc=self._check_crc and self._power_cut,
         )
-        end = scan.run(start)
+        end = scan.run(unread)
         self._end_log(end, cut=not self._clean or bool(scan.end_reason))
         for queue in self._queues:
-            zero_behind_end(queue)
+            cut_at(queue, end)
+            if not self._clean:
+                zero_behind_end(queue)
             queue.next_offset = queue.max_offset
             correct_min_offset(queue, self._log.min_offset)
         if self._dispatcher.index is not None:
             self._dispatcher.index.truncate(end)
         self._dispatcher.offset = end
         self._remember(start, entries if complete else 0)
-        return Recovery(self._clean, start, end, scan.records, scan.lost, scan.end_reason)
+        records = stepped + scan.records
+        return Recovery(self._clean, start, end, records, scan.lost, scan.end_reason)
 
     def _forget_all(self) -> None:
         """Without a log, queues and index mean nothing (S-64)."""
@@ -141,16 +155,32 @@ class Recoverer:
 
     def _load_queues(self, confirmed: int) -> tuple[bool, int]:
         """Load each queue up to the confirmed offset; whether all is there, and how much."""
+        limit = confirmed if self._power_cut else NEVER
         complete = True
         entries = 0
         for queue in self._queues.find_on_disk():
-            complete &= load_queue(queue, self._log, confirmed)
-            entries += queue.max_offset
+            found = load_queue(queue, self._log, confirmed, limit)
+            complete &= found >= 0
+            entries += max(0, found)
         if self._checkpoint.is_ours and entries != self._checkpoint.confirmed_entries:
             expected = self._checkpoint.confirmed_entries
             log.warning("queues.incomplete", entries=entries, expected=expected)
             complete = False
         return complete, entries
+
+    def _first_undispatched(self, start: int, entries: int) -> tuple[int, int]:
+        """Log offset from which records have to be looked at one by one; how many are before.
+
+        No page is missing, so if the queues have as many entries more as the log has records,
+        they have them all. A kill in the middle of a batch is what makes them fewer.
+        """
+        end, counted = walk(self._log, start)
+        if sum(queue.max_offset for queue in self._queues) != entries + counted:
+            return start, 0
+        index = self._dispatcher.index
+        if index is not None and index.end_physical < end:
+            end = max(start, index.end_physical)
+        return end, counted
 
     def _load_index(self, confirmed: int) -> int:
         """Load the index; the log offset from which it has to be built again."""
