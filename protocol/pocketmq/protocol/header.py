@@ -83,7 +83,12 @@ def convert(fields: Mapping[str, object], cls: type[HeaderT]) -> HeaderT:
     try:
         return msgspec.convert(fields, cls, strict=False)
     except msgspec.ValidationError:
-        texts = {name: to_text_value(v) for name, v in fields.items() if v is not None}
+        # Node and C++ clients send numbers as text fields; lists and maps are nobody's text.
+        texts = {
+            name: to_text_value(value) if isinstance(value, (str, int, float)) else value
+            for name, value in fields.items()
+            if value is not None
+        }
     try:
         return msgspec.convert(texts, cls, strict=False)
     except msgspec.ValidationError as exc:
@@ -91,7 +96,9 @@ def convert(fields: Mapping[str, object], cls: type[HeaderT]) -> HeaderT:
     if "" not in texts.values():
         raise error
     try:  # an empty number or boolean is an absent one
-        return msgspec.convert({n: text for n, text in texts.items() if text}, cls, strict=False)
+        return msgspec.convert(
+            {n: text for n, text in texts.items() if text != ""}, cls, strict=False
+        )
     except msgspec.ValidationError:
         raise error from None
 
