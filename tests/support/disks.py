@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from pocketmq.broker.store.disk import Disk, DiskFile, OsDisk
+from pocketmq.broker.store.disk import Disk, DiskFile, OsDisk, explained
 from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
 
 PAGE = 4096
@@ -33,7 +33,8 @@ class SteppedDisk(OsDisk):
     def step(self, operation: str, path: str) -> None:
         self.steps.append((operation, path))
         if self.on_step is not None:
-            self.on_step(len(self.steps), operation, path)
+            with explained(path):
+                self.on_step(len(self.steps), operation, path)
 
     def make_directory(self, path: str) -> None:
         self.step("make_directory", path)

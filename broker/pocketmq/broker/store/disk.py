@@ -194,11 +194,11 @@ class OsDisk:
     """The real file system of a POSIX machine."""
 
     def make_directory(self, path: str) -> None:
-        with _explained(path):
+        with explained(path):
             os.makedirs(path, exist_ok=True)
 
     def list_directory(self, path: str) -> list[str]:
-        with _explained(path):
+        with explained(path):
             try:
                 return sorted(os.listdir(path))
             except (FileNotFoundError, NotADirectoryError):
@@ -211,11 +211,11 @@ class OsDisk:
             return None
 
     def modified_ms(self, path: str) -> int:
-        with _explained(path):
+        with explained(path):
             return os.stat(path).st_mtime_ns // 1_000_000
 
     def create_file(self, path: str, size: int) -> None:
-        with _explained(path):
+        with explained(path):
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
             try:
                 os.ftruncate(descriptor, size)
@@ -223,15 +223,15 @@ class OsDisk:
                 os.close(descriptor)
 
     def resize_file(self, path: str, size: int) -> None:
-        with _explained(path):
+        with explained(path):
             os.truncate(path, size)
 
     def open_file(self, path: str) -> DiskFile:
-        with _explained(path):
+        with explained(path):
             return _OsFile(path, os.open(path, os.O_RDWR | os.O_CLOEXEC))
 
     def map_file(self, path: str, size: int) -> memoryview:
-        with _explained(path):
+        with explained(path):
             descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
             try:
                 length = os.fstat(descriptor).st_size
@@ -247,7 +247,7 @@ class OsDisk:
                 os.close(descriptor)
 
     def next_data(self, path: str, position: int) -> int | None:
-        with _explained(path):
+        with explained(path):
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 if position >= os.fstat(descriptor).st_size:
@@ -263,7 +263,7 @@ class OsDisk:
                 os.close(descriptor)
 
     def read_file(self, path: str) -> bytes | None:
-        with _explained(path):
+        with explained(path):
             try:
                 with open(path, "rb") as file:
                     return file.read()
@@ -271,11 +271,11 @@ class OsDisk:
                 return None
 
     def write_file(self, path: str, content: bytes) -> None:
-        with _explained(path), open(path, "wb") as file:
+        with explained(path), open(path, "wb") as file:
             file.write(content)
 
     async def read_text(self, path: str) -> str | None:
-        with _explained(path):
+        with explained(path):
             try:
                 async with aiofiles.open(path, encoding="utf-8") as file:
                     return await file.read()
@@ -285,27 +285,27 @@ class OsDisk:
                 raise DiskError(path, f"byte {exc.start} is not UTF-8") from exc
 
     async def write_text(self, path: str, text: str) -> None:
-        with _explained(path):
+        with explained(path):
             async with aiofiles.open(path, "w", encoding="utf-8") as file:
                 await file.write(text)
                 await file.flush()
                 await _fsync(file.fileno())
 
     async def rename(self, source: str, target: str) -> None:
-        with _explained(target):
+        with explained(target):
             await aiofiles.os.replace(source, target)
             await aiofiles.os.wrap(self.sync_directory)(os.path.dirname(target))
 
     def remove_file(self, path: str) -> None:
-        with _explained(path), contextlib.suppress(FileNotFoundError):
+        with explained(path), contextlib.suppress(FileNotFoundError):
             os.unlink(path)
 
     def remove_directory(self, path: str) -> None:
-        with _explained(path), contextlib.suppress(FileNotFoundError):
+        with explained(path), contextlib.suppress(FileNotFoundError):
             shutil.rmtree(path)
 
     def sync_directory(self, path: str) -> None:
-        with _explained(path):
+        with explained(path):
             descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 os.fsync(descriptor)
@@ -313,14 +313,14 @@ class OsDisk:
                 os.close(descriptor)
 
     def usage(self, path: str) -> DiskUsage:
-        with _explained(path):
+        with explained(path):
             space = os.statvfs(path)
             used = space.f_blocks - space.f_bfree
             # Blocks kept for root count as absent, as in RocketMQ and in `df`.
             return DiskUsage((used + space.f_bavail) * space.f_frsize, used * space.f_frsize)
 
     def lock(self, path: str) -> DiskFile:
-        with _explained(path):
+        with explained(path):
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
                 # Java's FileLock is this kind of lock, so a RocketMQ broker is noticed too.
@@ -355,16 +355,16 @@ class _OsFile:
 
     def reserve(self, start: int, length: int) -> None:
         if hasattr(os, "posix_fallocate"):  # macOS has none: there a full disk stays a SIGBUS
-            with _explained(self._path):
+            with explained(self._path):
                 os.posix_fallocate(self._descriptor, start, length)
 
     def sync(self) -> None:
-        with _explained(self._path):
+        with explained(self._path):
             _fdatasync(self._descriptor)
 
     def verify(self, start: int, expected: memoryview) -> None:
         first = start // _BLOCK * _BLOCK
-        with mmap.mmap(-1, _VERIFY_BYTES) as buffer, _explained(self._path):  # O_DIRECT: aligned
+        with mmap.mmap(-1, _VERIFY_BYTES) as buffer, explained(self._path):  # O_DIRECT: aligned
             try:
                 descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | _O_DIRECT)
             except OSError as exc:
@@ -396,8 +396,13 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @contextlib.contextmanager
-def _explained(path: str) -> Iterator[None]:
-    """Turn the system's errors into the house's, which name the file."""
+def explained(path: str) -> Iterator[None]:
+    """Turn the system's errors into the house's, which name the file.
+
+    Raises:
+        DiskFullError: for a lack of space.
+        DiskError: for any other refusal.
+    """
     try:
         yield
     except OSError as exc:

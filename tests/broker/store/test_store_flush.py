@@ -1,0 +1,281 @@
+"""When data reaches the disk, who is told, and what happens when it does not (S-50..S-54)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+from pocketmq.broker.store import FlushDiskType, GetStatus, MessageStore, PutStatus, StoredMessage
+from pocketmq.broker.store.disk_worker import DiskWorker, Done, InlineWorker, Job, ThreadWorker
+from pocketmq.broker.store.flush_service import SYNC_FAILED
+from pocketmq.broker.store.message_store import BEHIND
+from pocketmq.runtime.manual_clock import ManualClock
+from support.disks import BROKEN, NO_SPACE, SteppedDisk, fail_with
+
+Make = Callable[..., MessageStore]
+Message = Callable[..., StoredMessage]
+SYNC = FlushDiskType.SYNC_FLUSH
+
+
+class HeldWorker:
+    """A slow disk: a job runs when the test says so."""
+
+    def __init__(self) -> None:
+        self.jobs: deque[tuple[Job, Done]] = deque()
+
+    def submit(self, job: Job, done: Done) -> None:
+        self.jobs.append((job, done))
+
+    def run_next(self) -> None:
+        InlineWorker().submit(*self.jobs.popleft())
+
+    def close(self) -> None:
+        while self.jobs:
+            self.run_next()
+
+
+class HeldDisk(SteppedDisk):
+    """Its log worker is slow, its queue worker is not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log_worker = HeldWorker()
+
+    def start_worker(self, name: str) -> DiskWorker:
+        return self.log_worker if name == "log-flush" else InlineWorker()
+
+
+def end_of(store: MessageStore) -> int:
+    return store.commit_log.max_offset
+
+
+def has_abort_file(store: MessageStore) -> bool:
+    return Path(store.root, "abort").exists()
+
+
+async def test_one_sync_answers_all_who_waited_for_it(open_store: Make, message: Message) -> None:
+    disk = HeldDisk()
+    store = open_store(disk=disk, flush_disk_type=SYNC)
+    store.start()
+    answers: list[tuple[int, PutStatus]] = []
+
+    def put(number: int) -> None:
+        store.put_messages([message(b"%d" % number)])
+        store.when_flushed(end_of(store), lambda status: answers.append((number, status)))
+
+    put(0)
+    assert len(disk.log_worker.jobs) == 1
+    put(1)  # these two came too late for the sync that is under way ...
+    put(2)
+    assert len(disk.log_worker.jobs) == 1
+    disk.log_worker.run_next()
+    assert answers == [(0, PutStatus.PUT_OK)]
+    syncs = len([step for step in disk.steps if step[0] == "sync"])
+    disk.log_worker.run_next()  # ... and share the next
+    assert answers[1:] == [(1, PutStatus.PUT_OK), (2, PutStatus.PUT_OK)]
+    assert len([step for step in disk.steps if step[0] == "sync"]) == syncs + 1
+    await store.close()
+
+
+async def test_a_message_is_invisible_until_a_power_cut_could_not_take_it(  # A5 6
+    open_store: Make, message: Message
+) -> None:
+    disk = HeldDisk()
+    store = open_store(disk=disk, flush_disk_type=SYNC)
+    store.start()
+    arrived: list[int] = []
+    store.set_arrival_listener(lambda topic, queue_id, new_max, codes: arrived.append(new_max))
+    put = store.put_messages([message(b"a")])[0]
+    store.when_flushed(end_of(store), lambda status: None)
+    assert store.get_message("T", 0, 0, 32).status is GetStatus.NO_MESSAGE_IN_QUEUE
+    assert store.max_offset("T", 0) == 0
+    assert store.lookup(put.physical_offset) is None
+    assert arrived == []
+    disk.log_worker.run_next()
+    assert store.get_message("T", 0, 0, 32).status is GetStatus.FOUND
+    assert store.lookup(put.physical_offset) is not None
+    assert arrived == [1]
+    await store.close()
+
+
+async def test_a_flush_that_takes_too_long_is_a_timeout_and_not_a_hang(  # A5 18
+    open_store: Make, message: Message, clock: ManualClock
+) -> None:
+    disk = HeldDisk()
+    store = open_store(disk=disk, flush_disk_type=SYNC)
+    store.start()
+    answers: list[PutStatus] = []
+    store.put_messages([message(b"a")])
+    store.when_flushed(end_of(store), answers.append)
+    await clock.move_to(clock.time_ms() + 4999)
+    assert answers == []
+    await clock.move_to(clock.time_ms() + 1)
+    assert answers == [PutStatus.FLUSH_DISK_TIMEOUT]
+    disk.log_worker.run_next()
+    assert answers == [PutStatus.FLUSH_DISK_TIMEOUT]
+    assert store.max_offset("T", 0) == 1
+    await store.close()
+
+
+async def test_asynchronous_flush_waits_for_four_pages_or_ten_seconds(  # S-50
+    open_store: Make, message: Message, clock: ManualClock
+) -> None:
+    store = open_store(disk=SteppedDisk())
+    store.start()
+    store.put_messages([message(b"x" * 4000)])
+    await clock.move_to(clock.time_ms() + 5000)
+    assert store._log_flusher.flushed_offset == 0
+    await clock.move_to(clock.time_ms() + 5500)
+    assert store._log_flusher.flushed_offset == end_of(store)
+    for _ in range(5):
+        store.put_messages([message(b"x" * 4000)])
+    await clock.move_to(clock.time_ms() + 500)
+    assert store._log_flusher.flushed_offset == end_of(store)
+    await store.close()
+
+
+async def test_the_checkpoint_follows_after_a_thorough_pass(  # S-52, S-53
+    open_store: Make, message: Message, clock: ManualClock
+) -> None:
+    store = open_store(disk=SteppedDisk())
+    store.start()
+    store.put_messages([message(b"a")])
+    await clock.move_to(clock.time_ms() + 59_000)
+    assert store.checkpoint.confirm_phy_offset == 0
+    await clock.move_to(clock.time_ms() + 2_000)
+    assert store.checkpoint.confirm_phy_offset == end_of(store)
+    assert store.checkpoint.confirmed_entries == 1
+    await store.close()
+
+
+async def test_a_store_with_threads_answers_on_the_loop(open_store: Make, message: Message) -> None:
+    store = open_store(flush_disk_type=SYNC)
+    store.start()
+    loop = asyncio.get_running_loop()
+    answered: asyncio.Future[PutStatus] = loop.create_future()
+    for number in range(50):
+        store.put_messages([message(b"%d" % number)])
+    store.when_flushed(end_of(store), answered.set_result)
+    assert await answered is PutStatus.PUT_OK
+    assert store.max_offset("T", 0) == 50
+    await store.close()
+    assert not has_abort_file(store)
+
+
+async def test_a_worker_reports_what_ended_a_job() -> None:
+    worker = ThreadWorker("test")
+    outcome: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+
+    def job() -> None:
+        raise ValueError("no")
+
+    worker.submit(job, outcome.set_result)
+    assert isinstance(await outcome, ValueError)
+    worker.close()
+
+
+async def test_a_full_disk_refuses_messages_and_takes_them_again(  # A5 15
+    open_store: Make, message: Message
+) -> None:
+    disk = SteppedDisk()
+    store = open_store(disk=disk)
+    full = False
+
+    def fail(number: int, operation: str, path: str) -> None:
+        if full and operation == "reserve" and "commitlog" in path:
+            raise fail_with(NO_SPACE)
+
+    disk.on_step = fail
+    store.put_messages([message(b"before")])
+    full = True
+    refused = []
+    for number in range(200):
+        results = store.put_messages([message(b"%d" % number * 300), message(b"two")])
+        refused += [r for r in results if r.status is PutStatus.SERVICE_NOT_AVAILABLE]
+    assert refused
+    before = store.max_offset("T", 0)
+    assert store.get_message("T", 0, 0, 1).status is GetStatus.FOUND
+    full = False
+    again = store.put_messages([message(b"after")])[0]
+    assert (again.status, again.queue_offset) == (PutStatus.PUT_OK, before)
+    store.close_files()
+
+
+async def test_a_queue_that_cannot_be_written_catches_up(  # S-35
+    open_store: Make, message: Message, clock: ManualClock
+) -> None:
+    disk = SteppedDisk()
+    store = open_store(disk=disk)
+    store.start()
+    full = True
+
+    def fail(number: int, operation: str, path: str) -> None:
+        if full and operation == "reserve" and "consumequeue" in path:
+            raise fail_with(NO_SPACE)
+
+    disk.on_step = fail
+    assert store.put_messages([message(b"a"), message(b"b", "U")])[0].status is PutStatus.PUT_OK
+    assert BEHIND in store.blocked_by
+    assert store.put_messages([message(b"c")])[0].status is PutStatus.SERVICE_NOT_AVAILABLE
+    assert store.max_offset("T", 0) == 0
+    await clock.move_to(clock.time_ms() + 1000)
+    assert BEHIND in store.blocked_by
+    full = False
+    await clock.move_to(clock.time_ms() + 1000)
+    assert store.is_writeable
+    assert (store.max_offset("T", 0), store.max_offset("U", 0)) == (1, 1)
+    assert store.put_messages([message(b"c")])[0].queue_offset == 1
+    await store.close()
+
+
+async def test_a_sync_failure_is_survived_by_writing_the_bytes_again(  # A5 17
+    open_store: Make, message: Message, clock: ManualClock
+) -> None:
+    disk = SteppedDisk()
+    store = open_store(disk=disk, flush_disk_type=SYNC)
+    store.start()
+    broken = True
+
+    def fail(number: int, operation: str, path: str) -> None:
+        if broken and operation == "sync" and "commitlog" in path:
+            raise fail_with(BROKEN)
+
+    disk.on_step = fail
+    answers: list[PutStatus] = []
+    store.put_messages([message(b"a"), message(b"b")])
+    store.when_flushed(end_of(store), answers.append)
+    assert answers == [PutStatus.FLUSH_DISK_TIMEOUT]
+    assert SYNC_FAILED in store.blocked_by
+    assert store.put_messages([message(b"c")])[0].status is PutStatus.SERVICE_NOT_AVAILABLE
+    await clock.move_to(clock.time_ms() + 2000)
+    assert SYNC_FAILED in store.blocked_by
+    broken = False
+    disk.steps.clear()
+    await clock.move_to(clock.time_ms() + 1000)
+    assert store.is_writeable
+    assert [step[0] for step in disk.steps if "commitlog/" in step[1]][:2] == ["sync", "verify"]
+    assert store.max_offset("T", 0) == 2
+    store.put_messages([message(b"c")])
+    store.when_flushed(end_of(store), answers.append)
+    assert answers[-1] is PutStatus.PUT_OK
+    await store.close()
+    assert not has_abort_file(store)
+
+
+async def test_a_store_that_could_not_be_flushed_stays_marked_unclean(  # S-60
+    open_store: Make, message: Message
+) -> None:
+    disk = SteppedDisk()
+    store = open_store(disk=disk)
+    store.start()
+    store.put_messages([message(b"a")])
+
+    def fail(number: int, operation: str, path: str) -> None:
+        if operation == "sync" and "commitlog" in path:
+            raise fail_with(BROKEN)
+
+    disk.on_step = fail
+    await store.close()
+    assert has_abort_file(store)
