@@ -342,10 +342,11 @@ class ScriptedBroker:
     @handles(RequestCode.LOCK_BATCH_MQ)
     def lock(self, _peer: Peer, request: Command) -> Reply:
         body = decode_body(request.body_view, LockBatchBody, request.encoding)
-        granted = []
-        for queue in body.mq_set:
-            if self.locks.setdefault(queue, body.client_id) == body.client_id:
-                granted.append(queue)
+        granted = [
+            queue
+            for queue in body.mq_set
+            if self.locks.setdefault(queue, body.client_id) == body.client_id
+        ]
         return request.reply(
             body=encode_body(LockedQueues(lock_ok_mq_set=granted), request.encoding)
         )

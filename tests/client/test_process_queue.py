@@ -1,0 +1,113 @@
+"""ProcessQueue against the plainest thing that could be right."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pocketmq.client.consumer.process_queue import ProcessQueue
+from pocketmq.protocol.message import MessageExt
+from support.messages import pulled_message
+
+
+def messages(*offsets: int) -> list[MessageExt]:
+    return [pulled_message(offset=offset) for offset in offsets]
+
+
+def test_the_offset_to_commit_is_the_smallest_not_yet_done() -> None:  # C-50, C-51
+    held = ProcessQueue(0.0)
+    one, two, three = messages(5, 6, 7)
+    assert held.put([one, two, three])
+    assert held.remove([two]) == 5  # a slow message holds the queue up
+    assert held.remove([one]) == 7
+    assert held.remove([three]) == 8  # nothing left: one after the largest ever seen
+    assert held.remove([three]) == -1  # nothing there to begin with
+
+
+def test_put_asks_for_one_orderly_run_at_a_time() -> None:  # C-50
+    held = ProcessQueue(0.0)
+    assert held.put(messages(0, 1)) is True
+    assert held.put(messages(2)) is False
+    assert [m.queue_offset for m in held.take(10)] == [0, 1, 2]
+    assert held.take(10) == []
+    assert held.put(messages(3)) is True
+    assert ProcessQueue(0.0).put([]) is False
+
+
+def test_counts_and_bytes_follow() -> None:
+    held = ProcessQueue(0.0)
+    held.put(messages(0, 1, 1))
+    assert (held.count, held.body_bytes) == (2, 2)
+    assert held.span == 1
+    held.remove(messages(0))
+    assert (held.count, held.body_bytes, held.span) == (1, 1, 0)
+    held.clear()
+    assert (held.count, held.body_bytes, held.span, held.first_offset) == (0, 0, 0, None)
+
+
+def test_orderly_messages_are_held_until_committed() -> None:  # C-59
+    held = ProcessQueue(0.0)
+    held.put(messages(0, 1, 2))
+    assert [m.queue_offset for m in held.take(2)] == [0, 1]
+    assert held.count == 3
+    assert held.first_offset == 0
+    assert held.commit() == 2
+    assert held.count == 1
+    assert held.commit() == -1
+
+
+def test_orderly_messages_put_back_come_first_again() -> None:  # C-59
+    held = ProcessQueue(0.0)
+    held.put(messages(0, 1, 2))
+    taken = held.take(2)
+    held.put_back(taken)
+    assert [m.queue_offset for m in held.take(3)] == [0, 1, 2]
+    held.put_back()
+    assert [m.queue_offset for m in held.take(1)] == [0]
+
+
+def test_idle_and_lock_limits_are_strict() -> None:  # C-25.2, C-52
+    held = ProcessQueue(10.0)
+    assert not held.is_pull_expired(130.0)
+    assert held.is_pull_expired(130.001)
+    assert not held.is_lock_expired(40.0)
+    assert held.is_lock_expired(40.001)
+
+
+def test_only_a_first_message_that_began_too_long_ago_is_expired() -> None:  # C-53
+    held = ProcessQueue(0.0)
+    one, two = messages(0, 1)
+    held.put([one, two])
+    assert held.expired_first(9999.0, 900.0) is None  # its listener has not begun
+    held.started([two], 0.0)
+    assert held.expired_first(9999.0, 900.0) is None  # only the first counts
+    held.started([one], 0.0)
+    assert held.expired_first(900.0, 900.0) is None
+    assert held.expired_first(900.1, 900.0) is one
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 30)), max_size=80))
+def test_any_history_commits_what_a_sorted_dict_would(history: list[tuple[bool, int]]) -> None:
+    held, model, most = ProcessQueue(0.0), dict[int, int](), -1
+    for is_put, offset in history:
+        if is_put:
+            held.put(messages(offset))
+            model[offset] = 1
+            most = max(most, offset)
+        else:
+            was_empty = not model
+            model.pop(offset, None)
+            expected = -1 if was_empty else min(model, default=most + 1)
+            assert held.remove(messages(offset)) == expected
+        assert held.count == len(model)
+        assert held.first_offset == min(model, default=None)
+        assert held.span == (max(model) - min(model) if model else 0)
+        assert (offset in held) == (offset in model)
+
+
+def test_a_long_life_keeps_no_trace() -> None:
+    held = ProcessQueue(0.0)
+    for message in messages(*range(2_000)):
+        held.put([message])
+        held.remove([message])
+    assert not held._offsets
