@@ -53,6 +53,9 @@ public final class ConsumeMessages {
         consumer.setNamesrvAddr(arguments.text(0));
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe(arguments.text(2), arguments.text(3));
+        // The client loses a heartbeat when two of its threads send one at the same moment, and the
+        // broker then knows an old subscription (25) until the next: by default 30 s later.
+        consumer.setHeartbeatBrokerInterval(2000);
         consumer.setConsumeThreadMin(4);
         consumer.setConsumeThreadMax(4);
         // A refusal refuses all that the listener was given.
