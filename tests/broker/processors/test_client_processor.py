@@ -1,0 +1,237 @@
+"""Heartbeats, departures and notifications of a running broker (34, 35, 38, 40, 46, 203, 204)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from pocketmq.protocol.bodies.clients import (
+    CheckClientRequestBody,
+    ConsumerConnection,
+    ProducerConnection,
+)
+from pocketmq.protocol.body import decode_body
+from pocketmq.protocol.codes import RequestCode
+from pocketmq.protocol.command import Encoding
+from pocketmq.protocol.headers.clients import (
+    CheckClientConfigRequestHeader,
+    GetConsumerConnectionListRequestHeader,
+    GetProducerConnectionListRequestHeader,
+    HeartbeatResponseHeader,
+    NotifyConsumerIdsChangedRequestHeader,
+    UnregisterClientRequestHeader,
+)
+from pocketmq.protocol.subscription import SubscriptionData
+from pocketmq.runtime.profile import PROFILE_4_9
+from support.broker_rig import BrokerRig, Voice, consumer, running_broker
+
+NOTIFY = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
+
+
+async def member(rig: BrokerRig, client_id: str, **fields: object) -> Voice:
+    """A connected consumer."""
+    voice = await rig.voice()
+    await voice.heartbeat(client_id, consumers=[consumer(**fields)])  # type: ignore[arg-type]
+    await rig.settle()
+    return voice
+
+
+async def test_a_heartbeat_makes_the_group_its_retry_topic_and_a_member(  # B-21, T-3, wire 11.26
+    rig: BrokerRig, encoding: Encoding
+) -> None:
+    voice = await rig.voice(encoding)
+    assert await voice.members() is None  # B-28
+    reply = await voice.heartbeat("one", consumers=[consumer()])
+    answer = reply.header(HeartbeatResponseHeader)
+    assert (answer.support_heartbeat_v2, answer.subscription_changed) == (True, True)
+    assert rig.broker.groups.get("readers") is not None
+    config = rig.broker.topics.get("%RETRY%readers")
+    assert config is not None
+    assert (config.read_queue_nums, config.perm, config.order) == (1, 6, False)
+    assert await voice.members() == ["one"]
+
+
+async def test_4_9_answers_a_heartbeat_with_nothing(tmp_path: Path) -> None:  # B-21
+    async with running_broker(tmp_path, PROFILE_4_9) as rig:
+        reply = await (await rig.voice()).heartbeat("one", consumers=[consumer()])
+        assert not reply.fields
+
+
+async def test_the_retry_topic_of_a_group_on_an_order_topic_is_ordered(  # B-21
+    rig: BrokerRig, voice: Voice
+) -> None:
+    await voice.create_topic("orders", order=True)
+    await voice.heartbeat("one", consumers=[consumer()])
+    config = rig.broker.topics.get("%RETRY%readers")
+    assert config is not None
+    assert config.order
+
+
+async def test_a_group_that_may_not_be_created_is_skipped_silently(tmp_path: Path) -> None:
+    # B-21, B-40
+    async with running_broker(tmp_path, auto_create_subscription_group=False) as rig:
+        voice = await rig.voice()
+        await voice.heartbeat("one", consumers=[consumer()], producers=["writers"])
+        assert await voice.members() is None
+        assert len(rig.broker.producers.members("writers")) == 1
+
+
+async def test_everybody_hears_of_a_newcomer_and_the_newcomer_too(  # B-24, T-5
+    rig: BrokerRig, encoding: Encoding
+) -> None:
+    one, two = await rig.voice(encoding), await rig.voice()
+    await one.heartbeat("one", consumers=[consumer()])
+    await rig.settle()
+    assert len(one.told(NOTIFY)) == 1
+    await two.heartbeat("two", consumers=[consumer()])
+    await rig.settle()
+    assert len(one.told(NOTIFY)) == 2
+    (notice,) = two.told(NOTIFY)
+    assert notice.is_oneway
+    assert notice.header(NotifyConsumerIdsChangedRequestHeader).consumer_group == "readers"
+    await two.heartbeat("two", consumers=[consumer()])
+    await rig.settle()
+    assert len(one.told(NOTIFY)) == 2
+
+
+async def test_those_who_stay_hear_of_a_good_bye(rig: BrokerRig) -> None:  # B-25
+    one, two = await member(rig, "one"), await member(rig, "two")
+    heard = len(one.told(NOTIFY))
+    await two.leave(client_id="two")
+    await rig.settle()
+    assert len(one.told(NOTIFY)) == heard + 1
+    assert await one.members() == ["one"]
+
+
+async def test_those_who_stay_hear_of_a_closed_connection_at_once(rig: BrokerRig) -> None:  # B-26
+    one, two = await member(rig, "one"), await member(rig, "two")
+    heard = len(one.told(NOTIFY))
+    two.channel.close()
+    await two.channel.closed
+    await rig.settle()
+    assert len(one.told(NOTIFY)) == heard + 1
+    assert await one.members() == ["one"]
+
+
+async def test_a_silent_member_is_forgotten_after_120_s_and_nobody_is_told(  # B-27, T-6
+    rig: BrokerRig,
+) -> None:
+    one, two = await member(rig, "one"), await member(rig, "two")
+    await rig.advance(100)
+    await one.heartbeat("one", consumers=[consumer()])
+    heard = len(one.told(NOTIFY))
+    await rig.advance(20)
+    assert await one.members() == ["one", "two"]
+    await rig.advance(10)
+    assert await one.members() == ["one"]
+    await two.channel.closed
+    await rig.settle()
+    assert len(one.told(NOTIFY)) == heard
+
+
+async def test_a_silent_producer_is_forgotten_after_120_s(rig: BrokerRig, voice: Voice) -> None:
+    # B-30
+    await voice.heartbeat("one", producers=["writers"])
+    await rig.advance(130)
+    assert rig.broker.producers.members("writers") == []
+
+
+async def test_a_broadcast_group_is_told_in_4_9_only(tmp_path: Path) -> None:  # B-24
+    for profile, told in ((PROFILE_4_9, 1), (None, 0)):
+        path = tmp_path / str(told)
+        async with running_broker(path, *([profile] if profile else [])) as rig:
+            one = await member(rig, "one", message_model="BROADCASTING")
+            assert len(one.told(NOTIFY)) == told
+
+
+async def test_subscriptions_that_disagree_are_named(rig: BrokerRig) -> None:  # B-23, issue 4
+    await member(rig, "one", topics=["orders"])
+    with capture_logs() as logs:
+        await member(rig, "two", topics=["others"])
+    (warning,) = [line for line in logs if line["event"] == "subscription.disagrees"]
+    assert (warning["client_id"], warning["group"]) == ("two", "readers")
+    assert (warning["added"], warning["removed"]) == (["others"], ["orders"])
+
+
+async def test_a_client_id_that_comes_twice_is_named(rig: BrokerRig) -> None:  # B-28, issue 4
+    await member(rig, "one")
+    with capture_logs() as logs:
+        await member(rig, "one")
+    assert [line["client_id"] for line in logs if line["event"] == "client.duplicated"] == ["one"]
+
+
+async def test_a_heartbeat_without_subscriptions_keeps_them(rig: BrokerRig, voice: Voice) -> None:
+    # B-29
+    await voice.heartbeat("one", consumers=[consumer()], heartbeat_fingerprint=5)
+    short = consumer(topics=[])
+    reply = await voice.heartbeat(
+        "one", consumers=[short], heartbeat_fingerprint=5, without_sub=True
+    )
+    assert reply.header(HeartbeatResponseHeader).subscription_changed is False
+    assert rig.broker.consumers.subscription("readers", "orders") is not None
+    reply = await voice.heartbeat(
+        "one", consumers=[short], heartbeat_fingerprint=6, without_sub=True
+    )
+    assert reply.header(HeartbeatResponseHeader).subscription_changed is True
+
+
+async def test_the_connections_of_a_group_are_told(rig: BrokerRig, encoding: Encoding) -> None:
+    # wire 3.9 (203, 204)
+    voice = await rig.voice(encoding)
+    header = GetConsumerConnectionListRequestHeader(consumer_group="readers")
+    assert (await voice.ask(header)).code == 206
+    producers = GetProducerConnectionListRequestHeader(producer_group="writers")
+    assert (await voice.ask(producers)).code == 1
+    await voice.heartbeat("one", consumers=[consumer()], producers=["writers"])
+    reply = await voice.ask(header)
+    told = decode_body(reply.body_view, ConsumerConnection, encoding)
+    assert [(c.client_id, c.language, c.version) for c in told.connection_set] == [
+        ("one", "PYTHON", 479)
+    ]
+    assert list(told.subscription_table) == ["orders"]
+    reply = await voice.ask(producers)
+    assert (
+        decode_body(reply.body_view, ProducerConnection, encoding)
+        .connection_set[0]
+        .client_addr.startswith("127.0.0.1:")
+    )
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind", "code"), [("a", "TAG", 0), ("a > 1", "SQL92", 1), (" ", "SQL92", 23)]
+)
+async def test_a_client_may_ask_whether_its_subscription_works_here(  # wire 3.4 (46)
+    rig: BrokerRig, voice: Voice, expression: str, kind: str, code: int
+) -> None:
+    body = CheckClientRequestBody(
+        client_id="one",
+        consumer_group="readers",
+        subscription_data=SubscriptionData(
+            topic="orders", sub_string=expression, expression_type=kind
+        ),
+    )
+    assert (await voice.ask(CheckClientConfigRequestHeader(), body)).code == code
+
+
+async def test_a_producer_says_good_bye(rig: BrokerRig, voice: Voice) -> None:  # B-25
+    await voice.heartbeat("one", producers=["writers"])
+    header = UnregisterClientRequestHeader(client_id="one", producer_group="writers")
+    assert (await voice.ask(header)).code == 0
+    assert rig.broker.producers.members("writers") == []
+
+
+async def test_a_hundred_newcomers_at_once_cause_hundreds_of_notices_and_not_thousands(
+    rig: BrokerRig,
+) -> None:  # A5 row 46
+    import asyncio
+
+    voices = [await rig.voice() for _ in range(100)]
+    await asyncio.gather(
+        *(v.heartbeat(f"client-{n}", consumers=[consumer()]) for n, v in enumerate(voices))
+    )
+    await rig.settle()
+    notices = sum(len(voice.told(NOTIFY)) for voice in voices)
+    assert all(voice.told(NOTIFY) for voice in voices)
+    assert notices < 1000
