@@ -45,8 +45,8 @@ async def control_port(
     try:
         await announce(name, f"127.0.0.1:{listener.port}", announce_to, remoting)
         yield listener.port
-        await withdraw(name, announce_to, remoting)
     finally:
+        await withdraw(name, announce_to, remoting)
         await remoting.close()
         await control.stop()
         await listener.close()

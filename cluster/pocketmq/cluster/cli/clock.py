@@ -56,7 +56,7 @@ def parse_duration_ms(text: str) -> int:
         if unit not in _UNITS_MS or float(number) < 0:
             raise ValueError
         return round(float(number) * _UNITS_MS[unit])
-    except ValueError:
+    except (ValueError, OverflowError):
         raise CallerError(f"{text!r} is no duration; write 126, 126s, 500ms, 5m or 2h") from None
 
 

@@ -129,7 +129,8 @@ def _rebalance_line(number: int, rebalance: Rebalance) -> str:
         if rebalance.took_ms is not None
         else "not settled before the next event"
     )
-    return f"rebalance {number}: {rebalance.reason}; {took}; {rebalance.moved} queues moved"
+    queues = "queue" if rebalance.moved == 1 else "queues"
+    return f"rebalance {number}: {rebalance.reason}; {took}; {rebalance.moved} {queues} moved"
 
 
 def _means_table(report: DemoReport) -> Table:

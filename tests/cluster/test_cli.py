@@ -1,0 +1,196 @@
+"""The `pocketmq` command against a running cluster, and what it says when something is wrong."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pocketmq.cluster.cli.clock import parse_duration_ms
+from pocketmq.runtime.errors import CallerError
+from support.eventually import eventually
+
+POCKETMQ = [sys.executable, "-m", "pocketmq.cluster.cli.main"]
+
+COMMANDS = [
+    "nameserver", "broker", "up", "demo", "send", "consume",
+    "clock advance", "clock show", "topic create", "topic list", "topic route", "config show",
+]  # fmt: skip
+
+
+def pocketmq(
+    *arguments: str, nameservers: str = "127.0.0.1:1", **options: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*POCKETMQ, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=os.environ | {"NAMESRV_ADDR": nameservers, "COLUMNS": "100"} | options,
+    )
+
+
+@pytest.fixture(scope="module")
+def nameservers() -> Iterator[str]:
+    """`pocketmq up` on manual clocks; its first line is all that a client needs."""
+    command = [*POCKETMQ, "up", "--brokers", "2", "--any-port", "--clock", "manual"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as up:
+        assert up.stdout is not None
+        yield up.stdout.readline().strip().removeprefix("NAMESRV_ADDR=")
+        up.send_signal(signal.SIGINT)
+        up.communicate(timeout=30)
+        assert up.returncode == 0
+
+
+@pytest.mark.cluster
+def test_topics_are_created_listed_and_routed(nameservers: str) -> None:
+    created = pocketmq("topic", "create", "orders", "--queues", "3", nameservers=nameservers)
+    assert (created.returncode, created.stdout) == (
+        0, "orders: 3 queues on each of broker-a, broker-b\n",
+    )  # fmt: skip
+    assert "orders\n" in pocketmq("topic", "list", nameservers=nameservers).stdout
+    assert "TBW102" not in pocketmq("topic", "list", nameservers=nameservers).stdout
+    assert "TBW102" in pocketmq("topic", "list", "--all", nameservers=nameservers).stdout
+    route = pocketmq("topic", "route", "orders", nameservers=nameservers).stdout.splitlines()
+    assert [line.split()[0] for line in route] == ["broker-a", "broker-b"]
+    assert re.search(r"3 queues to read, 3 to write, RW +master 127\.0\.0\.1:\d+", route[0])
+
+
+@pytest.mark.cluster
+def test_what_was_sent_is_consumed_once_per_group(nameservers: str) -> None:
+    pocketmq("topic", "create", "letters", nameservers=nameservers)
+    sent = pocketmq(
+        "send", "letters", "hello", "--tag", "new", "--key", "k1", "--count", "5",
+        nameservers=nameservers,
+    )  # fmt: skip
+    assert len(re.findall(r"^SEND_OK broker-[ab]/\d offset \d+ id \w+$", sent.stdout, re.M)) == 5
+    pocketmq("send", "letters", "other", "--tag", "old", nameservers=nameservers)
+
+    consume = ("consume", "letters", "--tags", "new || newer", "--count", "5")
+    first = pocketmq(*consume, nameservers=nameservers)
+    assert first.returncode == 0, first.stderr
+    lines = first.stdout.splitlines()
+    assert len(lines) == 5
+    assert all(re.search(r"offset \d+ tag=new key=k1: hello$", line) for line in lines)
+    # Another group begins anew, with a strategy of its own.
+    again = pocketmq(*consume, "--group", "g2", "--strategy", "circle", nameservers=nameservers)
+    assert len(again.stdout.splitlines()) == 5
+
+
+@pytest.mark.cluster
+def test_messages_with_one_ordering_value_go_to_one_queue(nameservers: str) -> None:
+    pocketmq("topic", "create", "steps", nameservers=nameservers)
+    sent = pocketmq(
+        "send", "steps", "step", "--ordered-by", "order-17", "--count", "4",
+        nameservers=nameservers,
+    ).stdout  # fmt: skip
+    places = re.findall(r"SEND_OK (\S+) offset (\d+)", sent)
+    assert len({queue for queue, _ in places}) == 1
+    assert [int(offset) for _, offset in places] == [0, 1, 2, 3]
+
+
+def start_consuming(*arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen([*POCKETMQ, "consume", *arguments], stdout=subprocess.PIPE, text=True)
+
+
+@pytest.mark.cluster
+async def test_a_consumer_on_manual_time_moves_with_the_cluster(nameservers: str) -> None:
+    pocketmq("topic", "create", "slow", nameservers=nameservers)
+    with start_consuming("slow", "--clock", "manual", "-n", nameservers) as consumer:
+        name = f"consume-{consumer.pid}"
+        await eventually(
+            lambda: name in pocketmq("clock", "show", nameservers=nameservers).stdout,
+            "the consumer's clock is known",
+        )
+        moved = pocketmq("clock", "advance", "126", nameservers=nameservers)
+        assert moved.returncode == 0, moved.stderr
+        assert {"nameserver-1", "broker-a", "broker-b", name} <= set(
+            re.findall(r"[\w-]+", moved.stdout)
+        )
+        shown = pocketmq("clock", "show", nameservers=nameservers).stdout.splitlines()
+        assert len({line.split("manual")[0][-26:] for line in shown}) == 1, "all at one moment"
+        consumer.send_signal(signal.SIGINT)
+        consumer.communicate(timeout=30)
+    assert consumer.returncode == 0
+    assert name not in pocketmq("clock", "show", nameservers=nameservers).stdout
+
+
+@pytest.mark.cluster
+def test_an_error_is_one_line_and_debug_adds_the_traceback(nameservers: str) -> None:
+    missing = pocketmq("topic", "route", "nowhere", nameservers=nameservers)
+    assert missing.returncode == 1
+    assert missing.stderr.startswith("pocketmq: topic 'nowhere': no name server knows a route")
+    assert len(missing.stderr.splitlines()) == 1
+    debug = pocketmq("topic", "route", "nowhere", "--debug", nameservers=nameservers)
+    assert "Traceback" in debug.stderr
+    assert debug.stderr.splitlines()[-1] == missing.stderr.splitlines()[0]
+
+
+def test_without_a_cluster_the_error_says_how_to_start_one() -> None:
+    failed = pocketmq("topic", "list")
+    assert failed.returncode == 1
+    assert failed.stderr.startswith("pocketmq: no name server: none of 127.0.0.1:1 answers")
+    assert "pocketmq nameserver" in failed.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["up", "--foo"], "pocketmq up: no such option: --foo; see `pocketmq up --help`"),
+        (["upp"], "pocketmq: no such command 'upp'"),
+        (["up", "--brokers", "x"], "pocketmq up: invalid value for '--brokers'"),
+        (["topic", "list", "-n", "nonsense"], "pocketmq: nameservers: 'nonsense' is no address"),
+        (["clock", "advance", "soon"], "pocketmq: 'soon' is no duration; write 126"),
+        (["consume", "t", "--strategy", "luck"], "pocketmq: strategy: there is no 'luck'"),
+        (["up", "--config", "/no/such.toml"], "pocketmq: /no/such.toml: cannot be read"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line(arguments: list[str], message: str) -> None:
+    failed = pocketmq(*arguments)
+    assert failed.returncode in (1, 2)
+    assert failed.stderr.startswith(message)
+    assert len(failed.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_teaches_by_example(command: str) -> None:
+    shown = pocketmq(*command.split(), "--help")
+    assert shown.returncode == 0
+    assert re.search(rf"Examples?:\n +pocketmq {command}", shown.stdout)
+
+
+def test_config_show_tells_values_and_where_they_come_from(tmp_path: Path) -> None:
+    conf = tmp_path / "broker.conf"
+    conf.write_text("brokerName = my-broker\nunknownThing = 1\n")
+    shown = pocketmq(
+        "config", "show", "broker", "--broker-conf", str(conf), "--changed",
+        POCKETMQ_BROKER_PORT="10921",
+    )  # fmt: skip
+    lines = {line.split(" = ")[0]: line for line in shown.stdout.splitlines()}
+    assert set(lines) == {"broker.name", "broker.port"}
+    assert re.match(rf"broker.name = my-broker +# {conf} brokerName: ", lines["broker.name"])
+    assert re.match(
+        r"broker.port = 10921 +# environment POCKETMQ_BROKER_PORT: ", lines["broker.port"]
+    )
+    assert shown.stderr == "unknown and ignored: unknownThing\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [("126", 126_000), ("126s", 126_000), ("500ms", 500), ("1.5h", 5_400_000), ("2m", 120_000)],
+)
+def test_durations(text: str, ms: int) -> None:
+    assert parse_duration_ms(text) == ms
+
+
+@pytest.mark.parametrize("text", ["", "s", "-5", "5 parsecs", "1e400", "nan"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(CallerError, match="is no duration"):
+        parse_duration_ms(text)
