@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from docs.protocol_pages import codes_page, headers_page
+
 from pocketmq.runtime.config import OptionDescription, as_text, describe, section_of
 
 GENERATED = Path(__file__).with_name("generated")
@@ -79,7 +81,7 @@ def _row(each: OptionDescription) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-PAGES = {"config.md": config_page}
+PAGES = {"config.md": config_page, "codes.md": codes_page, "headers.md": headers_page}
 
 
 def main() -> None:
