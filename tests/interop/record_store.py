@@ -17,16 +17,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from support.golden import GOLDEN
+from support.golden import GOLDEN, STORE_SIZES
 from support.java import run_java
 from support.real_rocketmq import RealRocketMQ
 
 SETTINGS = {
-    "mappedFileSizeCommitLog": 128 * 1024,
-    "maxMessageSize": 64 * 1024,
-    "mappedFileSizeConsumeQueue": 100 * 20,
-    "maxHashSlotNum": 400,
-    "maxIndexNum": 1600,
+    **STORE_SIZES,
     "enableCompaction": "false",
     # Half messages stay as they are while the recipe runs.
     "transactionTimeOut": 600_000,

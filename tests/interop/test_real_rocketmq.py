@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from support.golden import unpack_store
+from support.golden import STORE_SIZES, unpack_store
 from support.java import run_java
 from support.real_rocketmq import RealRocketMQ, real_rocketmq
 
@@ -23,9 +23,7 @@ TOPICS = "GoldenPlain,GoldenBatch,GoldenLarge,GoldenKinds,GoldenTransactions"
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealRocketMQ]:
     root = unpack_store("clean", tmp_path_factory.mktemp("real"))
-    settings = {"mappedFileSizeCommitLog": 128 * 1024, "mappedFileSizeConsumeQueue": 2000}
-    index = {"maxHashSlotNum": 400, "maxIndexNum": 1600, "maxMessageSize": 64 * 1024}
-    with real_rocketmq(root / "store", settings={**settings, **index}) as running:
+    with real_rocketmq(root / "store", settings=STORE_SIZES) as running:
         yield running
 
 

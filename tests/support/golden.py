@@ -10,6 +10,15 @@ from pathlib import Path
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 HEX_LINE_BYTES = 32
 
+STORE_SIZES = {
+    "mappedFileSizeCommitLog": 128 * 1024,
+    "mappedFileSizeConsumeQueue": 100 * 20,
+    "maxHashSlotNum": 400,
+    "maxIndexNum": 1600,
+    "maxMessageSize": 64 * 1024,
+}
+"""File sizes of the golden stores, under RocketMQ's names. A broker must open them with these."""
+
 
 def read_hex(path: Path) -> bytes:
     """The bytes of a hex file; what follows `#` on a line is a comment."""
