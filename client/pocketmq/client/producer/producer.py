@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
 from typing import Final, Self, Unpack
 
@@ -24,7 +24,7 @@ from pocketmq.client.instance import ClientInstance, acquire, release
 from pocketmq.client.producer.fault_strategy import FaultStrategy
 from pocketmq.client.producer.selectors import QueueSelector, select_by_hash
 from pocketmq.client.producer.send_plan import SendPlan
-from pocketmq.client.producer.send_result import STATUS_BY_CODE, SendResult
+from pocketmq.client.producer.send_result import STATUS_BY_CODE, SendResult, SendStatus
 from pocketmq.client.routes import TopicPublishInfo
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.batch import encode_batch
@@ -120,6 +120,7 @@ class Producer:
         self._instance: ClientInstance | None = None
         self._new_uniq_key: UniqKeyFactory | None = None
         self._oneways = 0
+        self._loop_time: Callable[[], float] = lambda: 0.0
 
     # -- life -----------------------------------------------------------------------------------
 
@@ -148,10 +149,7 @@ class Producer:
         except ClientError:
             await release(instance)
             raise
-        self._new_uniq_key = UniqKeyFactory(
-            self.config.client_ip, os.getpid(), self.config.clock.time_ms
-        )
-        self._instance = instance
+        self._bind(instance)
         instance.start()
         await instance.heartbeat()
         log.info("producer.started", group=self._group, client_id=instance.client_id)
@@ -160,9 +158,13 @@ class Producer:
         """Send through a consumer's instance without being one of its users (C-14)."""
         self.config = instance.config
         self.profile = instance.profile
+        self._bind(instance)
+
+    def _bind(self, instance: ClientInstance) -> None:
         self._new_uniq_key = UniqKeyFactory(
             self.config.client_ip, os.getpid(), self.config.clock.time_ms
         )
+        self._loop_time = asyncio.get_running_loop().time  # of sends, which run on real time
         self._instance = instance
 
     async def stop(self) -> None:
@@ -218,21 +220,22 @@ class Producer:
         timeout_s = (self.send_timeout_ms if timeout_ms is None else timeout_ms) / 1000
         if queue is not None or selector is not None or key is not None:
             chosen = await self._chosen_queue(message, queue, selector, key)
-            return await self._send_once(message, chosen, timeout_s)
+            prepared = self._prepare(message)
+            return _result(await self._request(prepared, chosen, timeout_s), prepared, chosen)
 
-        info = await self._publish_info(message)
+        info = self._known_info(message) or await self._find_info(message)
         prepared = self._prepare(message)
         strategy = self.fault_strategy
-        loop = asyncio.get_running_loop()
-        began_at = loop.time()
+        began_at = self._loop_time()
         queue = strategy.choose(info, None, self._now()) if strategy.enabled else info.next_queue()
         try:
-            result = await self._exchange(prepared, queue, timeout_s)
+            response = await self._request(prepared, queue, timeout_s)
+            result = _result(response, prepared, queue)
         except (BrokerError, RemotingError, ClientError) as exc:
             return await self._try_again(info, prepared, queue, began_at, timeout_s, exc)
         if strategy.enabled:
-            strategy.answered(queue.broker_name, (loop.time() - began_at) * 1000, self._now())
-        if result.is_ok or not self.retry_another_broker_when_not_store_ok:
+            strategy.answered(queue.broker_name, (self._loop_time() - began_at) * 1000, self._now())
+        if result.status is SendStatus.SEND_OK or not self.retry_another_broker_when_not_store_ok:
             return result
         return await self._try_again(info, prepared, queue, began_at, timeout_s, result)
 
@@ -253,10 +256,10 @@ class Producer:
         if queue is not None or selector is not None or key is not None:
             queue = await self._chosen_queue(message, queue, selector, key)
         else:
-            info = await self._publish_info(message)
+            info = self._known_info(message) or await self._find_info(message)
             queue = self.fault_strategy.choose(info, None, self._now())
         prepared = self._prepare(message)
-        channel = await self._channel(queue)
+        channel = self._open_channel(queue) or await self._connect(queue)
         channel.oneway(self._header(prepared, queue.queue_id), prepared.body)
         self._oneways += 1
         if self._oneways % ONEWAYS_PER_TURN == 0:
@@ -281,12 +284,12 @@ class Producer:
         prepared = self._prepare_batch(messages)
         timeout_s = (self.send_timeout_ms if timeout_ms is None else timeout_ms) / 1000
         if queue is not None:
-            return await self._exchange(prepared, queue, timeout_s)
-        info = await self._publish_info(messages[0])
-        began_at = asyncio.get_running_loop().time()
+            return _result(await self._request(prepared, queue, timeout_s), prepared, queue)
+        info = self._known_info(messages[0]) or await self._find_info(messages[0])
+        began_at = self._loop_time()
         queue = self.fault_strategy.choose(info, None, self._now())
         try:
-            result = await self._exchange(prepared, queue, timeout_s)
+            result = _result(await self._request(prepared, queue, timeout_s), prepared, queue)
         except (BrokerError, RemotingError, ClientError) as exc:
             return await self._try_again(info, prepared, queue, began_at, timeout_s, exc)
         if result.is_ok or not self.retry_another_broker_when_not_store_ok:
@@ -299,20 +302,30 @@ class Producer:
 
     # -- one try --------------------------------------------------------------------------------
 
-    async def _exchange(
+    def _request(
         self, prepared: _Prepared, queue: MessageQueue, timeout_s: float
-    ) -> SendResult:
-        instance = self._started()
-        address = instance.routes.master(queue.broker_name)
-        channel = None if address is None else instance.remoting.open_channel(address)
+    ) -> Awaitable[Command]:
+        """One try: the future of the answer itself while the channel is open."""
+        channel = self._open_channel(queue)
         if channel is None:
-            channel = await self._channel(queue)
-        response = await channel.request(
+            return self._connect_and_request(prepared, queue, timeout_s)
+        return channel.request(
             self._header(prepared, queue.queue_id), prepared.body, timeout_s=timeout_s
         )
-        return _result(response, prepared.uniq_key, queue, channel.address)
 
-    async def _channel(self, queue: MessageQueue) -> Channel:
+    async def _connect_and_request(
+        self, prepared: _Prepared, queue: MessageQueue, timeout_s: float
+    ) -> Command:
+        channel = await self._connect(queue)
+        header = self._header(prepared, queue.queue_id)
+        return await channel.request(header, prepared.body, timeout_s=timeout_s)
+
+    def _open_channel(self, queue: MessageQueue) -> Channel | None:
+        instance = self._started()
+        address = instance.routes.master(queue.broker_name)
+        return None if address is None else instance.remoting.open_channel(address)
+
+    async def _connect(self, queue: MessageQueue) -> Channel:
         instance = self._started()
         address = instance.routes.master(queue.broker_name)
         if address is None:
@@ -321,11 +334,6 @@ class Producer:
             if address is None:
                 raise BrokerNotFoundError(queue.broker_name)
         return await instance.api.channel(address)
-
-    async def _send_once(
-        self, message: Message, queue: MessageQueue, timeout_s: float
-    ) -> SendResult:
-        return await self._exchange(self._prepare(message), queue, timeout_s)
 
     async def _try_again(
         self,
@@ -337,7 +345,6 @@ class Producer:
         outcome: SendResult | BrokerError | RemotingError | ClientError,
     ) -> SendResult:
         """Go on after a first try that did not end well."""
-        loop = asyncio.get_running_loop()
         per_try_ms = self.send_timeout_per_request_ms
         plan = SendPlan(
             info.topic,
@@ -351,7 +358,7 @@ class Producer:
         plan.begin_try(queue.broker_name, began_at)
         try_began_at = began_at
         while True:
-            now = loop.time()
+            now = self._loop_time()
             latency_ms = (now - try_began_at) * 1000
             if isinstance(outcome, SendResult):
                 self.fault_strategy.answered(queue.broker_name, latency_ms, self._now())
@@ -366,7 +373,7 @@ class Producer:
             try_began_at = now
             left_s = plan.begin_try(queue.broker_name, now)
             try:
-                outcome = await self._exchange(prepared, queue, left_s)
+                outcome = _result(await self._request(prepared, queue, left_s), prepared, queue)
             except (BrokerError, RemotingError, ClientError) as exc:
                 outcome = exc
 
@@ -381,12 +388,17 @@ class Producer:
 
     # -- preparing ------------------------------------------------------------------------------
 
-    async def _publish_info(self, message: Message) -> TopicPublishInfo:
-        """Check the message and find its topic's queues; O(1) once the route is known."""
-        if 0 < len(message.body) <= self.max_message_size:
+    def _known_info(self, message: Message) -> TopicPublishInfo | None:
+        """The topic's queues, if it was sent to before and the body has a legal size; O(1)."""
+        if message.topic in self.published_topics and (
+            0 < len(message.body) <= self.max_message_size
+        ):
             info = self._started().routes.publish.get(message.topic)
-            if info is not None and info.queues and message.topic in self.published_topics:
-                return info  # the name was checked when the topic was first sent to
+            if info is not None and info.queues:
+                return info
+        return None
+
+    async def _find_info(self, message: Message) -> TopicPublishInfo:
         check_message(message, max_body_bytes=self.max_message_size)
         return await self._find(message.topic)
 
@@ -407,7 +419,7 @@ class Producer:
         if queue is not None:
             check_message(message, queue=queue, max_body_bytes=self.max_message_size)
             return queue
-        info = await self._publish_info(message)
+        info = self._known_info(message) or await self._find_info(message)
         chosen = (selector or select_by_hash)(info.queues, message, key)
         if chosen is None:
             raise ClientError(
@@ -433,7 +445,7 @@ class Producer:
         if names.TRANSACTION_PREPARED in properties:
             sys_flag |= MessageSysFlag.TRANSACTION_PREPARED
         prepared = _Prepared(message.topic, body, message.flag, sys_flag, uniq_key)
-        if is_retry(message.topic):
+        if message.topic[0] == "%" and is_retry(message.topic):
             prepared.take_retry_properties(properties)
         prepared.properties = names.encode_properties(properties)
         return prepared
@@ -538,14 +550,19 @@ class _Prepared:
         self.max_reconsume_times = None if times is None else int(times)
 
 
-def _result(response: Command, uniq_key: str, queue: MessageQueue, address: str) -> SendResult:
+def _result(response: Command, prepared: _Prepared, queue: MessageQueue) -> SendResult:
     status = STATUS_BY_CODE.get(response.code)
     if status is None:
-        raise BrokerError(response.code, response.remark, address=address)
+        raise BrokerError(response.code, response.remark, address=f"broker {queue.broker_name}")
     header = response.header(SendMessageResponseHeader)
     if header.queue_id != queue.queue_id:
         # A negative id left the choice to the broker.
         queue = MessageQueue(queue.topic, queue.broker_name, header.queue_id)
     return SendResult(
-        status, uniq_key, header.msg_id, queue, header.queue_offset, header.transaction_id
+        status,
+        prepared.uniq_key,
+        header.msg_id,
+        queue,
+        header.queue_offset,
+        header.transaction_id,
     )
