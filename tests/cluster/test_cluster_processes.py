@@ -41,6 +41,18 @@ def first_line(process: subprocess.Popen[str]) -> str:
     return process.stdout.readline().strip()
 
 
+def end(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """What it printed after the lines read so far, when it has ended.
+
+    `communicate` would miss what `readline` has buffered.
+    """
+    assert process.stdout is not None
+    assert process.stderr is not None
+    out, err = process.stdout.read(), process.stderr.read()
+    process.wait(timeout=30)
+    return out, err
+
+
 def children(process: subprocess.Popen[str]) -> list[psutil.Process]:
     return psutil.Process(process.pid).children(recursive=True)
 
@@ -53,7 +65,7 @@ def test_up_with_two_and_two_stops_cleanly_and_leaves_no_child(number: signal.Si
         running = children(up)
         assert len(running) == 4
         up.send_signal(number)
-        out, err = up.communicate(timeout=30)
+        out, err = end(up)
         assert (up.returncode, err) == (0, "")
         assert not any(process.is_running() for process in running)
         folder = re.search(r"stores and logs: (\S+)", out)
@@ -65,7 +77,7 @@ def test_a_kept_folder_holds_a_store_root_per_broker_and_the_logs(tmp_path: Path
     with started("up", "--brokers", "2", "--any-port", "--data", str(tmp_path)) as up:
         first_line(up)
         up.send_signal(signal.SIGINT)
-        up.communicate(timeout=30)
+        end(up)
     assert sorted(path.name for path in (tmp_path / "logs").iterdir()) == [
         "broker-a.log", "broker-b.log", "nameserver-1.log",
     ]  # fmt: skip
@@ -79,7 +91,7 @@ def test_a_signal_during_the_start_leaves_no_child() -> None:
             pass
         up.send_signal(signal.SIGTERM)
         running += children(up)
-        up.communicate(timeout=30)
+        end(up)
         assert running
         assert not any(process.is_running() for process in running)
 
@@ -90,7 +102,7 @@ def test_a_port_in_use_is_one_clear_line_and_status_1(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         toml.write_text(f"[cluster]\nnameserver_port = {port}\n")
         with started("up", "--config", str(toml)) as up:
-            out, err = up.communicate(timeout=30)
+            out, err = end(up)
     assert (up.returncode, out) == (1, "")
     assert err.splitlines() == [
         f"pocketmq: nameserver-1 cannot start: port {port} on 127.0.0.1 is taken by pid "
@@ -116,7 +128,7 @@ def test_up_ends_with_status_1_when_no_process_is_left() -> None:
         first_line(up)
         for child in children(up):
             child.kill()
-        up.communicate(timeout=30)
+        end(up)
         assert up.returncode == 1
 
 

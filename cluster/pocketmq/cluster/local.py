@@ -13,9 +13,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Literal
 
+from pocketmq.cluster.folder import data_folder
 from pocketmq.cluster.spec import ClusterOptions, cluster_spec
 from pocketmq.cluster.supervisor import Supervisor
-from pocketmq.cluster.up import data_folder
 
 
 @asynccontextmanager
@@ -41,6 +41,6 @@ async def local_cluster(
     """
     options = ClusterOptions(nameservers=nameservers, brokers=brokers, any_port=True, clock=clock)
     with data_folder(data) as folder:
-        spec = cluster_spec(options, folder, broker_arguments=broker_arguments)
+        spec = cluster_spec(options, folder.path, broker_arguments=broker_arguments)
         async with Supervisor(spec) as cluster:
             yield cluster

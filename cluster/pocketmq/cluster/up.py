@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from pocketmq.cluster.errors import ProcessStartError
+from pocketmq.cluster.folder import data_folder
 from pocketmq.cluster.process import ChildProcess
 from pocketmq.cluster.spec import ClusterOptions, cluster_spec
 from pocketmq.cluster.supervisor import Supervisor
-from pocketmq.runtime.errors import DiskError, EnvironmentFault
+from pocketmq.runtime.errors import EnvironmentFault
 from pocketmq.runtime.process import RoleContext, RoleOptions, run_role
 
 
@@ -37,13 +36,13 @@ def run_up(options: ClusterOptions, *, config_path: Path | None = None) -> int:
                 all_gone = True
                 role.request_stop("no process is left")
 
-        with data_folder(options.data) as data:
-            spec = cluster_spec(options, data, config_path=config_path)
+        with data_folder(options.data) as folder:
+            spec = cluster_spec(options, folder.path, config_path=config_path)
             cluster = Supervisor(spec, on_ended=ended)
             with _readable_port_error():
                 await cluster.start()
             try:
-                _introduce(cluster, options, data)
+                _introduce(cluster, options)
                 await role.stopped()
             finally:
                 await cluster.stop()
@@ -51,29 +50,6 @@ def run_up(options: ClusterOptions, *, config_path: Path | None = None) -> int:
     quiet = RoleOptions(log_level="error")
     status = run_role(main, role="pocketmq", name="up", options=quiet)
     return status or int(all_gone)
-
-
-@contextmanager
-def data_folder(chosen: Path | None) -> Iterator[Path]:
-    """The chosen folder, made if need be; else a temporary one that is removed at the end.
-
-    Raises:
-        DiskError: It cannot be made.
-    """
-    if chosen is not None:
-        try:
-            chosen.mkdir(parents=True, exist_ok=True)
-        except OSError as exc:
-            raise DiskError(chosen, exc.strerror or str(exc), advice="choose another --data") from (
-                exc
-            )
-        yield chosen.resolve()
-        return
-    folder = Path(tempfile.mkdtemp(prefix="pocketmq-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
@@ -89,12 +65,12 @@ def _readable_port_error() -> Iterator[None]:
         ) from exc
 
 
-def _introduce(cluster: Supervisor, options: ClusterOptions, data: Path) -> None:
+def _introduce(cluster: Supervisor, options: ClusterOptions) -> None:
     print(f"NAMESRV_ADDR={cluster.namesrv_addr}", flush=True)
     for process in cluster.processes:
         print(f"{process.name:14} {process.address:21} pid {process.pid}")
     kept = "" if options.data is not None else " (removed at the end; keep them with --data DIR)"
-    print(f"stores and logs: {data}{kept}")
+    print(f"stores and logs: {cluster.spec.data}{kept}")
     if options.clock == "manual":
         print(f"time stands still; pocketmq clock advance 126 -n '{cluster.namesrv_addr}' moves it")
     print("Ctrl-C stops the cluster", flush=True)

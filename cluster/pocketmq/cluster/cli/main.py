@@ -17,7 +17,7 @@ from pocketmq.runtime.process import report
 
 import typer  # isort: skip
 
-from pocketmq.cluster.cli import clock, config, demo, message, server, topic  # isort: skip
+from pocketmq.cluster.cli import clock, config, demo, message, server, store, topic  # isort: skip
 
 INTRO = """RocketMQ's architecture as small Python processes.
 
@@ -48,6 +48,7 @@ demo.register(app)
 clock.register(app)
 topic.register(app)
 message.register(app)
+store.register(app)
 config.register(app)
 
 

@@ -71,6 +71,7 @@ class LiveDisplay:
             TextColumn("{task.fields[rate]:>14}"),
             TimeElapsedColumn(),
             console=console,
+            auto_refresh=False,  # would be a thread; progress() is called often enough
         )
         self._sent = self._bars.add_task("sent", total=total, rate="")
         self._consumed = self._bars.add_task("consumed", total=total, rate="")
@@ -83,6 +84,7 @@ class LiveDisplay:
             speed = self._bars.tasks[task].speed
             rate = f"{speed:,.0f} msg/s" if speed else ""
             self._bars.update(task, completed=count, rate=rate)
+        self._bars.refresh()
 
     def __enter__(self) -> Self:
         self._bars.start()

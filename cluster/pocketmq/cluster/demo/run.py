@@ -10,7 +10,7 @@ from pocketmq.cluster.demo.data import TOTAL_FLIGHTS, find_csv
 from pocketmq.cluster.demo.director import DemoOptions, Director
 from pocketmq.cluster.demo.display import display_for
 from pocketmq.cluster.demo.report import DemoReport, render
-from pocketmq.cluster.up import data_folder
+from pocketmq.cluster.folder import data_folder
 from pocketmq.runtime.errors import CallerError
 from pocketmq.runtime.process import RoleContext, RoleOptions, run_role
 
@@ -40,7 +40,10 @@ def run_demo(*, flights: int | None = None, seed: int = 2013, data: Path | None 
         nonlocal report
         total = min(flights or TOTAL_FLIGHTS, TOTAL_FLIGHTS)
         with data_folder(data) as folder, display_for(console, total) as display:
-            report = await Director(DemoOptions(flights, seed), folder, display).run()
+            report = await Director(DemoOptions(flights, seed), folder.path, display).run()
+            if not report.is_good and not folder.is_kept:
+                folder.is_kept = True
+                display.say(f"stores, logs and records are kept in {folder.path}")
 
     status = run_role(main, role="pocketmq", name="demo", options=RoleOptions(log_level="error"))
     if report is None:

@@ -1,0 +1,320 @@
+"""`pocketmq store`: look into the files of a stopped broker, check them, rebuild them."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+    from rich.table import Table
+
+    from pocketmq.broker.store.inspect import StoreFacts
+    from pocketmq.broker.store.rebuild import Rebuild
+    from pocketmq.broker.store.verify import Verified
+
+INSPECT_HELP = """Show what a store holds: files, offsets, topics, sizes, times.
+
+DIR is a store root, or a folder of them. The broker must be stopped.
+
+\b
+Examples:
+  pocketmq store inspect ~/store
+  pocketmq store inspect ./flights            each broker's store below it
+"""
+
+VERIFY_HELP = """Check every record's CRC and offsets, every queue entry and every index entry.
+
+Prints each problem with file and byte; the exit status is 1 when there is one. A store that was
+killed is not wrong: what the next start mends is a note. Nothing is changed.
+
+\b
+Examples:
+  pocketmq store verify ~/store
+  pocketmq store verify ./flights             each broker's store below it
+"""
+
+CAT_HELP = """Print the messages of one queue as JSON lines, or their records as stored.
+
+A body that is no UTF-8 comes as bodyBase64. A message that cannot be read is told on standard
+error, and the exit status is 1.
+
+\b
+Examples:
+  pocketmq store cat ~/store --topic orders --queue 0 --from 100 --count 10
+  pocketmq store cat ~/store --topic orders --raw > records.bin
+"""
+
+REBUILD_HELP = """Make consume queues and index anew from the commit log.
+
+\b
+Example:
+  pocketmq store rebuild ~/store
+"""
+
+Directory = Annotated[Path, typer.Argument(metavar="DIR", help="A store root.", show_default=False)]
+IndexSlots = Annotated[
+    int | None,
+    typer.Option(
+        "--index-slots",
+        min=1,
+        help="Hash slots of an index file, when it has not four entries to each.",
+        show_default=False,
+    ),
+]
+DelayLevels = Annotated[
+    str | None,
+    typer.Option(
+        "--delay-levels",
+        metavar="'1s 5s ...'",
+        help="The broker's message_delay_level, when it is not the default.",
+        show_default=False,
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+    group.command("inspect", help=INSPECT_HELP)(inspect)
+    group.command("verify", help=VERIFY_HELP)(verify)
+    group.command("cat", help=CAT_HELP)(cat)
+    group.command("rebuild", help=REBUILD_HELP)(rebuild)
+    app.add_typer(group, name="store", help="Look into, check and rebuild a stopped store.")
+
+
+# -- inspect -------------------------------------------------------------------------------------
+
+
+def inspect(directory: Directory, index_slots: IndexSlots = None) -> None:
+    from pocketmq.broker.store.disk import OsDisk
+    from pocketmq.broker.store.inspect import inspect_store
+    from pocketmq.broker.store.stopped_store import StoppedStore, find_stores
+
+    disk = OsDisk()
+    for root in find_stores(disk, str(directory)):
+        with StoppedStore(disk, root, index_slots=index_slots) as store:
+            _show(inspect_store(store))
+
+
+def _show(facts: StoreFacts) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False, soft_wrap=True)
+    state = "stopped cleanly" if facts.is_clean else "did not stop cleanly; its start will recover"
+    span = f"{_when(facts.first_ms)} to {_when(facts.last_ms)}" if facts.last_ms else "no messages"
+    console.print(f"\n[bold]{facts.root}[/bold]: {state}; {span}", markup=True)
+    held = facts.max_physical - facts.min_physical
+    console.print(
+        f"log offsets {facts.min_physical} to {facts.max_physical} ({_bytes(held)})"
+        + (f", confirmed to {facts.confirmed}" if facts.confirmed >= 0 else "")
+    )
+    table = _table("file", "used", "length")
+    for file in [*facts.log_files, *facts.config_files]:
+        table.add_row(file.path, _bytes(file.used), _bytes(file.size))
+    for index in facts.index_files:
+        size = facts.shape.index_slots * 4 + index.entries * 20 + 40
+        table.add_row(index.path, _bytes(size), f"{index.entries:,} entries")
+    console.print(table)
+    table = _table("topic", "queue", "min", "max", "messages", "size", "first", "last")
+    for queue in facts.queues:
+        table.add_row(
+            queue.topic,
+            str(queue.queue_id),
+            str(queue.min_offset),
+            str(queue.max_offset),
+            f"{queue.max_offset - queue.min_offset:,}",
+            _bytes(queue.size_bytes),
+            _when(queue.first_ms),
+            _when(queue.last_ms),
+        )
+    if facts.queues:
+        console.print(table)
+
+
+def _table(*columns: str) -> Table:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in columns:
+        is_text = column in ("file", "topic", "first", "last")
+        table.add_column(column, justify="left" if is_text else "right", no_wrap=True)
+    return table
+
+
+def _when(time_ms: int) -> str:
+    if time_ms <= 0:
+        return "-"
+    try:
+        return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    except (ValueError, OverflowError, OSError):
+        return str(time_ms)
+
+
+def _bytes(count: int) -> str:
+    amount = float(count)
+    for unit in ("B", "KiB", "MiB"):
+        if amount < 1024:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return f"{amount:.1f} GiB"
+
+
+# -- verify --------------------------------------------------------------------------------------
+
+
+def verify(
+    directory: Directory, index_slots: IndexSlots = None, delay_levels: DelayLevels = None
+) -> int:
+    from pocketmq.broker.store.config import DELAY_LEVELS
+    from pocketmq.broker.store.disk import OsDisk
+    from pocketmq.broker.store.stopped_store import find_stores
+    from pocketmq.broker.store.verify import verify_store
+
+    disk = OsDisk()
+    status = 0
+    for root in find_stores(disk, str(directory)):
+        with _progress() as bar:
+            task = bar.add_task(os.path.basename(root), total=None)
+
+            def show(done: int, total: int, bar: Progress = bar, task: TaskID = task) -> None:
+                bar.update(task, completed=done, total=total, refresh=True)
+
+            result = verify_store(
+                disk,
+                root,
+                workers=os.cpu_count() or 1,
+                index_slots=index_slots,
+                delay_levels=delay_levels or DELAY_LEVELS,
+                progress=show,
+            )
+        status |= _report(result)
+    return status
+
+
+def _report(result: Verified) -> int:
+    for note in result.notes:
+        typer.echo(f"note: {note}")
+    for problem in result.problems:
+        typer.echo(str(problem))
+    hidden = result.problem_count - len(result.problems)
+    if hidden:
+        typer.echo(f"... and {hidden} more")
+    counts = (
+        f"{result.records:,} records in {_bytes(result.log_bytes)}, "
+        f"{result.entries:,} queue entries, {result.index_entries:,} index entries"
+    )
+    verdict = f"{result.problem_count} problems" if result.problem_count else "all right"
+    typer.echo(f"{result.root}: {verdict}: {counts}")
+    return 1 if result.problem_count else 0
+
+
+def _progress() -> AbstractContextManager[Progress]:
+    """A bar on standard error, drawn by whoever moves it: `verify_store` forks, threads would not
+    survive that."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    console = Console(stderr=True)
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(binary_units=True),
+        TransferSpeedColumn(),
+        console=console,
+        transient=True,
+        auto_refresh=False,
+        disable=not console.is_terminal,
+    )
+
+
+# -- cat -----------------------------------------------------------------------------------------
+
+
+def cat(
+    directory: Directory,
+    topic: Annotated[str, typer.Option(help="Whose messages.")],
+    queue: Annotated[int, typer.Option(min=0, help="Which of its queues.")] = 0,
+    start: Annotated[int, typer.Option("--from", min=0, help="First offset.")] = 0,
+    count: Annotated[
+        int | None, typer.Option(min=1, help="Most messages.", show_default="all")
+    ] = None,
+    raw: Annotated[bool, typer.Option("--raw", help="Records as stored, back to back.")] = False,
+) -> int:
+    from pocketmq.broker.store.disk import OsDisk
+    from pocketmq.broker.store.dump import as_json, read_queue
+    from pocketmq.broker.store.stopped_store import Problem, StoppedStore, find_stores
+    from pocketmq.runtime.errors import CallerError
+
+    disk = OsDisk()
+    roots = find_stores(disk, str(directory))
+    if len(roots) > 1:
+        names = ", ".join(os.path.basename(root) for root in roots)
+        raise CallerError(f"{directory} holds several stores: {names}; name one of them")
+    status = printed = 0
+    with StoppedStore(disk, roots[0]) as store:
+        for found in read_queue(store, topic, queue, start):
+            if isinstance(found, Problem):
+                typer.echo(str(found), err=True)
+                status = 1
+                continue
+            if raw:
+                sys.stdout.buffer.write(found.record)
+            else:
+                print(json.dumps(as_json(found), ensure_ascii=False))
+            printed += 1
+            if printed == count:
+                break
+        sys.stdout.flush()
+    return status
+
+
+# -- rebuild -------------------------------------------------------------------------------------
+
+
+def rebuild(
+    directory: Directory, index_slots: IndexSlots = None, delay_levels: DelayLevels = None
+) -> None:
+    from pocketmq.broker.store.config import DELAY_LEVELS
+    from pocketmq.broker.store.disk import OsDisk
+    from pocketmq.broker.store.rebuild import Rebuild
+    from pocketmq.broker.store.stopped_store import find_stores
+    from pocketmq.runtime.clock import SystemClock
+    from pocketmq.runtime.profile import PROFILE_5_X
+
+    disk = OsDisk()
+    for root in find_stores(disk, str(directory)):
+        work = Rebuild(
+            disk,
+            root,
+            SystemClock(),
+            PROFILE_5_X,
+            index_slots=index_slots,
+            delay_levels=delay_levels or DELAY_LEVELS,
+        )
+        _run(work, os.path.basename(root))
+        typer.echo(
+            f"{root}: {work.entries:,} queue entries and {work.index_entries:,} index entries"
+            f" from {_bytes(work.reached_offset - work.start_offset)} of log"
+        )
+        for at, size, reason in work.lost:
+            typer.echo(f"lost: {size} bytes at log offset {at}: {reason}")
+
+
+def _run(work: Rebuild, name: str) -> None:
+    """Rebuild on another thread, and show how far it is."""
+    with ThreadPoolExecutor(1) as pool, _progress() as bar:
+        task = bar.add_task(name, total=work.end_offset - work.start_offset)
+        job = pool.submit(work.run)
+        while not wait([job], timeout=0.1).done:
+            bar.update(task, completed=work.reached_offset - work.start_offset, refresh=True)
+        job.result()
