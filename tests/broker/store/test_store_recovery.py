@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -32,7 +33,15 @@ HOST = bytes((127, 0, 0, 1)) + (10911).to_bytes(4, "big")
 NOW_MS = 1_700_000_000_000
 LOG_FILE = 4096
 QUEUE_FILE = 20 * 20
+IN_MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """In memory where the machine can: these tests copy a store a thousand times."""
+    with TemporaryDirectory(dir=IN_MEMORY, prefix="store-recovery-") as path:
+        yield Path(path)
 
 
 def store_at(root: Path, disk: SteppedDisk | None = None, **options: Any) -> MessageStore:
@@ -196,9 +205,10 @@ def damaged_once(root: Path, path: Path, at: int, flip: int) -> dict[Any, bytes]
 
 
 @pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[Any, bytes]]:
-    root = tmp_path_factory.mktemp("template") / "store"
-    return root, filled(root, 60)
+def template() -> Iterator[tuple[Path, dict[Any, bytes]]]:
+    with TemporaryDirectory(dir=IN_MEMORY, prefix="store-template-") as path:
+        root = Path(path) / "store"
+        yield root, filled(root, 60)
 
 
 @pytest.mark.parametrize("unclean", [False, True], ids=["clean", "killed"])

@@ -116,9 +116,9 @@ class IndexFile:
         Raises:
             DiskFullError: they cannot.
         """
-        end = self._entries_at + (self.next_entry + count) * ENTRY.size
+        end = min(self.size, self._entries_at + (self.next_entry + count) * ENTRY.size)
         if end > self._file.reserved:
-            self._file.reserve(min(end, self.size), low=_WINDOW_LOW, high=_WINDOW_HIGH)
+            self._file.reserve(end, low=_WINDOW_LOW, high=_WINDOW_HIGH)
             self._file.release()
 
     def put(self, hashed: int, physical_offset: int, store_ms: int) -> None:

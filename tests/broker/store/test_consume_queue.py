@@ -1,0 +1,103 @@
+"""Queue entries: bytes, holes, files, and many queues at little cost (S-30..S-36)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pocketmq.broker.store.consume_queue import ENTRY, FILLER, ConsumeQueue
+from pocketmq.broker.store.consume_queues import ConsumeQueues
+from pocketmq.broker.store.disk import OsDisk
+from pocketmq.broker.store.queue_recovery import correct_min_offset
+
+PER_FILE = 10
+
+
+def queue_at(root: Path) -> ConsumeQueue:
+    return ConsumeQueue(OsDisk(), str(root), "T", 0, PER_FILE * 20)
+
+
+def entries(first: int, count: int) -> bytes:
+    """Entries of 100-byte records that lie back to back."""
+    return b"".join(ENTRY.pack(n * 100, 100, n) for n in range(first, first + count))
+
+
+def test_an_entry_is_twenty_bytes_big_endian(tmp_path: Path) -> None:  # S-30
+    queue = queue_at(tmp_path)
+    queue.put(0, ENTRY.pack(0x0102030405060708, 0x11121314, -2), 1)
+    content = (tmp_path / "T" / "0" / f"{0:020d}").read_bytes()
+    assert content[:20].hex() == "010203040506070811121314fffffffffffffffe"
+    assert len(content) == PER_FILE * 20
+
+
+def test_a_run_of_entries_goes_on_in_the_next_file(tmp_path: Path) -> None:
+    queue = queue_at(tmp_path)
+    queue.put(0, entries(0, 25), 2500)
+    assert [file.wrote for file in queue.files.files] == [200, 200, 100]
+    assert queue.entry(19) == (1900, 100, 19)
+    assert queue.max_offset == 25
+    assert len(queue.entries(15, 100) or b"") == 5 * 20  # never beyond a file
+
+
+def test_putting_the_same_again_changes_nothing(tmp_path: Path) -> None:  # S-32
+    queue = queue_at(tmp_path)
+    queue.put(0, entries(0, 7), 700)
+    queue.put(3, entries(3, 4), 700)
+    queue.put(5, entries(5, 4), 900)
+    assert queue.max_offset == 9
+    assert [queue.entry(n) for n in range(9)] == [(n * 100, 100, n) for n in range(9)]
+
+
+def test_a_hole_is_filled_so_that_later_offsets_stay_right(tmp_path: Path) -> None:  # S-32
+    queue = queue_at(tmp_path)
+    queue.put(0, entries(0, 2), 200)
+    queue.put(5, entries(5, 1), 600)
+    assert bytes(queue.entries(2, 3) or b"") == FILLER * 3
+    assert queue.entry(5) == (500, 100, 5)
+
+
+@pytest.mark.parametrize("first", [1, 9, 10, 13, 25])
+def test_a_queue_may_begin_anywhere(tmp_path: Path, first: int) -> None:  # S-2, S-33
+    queue = queue_at(tmp_path)
+    queue.put(first, entries(first, 3), 0)
+    assert queue.files.min_offset == first // PER_FILE * PER_FILE * 20
+    assert (queue.min_offset, queue.max_offset) == (first, first + 3)
+    correct_min_offset(queue, 0)
+    assert queue.min_offset == first
+    assert queue.entry(first) == (first * 100, 100, first)
+
+
+@pytest.mark.parametrize(
+    ("log_min", "expected"), [(0, 0), (100, 1), (650, 7), (1200, 12), (2400, 24), (99_999, 25)]
+)
+def test_the_first_offset_is_the_first_whose_record_exists(  # S-34
+    tmp_path: Path, log_min: int, expected: int
+) -> None:
+    queue = queue_at(tmp_path)
+    queue.put(0, entries(0, 25), 2500)
+    correct_min_offset(queue, log_min)
+    assert queue.min_offset == expected
+
+
+def test_files_are_mapped_while_they_are_used_and_no_more_than_allowed(tmp_path: Path) -> None:
+    queues = ConsumeQueues(OsDisk(), str(tmp_path), PER_FILE * 20, max_open_files=5)
+    for _ in range(3):
+        for queue_id in range(20):
+            queue = queues.get_or_create("T", queue_id)
+            queue.put(queue.max_offset, ENTRY.pack(queue_id, 1, 0), 1)
+    mapped = sum(file.is_mapped for queue in queues for file in queue.files.files)
+    assert mapped == 5
+    for queue in queues:
+        assert queue.entry(2) == (queue.queue_id, 1, 0)
+
+
+def test_a_deleted_topic_leaves_no_file_and_its_readers_their_view(tmp_path: Path) -> None:
+    queues = ConsumeQueues(OsDisk(), str(tmp_path), PER_FILE * 20, max_open_files=5)
+    queue = queues.get_or_create("T", 0)
+    queue.put(0, entries(0, 3), 300)
+    view = queue.entries(0, 3)
+    queues.delete_topic("T")
+    assert not (tmp_path / "consumequeue" / "T").exists()
+    assert bytes(view or b"") == entries(0, 3)
+    assert queues.get("T", 0) is None

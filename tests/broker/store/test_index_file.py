@@ -1,0 +1,162 @@
+"""The index by key: bytes, chains, files, what a crash leaves (S-45..S-49)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pocketmq.broker.store import MessageStore, StoredMessage
+from pocketmq.broker.store.disk import OsDisk
+from pocketmq.broker.store.index_file import HEADER, IndexFile, index_file_size, key_hash
+from pocketmq.broker.store.index_service import IndexService
+from pocketmq.protocol.record import decode_record
+
+Make = Callable[..., MessageStore]
+Message = Callable[..., StoredMessage]
+NOW = 1_700_000_000_000
+FOREVER = 1 << 62
+
+
+def file_at(root: Path, slots: int = 4, entries: int = 10) -> IndexFile:
+    file = IndexFile(OsDisk(), str(root / "20240102030405678"), slots, entries)
+    file.create()
+    file.reserve(entries)
+    return file
+
+
+def test_the_size_is_rocketmqs() -> None:  # S-45
+    assert index_file_size(5_000_000, 20_000_000) == 420_000_040
+
+
+def test_the_hash_is_javas_made_positive() -> None:  # S-46
+    assert key_hash("T", "a") == sum(ord(c) * 31**n for n, c in enumerate("a#T"))
+    assert key_hash("polygenelubricants"[:0], "") == ord("#")
+    assert all(key_hash("topic", f"key-{n}") >= 0 for n in range(1000))
+
+
+def test_bytes_of_header_slots_and_entries(tmp_path: Path) -> None:  # S-45, S-47
+    file = file_at(tmp_path)
+    file.put(6, 1000, NOW)
+    file.put(10, 2000, NOW + 5999)
+    file.save_header()
+    content = Path(file.path).read_bytes()
+    assert HEADER.unpack(content[:40]) == (NOW, NOW + 5999, 1000, 2000, 1, 3)
+    assert struct.unpack(">4i", content[40:56]) == (0, 0, 2, 0)
+    assert struct.unpack(">iqii", content[76:96]) == (6, 1000, 0, 0)
+    assert struct.unpack(">iqii", content[96:116]) == (10, 2000, 5, 1)
+
+
+def test_the_newest_comes_first_and_times_bound_the_search(tmp_path: Path) -> None:  # S-48
+    file = file_at(tmp_path)
+    for n in range(5):
+        file.put(6, n, NOW + n * 1000)
+        file.put(10, 100 + n, NOW + n * 1000) if n < 2 else None
+    assert list(file.find(6, 0, FOREVER)) == [4, 3, 2, 1, 0]
+    assert list(file.find(10, 0, FOREVER)) == [101, 100]
+    assert list(file.find(6, NOW + 1000, NOW + 3000)) == [3, 2, 1]
+    assert list(file.find(14, 0, FOREVER)) == []
+
+
+def test_entries_the_header_does_not_count_do_not_hide_older_ones(tmp_path: Path) -> None:
+    file = file_at(tmp_path)
+    file.put(6, 1, NOW)
+    file.save_header()
+    file.put(6, 2, NOW)
+    file.put(6, 3, NOW)  # a kill came before the header was saved
+    again = IndexFile(OsDisk(), file.path, 4, 10)
+    again.load()
+    assert list(again.find(6, 0, FOREVER)) == [1]
+    again.reserve(1)
+    again.put(6, 2, NOW)
+    assert list(again.find(6, 0, FOREVER)) == [2, 1]
+
+
+def test_a_full_file_is_followed_by_another(tmp_path: Path) -> None:  # S-49
+    service = IndexService(OsDisk(), str(tmp_path), 4, 10)
+    full: list[IndexFile] = []
+    service.on_full = full.append
+    for n in range(25):
+        service.put("T", n, NOW + n, "key", None)
+    service.save()
+    assert [file.next_entry for file in service.files] == [10, 10, 8]
+    assert full == service.files[:2]
+    assert list(service.find("T", "key", 0, FOREVER)) == list(range(24, -1, -1))
+    names = [Path(file.path).name for file in service.files]
+    assert names == sorted(names)
+    assert all(len(name) == 17 for name in names)
+    again = IndexService(OsDisk(), str(tmp_path), 4, 10)
+    again.load(safe_until_ms=None)
+    assert list(again.find("T", "key", 0, FOREVER)) == list(range(24, -1, -1))
+    assert again.remove_before(9) == 1
+    assert list(again.find("T", "key", 0, FOREVER)) == list(range(24, 8, -1))
+
+
+def test_indexing_again_changes_nothing(tmp_path: Path) -> None:
+    service = IndexService(OsDisk(), str(tmp_path), 4, 10)
+    service.put("T", 5, NOW, "u", "a b")
+    service.put("T", 5, NOW, "u", "a b")
+    service.put("T", 3, NOW, "u", "a b")
+    assert service.files[0].next_entry == 4
+
+
+def test_after_a_power_cut_unflushed_files_go(tmp_path: Path) -> None:  # S-65
+    service = IndexService(OsDisk(), str(tmp_path), 4, 10)
+    for n in range(25):
+        service.put("T", n, NOW + n, "key", None)
+    service.save()
+    again = IndexService(OsDisk(), str(tmp_path), 4, 10)
+    assert again.load(safe_until_ms=NOW + 10) == 2
+    assert again.end_physical == 8
+
+
+def test_messages_are_found_by_each_of_their_keys(open_store: Make, message: Message) -> None:
+    store = open_store()
+    for n in range(20):
+        properties = b"KEYS\x01odd k%d\x02UNIQ_KEY\x01u%d\x02" % (n % 4, n)
+        store.put_messages(
+            [message(b"%d" % n, properties=properties, keys=f"odd k{n % 4}", uniq_key=f"u{n}")]
+        )
+
+    def found(key: str, count: int = 32) -> list[bytes]:
+        return [decode_record(r).body for r in store.query("T", key, count, 0, FOREVER).records]
+
+    assert found("u7") == [b"7"]
+    assert found("k3") == [b"19", b"15", b"11", b"7", b"3"]
+    assert found("k3", 2) == [b"19", b"15"]
+    assert found("nothing") == []
+    assert store.query("U", "k3", 32, 0, FOREVER).records == []
+    result = store.query("T", "k3", 32, 0, FOREVER)
+    assert result.index_last_update_timestamp == NOW
+    assert result.index_last_update_physical_offset == (store.index and store.index.end_physical)
+
+
+def test_a_hash_that_collides_brings_no_stranger(open_store: Make, message: Message) -> None:
+    assert key_hash("T", "Aa") == key_hash("T", "BB")
+    store = open_store()
+    store.put_messages([message(b"a", properties=b"KEYS\x01Aa\x02", keys="Aa")])
+    store.put_messages([message(b"b", properties=b"KEYS\x01BB\x02", keys="BB")])
+    records = store.query("T", "Aa", 32, 0, FOREVER).records
+    assert [decode_record(r).body for r in records] == [b"a"]
+
+
+def test_the_index_survives_a_restart(open_store: Make, message: Message) -> None:
+    store = open_store()
+    store.put_messages([message(b"a", properties=b"UNIQ_KEY\x01u\x02", uniq_key="u")])
+    store.close_files()
+    again = open_store()
+    assert len(again.query("T", "u", 32, 0, FOREVER).records) == 1
+    assert again.checkpoint.index_msg_timestamp == NOW
+
+
+@pytest.mark.parametrize("value", [-1, 11, 2**31 - 1])
+def test_a_slot_that_points_nowhere_is_empty(tmp_path: Path, value: int) -> None:
+    file = file_at(tmp_path)
+    file.put(6, 1, NOW)
+    file.save_header()
+    with open(file.path, "r+b") as raw:
+        raw.seek(40 + 2 * 4)
+        raw.write(struct.pack(">i", value))
+    assert list(file.find(6, 0, FOREVER)) == []

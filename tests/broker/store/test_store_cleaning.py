@@ -1,0 +1,169 @@
+"""What is deleted when, and what is refused when space runs out (S-70..S-74, B-163..B-166)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from datetime import datetime
+
+import pytest
+
+from pocketmq.broker.store import GetStatus, MessageStore, PutStatus, StoredMessage
+from pocketmq.broker.store.cleaning import DISK_FULL
+from pocketmq.broker.store.disk import DiskUsage
+from pocketmq.runtime.manual_clock import ManualClock
+from support.disks import SteppedDisk
+
+Make = Callable[..., MessageStore]
+Message = Callable[..., StoredMessage]
+HOUR_MS = 3_600_000
+FOUR_O_CLOCK = int(datetime(2024, 1, 2, 4, 30).timestamp() * 1000)  # noqa: DTZ001 - local on purpose
+NOON = FOUR_O_CLOCK + 8 * HOUR_MS
+
+
+class RoomyDisk(SteppedDisk):
+    """Says how full it is as the test wants, and how old its files are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.used = 0.1
+        self.written_ms = FOUR_O_CLOCK
+
+    def usage(self, path: str) -> DiskUsage:
+        return DiskUsage(1000, int(self.used * 1000))
+
+    def modified_ms(self, path: str) -> int:
+        return self.written_ms
+
+
+@pytest.fixture
+def disk() -> RoomyDisk:
+    return RoomyDisk()
+
+
+@pytest.fixture
+def store(open_store: Make, message: Message, disk: RoomyDisk) -> MessageStore:
+    """Ten log files, queue files of 100 entries, several index files."""
+    store = open_store(disk=disk, mapped_file_size_commit_log=4096)
+    for n in range(350):
+        store.put_messages([message(b"%03d" % n, queue_id=n % 2, keys=f"k{n}")])
+    assert len(store.commit_log.files.files) == 9
+    return store
+
+
+def logs(store: MessageStore) -> int:
+    return len(store.commit_log.files.files)
+
+
+def test_nothing_goes_while_it_is_young(store: MessageStore, disk: RoomyDisk) -> None:
+    store._cleaner.run(FOUR_O_CLOCK + 71 * HOUR_MS)
+    store._cleaner.run(FOUR_O_CLOCK + 48 * HOUR_MS)
+    assert logs(store) == 9
+
+
+def test_expired_files_go_at_four_and_never_the_last(store: MessageStore) -> None:  # S-70, S-71
+    store._cleaner.run(NOON + 96 * HOUR_MS)
+    assert logs(store) == 9
+    store._cleaner.run(FOUR_O_CLOCK + 72 * HOUR_MS)
+    assert logs(store) == 1
+    assert store.put_messages([])[:] == []
+
+
+def test_expired_files_go_at_any_hour_when_space_gets_short(  # B-165
+    store: MessageStore, disk: RoomyDisk
+) -> None:
+    disk.used = 0.76
+    store._cleaner.run(NOON + 96 * HOUR_MS)
+    assert logs(store) == 1
+
+
+def test_expired_files_go_when_somebody_asks(store: MessageStore) -> None:  # S-70
+    store._cleaner.delete_soon()
+    store._cleaner.run(NOON + 96 * HOUR_MS)
+    assert logs(store) == 1
+
+
+def test_young_files_go_when_the_disk_is_nearly_full(  # B-164
+    store: MessageStore, disk: RoomyDisk
+) -> None:
+    disk.used = 0.86
+    store._cleaner.run(NOON)
+    assert logs(store) == 1
+    assert store.is_writeable
+
+
+def test_a_full_disk_takes_no_messages_until_it_has_space(  # B-163, B-166, A5 15
+    store: MessageStore, disk: RoomyDisk, message: Message
+) -> None:
+    disk.used = 0.91
+    store._cleaner.run(NOON)
+    assert store.blocked_by == {DISK_FULL}
+    assert store.put_messages([message(b"no")])[0].status is PutStatus.SERVICE_NOT_AVAILABLE
+    assert store.get_message("T", 1, store.min_offset("T", 1), 1).status is GetStatus.FOUND
+    disk.used = 0.5
+    store._cleaner.run(NOON)
+    assert store.put_messages([message(b"yes")])[0].status is PutStatus.PUT_OK
+
+
+def test_queues_and_index_follow_the_log(store: MessageStore) -> None:  # S-73, S-34
+    index_files = len(store.index.files) if store.index else 0
+    store._cleaner.run(FOUR_O_CLOCK + 72 * HOUR_MS)
+    log_min = store.commit_log.min_offset
+    for queue_id in (0, 1):
+        queue = store.consume_queues.get("T", queue_id)
+        assert queue is not None
+        assert len(queue.files.files) == 1
+        first = queue.entry(queue.min_offset)
+        assert first is not None
+        assert first[0] >= log_min
+        assert first[0] - log_min < 300
+    assert store.index is not None
+    assert len(store.index.files) < index_files
+    assert store.index.files[0].end_physical >= log_min
+
+
+def test_a_consumer_too_far_behind_is_sent_to_the_first_offset(store: MessageStore) -> None:  # S-74
+    view = store.get_message("T", 0, 0, 32)
+    body = b"".join(view.records)
+    store._cleaner.run(FOUR_O_CLOCK + 72 * HOUR_MS)
+    assert b"".join(view.records) == body, "a reader keeps what it holds"  # A5 55
+    result = store.get_message("T", 0, 0, 32)
+    assert result.status is GetStatus.OFFSET_TOO_SMALL
+    assert result.next_begin_offset == result.min_offset == store.min_offset("T", 0) > 0
+    assert store.get_message("T", 0, result.min_offset, 32).status is GetStatus.FOUND
+    assert store.lookup(0) is None
+
+
+def test_a_store_opens_again_after_its_beginning_was_deleted(
+    store: MessageStore, open_store: Make
+) -> None:
+    store._cleaner.run(FOUR_O_CLOCK + 72 * HOUR_MS)
+    bounds = [(store.min_offset("T", q), store.max_offset("T", q)) for q in (0, 1)]
+    store.close_files()
+    again = open_store(mapped_file_size_commit_log=4096)
+    assert [(again.min_offset("T", q), again.max_offset("T", q)) for q in (0, 1)] == bounds
+    os.unlink(os.path.join(again.root, "checkpoint"))
+    again.close_files()
+
+
+def test_the_queues_of_a_shortened_log_are_made_again_from_what_is_left(
+    store: MessageStore, open_store: Make
+) -> None:  # S-33
+    store._cleaner.run(FOUR_O_CLOCK + 72 * HOUR_MS)
+    bounds = [(store.min_offset("T", q), store.max_offset("T", q)) for q in (0, 1)]
+    store.close_files()
+    store._disk.remove_directory(store.consume_queues.directory)
+    again = open_store(mapped_file_size_commit_log=4096)
+    assert [(again.min_offset("T", q), again.max_offset("T", q)) for q in (0, 1)] == bounds
+
+
+async def test_cleaning_begins_after_a_minute(  # S-70
+    store: MessageStore, disk: RoomyDisk, clock: ManualClock
+) -> None:
+    disk.used = 0.86
+    store.start()
+    await clock.move_to(clock.time_ms() + 59_000)
+    assert logs(store) == 9
+    await clock.move_to(clock.time_ms() + 1_000)
+    assert logs(store) == 1
+    await store.close()

@@ -1,0 +1,140 @@
+"""The seam to the file system: mappings, descriptors, space, locks."""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pocketmq.broker.store.disk import OsDisk
+from pocketmq.broker.store.errors import DiskFullError, StoreFileError, StoreLockedError
+from pocketmq.runtime.errors import DiskError
+
+SIZE = 8192
+
+
+def open_descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+def test_a_mapping_costs_no_descriptor(tmp_path: Path) -> None:
+    disk, path = OsDisk(), str(tmp_path / "f")
+    disk.create_file(path, SIZE)
+    before = open_descriptors()
+    views = [disk.map_file(path, SIZE) for _ in range(50)]
+    assert open_descriptors() == before
+    views[0][10:13] = b"abc"
+    assert bytes(views[49][10:13]) == b"abc"
+
+
+def test_a_mapping_lives_as_long_as_its_last_slice(tmp_path: Path) -> None:  # A5 55
+    disk, path = OsDisk(), str(tmp_path / "f")
+    disk.create_file(path, SIZE)
+    view = disk.map_file(path, SIZE)
+    view[5000:5005] = b"hello"
+    piece = view[5000:5005]
+    disk.remove_file(path)
+    del view
+    gc.collect()
+    assert bytes(piece) == b"hello"
+    assert "f (deleted)" in Path("/proc/self/maps").read_text()
+    del piece
+    gc.collect()
+    assert "f (deleted)" not in Path("/proc/self/maps").read_text()
+
+
+def test_a_file_shorter_than_its_mapping_is_an_error_and_no_sigbus(tmp_path: Path) -> None:
+    disk, path = OsDisk(), str(tmp_path / "f")
+    disk.create_file(path, SIZE - 1)
+    with pytest.raises(StoreFileError, match="8191"):
+        disk.map_file(path, SIZE)
+
+
+def test_a_new_file_has_its_length_and_takes_no_space(tmp_path: Path) -> None:
+    disk, path = OsDisk(), str(tmp_path / "f")
+    disk.create_file(path, 1 << 30)
+    assert disk.file_size(path) == 1 << 30
+    assert os.stat(path).st_blocks == 0
+    file = disk.open_file(path)
+    file.reserve(0, 1 << 20)
+    file.close()
+    assert os.stat(path).st_blocks * 512 >= 1 << 20
+    assert disk.file_size(path) == 1 << 30
+
+
+def test_the_end_of_the_content_is_found_without_reading_holes(tmp_path: Path) -> None:
+    disk, path = OsDisk(), str(tmp_path / "f")
+    disk.create_file(path, 1 << 30)
+    assert disk.next_data(path, 0) is None
+    disk.map_file(path, 1 << 30)[500_000_000:500_000_003] = b"abc"
+    found = disk.next_data(path, 4096)
+    assert found is not None
+    assert 499_990_000 < found <= 500_000_000
+    assert disk.next_data(path, 600_000_000) is None
+    assert disk.next_data(path, 1 << 30) is None
+
+
+def test_what_a_medium_holds_can_be_compared(tmp_path: Path) -> None:
+    disk, path = OsDisk(), str(tmp_path / "f")
+    disk.create_file(path, SIZE)
+    view = disk.map_file(path, SIZE)
+    view[4000:4200] = b"x" * 200
+    file = disk.open_file(path)
+    file.sync()
+    file.verify(4000, view[4000:4200])
+    with pytest.raises(DiskError, match="does not read back"):
+        file.verify(4000, memoryview(b"x" * 199 + b"y"))
+    file.close()
+
+
+def test_errors_name_the_file(tmp_path: Path) -> None:
+    with pytest.raises(DiskError, match="missing"):
+        OsDisk().open_file(str(tmp_path / "missing"))
+
+
+@pytest.mark.root
+def test_a_lack_of_space_is_its_own_error(tmp_path: Path) -> None:
+    mount = tmp_path / "small"
+    mount.mkdir()
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(mount)], capture_output=True
+    )
+    if done.returncode:
+        pytest.skip(f"cannot mount: {done.stderr.decode().strip()}")
+    try:
+        disk, path = OsDisk(), str(mount / "f")
+        disk.create_file(path, 16 << 20)
+        file = disk.open_file(path)
+        file.reserve(0, 512 << 10)
+        with pytest.raises(DiskFullError, match="No space"):
+            file.reserve(0, 8 << 20)
+        file.close()
+        assert disk.usage(str(mount)).total_bytes == 1 << 20
+    finally:
+        subprocess.run(["umount", str(mount)], check=True)
+
+
+def test_a_store_is_open_in_one_process_only(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pocketmq.broker.store.disk import OsDisk;"
+        f"held = OsDisk().lock({str(tmp_path / 'lock')!r}); print('held', flush=True);"
+        "sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"held\n"
+        with pytest.raises(StoreLockedError, match="another process"):
+            OsDisk().lock(str(tmp_path / "lock"))
+        other.communicate()
+    OsDisk().lock(str(tmp_path / "lock")).close()
+
+
+def test_the_boot_id_stays_while_the_machine_runs() -> None:
+    assert OsDisk().boot_id() == OsDisk().boot_id()
+    assert len(OsDisk().boot_id()) == 16
