@@ -1,8 +1,8 @@
 """The two ceilings every send figure stands beside.
 
-`floor`  the leanest Python that does the work nobody can leave out: split the frames, decode the typed
-         header with the C decoder, CRC the body, pack the record, one slice assignment per read, a
-         reply from a fixed template. No tables, no checks, no consume queue.
+`floor`  the leanest Python that does the work nobody can leave out: split the frames, decode the
+         typed header with the C decoder, CRC the body, pack the record, one slice assignment per
+         read, a reply from a fixed template. No tables, no checks, no consume queue.
 `bare`   only splits frames and answers each with a fixed reply: what the loop and the sockets cost.
 `pull`   answers every request with one prebuilt pull reply.
 

@@ -1,8 +1,8 @@
 """Prepacked load: frames are built once, connections keep a window of them in flight.
 
 Runs in its own process (`python load.py --address H:P --topic T ...`) and prints one JSON line:
-`{"messages": n, "seconds": s, "p50_us": .., "p99_us": ..}`. Latencies are measured for a window of one
-only, where they mean something.
+`{"messages": n, "seconds": s, "p50_us": .., "p99_us": ..}`. Latencies are measured for a window of
+one only, where they mean something.
 """
 
 from __future__ import annotations
@@ -57,6 +57,10 @@ class Loader(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport
         self.put(self.window)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.run.done.done():
+            self.run.done.set_exception(ConnectionError("the server closed a connection"))
 
     def put(self, count: int) -> None:
         count = self.run.take(count)
