@@ -1,7 +1,7 @@
 """Our own client under load, in a process of its own; prints one JSON line.
 
 python client_load.py produce --nameserver H:P --tasks 64 --messages 50000
-python client_load.py pull --address H:P --topic T --messages 100000      (a broker or `ceiling.py pull`)
+    python client_load.py pull --address H:P --topic T --messages 100000
 python client_load.py end-to-end --nameserver H:P --messages 50000
 """
 
