@@ -317,8 +317,12 @@ class BrokerRig:
 
     async def queue(self, topic: str, queue_id: int = 0) -> list[MessageExt]:
         """All messages of a queue, straight from the store."""
-        found = self.broker.store.get_message(topic, queue_id, 0, 10_000)
-        return decode_records(b"".join(found.records))
+        messages: list[MessageExt] = []
+        while True:
+            found = self.broker.store.get_message(topic, queue_id, len(messages), 10_000)
+            if not found.count:
+                return messages
+            messages += decode_records(b"".join(found.records))
 
 
 @asynccontextmanager

@@ -176,10 +176,12 @@ class BrokerRegistration:
         changed, self._changed = list(self._changed), {}
         waiting, self._waiting = self._waiting, []
         try:
-            if self._clock.monotonic() >= self._full_at or self._take_again():
+            is_time = self._clock.monotonic() >= self._full_at
+            if self._take_again() or is_time:
                 if self._force or changed or await self._anybody_needs_it():
                     await self.register()
-                self._full_at = self._clock.monotonic() + self._period_s
+                if is_time:
+                    self._full_at = self._clock.monotonic() + self._period_s
             elif changed:
                 await self.register(changed if self._incremental else None)
                 if self._take_again():

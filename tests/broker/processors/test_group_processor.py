@@ -1,0 +1,61 @@
+"""Subscription groups created, changed, deleted and listed (200, 201, 207, 352)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
+from pocketmq.protocol.body import decode_body
+from pocketmq.protocol.command import Encoding
+from pocketmq.protocol.headers.groups import (
+    DeleteSubscriptionGroupRequestHeader,
+    GetAllSubscriptionGroupsRequestHeader,
+    GetSubscriptionGroupRequestHeader,
+    UpdateSubscriptionGroupRequestHeader,
+)
+from support.broker_rig import BrokerRig, Voice, consumer, running_broker
+
+
+async def test_a_group_is_created_shown_and_listed(rig: BrokerRig, encoding: Encoding) -> None:
+    # wire 3.9
+    voice = await rig.voice(encoding)
+    show = GetSubscriptionGroupRequestHeader(group="readers")
+    assert (await voice.ask(show)).code == 26
+    config = SubscriptionGroupConfig(group_name="readers", retry_max_times=3)
+    assert (await voice.ask(UpdateSubscriptionGroupRequestHeader(), config)).code == 0
+    shown = decode_body((await voice.ask(show)).body_view, SubscriptionGroupConfig, encoding)
+    assert shown == config
+    reply = await voice.ask(GetAllSubscriptionGroupsRequestHeader())
+    table = decode_body(reply.body_view, SubscriptionGroupWrapper, encoding)
+    assert table.subscription_group_table["readers"] == config
+    assert "TOOLS_CONSUMER" in table.subscription_group_table
+
+
+@pytest.mark.parametrize("name", ["", "a b", "x" * 121])
+async def test_an_illegal_name_is_29(rig: BrokerRig, voice: Voice, name: str) -> None:  # wire 3.9
+    config = SubscriptionGroupConfig(group_name=name)
+    assert (await voice.ask(UpdateSubscriptionGroupRequestHeader(), config)).code == 29
+
+
+async def test_a_changed_group_survives_a_restart(tmp_path: Path) -> None:  # B-40
+    async with running_broker(tmp_path) as rig:
+        config = SubscriptionGroupConfig(group_name="readers", retry_max_times=3)
+        await (await rig.voice()).ask(UpdateSubscriptionGroupRequestHeader(), config)
+    async with running_broker(tmp_path) as rig:
+        assert rig.broker.groups.get("readers") == config
+
+
+async def test_a_deleted_group_keeps_or_loses_its_offsets(rig: BrokerRig, voice: Voice) -> None:
+    # wire 3.9 (207)
+    await voice.create_topic()
+    await voice.heartbeat(consumers=[consumer()])
+    await voice.commit(1)
+    keep = DeleteSubscriptionGroupRequestHeader(group_name="readers")
+    assert (await voice.ask(keep)).code == 0
+    assert rig.broker.groups.get("readers") is None
+    assert rig.broker.offsets.query("readers", "orders", 0) == 1
+    clean = DeleteSubscriptionGroupRequestHeader(group_name="readers", clean_offset=True)
+    assert (await voice.ask(clean)).code == 0
+    assert rig.broker.offsets.query("readers", "orders", 0) is None

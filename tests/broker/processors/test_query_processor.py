@@ -1,0 +1,60 @@
+"""Finding messages on a running broker (12, 33)."""
+
+from __future__ import annotations
+
+from pocketmq.protocol.command import Encoding
+from pocketmq.protocol.headers.query import (
+    QueryMessageRequestHeader,
+    QueryMessageResponseHeader,
+    ViewMessageRequestHeader,
+)
+from pocketmq.protocol.ids import parse_offset_msg_id
+from pocketmq.protocol.record import decode_records
+from support.broker_rig import START_MS, BrokerRig, Voice
+
+
+async def test_a_message_is_found_by_its_id(rig: BrokerRig, encoding: Encoding) -> None:  # wire 3.7
+    voice = await rig.voice(encoding)
+    await voice.send(body=b"first")
+    place = await voice.send(body=b"second")
+    _, _, offset = parse_offset_msg_id(place.msg_id)
+    reply = await voice.ask(ViewMessageRequestHeader(offset=offset))
+    (message,) = decode_records(reply.body_view)
+    assert (message.body, message.offset_msg_id) == (b"second", place.msg_id)
+    for wrong in (offset + 1, 10**9, -1):
+        assert (await voice.ask(ViewMessageRequestHeader(offset=wrong))).code == 1
+
+
+async def test_messages_are_found_by_key(rig: BrokerRig, encoding: Encoding) -> None:  # wire 3.7
+    voice = await rig.voice(encoding)
+    await voice.send(body=b"1", properties={"KEYS": "red blue", "UNIQ_KEY": "U1"})
+    await voice.send(body=b"2", properties={"KEYS": "blue", "UNIQ_KEY": "U2"})
+
+    def by(key: str, *, topic: str = "orders", unique: bool | None = None):  # type: ignore[no-untyped-def]
+        return QueryMessageRequestHeader(
+            topic=topic,
+            key=key,
+            max_num=10,
+            begin_timestamp=START_MS - 1000,
+            end_timestamp=START_MS + 1000,
+            unique_key_query=unique,
+        )
+
+    reply = await voice.ask(by("blue"))
+    assert sorted(m.body for m in decode_records(reply.body_view)) == [b"1", b"2"]
+    assert reply.header(QueryMessageResponseHeader).index_last_update_timestamp == START_MS
+    reply = await voice.ask(by("red"))
+    assert [m.body for m in decode_records(reply.body_view)] == [b"1"]
+    reply = await voice.ask(by("U2", unique=True))
+    assert [m.body for m in decode_records(reply.body_view)] == [b"2"]
+    assert (await voice.ask(by("green"))).code == 22
+    assert (await voice.ask(by("red", topic="others"))).code == 22
+
+
+async def test_a_query_may_ask_for_few(rig: BrokerRig, voice: Voice) -> None:  # S-48
+    for n in range(5):
+        await voice.send(body=b"%d" % n, properties={"KEYS": "k"})
+    header = QueryMessageRequestHeader(
+        topic="orders", key="k", max_num=2, begin_timestamp=0, end_timestamp=2**62
+    )
+    assert len(decode_records((await voice.ask(header)).body_view)) == 2

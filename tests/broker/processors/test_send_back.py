@@ -1,0 +1,121 @@
+"""A consumer sends a message back (36): retries by level, then the dead letter topic."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
+from pocketmq.protocol.bodies.topics import TopicConfig
+from pocketmq.protocol.command import Encoding
+from pocketmq.protocol.headers.send import ConsumerSendMsgBackRequestHeader
+from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_X
+from support.broker_rig import BrokerRig, Voice, consumer, running_broker
+
+RETRY, DLQ = "%RETRY%readers", "%DLQ%readers"
+DELAYS_S = [10, 30, *(60 * n for n in range(1, 11)), 1200, 1800, 3600, 7200]
+"""What retry 1 .. 16 waits."""
+
+
+async def failed(rig: BrokerRig, voice: Voice):  # type: ignore[no-untyped-def]
+    """A member of the group, and the message it could not consume."""
+    await voice.heartbeat(consumers=[consumer()])
+    await voice.send(properties={"TAGS": "TagA", "KEYS": "k", "UNIQ_KEY": "U"})
+    return (await rig.queue("orders"))[0]
+
+
+async def test_a_failed_message_comes_back_after_10_s(  # B-80 to B-84, B-87
+    rig: BrokerRig, encoding: Encoding
+) -> None:
+    voice = await rig.voice(encoding)
+    original = await failed(rig, voice)
+    reply = await voice.send_back(original)
+    assert (reply.code, bytes(reply.body_view)) == (0, b"")
+    await rig.advance(9.5)
+    assert await rig.queue(RETRY) == []
+    await rig.advance(1)
+    (again,) = (await voice.pull(RETRY)).messages
+    assert (again.body, again.reconsume_times) == (b"hello", 1)
+    assert again.born_timestamp_ms == original.born_timestamp_ms
+    assert again.properties["RETRY_TOPIC"] == "orders"
+    assert again.properties["ORIGIN_MESSAGE_ID"] == original.offset_msg_id
+    assert (again.tags, again.keys, again.uniq_key) == ("TagA", "k", "U")
+    assert "DELAY" not in again.properties
+
+
+@pytest.mark.parametrize("profile", [PROFILE_4_9, PROFILE_5_X], ids=["4.9", "5.x"])
+async def test_after_1_and_16_deliveries_a_message_lies_in_the_dlq(  # B-83, B-84, A5 row 53
+    tmp_path: Path, profile: object
+) -> None:
+    async with running_broker(tmp_path, profile) as rig:  # type: ignore[arg-type]
+        message = await failed(rig, await rig.voice())
+        voice = await rig.voice()  # one without heartbeats, which nobody misses
+        first_id = message.offset_msg_id
+        for retry, delay_s in enumerate(DELAYS_S):
+            stored_ms = rig.clock.time_ms()
+            assert (await voice.send_back(message)).code == 0
+            await rig.advance(delay_s + 2)
+            message = (await rig.queue(RETRY))[-1]
+            assert message.reconsume_times == retry + 1
+            assert message.store_timestamp_ms - stored_ms in range(
+                delay_s * 1000, delay_s * 1000 + 100
+            )
+        assert len(await rig.queue(RETRY)) == 16
+        assert (await voice.send_back(message)).code == 0
+        (dead,) = await rig.queue(DLQ)
+        assert (dead.body, dead.reconsume_times) == (b"hello", 17)
+        assert dead.properties["ORIGIN_MESSAGE_ID"] == first_id
+        assert dead.properties["RETRY_TOPIC"] == "orders"
+        # An ordinary topic: it can be read, and its messages sent again.
+        assert (await voice.pull(DLQ, consumer_group="undertaker")).bodies == [b"hello"]
+        await voice.send("orders", dead.body)
+
+
+async def test_a_negative_level_gives_up_at_once_and_an_explicit_one_is_kept(  # B-83
+    rig: BrokerRig, voice: Voice
+) -> None:
+    message = await failed(rig, voice)
+    await voice.send_back(message, delay_level=-1)
+    assert len(await rig.queue(DLQ)) == 1
+    await voice.send_back(message, delay_level=1)
+    assert len(await rig.queue("SCHEDULE_TOPIC_XXXX", 0)) == 1
+
+
+async def test_the_clients_limit_counts(rig: BrokerRig, voice: Voice) -> None:  # B-82
+    message = await failed(rig, voice)
+    await voice.send_back(message, max_reconsume_times=0)
+    assert len(await rig.queue(DLQ)) == 1
+
+
+async def test_a_group_without_retry_queues_loses_the_message_and_hears_success(  # B-80
+    rig: BrokerRig, voice: Voice
+) -> None:
+    message = await failed(rig, voice)
+    rig.broker.groups.put(SubscriptionGroupConfig(group_name="readers", retry_queue_nums=0), 0)
+    end = rig.broker.store.commit_log.max_offset
+    assert (await voice.send_back(message)).code == 0
+    assert rig.broker.store.commit_log.max_offset == end
+
+
+async def test_what_cannot_be_sent_back_is_refused(tmp_path: Path) -> None:  # B-80, B-85
+    async with running_broker(tmp_path, auto_create_subscription_group=False) as rig:
+        voice = await rig.voice()
+        header = ConsumerSendMsgBackRequestHeader(offset=0, group="nobody", delay_level=0)
+        assert (await voice.ask(header)).code == 26
+    async with running_broker(tmp_path) as rig:
+        voice = await rig.voice()
+        message = await failed(rig, voice)
+        header = ConsumerSendMsgBackRequestHeader(offset=5, group="readers", delay_level=0)
+        assert (await voice.ask(header)).code == 1
+        rig.broker.topics.put(TopicConfig(topic_name=RETRY, perm=4), 0)
+        assert (await voice.send_back(message)).code == 16
+        rig.broker.topics.put(TopicConfig(topic_name=RETRY, perm=6), 0)
+        rig.broker.store.blocked_by.add("the disk is full")
+        assert (await voice.send_back(message)).code == 1
+
+
+async def test_a_dlq_topic_is_on_the_disk_before_the_answer(rig: BrokerRig, voice: Voice) -> None:
+    message = await failed(rig, voice)
+    await voice.send_back(message, delay_level=-1)
+    assert DLQ in (rig.broker.config.data / "config" / "topics.json").read_text()

@@ -1,0 +1,138 @@
+"""Topics created, changed, deleted and listed on a running broker (17, 21, 215, 300, 305, 351)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pocketmq.protocol.bodies.clients import GroupList
+from pocketmq.protocol.bodies.route import TopicList
+from pocketmq.protocol.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
+from pocketmq.protocol.body import decode_body
+from pocketmq.protocol.command import Encoding
+from pocketmq.protocol.headers.topics import (
+    DeleteTopicRequestHeader,
+    GetAllTopicConfigRequestHeader,
+    GetSystemTopicsFromBrokerRequestHeader,
+    GetTopicConfigRequestHeader,
+    QueryTopicConsumeByWhoRequestHeader,
+    UpdateAndCreateTopicRequestHeader,
+)
+from pocketmq.runtime.profile import PROFILE_4_9
+from support.broker_rig import BrokerRig, Voice, consumer, running_broker
+
+
+def update(topic: str = "orders", **fields: Any) -> UpdateAndCreateTopicRequestHeader:
+    values = {"read_queue_nums": 4, "write_queue_nums": 4, "perm": 6} | fields
+    return UpdateAndCreateTopicRequestHeader(topic=topic, **values)
+
+
+async def test_a_topic_is_created_shown_and_changed(rig: BrokerRig, encoding: Encoding) -> None:
+    # wire 3.9 (17, 351)
+    voice = await rig.voice(encoding)
+    show = GetTopicConfigRequestHeader(topic="orders")
+    assert (await voice.ask(show)).code == 17
+    assert (await voice.ask(update(read_queue_nums=2, order=True))).code == 0
+    config = decode_body((await voice.ask(show)).body_view, TopicConfig, encoding)
+    assert (config.read_queue_nums, config.write_queue_nums, config.order) == (2, 4, True)
+    version = rig.broker.topics.data_version
+    assert (await voice.ask(update(read_queue_nums=2, order=True))).code == 0
+    assert rig.broker.topics.data_version == version
+    assert (await voice.ask(update(perm=4))).code == 0
+    assert rig.broker.topics.data_version.counter == version.counter + 1
+
+
+async def test_a_created_topic_survives_a_restart(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as rig:
+        await (await rig.voice()).create_topic(queues=3, perm=4)
+    async with running_broker(tmp_path) as rig:
+        config = rig.broker.topics.get("orders")
+        assert config is not None
+        assert (config.read_queue_nums, config.perm) == (3, 4)
+        assert rig.broker.topics.data_version.counter > 0
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        update(""),
+        update("a.b"),
+        update("x" * 128),
+        update("TBW102"),
+        update("broker-a"),
+        update("rmq_sys_x"),
+        update(perm=8),
+        update(read_queue_nums=-1),
+        update(write_queue_nums=1_000_000),
+        update(topic_filter_type="SOME_TAG"),
+        update(attributes="+no.such=1"),
+        update(attributes="+message.type=MIXED"),
+        update(attributes="message.type=FIFO"),
+    ],
+    ids=str,
+)
+async def test_what_makes_no_topic_is_refused_with_29(  # wire 3.9, 7
+    rig: BrokerRig, voice: Voice, header: UpdateAndCreateTopicRequestHeader
+) -> None:
+    assert (await voice.ask(header)).code == 29
+
+
+async def test_4_9_refuses_with_1(tmp_path: Path) -> None:  # wire 9.3
+    async with running_broker(tmp_path, PROFILE_4_9) as rig:
+        assert (await (await rig.voice()).ask(update("a.b"))).code == 1
+
+
+async def test_attributes_are_set_and_removed(rig: BrokerRig, voice: Voice) -> None:  # wire 3.9
+    await voice.ask(update(attributes="+message.type=FIFO"))
+    assert rig.broker.topics.table["orders"].attributes == {"message.type": "FIFO"}
+    await voice.ask(update(attributes="-message.type,+cleanup.policy=DELETE"))
+    assert rig.broker.topics.table["orders"].attributes == {"cleanup.policy": "DELETE"}
+
+
+async def test_a_deleted_topic_takes_its_queues_and_offsets_along(  # B-16
+    rig: BrokerRig, voice: Voice
+) -> None:
+    await voice.send()
+    await voice.heartbeat(consumers=[consumer()])
+    await voice.commit(1)
+    assert (await voice.ask(DeleteTopicRequestHeader(topic="orders"))).code == 0
+    assert rig.broker.topics.get("orders") is None
+    assert (await voice.ask(DeleteTopicRequestHeader(topic="orders"))).code == 0
+    await voice.send(body=b"anew")
+    assert await rig.queue("orders") != []
+    pulled = await voice.pull()
+    assert (pulled.bodies, pulled.header.next_begin_offset) == ([b"anew"], 1)
+    assert rig.broker.offsets.query("readers", "orders", 0) is None
+
+
+@pytest.mark.parametrize(
+    "topic", ["", "TBW102", "broker-a", "DefaultCluster", "OFFSET_MOVED_EVENT"]
+)
+async def test_a_system_topic_stays(rig: BrokerRig, voice: Voice, topic: str) -> None:  # B-16
+    assert (await voice.ask(DeleteTopicRequestHeader(topic=topic))).code == 29
+
+
+async def test_topics_are_listed(rig: BrokerRig, encoding: Encoding) -> None:  # wire 3.9
+    voice = await rig.voice(encoding)
+    await voice.create_topic()
+    reply = await voice.ask(GetAllTopicConfigRequestHeader())
+    table = decode_body(reply.body_view, TopicConfigSerializeWrapper, encoding)
+    assert "orders" in table.topic_config_table
+    assert table.data_version == rig.broker.topics.data_version
+    reply = await voice.ask(GetSystemTopicsFromBrokerRequestHeader())
+    names = decode_body(reply.body_view, TopicList, encoding).topic_list
+    assert "TBW102" in names
+    assert "orders" not in names
+
+
+async def test_groups_of_a_topic_are_those_that_subscribe_or_have_committed(  # wire 3.9 (300)
+    rig: BrokerRig, voice: Voice
+) -> None:
+    await voice.create_topic()
+    await voice.heartbeat(consumers=[consumer(), consumer("past", ["others"])])
+    await voice.commit(1, group="past")
+    reply = await voice.ask(QueryTopicConsumeByWhoRequestHeader(topic="orders"))
+    groups = decode_body(reply.body_view, GroupList, reply.encoding).group_list
+    assert groups == ["past", "readers"]

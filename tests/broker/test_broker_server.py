@@ -1,0 +1,153 @@
+"""A broker as a whole: starting on old files, stopping, and what it does when it cannot start."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pocketmq.broker.config import BrokerConfig
+from pocketmq.broker.json_files import JsonFileError
+from pocketmq.broker.server import Broker
+from pocketmq.broker.store.errors import StoreLockedError
+from pocketmq.protocol.transport.memory import MemoryNetwork
+from pocketmq.runtime.errors import PortInUseError
+from pocketmq.runtime.manual_clock import ManualClock
+from support.broker_rig import SMALL_FILES, START_MS, consumer, running_broker
+
+
+def config_dir(path: Path) -> Path:
+    return path / "store" / "config"
+
+
+async def test_everything_is_there_again_after_a_restart(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as rig:
+        voice = await rig.voice()
+        for n in range(5):
+            await voice.send(body=b"%d" % n, queue_id=n % 4)
+        await voice.heartbeat(consumers=[consumer()])
+        await voice.commit(1)
+    async with running_broker(tmp_path) as rig:
+        voice = await rig.voice()
+        assert (await voice.pull()).bodies == [b"0", b"4"]
+        assert await voice.committed() == 1
+        assert rig.broker.groups.get("readers") is not None
+        assert rig.broker.topics.get("%RETRY%readers") is not None
+        assert (await voice.send()).queue_offset == 2
+
+
+async def test_files_that_rocketmq_wrote_are_read(tmp_path: Path) -> None:  # B-31, wire 6.7, T-7
+    config = config_dir(tmp_path)
+    config.mkdir(parents=True)
+    (config / "topics.json").write_text(
+        '{\n\t"dataVersion":{\n\t\t"counter":7,\n\t\t"stateVersion":0,\n\t\t"timestamp":5\n\t},\n\t'
+        '"topicConfigTable":{\n\t\t"orders":{\n\t\t\t"attributes":{},\n\t\t\t"order":false,\n\t\t\t'
+        '"perm":6,\n\t\t\t"readQueueNums":4,\n\t\t\t"topicFilterType":"SINGLE_TAG",\n\t\t\t'
+        '"topicName":"orders",\n\t\t\t"topicSysFlag":0,\n\t\t\t"writeQueueNums":4\n\t\t}\n\t}\n}'
+    )
+    (config / "subscriptionGroup.json").write_text(
+        '{"dataVersion":{"counter":1,"timestamp":5},"subscriptionGroupTable":{"readers":'
+        '{"brokerId":0,"consumeBroadcastEnable":true,"consumeEnable":true,'
+        '"consumeFromMinEnable":true,"groupName":"readers","retryMaxTimes":3,"retryQueueNums":1,'
+        '"notifyConsumerIdsChangedEnable":true,"whichBrokerWhenConsumeSlowly":1,'
+        '"groupRetryPolicy":{"type":"CUSTOMIZED"}}}}'
+    )
+    (config / "consumerOffset.json").write_text('{"offsetTable":{"orders@readers":{0:0,1:0}}}')
+    (config / "delayOffset.json").write_text('{"offsetTable":{1:12,3:4}}')
+    async with running_broker(tmp_path) as rig:
+        assert rig.broker.topics.data_version.counter == 7
+        orders = rig.broker.topics.get("orders")
+        assert orders is not None
+        assert orders.read_queue_nums == 4
+        readers = rig.broker.groups.get("readers")
+        assert readers is not None
+        assert readers.retry_max_times == 3
+        assert await (await rig.voice()).committed(queue_id=1) == 0
+        assert rig.broker.planner.offset(1) == 0  # clamped: the queue is empty
+
+
+async def test_offsets_beyond_a_log_that_lost_its_end_are_pulled_back(tmp_path: Path) -> None:
+    # A5 row 7
+    async with running_broker(tmp_path) as rig:
+        voice = await rig.voice()
+        await voice.send()
+        await voice.heartbeat(consumers=[consumer()])
+    offsets = config_dir(tmp_path) / "consumerOffset.json"
+    offsets.write_text(json.dumps({"offsetTable": {"orders@readers": {"0": 50}}}))
+    async with running_broker(tmp_path) as rig:
+        voice = await rig.voice()
+        assert await voice.committed() == 1
+        await voice.send(body=b"new")
+        assert (await voice.pull(offset=1)).bodies == [b"new"]
+
+
+async def test_a_broken_table_falls_back_to_the_one_before(tmp_path: Path) -> None:  # A5 row 5
+    async with running_broker(tmp_path) as rig:
+        voice = await rig.voice()
+        await voice.create_topic("orders")
+        await voice.create_topic("others")
+    (config_dir(tmp_path) / "topics.json").write_text("{broken")
+    async with running_broker(tmp_path) as rig:
+        assert rig.broker.topics.get("orders") is not None
+
+
+async def test_tables_that_are_both_broken_are_one_clear_error(tmp_path: Path) -> None:
+    config = config_dir(tmp_path)
+    config.mkdir(parents=True)
+    (config / "topics.json").write_text("{broken")
+    with pytest.raises(JsonFileError, match=r"topics\.json"):
+        async with running_broker(tmp_path):
+            pass
+    (config / "topics.json").write_text('{"topicConfigTable":{"orders":{"perm":"many"}}}')
+    with pytest.raises(JsonFileError, match="perm"):
+        async with running_broker(tmp_path):
+            pass
+
+
+async def test_a_second_broker_on_the_same_store_is_refused(tmp_path: Path) -> None:
+    async with running_broker(tmp_path):
+        # A file lock belongs to a process, so the second broker is one.
+        import subprocess
+        import sys
+
+        ran = subprocess.run(  # noqa: ASYNC221 - a second of the test's own time
+            [sys.executable, "-m", "pocketmq.broker", "--port", "0", "--data", tmp_path / "store"],
+            capture_output=True,
+            text=True,
+            timeout=30,
+        )
+        assert ran.returncode == 1
+        assert len(ran.stderr.strip().splitlines()) == 1
+        assert "open in another process" in ran.stderr
+    assert issubclass(StoreLockedError, Exception)
+
+
+async def test_a_taken_port_is_an_error_and_the_store_is_free_again(tmp_path: Path) -> None:
+    network = MemoryNetwork()
+    async with running_broker(tmp_path / "a", network=network):
+        config = BrokerConfig(port=10911, data=tmp_path / "b" / "store", **SMALL_FILES)
+        broker = Broker(config, ManualClock(START_MS), network)
+        with pytest.raises(PortInUseError):
+            await broker.start()
+        await broker.stop()
+    async with running_broker(tmp_path / "b") as rig:
+        await (await rig.voice()).send()
+
+
+async def test_a_stopping_broker_answers_no_sends(tmp_path: Path) -> None:  # sheet 2.5
+    async with running_broker(tmp_path) as rig:
+        voice = await rig.voice()
+        rig.broker._send.close()
+        assert (await voice.try_send()).code == 1
+
+
+async def test_every_store_option_can_be_given_to_the_broker() -> None:
+    config = BrokerConfig(
+        flush_disk_type="SYNC_FLUSH", max_message_size=7, message_delay_level="1s", delete_when="05"
+    )
+    store = config.store_config("/root")
+    assert store.store_path_root_dir == "/root"
+    assert store.flush_disk_type.name == "SYNC_FLUSH"
+    assert (store.max_message_size, store.message_delay_level) == (7, "1s")
+    assert (store.delete_when, store.file_reserved_time_h) == ("05", 72)
