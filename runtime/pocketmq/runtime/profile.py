@@ -98,6 +98,10 @@ class Profile:
     sync_master_needs_slave: bool
     """SYNC_MASTER answers 11 or 12 without a slave's ack; else `inSyncReplicas` (1) counts
     (B-140, B-141)."""
+    server_side_reset_offset: bool
+    """A reset waits on the broker for the next pull; else it is pushed to the consumers (B-34)."""
+    system_topics_of_5x: bool
+    """The broker also makes the topics of pop, timers and transactions at boot (sheet 2.2)."""
     arbitrary_delay: bool
     """`TIMER_*` properties delay by milliseconds (B-96)."""
 
@@ -132,6 +136,8 @@ class Profile:
     """A failed message that has left its process queue is not sent back (C-56)."""
     retryable_response_codes: frozenset[int]
     """Broker answers after which a producer tries another broker (P-41)."""
+    compression_kind_in_sys_flag: bool
+    """A zlib body says its kind in bits 8-10 of `sysFlag`; 4.9 knows no other kind (P-44)."""
     fault_latency_max_ms: tuple[int, ...]
     """Latency classes, each from this value on (P-34)."""
     fault_not_available_ms: tuple[int, ...]
@@ -189,6 +195,8 @@ PROFILE_4_9 = Profile(
     slave_sync_initial_delay_ms=3_000,
     slave_sync_period_ms=10_000,
     sync_master_needs_slave=True,
+    server_side_reset_offset=False,
+    system_topics_of_5x=False,
     arbitrary_delay=False,
     recovery_start="third_last",
     search_nearest_time=True,
@@ -203,6 +211,7 @@ PROFILE_4_9 = Profile(
     freeze_offset_when_illegal=False,
     skip_send_back_of_dropped=False,
     retryable_response_codes=frozenset({1, 2, 14, 16, 17, 204, 205}),
+    compression_kind_in_sys_flag=False,
     fault_latency_max_ms=(50, 100, 550, 1_000, 2_000, 3_000, 15_000),
     fault_not_available_ms=(0, 0, 30_000, 60_000, 120_000, 180_000, 600_000),
     fault_isolation_latency_ms=30_000,
@@ -245,6 +254,8 @@ PROFILE_5_X = Profile(
     slave_sync_initial_delay_ms=10_000,
     slave_sync_period_ms=60_000,
     sync_master_needs_slave=False,
+    server_side_reset_offset=True,
+    system_topics_of_5x=True,
     arbitrary_delay=True,
     recovery_start="consume_queue_max",
     search_nearest_time=False,
@@ -259,6 +270,7 @@ PROFILE_5_X = Profile(
     freeze_offset_when_illegal=True,
     skip_send_back_of_dropped=True,
     retryable_response_codes=frozenset({1, 2, 14, 16, 17, 204, 205, 1500}),
+    compression_kind_in_sys_flag=True,
     fault_latency_max_ms=(50, 100, 550, 1_800, 3_000, 5_000, 15_000),
     fault_not_available_ms=(0, 0, 2_000, 5_000, 6_000, 10_000, 30_000),
     fault_isolation_latency_ms=10_000,

@@ -9,7 +9,20 @@ from pocketmq.protocol.header import Header
 from pocketmq.protocol.scalars import Int32, Int64
 
 
-class SendMessageResponseHeader(Header, kw_only=True):
+class SendMessageResponseHeader(
+    Header,
+    kw_only=True,
+    rename={
+        "msg_id": "msgId",
+        "queue_id": "queueId",
+        "queue_offset": "queueOffset",
+        "transaction_id": "transactionId",
+        "batch_uniq_id": "batchUniqId",
+        "recall_handle": "recallHandle",
+        "region": "MSG_REGION",
+        "trace": "TRACE_ON",
+    },
+):
     """Where a message was stored."""
 
     msg_id: str
