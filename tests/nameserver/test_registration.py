@@ -277,11 +277,11 @@ async def test_ten_thousand_topics_register_in_time_proportional_to_their_number
         broker = await rig.broker(f"broker-{count}", encoding=Encoding.JSON)
         topics = topic_configs(f"topic-{number}" for number in range(count))
         best = 9.0
-        for _ in range(3):
+        for _ in range(5):
             broker.bump()
-            began = time.perf_counter()
+            began = time.process_time()
             await broker.register(topics)
-            best = min(best, time.perf_counter() - began)
+            best = min(best, time.process_time() - began)
         return best
 
     small, large = await seconds(1_000), await seconds(10_000)

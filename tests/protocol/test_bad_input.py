@@ -175,10 +175,10 @@ async def test_bytes_that_are_no_frame_end_their_connection_and_no_other(
 
 @pytest.mark.parametrize("data", HANG_UP.values(), ids=HANG_UP.keys())
 def test_bytes_that_are_no_frame_are_refused_quickly_and_without_memory(data: bytes) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     decoder = FrameDecoder()
     assert decoder.feed(data) == []
-    assert time.perf_counter() - began < SLOWEST_S
+    assert time.process_time() - began < SLOWEST_S
     assert decoder.failure is not None
     tracemalloc.start()
     try:
@@ -226,10 +226,10 @@ BAD_BODIES = {
     ids=lambda value: value.name if isinstance(value, Encoding) else repr(value[:40]),
 )
 def test_a_broken_body_is_a_bad_request_and_nothing_else(encoding: Encoding, data: bytes) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(BadRequestError, match="body is no HeartbeatData"):
         decode_body(data, HeartbeatData, encoding)
-    assert time.perf_counter() - began < SLOWEST_S
+    assert time.process_time() - began < SLOWEST_S
 
 
 def test_a_body_that_lacks_a_field_says_which() -> None:

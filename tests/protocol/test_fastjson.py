@@ -90,10 +90,10 @@ def test_what_java_writes_is_read(text: str, expected: object) -> None:
     ],
 )  # fmt: skip
 def test_what_is_no_json_in_any_dialect_is_refused_quickly(text: str) -> None:
-    began = time.perf_counter()
+    began = time.process_time()
     with pytest.raises(FastjsonError):
         parse(text)
-    assert time.perf_counter() - began < 0.1
+    assert time.process_time() - began < 0.1
 
 
 def test_references_cannot_unfold_without_end() -> None:
