@@ -1,0 +1,167 @@
+"""Options of reads and writes: their names, what they mean, and a hint for a mistyped one.
+
+Names are those of the Kafka connector or of rocketmq-spark, whatever their case; `rocketmq.` may
+stand before each. An unknown name is an error: a read that ignores `maxOffsetPerTrigger` would run
+for hours before anybody notices.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pocketmq.pipeline.errors import OptionError, near
+
+PREFIX: Final = "rocketmq."
+
+SPARKS_OWN: Final = frozenset(
+    {
+        "path", "paths", "checkpointlocation", "queryname", "outputmode", "mergeschema",
+        "recursivefilelookup", "__scheme__",
+    }
+)  # fmt: skip
+"""What Spark adds by itself to the options of a source or sink."""
+
+_UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000}
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option; documentation is made from it."""
+
+    name: str
+    help: str
+    default: str = ""
+    """As text; empty for none."""
+    aliases: tuple[str, ...] = ()
+
+
+class Options:
+    """What the user gave, looked up by any of an option's names.
+
+    Args:
+        source: `pocketmq` or `pocketmq-store`, for messages.
+        given: Names and values as Spark hands them over.
+        known: The options that there are.
+
+    Raises:
+        OptionError: A name is not known, or two names of one option have different values.
+    """
+
+    def __init__(self, source: str, given: Mapping[str, str], known: Sequence[Option]) -> None:
+        self.source = source
+        self._known = {option.name: option for option in known}
+        names = {
+            name.lower(): option.name for option in known for name in (option.name, *option.aliases)
+        }
+        self._values: dict[str, str] = {}
+        self._written: dict[str, str] = {}
+        for key, value in given.items():
+            lower = key.lower()
+            name = names.get(lower) or names.get(lower.removeprefix(PREFIX))
+            if name is None:
+                if lower in SPARKS_OWN:
+                    continue
+                raise self._unknown(key, known)
+            if self._values.get(name, value) != value:
+                raise OptionError(
+                    source, key, f"contradicts {self._written[name]}={self._values[name]!r}"
+                )
+            self._values[name] = value
+            self._written[name] = key
+
+    def _unknown(self, key: str, known: Sequence[Option]) -> OptionError:
+        every = [name for option in known for name in (option.name, *option.aliases)]
+        meant = near(key.lower().removeprefix(PREFIX), every)
+        problem = "there is no such option"
+        if not meant:
+            problem += f"; there are {', '.join(option.name for option in known)}"
+        return OptionError(self.source, key, problem, near=meant)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._values
+
+    def error(self, name: str, problem: str, *, near: Iterable[str] = ()) -> OptionError:
+        """The error to raise for this option, under the name that the user wrote."""
+        return OptionError(self.source, self._written.get(name, name), problem, near=near)
+
+    def text(self, name: str) -> str:
+        """The value, or the default."""
+        return self._values.get(name, self._known[name].default).strip()
+
+    def required(self, name: str, example: str) -> str:
+        """The value, which must be given."""
+        value = self.text(name)
+        if not value:
+            raise self.error(name, f"must be given, such as {example!r}")
+        return value
+
+    def words(self, name: str) -> list[str]:
+        """The value as a list; commas separate."""
+        return [word.strip() for word in self.text(name).split(",") if word.strip()]
+
+    def flag(self, name: str) -> bool:
+        """The value as true or false."""
+        value = self.text(name).lower()
+        if value not in ("true", "false"):
+            raise self.error(name, f"{value!r} is neither true nor false")
+        return value == "true"
+
+    def number(self, name: str, *, least: int = 0) -> int:
+        """The value as a whole number."""
+        value = self.text(name)
+        try:
+            number = int(value)
+        except ValueError:
+            raise self.error(name, f"{value!r} is no whole number") from None
+        if number < least:
+            raise self.error(name, f"{number} is less than {least}")
+        return number
+
+    def number_or_none(self, name: str, *, least: int = 0) -> int | None:
+        """The same; None when it was not given."""
+        return self.number(name, least=least) if name in self else None
+
+    def choice(self, name: str, values: Sequence[str]) -> str:
+        """One of the values, whatever its case."""
+        value = self.text(name)
+        for each in values:
+            if each.lower() == value.lower():
+                return each
+        found = near(value, values)
+        problem = f"{value!r} is not one of {', '.join(values)}"
+        raise self.error(name, problem, near=found)
+
+    def duration_ms(self, name: str) -> int:
+        """The value in milliseconds; written as `500ms`, `30s`, `15m`, `2h`, or a bare number."""
+        value = self.text(name).lower()
+        digits = value.rstrip("abcdefghijklmnopqrstuvwxyz ")
+        unit = value[len(digits) :].strip() or "ms"
+        if not digits.isdigit() or unit not in _UNITS_MS:
+            raise self.error(name, f"{value!r} is no duration such as 500ms, 30s or 15m")
+        return int(digits) * _UNITS_MS[unit]
+
+    def json_object(self, name: str, shape: str) -> dict[str, Any]:
+        """The value as a JSON object; `shape` is an example for the message."""
+        value = self.text(name)
+        try:
+            found = json.loads(value)
+        except ValueError as exc:
+            raise self.error(name, f"is no JSON ({exc}); it looks like {shape}") from None
+        if not isinstance(found, dict):
+            raise self.error(name, f"is no JSON object; it looks like {shape}")
+        return found
+
+    def exactly_one(self, names: Sequence[str]) -> str:
+        """Which of these options was given."""
+        given = [name for name in names if name in self]
+        if len(given) == 1:
+            return given[0]
+        problem = (
+            f"must be given, or one of {', '.join(names[1:])}"
+            if not given
+            else f"cannot be given together with {', '.join(given[1:])}"
+        )
+        raise self.error((given or names)[0], problem)

@@ -1,0 +1,128 @@
+"""The columns of a message, declared once: name and Spark type (issue 5; sheet table 4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pocketmq.pipeline.errors import ColumnsError, near
+from pocketmq.pipeline.options import Options
+
+MESSAGE: Final[Mapping[str, str]] = {
+    "topic": "string",
+    "brokerName": "string",
+    "queueId": "int",
+    "queueOffset": "bigint",
+    "body": "binary",
+    "keys": "string",
+    "tags": "string",
+    "bornTimestamp": "timestamp",
+    "storeTimestamp": "timestamp",
+    "flag": "int",
+    "sysFlag": "int",
+    "properties": "map<string,string>",
+    "msgId": "string",
+    "uniqKey": "string",
+    "reconsumeTimes": "int",
+    "physicalOffset": "bigint",
+}
+"""What both sources give."""
+
+KAFKA: Final[Mapping[str, str]] = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+    "headers": "array<struct<key:string,value:binary>>",
+}
+"""The Kafka connector's columns, for queries that were written for it."""
+
+CONSUME_QUEUE: Final[Mapping[str, str]] = {
+    "brokerName": "string",
+    "topic": "string",
+    "queueId": "int",
+    "queueOffset": "bigint",
+    "physicalOffset": "bigint",
+    "size": "int",
+    "tagsCode": "bigint",
+}
+
+INDEX: Final[Mapping[str, str]] = {
+    "brokerName": "string",
+    "file": "string",
+    "number": "int",
+    "keyHash": "int",
+    "physicalOffset": "bigint",
+    "storeTimestamp": "timestamp",
+    "older": "int",
+}
+
+OFFSETS: Final[Mapping[str, str]] = {
+    "brokerName": "string",
+    "consumerGroup": "string",
+    "topic": "string",
+    "queueId": "int",
+    "consumerOffset": "bigint",
+    "minOffset": "bigint",
+    "maxOffset": "bigint",
+    "lag": "bigint",
+}
+
+
+def chosen(options: Options, columns: Mapping[str, str]) -> dict[str, str]:
+    """Those of the columns that option `columns` names, in its order; all without it.
+
+    Raises:
+        OptionError: It names a column that there is not.
+    """
+    wanted = options.words("columns")
+    if not wanted:
+        return dict(columns)
+    return {name: columns[name] for name in map_names(options, "columns", wanted, columns)}
+
+
+def map_names(
+    options: Options, option: str, wanted: Sequence[str], columns: Mapping[str, str]
+) -> list[str]:
+    """Column names in their own spelling; each once.
+
+    Raises:
+        OptionError: One does not exist.
+    """
+    by_lower = {name.lower(): name for name in columns}
+    for name in wanted:
+        if name.lower() not in by_lower:
+            meant = near(name, columns)
+            problem = f"there is no column {name!r}"
+            if not meant:
+                problem += f"; there are {', '.join(columns)}"
+            raise options.error(option, problem, near=meant)
+    return list(dict.fromkeys(by_lower[name.lower()] for name in wanted))
+
+
+def ddl(columns: Mapping[str, str]) -> str:
+    """The columns as Spark reads a schema."""
+    return ", ".join(f"{name} {kind}" for name, kind in columns.items())
+
+
+def of_spark(schema: Any, columns: Mapping[str, str], source: str) -> dict[str, str]:
+    """The columns that Spark wants: ours, or those of the user's own `schema(...)`.
+
+    Raises:
+        ColumnsError: The user's schema has a column that we do not, or another type for it.
+    """
+    wanted = {}
+    for field in schema.fields:
+        kind = field.dataType.simpleString()
+        ours = columns.get(field.name)
+        if ours is None:
+            meant = near(field.name, columns)
+            hint = f"; did you mean {meant[0]!r}?" if meant else ""
+            raise ColumnsError(f"{source}: there is no column {field.name!r}{hint}")
+        if ours != kind:
+            raise ColumnsError(f"{source}: column {field.name!r} is {ours} and not {kind}")
+        wanted[field.name] = ours
+    return wanted

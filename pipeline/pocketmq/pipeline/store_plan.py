@@ -1,0 +1,261 @@
+"""What a read of a store will show, decided once: which entries of which queues, in which parts.
+
+A store may be in use. So a read begins with a snapshot: how far each queue is written, and how far
+the log is sound. Rows beyond it do not exist for this read, however late its tasks run; entries
+whose records are deleted already (S-34), or not yet there, do not either.
+
+    queue A   . . [low . . . . . . . high)         a part takes the entries of every queue whose
+    queue B       [low . . . . high)               records lie in one stretch of the log, so that
+    log       ....|====part 1====|====part 2====|  each part reads the files once and in order
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pocketmq.pipeline.errors import OptionError, near
+from pocketmq.pipeline.log_walk import sound_end
+from pocketmq.pipeline.record_columns import ROWS
+from pocketmq.pipeline.row_filter import RowFilter
+from pocketmq.pipeline.store_files import FILLER_SIZE, FileRow, QueueFiles, queues_of
+from pocketmq.protocol.record import FIXED_SIZE, RecordKind, check_record
+
+LIGHT_QUEUE_PREFIX: Final = "%LMQ%"
+"""Light queues (RocketMQ 5) list records of other topics a second time."""
+
+DEFAULT_PART_BYTES: Final = 128 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Entries [low, high) of one queue."""
+
+    topic: str
+    queue_id: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePart:
+    """One task: records that queues name, within a stretch of the log."""
+
+    root: str
+    broker_name: str
+    slices: tuple[Slice, ...]
+
+    @property
+    def rows(self) -> int:
+        """Entries to look at."""
+        return sum(each.high - each.low for each in self.slices)
+
+
+@dataclass(frozen=True, slots=True)
+class LogPart:
+    """One task: records found by walking the log from a record's begin to `end`."""
+
+    root: str
+    broker_name: str
+    start: int
+    end: int
+
+
+Part = QueuePart | LogPart
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A store to read."""
+
+    path: Path
+    broker_name: str
+
+
+def find_roots(paths: Sequence[str], names: Sequence[str], source: str) -> list[Root]:
+    """The stores that options `path` and `brokerName` name.
+
+    Raises:
+        OptionError: A path is no store, or there are not as many names.
+    """
+    if not paths:
+        problem = "must be given: one or more store directories, separated by commas"
+        raise OptionError(source, "path", problem)
+    if names and len(names) != len(paths):
+        problem = f"{len(names)} names for {len(paths)} paths"
+        raise OptionError(source, "brokerName", problem)
+    roots = []
+    for number, text in enumerate(paths):
+        path = Path(text.removeprefix("file://")).expanduser()
+        if not path.is_dir():
+            siblings = [each.name for each in path.parent.glob("*/")]
+            meant = [str(path.parent / name) for name in near(path.name, siblings)]
+            raise OptionError(source, "path", f"there is no directory {text!r}", near=meant)
+        if not (path / "commitlog").is_dir() and not (path / "consumequeue").is_dir():
+            inner = sorted(str(each.parent) for each in path.glob("*/commitlog"))[:3]
+            problem = f"{text!r} is no store: it has neither commitlog nor consumequeue"
+            raise OptionError(source, "path", problem, near=inner)
+        roots.append(Root(path, names[number] if names else text))
+    return roots
+
+
+def choose_queues(
+    root: Root, topics: Sequence[str], row_filter: RowFilter
+) -> list[tuple[str, int]]:
+    """Queues of a store that may have wanted rows."""
+    ids = row_filter.range("queueId")
+    return [
+        (topic, queue_id)
+        for topic, queue_id in queues_of(root.path)
+        if (topic in topics if topics else not topic.startswith(LIGHT_QUEUE_PREFIX))
+        and row_filter.allows("topic", topic)
+        and queue_id in ids
+    ]
+
+
+def check_topics(
+    roots: Sequence[Root], topics: Sequence[str], error: Callable[..., Exception]
+) -> None:
+    """Raise `error(problem, near=...)` when no store has a queue of one of the topics."""
+    known = {topic for root in roots for topic, _ in queues_of(root.path)}
+    for topic in topics:
+        if known and topic not in known:
+            raise error(f"no store has a queue of topic {topic!r}", near=near(topic, known))
+
+
+def plan_queues(
+    root: Root,
+    queues: Iterable[tuple[str, int]],
+    row_filter: RowFilter,
+    *,
+    part_bytes: int,
+    least_parts: int,
+) -> list[QueuePart]:
+    """Parts for the queues of one store."""
+    with FileRow(root.path / "commitlog") as log:
+        slices, end = snapshot(root, queues, log)
+        bounds = [_bounded(files, low, high, row_filter) for files, low, high in slices]
+        bounds = [(files, low, high) for files, low, high in bounds if low < high]
+        parts = _split(root, bounds, end, part_bytes, least_parts)
+    for files, _, _ in slices:
+        files.row.close()
+    return parts
+
+
+def snapshot(
+    root: Root, queues: Iterable[tuple[str, int]], log: FileRow
+) -> tuple[list[tuple[QueueFiles, int, int]], int]:
+    """Entries [low, high) of each queue whose records exist, and the end of the last such record.
+
+    Behind the last sound record that any queue names the log has none: entries that point there
+    were written by a broker that died, or come from a copy that was made while it ran.
+    """
+    found = []
+    end = log.start
+    for topic, queue_id in queues:
+        files = QueueFiles(root.path, topic, queue_id)
+        high = files.written_end()
+        low = files.index_at(log.start, files.first, high)
+        sound_high = _sound_end(files, low, high, log)
+        if sound_high > low:
+            last = files.entries(sound_high - 1, sound_high)
+            end = max(end, int(last["offset"][0]) + int(last["size"][0]))
+        found.append((files, low, high))
+    return [
+        (files, low, files.index_at(end, low, high) if low < high else high)
+        for files, low, high in found
+    ], end
+
+
+def _sound_end(files: QueueFiles, low: int, high: int, log: FileRow) -> int:
+    """Number behind the last entry whose record is sound; nearly always `high`."""
+
+    def is_sound(number: int) -> bool:
+        entry = files.entries(number, number + 1)
+        if not len(entry) or entry["size"][0] == FILLER_SIZE:
+            return False
+        offset, size = int(entry["offset"][0]), int(entry["size"][0])
+        head = log.read(offset, FIXED_SIZE)
+        if len(head) < FIXED_SIZE or int.from_bytes(head[:4], "big") != size:
+            return False
+        found = check_record(log.read(offset, size), 0, check_crc=False)
+        return found.kind is RecordKind.RECORD and found.physical_offset == offset
+
+    if low < high and is_sound(high - 1):
+        return high
+    bad, step = high - 1, 1
+    while bad > low:
+        probe = max(low, bad - step)
+        if is_sound(probe):
+            between = range(probe + 1, bad)
+            return probe + 1 + bisect_left(between, True, key=lambda number: not is_sound(number))
+        bad, step = probe, step * 2
+    return low
+
+
+def _bounded(
+    files: QueueFiles, low: int, high: int, row_filter: RowFilter
+) -> tuple[QueueFiles, int, int]:
+    numbers, places = row_filter.range("queueOffset"), row_filter.range("physicalOffset")
+    if numbers.low is not None:
+        low = max(low, numbers.low)
+    if numbers.high is not None:
+        high = min(high, numbers.high + 1)
+    if low < high and places.low is not None:
+        low = files.index_at(places.low, low, high)
+    if low < high and places.high is not None:
+        high = files.index_at(places.high + 1, low, high)
+    return files, low, high
+
+
+def _split(
+    root: Root,
+    bounds: Sequence[tuple[QueueFiles, int, int]],
+    end: int,
+    part_bytes: int,
+    least_parts: int,
+) -> list[QueuePart]:
+    rows = sum(high - low for _, low, high in bounds)
+    if rows == 0:
+        return []
+    start = min(_first_offset(files, low) for files, low, _ in bounds)
+    by_bytes = math.ceil((end - start) / part_bytes)
+    count = max(min(by_bytes, math.ceil(rows / ROWS)), least_parts, 1)
+    points = [start + (end - start) * number // count for number in range(1, count)]
+    cuts = [
+        [low, *(files.index_at(point, low, high) for point in points), high]
+        for files, low, high in bounds
+    ]
+    parts = []
+    for number in range(count):
+        slices = tuple(
+            Slice(files.topic, files.queue_id, cut[number], cut[number + 1])
+            for (files, _, _), cut in zip(bounds, cuts, strict=True)
+            if cut[number] < cut[number + 1]
+        )
+        if slices:
+            parts.append(QueuePart(str(root.path), root.broker_name, slices))
+    return parts
+
+
+def _first_offset(files: QueueFiles, low: int) -> int:
+    found = files.entries(low, low + ROWS)
+    real = found[found["size"] != FILLER_SIZE]
+    return int(real["offset"][0]) if len(real) else 0
+
+
+def plan_log(root: Root) -> list[LogPart]:
+    """Parts for walking the log of a store without queues: one a file, up to the last record."""
+    with FileRow(root.path / "commitlog") as log:
+        ends = [start + length for start, length in zip(log.starts, log.lengths, strict=True)]
+        if ends:
+            ends[-1] = sound_end(log, log.starts[-1])
+        return [
+            LogPart(str(root.path), root.broker_name, start, end)
+            for start, end in zip(log.starts, ends, strict=True)
+            if start < end
+        ]

@@ -1,0 +1,160 @@
+"""The data source `pocketmq-store`: a broker's store directories as tables, with no broker.
+
+    spark.read.format("pocketmq-store").load("/data/broker-a/store,/data/broker-b/store")
+
+RocketMQ's stores and PocketMQ's are the same files. They may be in use while they are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from pocketmq.pipeline import schema
+from pocketmq.pipeline.errors import OptionError
+from pocketmq.pipeline.options import Option, Options
+from pocketmq.pipeline.pushdown import QuietPushdown
+from pocketmq.pipeline.row_filter import RowFilter
+
+NAME: Final = "pocketmq-store"
+
+OPTIONS: Final = (
+    Option(
+        "path", "Store directories, separated by commas; what `load()` is given.", "", ("paths",)
+    ),
+    Option("table", "`messages`, `consumequeue`, `index` or `offsets`.", "messages"),
+    Option("topic", "Topics to read, separated by commas; all without it.", "", ("topics",)),
+    Option("tags", "Tags to read, as in a subscription: `TagA || TagB`.", "", ("subExpression",)),
+    Option(
+        "mode",
+        "`FAILFAST` stops at a broken record with its file and position; `PERMISSIVE` skips and "
+        "counts broken records.",
+        "FAILFAST",
+    ),
+    Option("columns", "Columns to make, separated by commas; others cost nothing."),
+    Option("includeProperties", "Whether column `properties` is there.", "true"),
+    Option("brokerName", "What column `brokerName` says for each path; the path without it."),
+    Option("verifyCrc", "Test each body's checksum; a wrong one is a broken record.", "false"),
+    Option("maxBodyBytes", "How far a compressed body may grow.", "4194304"),
+    Option(
+        "scan",
+        "`consumequeue`: what consumers see; `commitlog`: walk the log, for a store without "
+        "queues; `auto`: the log where there are no queues.",
+        "auto",
+    ),
+    Option("minPartitions", "At least so many tasks.", "1"),
+    Option("partitionBytes", "Bytes of the log for a task.", "134217728"),
+    Option("indexSlots", "Hash slots of an index file, if not RocketMQ's proportion."),
+)
+
+TABLES: Final = {
+    "messages": schema.MESSAGE,
+    "consumequeue": schema.CONSUME_QUEUE,
+    "index": schema.INDEX,
+    "offsets": schema.OFFSETS,
+}
+
+
+class StoreSettings:
+    """The options of one read, checked.
+
+    Raises:
+        OptionError: One of them is wrong.
+    """
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        options = Options(NAME, given, OPTIONS)
+        self.table = options.choice("table", tuple(TABLES))
+        self.mode = options.choice("mode", ("FAILFAST", "PERMISSIVE"))
+        self.scan = options.choice("scan", ("auto", "consumequeue", "commitlog"))
+        self.paths = options.words("path")
+        self.broker_names = options.words("brokerName")
+        self.topics = options.words("topic")
+        self.tags = [tag for part in options.text("tags").split("||") if (tag := part.strip())]
+        self.verify_crc = options.flag("verifyCrc")
+        self.max_body_bytes = options.number("maxBodyBytes", least=1)
+        self.least_parts = options.number("minPartitions", least=1)
+        self.part_bytes = options.number("partitionBytes", least=1)
+        self.index_slots = options.number_or_none("indexSlots", least=1)
+        self.columns = schema.chosen(options, TABLES[self.table])
+        if not options.flag("includeProperties"):
+            self.columns.pop("properties", None)
+        if self.tags == ["*"]:
+            self.tags = []
+        self.options = options
+
+
+class StoreReader(DataSourceReader):
+    """Plans tasks on the driver, and reads one on a worker."""
+
+    def __init__(self, settings: StoreSettings, columns: dict[str, str]) -> None:
+        self.settings = settings
+        self.columns = columns
+        self.row_filter = RowFilter()
+        if settings.tags:
+            self.row_filter.texts["tags"] = frozenset(settings.tags)
+        if settings.table == "messages":
+            self.pushFilters = QuietPushdown(self._absorb)  # type: ignore[method-assign]
+
+    def _absorb(self, filters: list[Any]) -> list[Any]:
+        exact = ("topic", "queueId", "queueOffset", "physicalOffset", "tags")
+        return self.row_filter.absorb(filters, exact=exact)
+
+    def partitions(self) -> list[InputPartition]:
+        """A task for each stretch of the log, or of the table's files."""
+        from pocketmq.pipeline import store_plan, store_tables
+
+        settings = self.settings
+        roots = store_plan.find_roots(settings.paths, settings.broker_names, NAME)
+
+        def wrong_topic(problem: str, **more: Any) -> OptionError:
+            return settings.options.error("topic", problem, **more)
+
+        parts: list[Any] = []
+        if settings.table in ("messages", "consumequeue"):
+            store_plan.check_topics(roots, settings.topics, wrong_topic)
+        for root in roots:
+            if settings.table == "index":
+                parts += store_tables.plan_index(
+                    root, slots=settings.index_slots, part_rows=2_000_000
+                )
+            elif settings.table == "offsets":
+                parts.append(root)
+            elif settings.table == "messages" and self._walks(root):
+                parts += store_plan.plan_log(root)
+            else:
+                parts += store_plan.plan_queues(
+                    root,
+                    store_plan.choose_queues(root, settings.topics, self.row_filter),
+                    self.row_filter,
+                    part_bytes=settings.part_bytes,
+                    least_parts=settings.least_parts,
+                )
+        return [InputPartition(part) for part in parts]
+
+    def _walks(self, root: Any) -> bool:
+        if self.settings.scan == "auto":
+            return not any((root.path / "consumequeue").glob("*/*"))
+        return self.settings.scan == "commitlog"
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The rows of one task as Arrow record batches."""
+        from pocketmq.pipeline import store_tables
+        from pocketmq.pipeline.arrow import Shape
+        from pocketmq.pipeline.store_scan import Scan
+
+        part = partition.value
+        settings = self.settings
+        if part is None:  # Spark's way of saying that there were no partitions
+            return iter(())
+        if settings.table == "consumequeue":
+            return store_tables.queue_batches(part, self.columns)
+        if settings.table == "index":
+            return store_tables.index_batches(part, self.columns)
+        if settings.table == "offsets":
+            return store_tables.offset_batches(str(part.path), part.broker_name, self.columns)
+        shape = Shape(self.columns, settings.max_body_bytes, settings.verify_crc)
+        permissive = settings.mode == "PERMISSIVE"
+        return Scan(shape, self.row_filter, permissive, settings.topics).batches(part)

@@ -1,0 +1,218 @@
+"""The other tables of a store: consume queues, index and consumers' offsets, as record batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from pocketmq.pipeline.arrow import arrow_schema
+from pocketmq.pipeline.errors import CorruptRecordError
+from pocketmq.pipeline.record_columns import timestamps
+from pocketmq.pipeline.store_files import FILLER_SIZE, FileRow, QueueFiles, queues_of
+from pocketmq.pipeline.store_plan import QueuePart, Root
+from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable
+from pocketmq.protocol.body import decode_json
+from pocketmq.protocol.errors import BadRequestError
+
+ROWS: Final = 65_536
+"""Rows of a batch; these tables are narrow."""
+
+_INDEX_HEADER: Final = np.dtype(
+    [
+        ("begin", ">i8"),
+        ("end", ">i8"),
+        ("begin_offset", ">i8"),
+        ("end_offset", ">i8"),
+        ("slots", ">i4"),
+        ("next", ">i4"),
+    ]
+)
+_INDEX_ENTRY: Final = np.dtype(
+    [("hash", ">i4"), ("offset", ">i8"), ("seconds", ">i4"), ("older", ">i4")]
+)
+_SLOT_BYTES: Final = 4
+_ENTRIES_PER_SLOT: Final = 4
+"""RocketMQ's proportion: 5,000,000 slots and 20,000,000 entries; the file does not say it."""
+
+
+def _batch(columns: dict[str, str], values: dict[str, Any]) -> pa.RecordBatch:
+    schema = arrow_schema(columns)
+    made = []
+    for field in schema:
+        value = values[field.name]
+        made.append(value if isinstance(value, pa.Array) else pa.array(value, field.type))
+    return pa.RecordBatch.from_arrays(made, schema=schema)
+
+
+def _same(value: str, count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(value, pa.string()), count)
+
+
+# -- consume queues -----------------------------------------------------------------------------
+
+
+def queue_batches(part: QueuePart, columns: dict[str, str]) -> Iterator[pa.RecordBatch]:
+    """Entries of queues, as they stand in their files; fillers are left out (S-33)."""
+    for each in part.slices:
+        files = QueueFiles(Path(part.root), each.topic, each.queue_id)
+        with files.row:
+            for low in range(each.low, each.high, ROWS):
+                found = files.entries(low, min(low + ROWS, each.high))
+                real = np.flatnonzero(found["size"] != FILLER_SIZE)
+                found = found[real]
+                count = len(found)
+                yield _batch(
+                    columns,
+                    {
+                        "brokerName": _same(part.broker_name, count),
+                        "topic": _same(each.topic, count),
+                        "queueId": np.full(count, each.queue_id, np.int32),
+                        "queueOffset": low + real,
+                        "physicalOffset": found["offset"].astype(np.int64),
+                        "size": found["size"].astype(np.int32),
+                        "tagsCode": found["tags"].astype(np.int64),
+                    },
+                )
+
+
+# -- index --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPart:
+    """One task: entries [low, high) of an index file."""
+
+    path: str
+    broker_name: str
+    slots: int
+    low: int
+    high: int
+
+
+def plan_index(root: Root, *, slots: int | None, part_rows: int) -> list[IndexPart]:
+    """Parts for all index files of a store.
+
+    Args:
+        slots: Hash slots of a file; None for RocketMQ's proportion of slots and entries.
+        part_rows: Entries of a part.
+
+    Raises:
+        CorruptRecordError: A file's length fits no number of slots.
+    """
+    parts = []
+    directory = root.path / "index"
+    for path in sorted(directory.iterdir()) if directory.is_dir() else ():
+        if not (path.is_file() and path.name.isdigit()):
+            continue
+        length = path.stat().st_size
+        if length < _INDEX_HEADER.itemsize:
+            continue  # just being made
+        found = _slots(path, length) if slots is None else slots
+        with path.open("rb") as file:
+            header = np.frombuffer(file.read(_INDEX_HEADER.itemsize), _INDEX_HEADER)[0]
+        first = _INDEX_HEADER.itemsize + found * _SLOT_BYTES
+        fits = max(0, length - first) // _INDEX_ENTRY.itemsize
+        end = min(int(header["next"]), fits)
+        parts += [
+            IndexPart(str(path), root.broker_name, found, low, min(low + part_rows, end))
+            for low in range(1, end, part_rows)  # entry 0 is never used
+        ]
+    return parts
+
+
+def _slots(path: Path, length: int) -> int:
+    per_slot = _SLOT_BYTES + _ENTRIES_PER_SLOT * _INDEX_ENTRY.itemsize
+    slots, rest = divmod(length - _INDEX_HEADER.itemsize, per_slot)
+    if rest:
+        raise CorruptRecordError(
+            path,
+            length,
+            "it has not four entries a slot as RocketMQ's index files; give option indexSlots",
+        )
+    return slots
+
+
+def index_batches(part: IndexPart, columns: dict[str, str]) -> Iterator[pa.RecordBatch]:
+    """Entries of an index file, in the order in which they were written (S-47)."""
+    path = Path(part.path)
+    entries_at = _INDEX_HEADER.itemsize + part.slots * _SLOT_BYTES
+    with path.open("rb") as file:
+        begin = int(np.frombuffer(file.read(_INDEX_HEADER.itemsize), _INDEX_HEADER)["begin"][0])
+        for low in range(part.low, part.high, ROWS):
+            count = min(ROWS, part.high - low)
+            file.seek(entries_at + low * _INDEX_ENTRY.itemsize)
+            data = file.read(count * _INDEX_ENTRY.itemsize)
+            found = np.frombuffer(data, _INDEX_ENTRY, len(data) // _INDEX_ENTRY.itemsize)
+            count = len(found)
+            yield _batch(
+                columns,
+                {
+                    "brokerName": _same(part.broker_name, count),
+                    "file": _same(path.name, count),
+                    "number": np.arange(low, low + count, dtype=np.int32),
+                    "keyHash": found["hash"].astype(np.int32),
+                    "physicalOffset": found["offset"].astype(np.int64),
+                    "storeTimestamp": timestamps(begin + found["seconds"].astype(np.int64) * 1000),
+                    "older": found["older"].astype(np.int32),
+                },
+            )
+
+
+# -- consumers' offsets -------------------------------------------------------------------------
+
+
+def offset_batches(
+    root: str, broker_name: str, columns: dict[str, str]
+) -> Iterator[pa.RecordBatch]:
+    """Committed offsets of all groups beside the bounds of their queues (B-31)."""
+    path = Path(root, "config", "consumerOffset.json")
+    queues = set(queues_of(Path(root)))
+    rows: dict[str, list[Any]] = {name: [] for name in columns}
+    with FileRow(Path(root, "commitlog")) as log:
+        for key, offsets in sorted(_offset_table(path).items()):
+            topic, _, group = key.partition("@")
+            for queue_id, offset in sorted(offsets.items()):
+                low = high = 0
+                if (topic, queue_id) in queues:
+                    low, high = _bounds(Path(root), topic, queue_id, log)
+                row = {
+                    "brokerName": broker_name,
+                    "consumerGroup": group,
+                    "topic": topic,
+                    "queueId": queue_id,
+                    "consumerOffset": offset,
+                    "minOffset": low,
+                    "maxOffset": high,
+                    "lag": max(0, high - offset),
+                }
+                for name in columns:
+                    rows[name].append(row[name])
+    yield _batch(columns, rows)
+
+
+def _bounds(root: Path, topic: str, queue_id: int, log: FileRow) -> tuple[int, int]:
+    files = QueueFiles(root, topic, queue_id)
+    with files.row:
+        high = files.written_end()
+        return files.index_at(log.start, files.first, high), high
+
+
+def _offset_table(path: Path) -> dict[str, dict[int, int]]:
+    """The table in the file, or in its copy while a broker replaces it."""
+    for candidate in (path, path.with_name(path.name + ".bak")):
+        try:
+            data = candidate.read_bytes()
+        except FileNotFoundError:
+            continue
+        if not data.strip():
+            continue
+        try:
+            return decode_json(data, ConsumerOffsetTable).offset_table
+        except BadRequestError as exc:
+            raise CorruptRecordError(candidate, 0, str(exc)) from exc
+    return {}
