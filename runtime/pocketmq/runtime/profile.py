@@ -136,6 +136,8 @@ class Profile:
     """A failed message that has left its process queue is not sent back (C-56)."""
     retryable_response_codes: frozenset[int]
     """Broker answers after which a producer tries another broker (P-41)."""
+    pull_names_max_bytes: bool
+    """Pull requests also say how many bytes are wanted (5.1, wire 3.2)."""
     compression_kind_in_sys_flag: bool
     """A zlib body says its kind in bits 8-10 of `sysFlag`; 4.9 knows no other kind (P-44)."""
     fault_latency_max_ms: tuple[int, ...]
@@ -211,6 +213,7 @@ PROFILE_4_9 = Profile(
     freeze_offset_when_illegal=False,
     skip_send_back_of_dropped=False,
     retryable_response_codes=frozenset({1, 2, 14, 16, 17, 204, 205}),
+    pull_names_max_bytes=False,
     compression_kind_in_sys_flag=False,
     fault_latency_max_ms=(50, 100, 550, 1_000, 2_000, 3_000, 15_000),
     fault_not_available_ms=(0, 0, 30_000, 60_000, 120_000, 180_000, 600_000),
@@ -270,6 +273,7 @@ PROFILE_5_X = Profile(
     freeze_offset_when_illegal=True,
     skip_send_back_of_dropped=True,
     retryable_response_codes=frozenset({1, 2, 14, 16, 17, 204, 205, 1500}),
+    pull_names_max_bytes=True,
     compression_kind_in_sys_flag=True,
     fault_latency_max_ms=(50, 100, 550, 1_800, 3_000, 5_000, 15_000),
     fault_not_available_ms=(0, 0, 2_000, 5_000, 6_000, 10_000, 30_000),

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import structlog
 
@@ -25,9 +25,7 @@ from pocketmq.client.consumer.listener import (
     ALL_ACKED,
     ConsumeConcurrentlyContext,
     ConsumeConcurrentlyStatus,
-    ListenerThreads,
-    is_async,
-    name_of,
+    ListenerCall,
 )
 from pocketmq.client.consumer.offset_table import OffsetTable
 from pocketmq.client.consumer.process_queue import ProcessQueue
@@ -65,12 +63,9 @@ class ConcurrentConsumeService:
     Args:
         group: Consumer group.
         clock: For start times and the retry in 5 s.
-        listener: `(messages, context)` or, with `one_by_one`, `(message)`. None: an iterator takes
-            the messages by `next_message`.
-        one_by_one: See `listener`.
+        listener: Consumes. None: an iterator takes the messages by `next_work`.
         offsets: Where progress is noted.
         sends_back: For failures.
-        threads: Runs a plain listener.
         max_workers: Listener calls at the same time (`consumeThreadMax`).
         batch_max_size: Messages per call (`consumeMessageBatchMaxSize`).
         consume_timeout_s: After which a message at the head of its queue is sent back (C-53).
@@ -83,12 +78,10 @@ class ConcurrentConsumeService:
         self,
         group: str,
         clock: Clock,
-        listener: Callable[..., Any] | None,
+        listener: ListenerCall | None,
         *,
-        one_by_one: bool,
         offsets: OffsetTable,
         sends_back: SendsBack,
-        threads: ListenerThreads,
         max_workers: int,
         batch_max_size: int,
         consume_timeout_s: float,
@@ -99,11 +92,8 @@ class ConcurrentConsumeService:
         self._group = group
         self._clock = clock
         self._listener = listener
-        self._one_by_one = one_by_one
-        self._is_async = listener is not None and is_async(listener)
         self._offsets = offsets
         self._sends_back = sends_back
-        self._threads = threads
         self._max_workers = max_workers
         self._batch_max_size = batch_max_size
         self._consume_timeout_s = consume_timeout_s
@@ -111,6 +101,7 @@ class ConcurrentConsumeService:
         self._skip_send_back_of_dropped = skip_send_back_of_dropped
         self._process_queues = process_queues
         self._retry_topic = retry_topic(group)
+        self._name = "iterator" if listener is None else listener.name
         self._line: deque[_Work] = deque()
         self._idle: list[asyncio.Future[None]] = []
         self._waking = False
@@ -120,8 +111,6 @@ class ConcurrentConsumeService:
         self._cleaner = PeriodicService(
             f"clean expired {group}", clock, consume_timeout_s, self.clean_expired
         )
-        self.listener_calls = 0
-        """How often the listener was called; for the running info."""
 
     # -- life -----------------------------------------------------------------------------------
 
@@ -147,7 +136,6 @@ class ConcurrentConsumeService:
         if running and await_termination_s > 0:
             await asyncio.wait(running, timeout=await_termination_s)
         await self._workers.stop()
-        self._threads.close()
 
     # -- messages in ----------------------------------------------------------------------------
 
@@ -216,9 +204,10 @@ class ConcurrentConsumeService:
             return
         self.prepare(messages, held)
         context = ConsumeConcurrentlyContext(queue)
-        self.listener_calls += 1
+        listener = self._listener
         try:
-            status = await self._call(messages, context)
+            with self._clock.peer_wait():  # a listener may wait for anything
+                status = None if listener is None else await listener(messages, context)
         except Exception as exc:  # whatever it is, the message comes again (C-54)
             log.warning(
                 "listener.failed",
@@ -231,18 +220,6 @@ class ConcurrentConsumeService:
             status = LATER
         if not held.dropped:
             await self.settle(messages, held, queue, status, context)
-
-    async def _call(self, messages: list[MessageExt], context: ConsumeConcurrentlyContext) -> Any:
-        listener = self._listener
-        if listener is None:
-            raise RuntimeError("messages are taken by an iterator")
-        if self._is_async:
-            if self._one_by_one:
-                return await listener(messages[0])
-            return await listener(messages, context)
-        if self._one_by_one:
-            return await self._threads.run(lambda: listener(messages[0]))
-        return await self._threads.run(lambda: listener(messages, context))
 
     def prepare(self, messages: list[MessageExt], held: ProcessQueue) -> None:
         """Show retried messages under their original topic and note the start (C-54)."""
@@ -281,7 +258,7 @@ class ConcurrentConsumeService:
             log.error(
                 "listener.answer_unknown",
                 group=self._group,
-                listener=name_of(self._listener) if self._listener else "iterator",
+                listener=self._name,
                 answer=repr(status)[:100],
                 advice="return None or a ConsumeConcurrentlyStatus",
             )
@@ -359,7 +336,7 @@ class ConcurrentConsumeService:
                     topic=message.topic,
                     queue_id=message.queue_id,
                     offset=message.queue_offset,
-                    listener=name_of(self._listener) if self._listener else "iterator",
+                    listener=self._name,
                 )
                 if not await self._sends_back.send_back(message, CLEAN_DELAY_LEVEL):
                     break

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
+
+import structlog
 
 from pocketmq.protocol.message import MessageExt, MessageQueue
+
+log = structlog.get_logger()
 
 T = TypeVar("T")
 
@@ -125,13 +129,85 @@ class InlineThreads:
         """Nothing to close."""
 
 
-def is_async(listener: Callable[..., Any]) -> bool:
-    """Whether calling it gives something to await."""
-    return inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(
-        getattr(listener, "__call__", None)  # noqa: B004 - an object with an async __call__
-    )
+BLOCKED_S: Final = 0.1
+"""A listener that keeps the loop to itself for longer is named in a warning."""
 
 
-def name_of(listener: Callable[..., Any]) -> str:
-    """How log lines call it."""
-    return getattr(listener, "__qualname__", None) or type(listener).__qualname__
+class ListenerCall:
+    """Calls a listener the way it wants to be called.
+
+    Args:
+        listener: `(message)` with `one_by_one`, else `(messages, context)`.
+        one_by_one: See `listener`.
+        threads: Where a plain function runs.
+    """
+
+    def __init__(
+        self, listener: Callable[..., Any], *, one_by_one: bool, threads: ListenerThreads
+    ) -> None:
+        self.name = getattr(listener, "__qualname__", None) or type(listener).__qualname__
+        self.calls = 0
+        """How often it was called."""
+        self._listener = listener
+        self._one_by_one = one_by_one
+        self._threads = threads
+        self._is_async = inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(
+            getattr(listener, "__call__", None)  # noqa: B004 - an object with an async __call__
+        )
+        self._longest_s = BLOCKED_S / 2
+
+    def __call__(self, messages: list[MessageExt], context: object) -> Awaitable[Any]:
+        """Hand messages over; await the result for the listener's answer or error."""
+        self.calls += 1
+        listener = self._listener
+        arguments = (messages[0],) if self._one_by_one else (messages, context)
+        if self._is_async:
+            return _Watched(listener(*arguments), self._check)
+        return self._threads.run(lambda: listener(*arguments))
+
+    def _check(self, step_s: float) -> None:
+        """Warn of a step that blocked the loop, and again when one takes twice as long."""
+        if step_s > 2 * self._longest_s:
+            self._longest_s = step_s
+            log.warning(
+                "listener.blocked_loop",
+                listener=self.name,
+                blocked_s=round(step_s, 3),
+                advice="await what takes time, or make it a plain function: those run in threads",
+            )
+
+
+class _Watched:
+    """Awaits a coroutine and measures how long each of its steps keeps the loop."""
+
+    __slots__ = ("_check", "_coroutine")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], check: Callable[[float], None]) -> None:
+        self._coroutine = coroutine
+        self._check = check
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        coroutine, time = self._coroutine, asyncio.get_running_loop().time
+        value: Any = None
+        error: BaseException | None = None
+        while True:
+            began_at = time()
+            try:
+                if error is None:
+                    waits_for = coroutine.send(value)
+                else:
+                    waits_for = coroutine.throw(error)
+                    error = None
+            except StopIteration as ended:
+                return ended.value
+            finally:
+                step_s = time() - began_at
+                if step_s > BLOCKED_S:
+                    self._check(step_s)
+            try:
+                value = yield waits_for
+            except GeneratorExit:
+                coroutine.close()
+                raise
+            except BaseException as exc:  # noqa: BLE001 - a cancel, say: the coroutine decides
+                error = exc

@@ -12,13 +12,15 @@ corrected (C-43). And a broker answers 0 instead of "nothing stored" for young q
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from enum import Enum
 
 import structlog
 
+from pocketmq.client.api import ClientApi
 from pocketmq.client.consumer.offset_table import Offset
 from pocketmq.client.heartbeat import ConsumeFromWhere
+from pocketmq.client.routes import RouteTable
+from pocketmq.protocol.errors import BrokerNotFoundError
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.validation import is_retry
 from pocketmq.runtime.errors import PocketMQError
@@ -51,36 +53,47 @@ def start_rule(stored: int, where: ConsumeFromWhere, *, retry_topic: bool) -> St
             return Start.MAX if retry_topic else Start.TIMESTAMP
 
 
-async def find_start_offset(
-    queue: MessageQueue,
-    stored: int,
-    where: ConsumeFromWhere,
-    *,
-    max_offset: Callable[[MessageQueue], Awaitable[int]],
-    search_offset: Callable[[MessageQueue], Awaitable[int]],
-) -> int:
-    """The offset to begin at, or a negative one when it cannot be found out now.
+class StartOffsets:
+    """Finds the starts of one consumer.
 
     Args:
-        queue: The queue.
-        stored: What the offset store read.
+        api: To ask brokers.
+        routes: Where their masters are.
         where: The consumer's wish.
-        max_offset: Asks the broker for the queue's end.
-        search_offset: Asks the broker for the offset at the consumer's timestamp.
+        timestamp_ms: The moment, for `TIMESTAMP`.
     """
-    rule = start_rule(stored, where, retry_topic=is_retry(queue.topic))
-    try:
-        match rule:
-            case Start.STORED:
-                return stored
-            case Start.ZERO:
-                return 0
-            case Start.MAX:
-                return await max_offset(queue)
-            case Start.TIMESTAMP:
-                return await search_offset(queue)
-            case Start.UNKNOWN:
-                return Offset.FAILED
-    except PocketMQError as exc:
-        log.warning("start_offset.not_found", queue=str(queue), rule=rule.value, reason=str(exc))
-        return Offset.FAILED
+
+    def __init__(
+        self, api: ClientApi, routes: RouteTable, where: ConsumeFromWhere, timestamp_ms: int
+    ) -> None:
+        self._api = api
+        self._routes = routes
+        self._where = where
+        self._timestamp_ms = timestamp_ms
+
+    async def find(self, queue: MessageQueue, stored: int) -> int:
+        """The offset to begin at, or a negative one when it cannot be found out now.
+
+        Args:
+            queue: The queue.
+            stored: What the offset store read.
+        """
+        rule = start_rule(stored, self._where, retry_topic=is_retry(queue.topic))
+        if rule is Start.STORED:
+            return stored
+        if rule is Start.ZERO:
+            return 0
+        if rule is Start.UNKNOWN:
+            return Offset.FAILED
+        try:
+            address = self._routes.master(queue.broker_name)
+            if address is None:
+                raise BrokerNotFoundError(queue.broker_name)
+            if rule is Start.MAX:
+                return await self._api.max_offset(address, queue)
+            return await self._api.search_offset(address, queue, self._timestamp_ms)
+        except PocketMQError as exc:
+            log.warning(
+                "start_offset.not_found", queue=str(queue), rule=rule.value, reason=str(exc)
+            )
+            return Offset.FAILED

@@ -22,14 +22,13 @@ import structlog
 from pocketmq.client.config import ClientConfig, ClientOptions
 from pocketmq.client.instance import ClientInstance, acquire, release
 from pocketmq.client.producer.fault_strategy import FaultStrategy
+from pocketmq.client.producer.prepare import Prepared, Preparer
 from pocketmq.client.producer.selectors import QueueSelector, select_by_hash
 from pocketmq.client.producer.send_plan import SendPlan
 from pocketmq.client.producer.send_result import STATUS_BY_CODE, SendResult, SendStatus
 from pocketmq.client.routes import TopicPublishInfo
-from pocketmq.protocol import properties as names
-from pocketmq.protocol.batch import encode_batch
-from pocketmq.protocol.command import Buffer, Command
-from pocketmq.protocol.compression import DEFAULT_LEVEL, CompressionKind, compress
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.compression import DEFAULT_LEVEL, CompressionKind
 from pocketmq.protocol.errors import (
     BrokerError,
     BrokerNotFoundError,
@@ -38,23 +37,18 @@ from pocketmq.protocol.errors import (
     RemotingError,
 )
 from pocketmq.protocol.headers.send import (
-    SendBatchMessageRequestHeader,
-    SendMessageRequestHeader,
-    SendMessageRequestHeaderV2,
     SendMessageResponseHeader,
 )
 from pocketmq.protocol.ids import UniqKeyFactory
 from pocketmq.protocol.message import Message, MessageQueue
-from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.validation import (
     AUTO_CREATE_TOPIC,
     check_batch,
     check_client_group,
     check_message,
-    is_retry,
 )
-from pocketmq.runtime.errors import PocketMQError
+from pocketmq.runtime.errors import ConfigError, PocketMQError
 
 log = structlog.get_logger()
 
@@ -110,7 +104,7 @@ class Producer:
         self.send_timeout_per_request_ms = send_timeout_per_request_ms
         self.max_message_size = max_message_size
         self.compress_body_over = compress_body_over
-        self.compression = CompressionKind[compression.upper()]
+        self.compression = _compression_kind(compression)
         self.compression_level = compression_level
         self.create_topic_key = create_topic_key
         self.default_topic_queue_nums = default_topic_queue_nums
@@ -118,7 +112,6 @@ class Producer:
         self.fault_strategy = FaultStrategy(self.profile, enabled=send_latency_fault_enable)
         self.published_topics: set[str] = set()
         self._instance: ClientInstance | None = None
-        self._new_uniq_key: UniqKeyFactory | None = None
         self._oneways = 0
         self._loop_time: Callable[[], float] = lambda: 0.0
 
@@ -161,8 +154,19 @@ class Producer:
         self._bind(instance)
 
     def _bind(self, instance: ClientInstance) -> None:
-        self._new_uniq_key = UniqKeyFactory(
-            self.config.client_ip, os.getpid(), self.config.clock.time_ms
+        clock = self.config.clock
+        self._preparer = Preparer(
+            self._group,
+            self.profile,
+            compress_body_over=self.compress_body_over,
+            compression=self.compression,
+            compression_level=self.compression_level,
+            max_message_size=self.max_message_size,
+            create_topic_key=self.create_topic_key,
+            default_topic_queue_nums=self.default_topic_queue_nums,
+            smart=self.send_smart_msg,
+            new_uniq_key=UniqKeyFactory(self.config.client_ip, os.getpid(), clock.time_ms),
+            time_ms=clock.time_ms,
         )
         self._loop_time = asyncio.get_running_loop().time  # of sends, which run on real time
         self._instance = instance
@@ -220,11 +224,11 @@ class Producer:
         timeout_s = (self.send_timeout_ms if timeout_ms is None else timeout_ms) / 1000
         if queue is not None or selector is not None or key is not None:
             chosen = await self._chosen_queue(message, queue, selector, key)
-            prepared = self._prepare(message)
+            prepared = self._preparer.message(message)
             return _result(await self._request(prepared, chosen, timeout_s), prepared, chosen)
 
         info = self._known_info(message) or await self._find_info(message)
-        prepared = self._prepare(message)
+        prepared = self._preparer.message(message)
         strategy = self.fault_strategy
         began_at = self._loop_time()
         queue = strategy.choose(info, None, self._now()) if strategy.enabled else info.next_queue()
@@ -258,9 +262,9 @@ class Producer:
         else:
             info = self._known_info(message) or await self._find_info(message)
             queue = self.fault_strategy.choose(info, None, self._now())
-        prepared = self._prepare(message)
+        prepared = self._preparer.message(message)
         channel = self._open_channel(queue) or await self._connect(queue)
-        channel.oneway(self._header(prepared, queue.queue_id), prepared.body)
+        channel.oneway(self._preparer.header(prepared, queue.queue_id), prepared.body)
         self._oneways += 1
         if self._oneways % ONEWAYS_PER_TURN == 0:
             await self.config.clock.sleep(0)
@@ -279,9 +283,10 @@ class Producer:
             Others: see `send`.
         """
         check_batch(messages)
+        self._started()
         for message in messages:
             check_message(message, queue=queue, max_body_bytes=self.max_message_size)
-        prepared = self._prepare_batch(messages)
+        prepared = self._preparer.batch(messages)
         timeout_s = (self.send_timeout_ms if timeout_ms is None else timeout_ms) / 1000
         if queue is not None:
             return _result(await self._request(prepared, queue, timeout_s), prepared, queue)
@@ -303,21 +308,21 @@ class Producer:
     # -- one try --------------------------------------------------------------------------------
 
     def _request(
-        self, prepared: _Prepared, queue: MessageQueue, timeout_s: float
+        self, prepared: Prepared, queue: MessageQueue, timeout_s: float
     ) -> Awaitable[Command]:
         """One try: the future of the answer itself while the channel is open."""
         channel = self._open_channel(queue)
         if channel is None:
             return self._connect_and_request(prepared, queue, timeout_s)
         return channel.request(
-            self._header(prepared, queue.queue_id), prepared.body, timeout_s=timeout_s
+            self._preparer.header(prepared, queue.queue_id), prepared.body, timeout_s=timeout_s
         )
 
     async def _connect_and_request(
-        self, prepared: _Prepared, queue: MessageQueue, timeout_s: float
+        self, prepared: Prepared, queue: MessageQueue, timeout_s: float
     ) -> Command:
         channel = await self._connect(queue)
-        header = self._header(prepared, queue.queue_id)
+        header = self._preparer.header(prepared, queue.queue_id)
         return await channel.request(header, prepared.body, timeout_s=timeout_s)
 
     def _open_channel(self, queue: MessageQueue) -> Channel | None:
@@ -338,7 +343,7 @@ class Producer:
     async def _try_again(
         self,
         info: TopicPublishInfo,
-        prepared: _Prepared,
+        prepared: Prepared,
         queue: MessageQueue,
         began_at: float,
         timeout_s: float,
@@ -416,6 +421,7 @@ class Producer:
         selector: QueueSelector | None,
         key: object,
     ) -> MessageQueue:
+        self._started()
         if queue is not None:
             check_message(message, queue=queue, max_body_bytes=self.max_message_size)
             return queue
@@ -429,79 +435,6 @@ class Producer:
         if chosen.topic != message.topic:
             raise IllegalMessageError(f"the selector chose {chosen}", topic=message.topic)
         return chosen
-
-    def _prepare(self, message: Message) -> _Prepared:
-        properties = message.properties
-        uniq_key = properties.get(names.UNIQ_KEY)
-        if uniq_key is None:
-            if self._new_uniq_key is None:
-                raise self._not_started()
-            uniq_key = properties[names.UNIQ_KEY] = self._new_uniq_key()
-        body: Buffer = message.body
-        sys_flag = 0
-        if len(body) >= self.compress_body_over:
-            body = compress(message.body, self.compression, self.compression_level)
-            sys_flag = self._compressed_flag
-        if names.TRANSACTION_PREPARED in properties:
-            sys_flag |= MessageSysFlag.TRANSACTION_PREPARED
-        prepared = _Prepared(message.topic, body, message.flag, sys_flag, uniq_key)
-        if message.topic[0] == "%" and is_retry(message.topic):
-            prepared.take_retry_properties(properties)
-        prepared.properties = names.encode_properties(properties)
-        return prepared
-
-    def _prepare_batch(self, messages: Sequence[Message]) -> _Prepared:
-        if self._new_uniq_key is None:
-            raise self._not_started()
-        keys = []
-        for message in messages:
-            key = message.properties.setdefault(names.UNIQ_KEY, "") or self._new_uniq_key()
-            message.properties[names.UNIQ_KEY] = key
-            keys.append(key)
-        body = encode_batch(messages)
-        if len(body) > self.max_message_size:
-            raise IllegalMessageError(
-                f"the batch has {len(body)} bytes, the limit is {self.max_message_size}; "
-                "send fewer messages at once",
-                topic=messages[0].topic,
-            )
-        prepared = _Prepared(messages[0].topic, body, 0, 0, ",".join(keys))
-        prepared.is_batch = True
-        # Their own properties travel in the body; the header carries what the broker must know.
-        wait = messages[0].properties.get(names.WAIT)
-        prepared.properties = names.encode_properties({names.WAIT: wait} if wait else {})
-        return prepared
-
-    @property
-    def _compressed_flag(self) -> int:
-        if self.compression is CompressionKind.ZLIB and self.profile.name == "4.9":
-            return MessageSysFlag.COMPRESSED  # 4.9 has no bits for the kind
-        return self.compression.sys_flag
-
-    def _header(
-        self, prepared: _Prepared, queue_id: int
-    ) -> SendMessageRequestHeaderV2 | SendMessageRequestHeader:
-        header_type: type[SendMessageRequestHeaderV2] | type[SendMessageRequestHeader]
-        if prepared.is_batch:
-            header_type = SendBatchMessageRequestHeader
-        elif self.send_smart_msg:
-            header_type = SendMessageRequestHeaderV2
-        else:
-            header_type = SendMessageRequestHeader
-        return header_type(
-            producer_group=self._group,
-            topic=prepared.topic,
-            default_topic=self.create_topic_key,
-            default_topic_queue_nums=self.default_topic_queue_nums,
-            queue_id=queue_id,
-            sys_flag=prepared.sys_flag,
-            born_timestamp=self.config.clock.time_ms(),
-            flag=prepared.flag,
-            properties=prepared.properties,
-            reconsume_times=prepared.reconsume_times,
-            max_reconsume_times=prepared.max_reconsume_times,
-            batch=prepared.is_batch,
-        )
 
     def _now(self) -> float:
         return self.config.clock.monotonic()
@@ -517,40 +450,17 @@ class Producer:
         )
 
 
-class _Prepared:
-    """A message as it travels, the same for every try."""
-
-    __slots__ = (
-        "body",
-        "flag",
-        "is_batch",
-        "max_reconsume_times",
-        "properties",
-        "reconsume_times",
-        "sys_flag",
-        "topic",
-        "uniq_key",
-    )
-
-    def __init__(self, topic: str, body: Buffer, flag: int, sys_flag: int, uniq_key: str) -> None:
-        self.topic = topic
-        self.body = body
-        self.flag = flag
-        self.sys_flag = sys_flag
-        self.uniq_key = uniq_key
-        self.properties = ""
-        self.reconsume_times = 0
-        self.max_reconsume_times: int | None = None
-        self.is_batch = False
-
-    def take_retry_properties(self, properties: dict[str, str]) -> None:
-        """A message for a retry topic carries its counts in the header (C-55)."""
-        self.reconsume_times = int(properties.pop(names.RECONSUME_TIME, "0"))
-        times = properties.pop(names.MAX_RECONSUME_TIMES, None)
-        self.max_reconsume_times = None if times is None else int(times)
+def _compression_kind(name: str) -> CompressionKind:
+    try:
+        return CompressionKind[name.upper()]
+    except KeyError:
+        kinds = ", ".join(kind.name.lower() for kind in CompressionKind)
+        raise ConfigError(
+            "compression", f"there is no {name!r}", advice=f"choose from {kinds}"
+        ) from None
 
 
-def _result(response: Command, prepared: _Prepared, queue: MessageQueue) -> SendResult:
+def _result(response: Command, prepared: Prepared, queue: MessageQueue) -> SendResult:
     status = STATUS_BY_CODE.get(response.code)
     if status is None:
         raise BrokerError(response.code, response.remark, address=f"broker {queue.broker_name}")

@@ -1,0 +1,177 @@
+"""Offsets of broadcasting consumers, in RocketMQ's local JSON file (C-66).
+
+    <directory>/<clientId>/<group>/offsets.json         and the previous content in offsets.json.bak
+
+    {"offsetTable":{{"brokerName":"b","queueId":0,"topic":"T"}:12}}
+
+The keys are objects, which no JSON parser but fastjson's takes; ours writes and reads them, so that
+a Java client under the same client id goes on where we stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final, Protocol
+
+import aiofiles
+import aiofiles.os
+import structlog
+
+from pocketmq.client.consumer.offset_table import Offset, OffsetTable, ReadOffsetType
+from pocketmq.protocol.body import BodyStruct, decode_json, mq_key, parse_mq_key
+from pocketmq.protocol.errors import BadRequestError
+from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.scalars import Int64
+from pocketmq.runtime.errors import DiskError
+
+log = structlog.get_logger()
+
+DEFAULT_DIRECTORY: Final = Path("~/.rocketmq_offsets")
+
+
+class OffsetFiles(Protocol):
+    """The seam to the disk: two texts that replace each other."""
+
+    async def read(self, *, backup: bool) -> bytes | None:
+        """The file's or its backup's content; None when there is none."""
+        ...
+
+    async def replace(self, content: bytes) -> None:
+        """Make the old content the backup and write the new."""
+        ...
+
+
+class LocalOffsetsBody(BodyStruct, kw_only=True):
+    """The file's one object; keys are JSON texts of queues."""
+
+    offset_table: dict[str, Int64] = {}  # noqa: RUF012 - msgspec copies empty defaults
+
+
+class LocalFileOffsetStore:
+    """Offsets in a file of this client and group.
+
+    Args:
+        directory: `rocketmq.client.localOffsetStoreDir`.
+        client_id: Stable, because broadcasting consumers keep the instance name `DEFAULT` (P-1).
+        group: Consumer group.
+        files: The seam; by default real files.
+    """
+
+    def __init__(
+        self, directory: Path, client_id: str, group: str, *, files: OffsetFiles | None = None
+    ) -> None:
+        self.table = OffsetTable()
+        self.path = directory.expanduser() / client_id / group / "offsets.json"
+        self._files = files or DiskOffsetFiles(self.path)
+
+    async def load(self) -> None:
+        """Fill the memory from the file.
+
+        Raises:
+            DiskError: file and backup are both broken.
+        """
+        for queue, offset in (await self._read()).items():
+            self.table.update(queue, offset, increase_only=False)
+
+    async def read(self, queue: MessageQueue, kind: ReadOffsetType) -> int:
+        """Memory, or the file; -1 for none."""
+        if kind is not ReadOffsetType.READ_FROM_STORE:
+            offset = self.table.get(queue)
+            if offset >= 0 or kind is ReadOffsetType.READ_FROM_MEMORY:
+                return offset
+        try:
+            stored = (await self._read()).get(queue)
+        except DiskError as exc:
+            log.warning("offset.query_failed", queue=str(queue), reason=str(exc))
+            return Offset.NOT_FOUND
+        if stored is None:
+            return Offset.NOT_FOUND
+        self.table.update(queue, stored, increase_only=False)
+        return stored
+
+    async def persist(self, queue: MessageQueue) -> None:
+        """Write one queue's offset into the file, keeping the others."""
+        offset = self.table.get(queue)
+        if offset >= 0:
+            await self._merge({queue: offset})
+
+    async def persist_all(self, queues: Iterable[MessageQueue]) -> None:
+        """Write these queues' offsets into the file, keeping the others."""
+        known = {queue: self.table.get(queue) for queue in queues}
+        await self._merge({queue: offset for queue, offset in known.items() if offset >= 0})
+
+    async def _merge(self, offsets: Mapping[MessageQueue, int]) -> None:
+        if not offsets:
+            return
+        try:
+            stored = await self._read()
+            merged = {**stored, **offsets}
+            if merged != stored:
+                await self._files.replace(encode_offsets(merged))
+        except DiskError as exc:
+            log.warning("offsets.persist_failed", path=str(self.path), reason=str(exc))
+
+    async def _read(self) -> dict[MessageQueue, int]:
+        problems = []
+        for backup in (False, True):
+            content = await self._files.read(backup=backup)
+            if content is None:
+                continue
+            try:
+                return decode_offsets(content)
+            except BadRequestError as exc:
+                problems.append(str(exc))
+        if problems:
+            raise DiskError(
+                self.path,
+                f"neither it nor its .bak can be read ({'; '.join(problems)})",
+                advice="mend one of them, or move both away to begin anew",
+            )
+        return {}
+
+
+def encode_offsets(offsets: Mapping[MessageQueue, int]) -> bytes:
+    """The file's content as fastjson writes it, indented by tabs and sorted."""
+    entries = ",\n".join(f"\t\t{mq_key(queue)}:{offsets[queue]}" for queue in sorted(offsets))
+    return f'{{\n\t"offsetTable":{{\n{entries}\n\t}}\n}}'.encode()
+
+
+def decode_offsets(content: bytes) -> dict[MessageQueue, int]:
+    """What `encode_offsets`, fastjson, or a strict writer with quoted keys wrote.
+
+    Raises:
+        BadRequestError: it is none of them.
+    """
+    body = decode_json(content, LocalOffsetsBody)
+    return {parse_mq_key(key): offset for key, offset in body.offset_table.items()}
+
+
+class DiskOffsetFiles:
+    """Real files."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._backup = path.with_name(path.name + ".bak")
+
+    async def read(self, *, backup: bool) -> bytes | None:
+        path = self._backup if backup else self._path
+        try:
+            async with aiofiles.open(path, "rb") as file:
+                return await file.read() or None
+        except FileNotFoundError:
+            return None
+        except OSError as exc:
+            raise DiskError(path, exc.strerror or str(exc)) from exc
+
+    async def replace(self, content: bytes) -> None:
+        unfinished = self._path.with_name(self._path.name + ".tmp")
+        try:
+            await aiofiles.os.makedirs(self._path.parent, exist_ok=True)
+            async with aiofiles.open(unfinished, "wb") as file:
+                await file.write(content)
+            if await aiofiles.os.path.exists(self._path):
+                await aiofiles.os.replace(self._path, self._backup)
+            await aiofiles.os.replace(unfinished, self._path)
+        except OSError as exc:
+            raise DiskError(self._path, exc.strerror or str(exc)) from exc

@@ -1,0 +1,103 @@
+"""Queue locks on the brokers, which let an orderly queue have one consumer at a time (C-52, B-45).
+
+Taken before a queue is pulled, renewed every 20 s, believed in for 30 s after the last renewal,
+and kept by the broker for 60 s (T-12): a consumer that stops renewing stops consuming before
+another may begin.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import structlog
+
+from pocketmq.client.consumer.process_queue import ProcessQueue
+from pocketmq.client.instance import ClientInstance
+from pocketmq.protocol.message import MessageQueue
+from pocketmq.runtime.errors import PocketMQError
+
+log = structlog.get_logger()
+
+
+class QueueLocks:
+    """The locks of one orderly consumer.
+
+    Args:
+        group: Consumer group.
+        instance: Its connections and client id, which is the lock's owner.
+    """
+
+    def __init__(self, group: str, instance: ClientInstance) -> None:
+        self._group = group
+        self._instance = instance
+
+    async def lock(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
+        """Ask the master of each broker; the queues that are ours now (B-46)."""
+        asked = _by_broker(queues)
+        answers = await asyncio.gather(
+            *(self._lock_at(broker_name, mine) for broker_name, mine in asked.items())
+        )
+        return {queue for granted in answers if granted is not None for queue in granted}
+
+    async def renew(self, process_queues: Mapping[MessageQueue, ProcessQueue]) -> None:
+        """Lock everything we own again, and note which locks we have (C-52).
+
+        A broker that does not answer changes nothing: what it granted before runs out by itself.
+        """
+        asked = _by_broker(queue for queue, held in process_queues.items() if not held.dropped)
+        answers = await asyncio.gather(
+            *(self._lock_at(broker_name, mine) for broker_name, mine in asked.items())
+        )
+        now = self._instance.clock.monotonic()
+        for mine, granted in zip(asked.values(), answers, strict=True):
+            for queue in mine if granted is not None else ():
+                held = process_queues.get(queue)
+                if held is None:
+                    continue
+                if granted is not None and queue in granted:
+                    held.locked = True
+                    held.last_lock_at = now
+                elif held.locked:
+                    held.locked = False
+                    log.warning("queue.lock_lost", group=self._group, queue=str(queue))
+
+    async def unlock(self, queues: Iterable[MessageQueue], *, oneway: bool) -> None:
+        """Let others have them (B-48); a failure is logged, the lock runs out in 60 s."""
+        for broker_name, mine in _by_broker(queues).items():
+            address = self._instance.routes.master(broker_name)
+            if address is None:
+                continue
+            try:
+                await self._instance.api.unlock_queues(
+                    address, self._instance.client_id, self._group, mine, oneway=oneway
+                )
+            except PocketMQError as exc:
+                log.warning(
+                    "queues.unlock_failed", group=self._group, broker=broker_name, reason=str(exc)
+                )
+
+    async def _lock_at(
+        self, broker_name: str, queues: Sequence[MessageQueue]
+    ) -> Collection[MessageQueue] | None:
+        address = self._instance.routes.master(broker_name)
+        if address is None:
+            return None
+        try:
+            granted = await self._instance.api.lock_queues(
+                address, self._instance.client_id, self._group, queues
+            )
+        except PocketMQError as exc:
+            log.warning(
+                "queues.lock_failed", group=self._group, broker=broker_name, reason=str(exc)
+            )
+            return None
+        return frozenset(granted)
+
+
+def _by_broker(queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:
+    found: dict[str, list[MessageQueue]] = defaultdict(list)
+    for queue in queues:
+        found[queue.broker_name].append(queue)
+    return found

@@ -1,0 +1,174 @@
+"""A message as it travels: its UNIQ_KEY, compressed body, property string and header (P-43, P-44).
+
+Made once per send; every try of the send shares it, so that duplicates share one key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pocketmq.protocol import properties as names
+from pocketmq.protocol.batch import encode_batch
+from pocketmq.protocol.command import Buffer
+from pocketmq.protocol.compression import CompressionKind, compress
+from pocketmq.protocol.errors import IllegalMessageError
+from pocketmq.protocol.headers.send import (
+    SendBatchMessageRequestHeader,
+    SendMessageRequestHeader,
+    SendMessageRequestHeaderV2,
+)
+from pocketmq.protocol.message import Message
+from pocketmq.protocol.scalars import MessageSysFlag
+from pocketmq.protocol.validation import is_retry
+from pocketmq.runtime.profile import Profile
+
+
+class Prepared:
+    """What every try of one send has in common."""
+
+    __slots__ = (
+        "body",
+        "flag",
+        "is_batch",
+        "max_reconsume_times",
+        "properties",
+        "reconsume_times",
+        "sys_flag",
+        "topic",
+        "uniq_key",
+    )
+
+    def __init__(self, topic: str, body: Buffer, flag: int, sys_flag: int, uniq_key: str) -> None:
+        self.topic = topic
+        self.body = body
+        self.flag = flag
+        self.sys_flag = sys_flag
+        self.uniq_key = uniq_key
+        self.properties = ""
+        self.reconsume_times = 0
+        self.max_reconsume_times: int | None = None
+        self.is_batch = False
+
+
+class Preparer:
+    """Prepares the messages of one producer.
+
+    Args:
+        group: Producer group.
+        profile: 4.9 marks a compressed body without its kind.
+        compress_body_over: Bodies of at least so many bytes are compressed.
+        compression: How.
+        compression_level: As the library counts.
+        max_message_size: For whole batches.
+        create_topic_key: Model of topics that do not exist yet (P-14).
+        default_topic_queue_nums: Queues that such a topic is to get.
+        smart: One-letter header names (310), not long ones (10).
+        new_uniq_key: Makes a UNIQ_KEY.
+        time_ms: The moment of birth.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        profile: Profile,
+        *,
+        compress_body_over: int,
+        compression: CompressionKind,
+        compression_level: int,
+        max_message_size: int,
+        create_topic_key: str,
+        default_topic_queue_nums: int,
+        smart: bool,
+        new_uniq_key: Callable[[], str],
+        time_ms: Callable[[], int],
+    ) -> None:
+        self._group = group
+        self._compress_body_over = compress_body_over
+        self._compression = compression
+        self._compression_level = compression_level
+        self._compressed_flag = (
+            compression.sys_flag
+            if profile.compression_kind_in_sys_flag or compression is not CompressionKind.ZLIB
+            else MessageSysFlag.COMPRESSED
+        )
+        self._max_message_size = max_message_size
+        self._create_topic_key = create_topic_key
+        self._default_topic_queue_nums = default_topic_queue_nums
+        self._single: type[SendMessageRequestHeaderV2] | type[SendMessageRequestHeader] = (
+            SendMessageRequestHeaderV2 if smart else SendMessageRequestHeader
+        )
+        self._new_uniq_key = new_uniq_key
+        self._time_ms = time_ms
+
+    def message(self, message: Message) -> Prepared:
+        """Prepare one message; gives it a UNIQ_KEY if it has none and leaves its body alone.
+
+        Raises:
+            IllegalMessageError: a property holds a separator.
+        """
+        properties = message.properties
+        uniq_key = properties.get(names.UNIQ_KEY)
+        if uniq_key is None:
+            uniq_key = properties[names.UNIQ_KEY] = self._new_uniq_key()
+        body: Buffer = message.body
+        sys_flag = 0
+        if len(body) >= self._compress_body_over:
+            body = compress(message.body, self._compression, self._compression_level)
+            sys_flag = self._compressed_flag
+        if names.TRANSACTION_PREPARED in properties:
+            sys_flag |= MessageSysFlag.TRANSACTION_PREPARED
+        prepared = Prepared(message.topic, body, message.flag, sys_flag, uniq_key)
+        if message.topic[0] == "%" and is_retry(message.topic):
+            # The counts of a message for a retry topic travel in the header (C-55).
+            prepared.reconsume_times = int(properties.pop(names.RECONSUME_TIME, "0"))
+            times = properties.pop(names.MAX_RECONSUME_TIMES, None)
+            prepared.max_reconsume_times = None if times is None else int(times)
+        prepared.properties = names.encode_properties(properties)
+        return prepared
+
+    def batch(self, messages: Sequence[Message]) -> Prepared:
+        """Prepare messages that travel together, each with its own UNIQ_KEY (P-49).
+
+        Raises:
+            IllegalMessageError: they are too large together, or a property holds a separator.
+        """
+        keys = []
+        for message in messages:
+            key = message.properties.get(names.UNIQ_KEY)
+            if key is None:
+                key = message.properties[names.UNIQ_KEY] = self._new_uniq_key()
+            keys.append(key)
+        topic = messages[0].topic
+        body = encode_batch(messages)
+        if len(body) > self._max_message_size:
+            raise IllegalMessageError(
+                f"the batch has {len(body)} bytes, the limit is {self._max_message_size}; "
+                "send fewer messages at once",
+                topic=topic,
+            )
+        prepared = Prepared(topic, body, 0, 0, ",".join(keys))
+        prepared.is_batch = True
+        # Their own properties travel in the body; the header carries what the broker must know.
+        wait = messages[0].properties.get(names.WAIT)
+        prepared.properties = names.encode_properties({names.WAIT: wait} if wait else {})
+        return prepared
+
+    def header(
+        self, prepared: Prepared, queue_id: int
+    ) -> SendMessageRequestHeaderV2 | SendMessageRequestHeader:
+        """The header of one try."""
+        header_type = SendBatchMessageRequestHeader if prepared.is_batch else self._single
+        return header_type(
+            producer_group=self._group,
+            topic=prepared.topic,
+            default_topic=self._create_topic_key,
+            default_topic_queue_nums=self._default_topic_queue_nums,
+            queue_id=queue_id,
+            sys_flag=prepared.sys_flag,
+            born_timestamp=self._time_ms(),
+            flag=prepared.flag,
+            properties=prepared.properties,
+            reconsume_times=prepared.reconsume_times,
+            max_reconsume_times=prepared.max_reconsume_times,
+            batch=prepared.is_batch,
+        )
