@@ -123,6 +123,20 @@ async def test_a_consumer_on_manual_time_moves_with_the_cluster(nameservers: str
 
 
 @pytest.mark.cluster
+def test_a_frozen_process_is_left_out_of_the_step_and_named(nameservers: str) -> None:
+    with start_consuming("TBW102", "--clock", "manual", "-n", nameservers) as frozen:
+        name = f"consume-{frozen.pid}"
+        while name not in pocketmq("clock", "show", nameservers=nameservers).stdout:
+            pass
+        frozen.send_signal(signal.SIGSTOP)
+        moved = pocketmq("clock", "advance", "1", nameservers=nameservers)
+        frozen.kill()
+    assert moved.returncode == 0
+    assert moved.stderr.startswith(f"left out: {name} (")
+    assert name not in moved.stdout
+
+
+@pytest.mark.cluster
 def test_an_error_is_one_line_and_debug_adds_the_traceback(nameservers: str) -> None:
     missing = pocketmq("topic", "route", "nowhere", nameservers=nameservers)
     assert missing.returncode == 1

@@ -8,7 +8,7 @@ clients that run on a manual clock write their control address into the nameserv
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import structlog
 
@@ -95,14 +95,18 @@ class ControlledProcess:
             raise ClockMemberError(self._name, doing, str(exc)) from exc
 
 
-async def reachable(members: Iterable[ControlledProcess]) -> list[ControlledProcess]:
-    """Those that answer and run on a manual clock; a dead or frozen one is left out, and logged."""
+async def reachable(
+    members: Iterable[ControlledProcess],
+    on_left_out: Callable[[ClockMemberError], None] | None = None,
+) -> list[ControlledProcess]:
+    """Those that answer and run on a manual clock; a dead or frozen one is left out, and told."""
     found = []
     everyone = list(members)
     answers = await asyncio.gather(*(member.clock() for member in everyone), return_exceptions=True)
     for member, answer in zip(everyone, answers, strict=True):
         if isinstance(answer, ClockMemberError):
-            log.info("member.left_out", member=member.name, reason=answer.reason)
+            if on_left_out is not None:
+                on_left_out(answer)
         elif isinstance(answer, BaseException):
             raise answer
         elif answer.manual:

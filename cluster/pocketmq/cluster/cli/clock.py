@@ -11,7 +11,6 @@ from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, addresses
 from pocketmq.cluster.control import ControlledProcess, discover, reachable
 from pocketmq.runtime import lock_step
 from pocketmq.runtime.errors import CallerError, ClockMemberError
-from pocketmq.runtime.lock_step import ClockMember
 
 ADVANCE_HELP = """Move all clocks of a cluster together, deadline by deadline.
 
@@ -66,19 +65,22 @@ def advance(
 ) -> None:
     by_ms = parse_duration_ms(duration)
 
+    def left_out(error: ClockMemberError) -> None:
+        typer.echo(f"left out: {error.member} ({error.reason})", err=True)
+
     async def command() -> None:
         async with remoting() as client:
-            members = await reachable(await discover(addresses(nameservers), client))
+            everyone = await discover(addresses(nameservers), client)
+            members = await reachable(everyone, left_out)
             if not members:
                 raise CallerError(
                     f"nobody at {nameservers} has a clock that can be moved; "
                     "start the cluster with `pocketmq up --clock manual`"
                 )
 
-            def lost(member: ClockMember, error: ClockMemberError) -> None:
-                typer.echo(f"left out: {error}", err=True)
-
-            time_ms = await lock_step.advance(members, by_ms, on_lost=lost)
+            time_ms = await lock_step.advance(
+                members, by_ms, on_lost=lambda _member, error: left_out(error)
+            )
             names = ", ".join(member.name for member in members)
             typer.echo(f"{_text(time_ms)}  {names}")
 

@@ -33,7 +33,12 @@ Commands find the cluster at 127.0.0.1:9876, or where --nameservers or the envir
 variable NAMESRV_ADDR points. `pocketmq COMMAND --help` shows examples for each.
 """
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,  # a bug of ours shows the plain traceback
+)
 
 
 @app.callback(help=INTRO, context_settings={"help_option_names": ["-h", "--help"]})
