@@ -60,6 +60,9 @@ Example:
   pocketmq store rebuild ~/store
 """
 
+_MOST_SHOWN = 200
+_TABLE_WIDTH = 120
+
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="A store root.", show_default=False)]
 IndexSlots = Annotated[
     int | None,
@@ -108,7 +111,9 @@ def inspect(directory: Directory, index_slots: IndexSlots = None) -> None:
 def _show(facts: StoreFacts) -> None:
     from rich.console import Console
 
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False)
+    if console.width < _TABLE_WIDTH:
+        console.width = _TABLE_WIDTH  # a folded line is better than a table without numbers
     state = "stopped cleanly" if facts.is_clean else "did not stop cleanly; its start will recover"
     span = f"{_when(facts.first_ms)} to {_when(facts.last_ms)}" if facts.last_ms else "no messages"
     console.print(f"\n[bold]{facts.root}[/bold]: {state}; {span}", markup=True)
@@ -147,7 +152,12 @@ def _table(*columns: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         is_text = column in ("file", "topic", "first", "last")
-        table.add_column(column, justify="left" if is_text else "right", no_wrap=True)
+        table.add_column(
+            column,
+            justify="left" if is_text else "right",
+            no_wrap=column != "topic",
+            overflow="fold",
+        )
     return table
 
 
@@ -155,7 +165,7 @@ def _when(time_ms: int) -> str:
     if time_ms <= 0:
         return "-"
     try:
-        return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+        return datetime.fromtimestamp(time_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
     except (ValueError, OverflowError, OSError):
         return str(time_ms)
 
@@ -204,16 +214,16 @@ def verify(
 def _report(result: Verified) -> int:
     for note in result.notes:
         typer.echo(f"note: {note}")
-    for problem in result.problems:
+    shown = result.problems[:_MOST_SHOWN]
+    for problem in shown:
         typer.echo(str(problem))
-    hidden = result.problem_count - len(result.problems)
-    if hidden:
-        typer.echo(f"... and {hidden} more")
+    if hidden := result.problem_count - len(shown):
+        typer.echo(f"... and {hidden:,} more")
     counts = (
         f"{result.records:,} records in {_bytes(result.log_bytes)}, "
         f"{result.entries:,} queue entries, {result.index_entries:,} index entries"
     )
-    verdict = f"{result.problem_count} problems" if result.problem_count else "all right"
+    verdict = f"{result.problem_count:,} problems" if result.problem_count else "all right"
     typer.echo(f"{result.root}: {verdict}: {counts}")
     return 1 if result.problem_count else 0
 

@@ -1,0 +1,92 @@
+"""Reads the messages of one queue of a stopped store, one after the other."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from typing import Any
+
+from pocketmq.broker.store.config import ENTRY_SIZE
+from pocketmq.broker.store.consume_queue import ENTRY, FILLER_SIZE
+from pocketmq.broker.store.stopped_store import Problem, StoppedStore
+from pocketmq.broker.store.verify_cursors import queue_problem
+from pocketmq.protocol.message import MessageExt
+from pocketmq.protocol.record import check_record
+from pocketmq.runtime.errors import CallerError, PocketMQError
+
+
+def read_queue(
+    store: StoppedStore, topic: str, queue_id: int, offset: int = 0
+) -> Iterator[MessageExt | Problem]:
+    """Messages from `offset` on; in the place of one that cannot be read, what is wrong with it.
+
+    Entries of deleted messages are passed over.
+
+    Raises:
+        CallerError: there is no such queue.
+    """
+    queue = next((q for q in store.queues if (q.topic, q.queue_id) == (topic, queue_id)), None)
+    if queue is None:
+        ids = sorted(q.queue_id for q in store.queues if q.topic == topic)
+        known = f"it has {', '.join(map(str, ids))}" if ids else "there is no such topic"
+        raise CallerError(
+            f"{store.root} has no queue {queue_id} of topic {topic}: {known}; "
+            "`pocketmq store inspect` lists all"
+        )
+    log_min = store.log.files[0].start if store.log.files else 0
+    for number in range(max(offset, queue.first), queue.end):
+        entry = queue.row.read(number * ENTRY_SIZE, ENTRY_SIZE)
+        if entry is None:
+            yield queue_problem(queue, number, f"entry {number} is missing")
+            continue
+        physical, size, _ = ENTRY.unpack(entry)
+        if size == FILLER_SIZE or 0 <= physical < log_min:
+            continue
+        record = store.log.read(physical, size)
+        checked = None if record is None else check_record(record, 0)
+        if checked is None or checked.message is None:
+            reason = "no record" if checked is None else checked.reason or "zeros"
+            what = f"entry {number} leads to {size} bytes at {physical}: {reason}"
+            yield queue_problem(queue, number, what)
+        elif (checked.message.topic, checked.message.queue_id, checked.queue_offset) != (
+            topic,
+            queue_id,
+            number,
+        ):
+            what = f"entry {number} leads to another queue's record at {physical}"
+            yield queue_problem(queue, number, what)
+        else:
+            yield checked.message
+
+
+def as_json(message: MessageExt) -> dict[str, Any]:
+    """A message as JSON shows it: the body as text, or in base64 when it is no UTF-8."""
+    told: dict[str, Any] = {
+        "topic": message.topic,
+        "queueId": message.queue_id,
+        "queueOffset": message.queue_offset,
+        "commitLogOffset": message.commit_log_offset,
+        "storeSize": message.store_size,
+        "storeTimestamp": message.store_timestamp_ms,
+        "bornTimestamp": message.born_timestamp_ms,
+        "bornHost": message.born_host,
+        "storeHost": message.store_host,
+        "sysFlag": message.sys_flag,
+        "flag": message.flag,
+        "reconsumeTimes": message.reconsume_times,
+        "preparedTransactionOffset": message.prepared_transaction_offset,
+        "msgId": message.msg_id,
+        "properties": message.properties,
+    }
+    try:
+        body = message.body
+    except PocketMQError as exc:
+        return {**told, "bodyError": str(exc), "rawBodyBase64": _base64(bytes(message.raw_body))}
+    try:
+        return {**told, "body": body.decode()}
+    except UnicodeDecodeError:
+        return {**told, "bodyBase64": _base64(body)}
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")

@@ -1,0 +1,110 @@
+"""`pocketmq store`: what the user sees."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.golden import unpack_store
+
+POCKETMQ = [sys.executable, "-m", "pocketmq.cluster.cli.main", "store"]
+
+HOLD_THE_LOCK = """
+import sys
+from pocketmq.broker.store import OsDisk
+lock = OsDisk().lock(sys.argv[1] + "/lock")
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def store(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [*POCKETMQ, *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return unpack_store("clean", tmp_path / "all") / "store"
+
+
+def test_verify_says_all_right_and_exits_with_0(root: Path) -> None:
+    ran = store("verify", root.parent)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.startswith(f"{root}: all right: 1,229 records")
+
+
+def test_verify_prints_where_it_is_wrong_and_exits_with_1(root: Path) -> None:
+    path = root / "commitlog" / f"{131072:020d}"
+    content = bytearray(path.read_bytes())
+    content[100] ^= 1
+    path.write_bytes(content)
+    ran = store("verify", root)
+    assert ran.returncode == 1
+    assert f"{path}: byte 0: BODYCRC" in ran.stdout
+    assert "problems: " in ran.stdout.splitlines()[-1]
+
+
+def test_a_running_store_is_refused_in_one_line(root: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD_THE_LOCK, str(root)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdin is not None
+        holder.stdout.readline()
+        for words in (
+            ["inspect", root],
+            ["verify", root],
+            ["cat", root, "--topic", "GoldenPlain"],
+            ["rebuild", root],
+        ):
+            ran = store(*words)
+            assert ran.returncode == 1, words
+            assert len(ran.stderr.splitlines()) == 1
+            assert "is open in another process; stop that broker first" in ran.stderr
+        holder.stdin.close()
+
+
+def test_cat_prints_json_lines_or_records(root: Path) -> None:
+    ran = store(
+        "cat", root, "--topic", "GoldenPlain", "--queue", "1", "--from", "3", "--count", "2"
+    )
+    assert ran.returncode == 0, ran.stderr
+    lines = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert [line["queueOffset"] for line in lines] == [3, 4]
+    assert lines[0]["properties"]["KEYS"]
+    raw = subprocess.run(
+        [*POCKETMQ, "cat", str(root), "--topic", "GoldenPlain", "--raw"],
+        capture_output=True,
+        check=True,
+    )
+    assert raw.stdout[4:8] == bytes.fromhex("DAA320A7")
+
+
+def test_inspect_prints_tables(root: Path) -> None:
+    ran = store("inspect", root)
+    assert ran.returncode == 0, ran.stderr
+    assert "stopped cleanly" in ran.stdout
+    assert "GoldenTransactions" in ran.stdout
+    assert f"commitlog/{131072:020d}" in ran.stdout
+
+
+def test_rebuild_then_verify_is_clean(root: Path) -> None:
+    ran = store("rebuild", root)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "1,229 queue entries and 2,468 index entries" in ran.stdout
+    assert store("verify", root).returncode == 0
+
+
+@pytest.mark.parametrize("command", ["inspect", "verify", "rebuild"])
+def test_a_folder_without_a_store_is_refused_in_one_line(command: str, tmp_path: Path) -> None:
+    ran = store(command, tmp_path)
+    assert ran.returncode == 1
+    assert "no store root" in ran.stderr
+    assert len(ran.stderr.splitlines()) == 1
