@@ -125,12 +125,15 @@ class ClientApi:
         answer = channel.request(
             header, body, timeout_s=self.timeout_s if timeout_s is None else timeout_s
         )
-        await asyncio.wait((answer,), timeout=PATIENCE_S)
-        if answer.done():
-            response = answer.result()
-        else:
-            with self._clock.peer_wait():
-                response = await answer
+        try:
+            await asyncio.wait((answer,), timeout=PATIENCE_S)
+            if answer.done():
+                response = answer.result()
+            else:
+                with self._clock.peer_wait():
+                    response = await answer
+        finally:
+            answer.cancel()  # when we were cancelled, nobody wants it any more
         if response.code == 0 or response.code in ok:
             return response
         raise BrokerError(response.code, response.remark, address=address)

@@ -119,7 +119,7 @@ class ClientInstance:
             name=f"rebalance {self.client_id}",
         )
         self.dispatcher.add(CommandProcessor(self.consumers.get, self.rebalance_service.wakeup))
-        self._lookups: dict[tuple[str, str], asyncio.Task[bool]] = {}
+        self._lookups: dict[tuple[str, str], asyncio.Task[bool | PocketMQError]] = {}
         self._heartbeats: dict[str, asyncio.Task[bool]] = {}
         self._timers = [
             self._timer("routes", config.poll_name_server_interval_ms, 10, self.refresh_routes),
@@ -226,7 +226,10 @@ class ClientInstance:
             )
             self._lookups[key] = lookup
             lookup.add_done_callback(lambda _: self._lookups.pop(key, None))
-        return await asyncio.shield(lookup)
+        found = await asyncio.shield(lookup)
+        if isinstance(found, PocketMQError):
+            raise found
+        return found
 
     async def publish_info(
         self, topic: str, *, model: str, model_queue_nums: int
@@ -251,8 +254,11 @@ class ClientInstance:
             raise TopicNotFoundError(topic, "none of its queues can be written to now")
         return info
 
-    async def _look_up(self, topic: str, model: str, model_queue_nums: int) -> bool:
-        route = await self.api.route(model or topic)
+    async def _look_up(self, topic: str, model: str, model_queue_nums: int) -> bool | PocketMQError:
+        try:
+            route = await self.api.route(model or topic)
+        except PocketMQError as exc:
+            return exc  # for those who wait; the task itself did its work
         if route is None:
             return False
         if model:
