@@ -2,8 +2,8 @@
 
 It is recovery when everything but the log is gone, which reads the log from its beginning. A store
 that was not closed cleanly is recovered as it is first: where its log ends has to be known before
-what could tell is removed. The checkpoint goes before the rest, so that the next start of a broker
-finishes a rebuild that was interrupted.
+what could tell is removed. The checkpoint is changed before the rest, so that the next start of a
+broker finishes a rebuild that was interrupted.
 
 Queues of deleted topics come back, as far as the log still has their records.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 
+from pocketmq.broker.store.checkpoint import StoreCheckpoint
 from pocketmq.broker.store.config import DELAY_LEVELS, StoreConfig
 from pocketmq.broker.store.disk import Disk
 from pocketmq.broker.store.errors import StoreFileError
@@ -93,8 +94,7 @@ class Rebuild:
         disk, root = self._disk, self._root
         lock = disk.lock(os.path.join(root, "lock"))
         try:
-            disk.remove_file(os.path.join(root, "checkpoint"))
-            disk.sync_directory(root)
+            self._forget_queues()
             disk.remove_directory(os.path.join(root, "consumequeue"))
             disk.remove_directory(os.path.join(root, "index"))
         finally:
@@ -103,6 +103,18 @@ class Rebuild:
         self.lost = recovery.lost
         self._store.close_files()
         return recovery
+
+    def _forget_queues(self) -> None:
+        """Have the checkpoint say that the log is whole, and that no queue can be relied on."""
+        checkpoint = StoreCheckpoint(self._disk, self._root)
+        checkpoint.load()
+        checkpoint.confirm_phy_offset = self.end_offset
+        checkpoint.confirmed_entries = -1
+        checkpoint.boot_id = self._disk.boot_id()
+        checkpoint.write()
+        checkpoint.sync()
+        checkpoint.close()
+        self._disk.sync_directory(self._root)
 
     def _open(self) -> MessageStore:
         return MessageStore(self._config, self._disk, self._clock, self._profile)
