@@ -365,8 +365,8 @@ def timestamps(milliseconds: npt.NDArray[Any]) -> pa.Array:
     """
     whole = milliseconds.astype(np.int64)
     limit = np.iinfo(np.int64).max // 1000
-    outside = (whole > limit) | (whole < -limit)
-    if outside.any():
+    if len(whole) and (whole.max() > limit or whole.min() < -limit):
+        outside = (whole > limit) | (whole < -limit)
         return pa.array(np.where(outside, 0, whole) * 1000, mask=outside).cast(
             pa.timestamp("us", "UTC")
         )

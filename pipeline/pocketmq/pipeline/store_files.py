@@ -135,7 +135,7 @@ class QueueFiles:
         self.topic = topic
         self.queue_id = queue_id
         self.row = FileRow(root / "consumequeue" / topic / str(queue_id))
-        self._last_read: tuple[int, Entries] | None = None
+        self._last_read: tuple[int, Ints] | None = None
 
     def __str__(self) -> str:
         return f"{self.topic}/{self.queue_id}"
@@ -216,11 +216,11 @@ class QueueFiles:
 
     def _offsets(self, index: int, begin: int, end: int) -> Ints:
         """Log offsets of some entries of a file, rising: a filler has that of its predecessor."""
+        start, stop = self._bounds(index)
         if self._last_read is None or self._last_read[0] != index:
-            self._last_read = (index, self.entries(*self._bounds(index)))
-        first = self._bounds(index)[0]
-        found = self._last_read[1][begin - first : end - first]
-        return np.maximum.accumulate(found["offset"].astype(np.int64))
+            found = self.entries(start, stop)["offset"].astype(np.int64)
+            self._last_read = (index, np.maximum.accumulate(found))
+        return self._last_read[1][begin - start : end - start]
 
 
 def queues_of(root: Path) -> Iterator[tuple[str, int]]:

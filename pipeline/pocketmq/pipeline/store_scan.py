@@ -79,9 +79,26 @@ class Scan:
     # -- through the queues -----------------------------------------------------------------
 
     def _queued(self, part: QueuePart, log: FileRow) -> Iterator[pa.RecordBatch]:
-        entries = self._entries(part)
-        for low, high in _chunks(entries, log):
-            yield self._chunk(part, log, entries[low:high])
+        for entries in self._by_file(self._entries(part), log):
+            for low, high in _chunks(entries):
+                yield self._chunk(part, log, entries[low:high])
+
+    def _by_file(self, entries: _Entries, log: FileRow) -> Iterator[_Entries]:
+        """The entries file by file; what cannot be a record within a file is broken."""
+        cuts = np.searchsorted(entries.offsets, log.starts).tolist()
+        for row in range(cuts[0] if cuts else len(entries.offsets)):
+            self._lost(log, int(entries.offsets[row]), int(entries.sizes[row]))
+        for index, low in enumerate(cuts):
+            high = cuts[index + 1] if index + 1 < len(cuts) else len(entries.offsets)
+            if low == high:
+                continue
+            found = entries[low:high]
+            outside = found.outside(log, log.starts[index] + log.lengths[index])
+            if outside.any():
+                for row in np.flatnonzero(outside).tolist():
+                    self._lost(log, int(found.offsets[row]), int(found.sizes[row]))
+                found = found[np.flatnonzero(~outside)]
+            yield found
 
     def _entries(self, part: QueuePart) -> _Entries:
         parts = []
@@ -113,11 +130,6 @@ class Scan:
         return None if tags is None else [tags_code(tag) for tag in tags]
 
     def _chunk(self, part: QueuePart, log: FileRow, entries: _Entries) -> pa.RecordBatch:
-        outside = entries.outside(log)
-        if outside.any():
-            for row in np.flatnonzero(outside).tolist():
-                self._lost(log, int(entries.offsets[row]), int(entries.sizes[row]))
-            entries = entries[np.flatnonzero(~outside)]
         buffer, positions = self._read(log, entries)
         records = read_columns(buffer, positions, entries.sizes)
         for row in records.bad.tolist():
@@ -133,7 +145,7 @@ class Scan:
 
     def _read(self, log: FileRow, entries: _Entries) -> tuple[Bytes, Ints]:
         """The bytes of all these records, and where in them each begins."""
-        first, last = entries.runs(log)
+        first, last = entries.runs()
         ends = np.maximum.accumulate(entries.ends)
         lows, highs = entries.offsets[first], ends[last]
         lengths = highs - lows
@@ -198,13 +210,11 @@ class Scan:
         records = self._filtered(records)
         batch = MessageBatch(records, self.shape, part.broker_name)
         made = batch.build()
-        offsets = {
-            int(row): int(position + places[row])
-            for row, position in zip(records.rows, records.positions, strict=True)
-            if batch.problems
-        }
-        for problem in batch.problems:
-            self._broken(*log.place(offsets[problem.row]), problem.reason)
+        if batch.problems:
+            where = dict(zip(records.rows.tolist(), records.positions.tolist(), strict=True))
+            for problem in batch.problems:
+                offset = where[problem.row] + int(places[problem.row])
+                self._broken(*log.place(offset), problem.reason)
         return made
 
     def _filtered(self, records: RecordColumns) -> RecordColumns:
@@ -308,45 +318,35 @@ class _Entries:
         """Where each record ends."""
         return self.offsets + self.sizes
 
-    def outside(self, log: FileRow) -> npt.NDArray[np.bool_]:
-        """Entries that cannot be a record's: it would not lie within one file."""
-        if not len(log):
-            return np.ones(len(self.offsets), np.bool_)
-        starts, lengths = np.array(log.starts), np.array(log.lengths)
-        file = np.searchsorted(starts, self.offsets, "right") - 1
-        beyond: npt.NDArray[np.bool_] = self.ends > (starts + lengths)[np.maximum(file, 0)]
-        big = self.sizes > CHUNK_BYTES
-        for row in np.flatnonzero(big & (file >= 0) & ~beyond).tolist():
+    def outside(self, log: FileRow, file_end: int) -> npt.NDArray[np.bool_]:
+        """Entries that cannot be a record's: too short, or beyond the end of their file."""
+        beyond: npt.NDArray[np.bool_] = self.ends > file_end
+        beyond |= self.sizes < FIXED_SIZE
+        for row in np.flatnonzero((self.sizes > CHUNK_BYTES) & ~beyond).tolist():
             # Before so much memory is taken, the record itself must say that it is so long.
             head = log.read(int(self.offsets[row]), 4)
             beyond[row] = int.from_bytes(head, "big") != self.sizes[row]
-        beyond |= (file < 0) | (self.sizes < FIXED_SIZE)
         return beyond
 
-    def runs(self, log: FileRow) -> tuple[Ints, Ints]:
-        """First and last row of each stretch that is read at once: near, and in one file."""
-        if not len(self.offsets):
-            return np.empty(0, np.int64), np.empty(0, np.int64)
+    def runs(self) -> tuple[Ints, Ints]:
+        """First and last row of each stretch that is read at once, others' records included."""
         ends = np.maximum.accumulate(self.ends)
-        file = np.searchsorted(np.array(log.starts), self.offsets, "right")
-        begins = (self.offsets[1:] - ends[:-1] > GAP_BYTES) | (file[1:] != file[:-1])
-        first = np.append(0, np.flatnonzero(begins) + 1)
-        return first, np.append(first[1:] - 1, len(self.offsets) - 1)
+        first = np.flatnonzero(self.offsets[1:] - ends[:-1] > GAP_BYTES) + 1
+        last = len(self.offsets) - 1
+        return np.append(0, first), np.append(first - 1, last)
 
 
-def _chunks(entries: _Entries, log: FileRow) -> Iterator[tuple[int, int]]:
+def _chunks(entries: _Entries) -> Iterator[tuple[int, int]]:
     """Rows [low, high) to read and decode together: few enough, and not too many bytes."""
     count = len(entries.offsets)
-    sizes = np.clip(entries.sizes, 0, CHUNK_BYTES)
-    gaps = np.zeros(count, np.int64)
-    if count > 1:
-        gaps[1:] = entries.offsets[1:] - entries.ends[:-1]
-        gaps[gaps > GAP_BYTES] = 0
-    bytes_until = np.cumsum(sizes + np.maximum(gaps, 0))
+    taken = entries.sizes.copy()
+    gaps = entries.offsets[1:] - entries.ends[:-1]
+    taken[1:] += np.where((gaps > 0) & (gaps <= GAP_BYTES), gaps, 0)
+    until = np.cumsum(taken)
     low = 0
     while low < count:
-        before = bytes_until[low - 1] if low else 0
-        high = int(np.searchsorted(bytes_until, before + CHUNK_BYTES, "right"))
+        before = until[low - 1] if low else 0
+        high = int(np.searchsorted(until, before + CHUNK_BYTES, "right"))
         high = min(max(high, low + 1), low + ROWS, count)
         yield low, high
         low = high
