@@ -61,7 +61,7 @@ class StoreConfig:
         True, help="Keep an index by key.", rocketmq_name="messageIndexEnable"
     )
     max_open_queue_files: int = option(
-        4096,
+        16_384,
         help="Consume-queue files mapped at once; each costs page tables, none a descriptor.",
     )
 

@@ -38,7 +38,7 @@ _STEP = struct.Struct(">ii20xqi")
 _TRANSACTION = MessageSysFlag.TRANSACTION_MASK
 _V6 = MessageSysFlag.HOSTS_V6_MASK
 _MAGICS = (MAGIC_V1.to_bytes(4, "big", signed=True), MAGIC_V2.to_bytes(4, "big", signed=True))
-_MAGIC_AT = 4
+_MAGIC_AT = _MAGIC_SIZE = 4
 _BATCH = 512
 _CORRUPT = Checked(RecordKind.CORRUPT, reason="it says that it stands elsewhere in the log")
 
@@ -236,17 +236,16 @@ def sound_records(commit_log: CommitLog, start: int, end: int) -> Iterator[Messa
 def sound_positions(file: MappedFile, position: int) -> Iterator[int]:
     """Positions from `position` on at which a whole record stands in its right place."""
     view = file.view()
-    at: int | None = position
-    while at is not None and (at := file.disk.next_data(file.path, at)) is not None:
-        chunk_end = min(file.size, at + MIB)
-        chunk = bytes(view[at : min(file.size, chunk_end + 3)])
-        starts = sorted(
-            at + found - _MAGIC_AT for magic in _MAGICS for found in _occurrences(chunk, magic)
-        )
-        for start in starts:
-            if start >= position and is_sound(file, start):
-                yield start
-        at = chunk_end if chunk_end < file.size else None
+    at = file.disk.next_data(file.path, position)
+    while at is not None:
+        end = min(file.size, at + MIB)
+        # A magic may lie across the border of two chunks: look a little back, not ahead, as
+        # reading ahead into a hole would fill it.
+        first = max(position, at - _MAGIC_SIZE + 1)
+        chunk = bytes(view[first:end])
+        found = {first + n - _MAGIC_AT for magic in _MAGICS for n in _occurrences(chunk, magic)}
+        yield from (start for start in sorted(found) if start >= position and is_sound(file, start))
+        at = file.disk.next_data(file.path, end) if end < file.size else None
 
 
 def is_sound(file: MappedFile, position: int) -> bool:

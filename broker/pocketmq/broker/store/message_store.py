@@ -169,13 +169,13 @@ class MessageStore:
             # What was read back may be in the page cache only, and must not be taken back later.
             flush_job(self.commit_log, recovery.scanned_from)()
         self._log_flusher.mark_flushed(self.commit_log.max_offset)
+        pid = str(os.getpid()) if self._profile.pid_in_abort_file else ""
+        disk.write_file(self._abort, pid.encode())
         log.info("store.loaded", **msgspec.to_builtins(recovery), queues=len(self.consume_queues))
         return recovery
 
     def start(self) -> None:
         """Begin flushing and cleaning, on the running event loop."""
-        pid = str(os.getpid()) if self._profile.pid_in_abort_file else ""
-        self._disk.write_file(self._abort, pid.encode())
         self._flush.start()
         self._cleaning.start()
         self._catching_up.start()
@@ -208,6 +208,11 @@ class MessageStore:
     def is_writeable(self) -> bool:
         """Whether puts are taken (B-167)."""
         return not self.blocked_by
+
+    @property
+    def unflushed_bytes(self) -> int:
+        """Bytes of the log that a power cut would take now (B-162)."""
+        return self._log_flusher.dirty_bytes
 
     def put_messages(self, messages: Sequence[StoredMessage]) -> list[PutResult]:
         """Append independent messages; each gets its own result, in the same order.
@@ -334,6 +339,12 @@ class MessageStore:
         queue = self.consume_queues.get(topic, queue_id)
         entry = None if queue is None else queue.entry(offset)
         return -1 if entry is None else self.commit_log.store_time(entry[0])
+
+    def physical_offset(self, topic: str, queue_id: int, offset: int) -> int | None:
+        """Where in the log a message lies; None outside the queue."""
+        queue = self.consume_queues.get(topic, queue_id)
+        entry = None if queue is None else queue.entry(offset)
+        return None if entry is None else entry[0]
 
     def earliest_store_time(self, topic: str, queue_id: int) -> int:
         """When the oldest readable message was stored; -1 when there is none."""

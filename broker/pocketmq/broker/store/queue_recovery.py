@@ -67,7 +67,11 @@ def _is_live(file: MappedFile, index: int, limit: int) -> bool:
 
 def _live(file: MappedFile, limit: int) -> int:
     """Number of a file's first entry that is none, or of a record at `limit` or behind it."""
-    low, high = 0, file.size // ENTRY_SIZE
+    total = file.size // ENTRY_SIZE
+    low, high = 0, 1
+    while high <= total and _is_live(file, high - 1, limit):
+        low, high = high, high * 2  # most queues are short: few pages are touched
+    high = min(high - 1, total)
     while low < high:
         middle = (low + high) // 2
         if _is_live(file, middle, limit):

@@ -88,6 +88,8 @@ class Recoverer:
         self._check_crc = check_crc
         self._power_cut = not clean and (not checkpoint.is_ours or checkpoint.boot_id != boot_id)
         """Whether un-synced pages may be missing. A kill alone loses none."""
+        self._is_complete = clean and checkpoint.is_ours
+        """Whether we stopped properly, so that nothing lies behind the confirmed offset."""
         self._clean = clean
 
     def run(self) -> Recovery:
@@ -111,7 +113,7 @@ class Recoverer:
             self._log,
             self._queues,
             self._dispatcher,
-            torn_from=confirmed if self._power_cut else NEVER,
+            torn_from=confirmed if self._power_cut or self._is_complete else NEVER,
             check_crc=self._check_crc and self._power_cut,
         )
         end = scan.run(unread)
