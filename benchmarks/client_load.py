@@ -14,7 +14,7 @@ import time
 
 import uvloop
 
-from pocketmq.client import ConsumeFromWhere, Message, Producer, PushConsumer
+from pocketmq.client import ConsumeFromWhere, Message, MessageExt, Producer, PushConsumer
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
 from pocketmq.protocol.record import decode_records
 from pocketmq.protocol.scalars import PullSysFlag
@@ -86,7 +86,7 @@ async def end_to_end(options: argparse.Namespace) -> dict[str, float]:
     got = 0
     done = asyncio.Event()
 
-    async def count(messages: list[object]) -> None:
+    async def count(messages: list[MessageExt], _context: object) -> None:
         nonlocal got
         got += len(messages)
         if got >= options.messages:
@@ -99,7 +99,7 @@ async def end_to_end(options: argparse.Namespace) -> dict[str, float]:
         consume_message_batch_max_size=32,
     )
     consumer.subscribe(options.topic, "*")
-    consumer.listen(count)
+    consumer.listen_batch(count)
     async with Producer("bench-producer", nameservers=options.nameserver) as producer:
         await producer.send(Message(options.topic, BODY))
         async with consumer:
