@@ -10,7 +10,7 @@ import pytest
 from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.json_files import JsonFileError
 from pocketmq.broker.server import Broker
-from pocketmq.broker.store.errors import StoreLockedError
+from pocketmq.broker.store import StoreConfig
 from pocketmq.protocol.transport.memory import MemoryNetwork
 from pocketmq.runtime.errors import PortInUseError
 from pocketmq.runtime.manual_clock import ManualClock
@@ -120,14 +120,15 @@ async def test_a_second_broker_on_the_same_store_is_refused(tmp_path: Path) -> N
         assert ran.returncode == 1
         assert len(ran.stderr.strip().splitlines()) == 1
         assert "open in another process" in ran.stderr
-    assert issubclass(StoreLockedError, Exception)
 
 
 async def test_a_taken_port_is_an_error_and_the_store_is_free_again(tmp_path: Path) -> None:
     network = MemoryNetwork()
     async with running_broker(tmp_path / "a", network=network):
-        config = BrokerConfig(port=10911, data=tmp_path / "b" / "store", **SMALL_FILES)
-        broker = Broker(config, ManualClock(START_MS), network)
+        config = BrokerConfig(port=10911, data=tmp_path / "b" / "store")
+        broker = Broker(
+            config, ManualClock(START_MS), network, store_config=StoreConfig(**SMALL_FILES)
+        )
         with pytest.raises(PortInUseError):
             await broker.start()
         await broker.stop()
@@ -142,12 +143,9 @@ async def test_a_stopping_broker_answers_no_sends(tmp_path: Path) -> None:  # sh
         assert (await voice.try_send()).code == 1
 
 
-async def test_every_store_option_can_be_given_to_the_broker() -> None:
-    config = BrokerConfig(
-        flush_disk_type="SYNC_FLUSH", max_message_size=7, message_delay_level="1s", delete_when="05"
-    )
-    store = config.store_config("/root")
-    assert store.store_path_root_dir == "/root"
-    assert store.flush_disk_type.name == "SYNC_FLUSH"
-    assert (store.max_message_size, store.message_delay_level) == (7, "1s")
-    assert (store.delete_when, store.file_reserved_time_h) == ("05", 72)
+def test_the_store_lies_where_data_says(tmp_path: Path) -> None:
+    config = BrokerConfig(data=tmp_path / "mine")
+    store_config = StoreConfig(store_path_root_dir="/elsewhere", max_message_size=7)
+    broker = Broker(config, ManualClock(START_MS), MemoryNetwork(), store_config=store_config)
+    assert broker.store.root == str(tmp_path / "mine")
+    assert broker.store.config.max_message_size == 7

@@ -119,3 +119,20 @@ def test_what_was_stored_is_loaded_again(commits: list[tuple[str, str, int, int]
     for group, topic, _, _ in commits:
         assert again.groups_of(topic) == offsets.groups_of(topic)
         assert again.topics_of(group) == offsets.topics_of(group)
+
+
+def test_offsets_where_no_messages_are_left_are_forgotten_when_nobody_subscribes() -> None:  # B-36
+    offsets = ConsumerOffsetManager()
+    for topic, queue_id, offset in (
+        ("old", 0, 5),
+        ("old", 1, 3),
+        ("partly", 0, 5),
+        ("partly", 1, 50),
+        ("young", 0, 0),
+        ("read", 0, 5),
+    ):
+        offsets.commit("g", topic, queue_id, offset, NOW_MS)
+    starts = {"old": 5, "partly": 5, "young": 0, "read": 5}
+    gone = offsets.remove_stale(lambda _g, topic: topic == "read", lambda topic, _q: starts[topic])
+    assert gone == [("old", "g")]
+    assert offsets.topics_of("g") == {"partly", "young", "read"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import msgspec
 
 from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.server import Broker
+from pocketmq.broker.store import StoreConfig
 from pocketmq.protocol.bodies.clients import (
     ConsumerData,
     ConsumerList,
@@ -337,8 +338,11 @@ async def running_broker(
     """A started broker on `path`; `options` are those of its configuration."""
     clock = clock or ManualClock(START_MS)
     network = network or MemoryNetwork()
-    config = BrokerConfig(**{"port": 10911, "data": path / "store", **SMALL_FILES, **options})
-    broker = Broker(config, clock, network, profile)
+    store_names = {field.name for field in fields(StoreConfig)}
+    store_options = {name: options.pop(name) for name in set(options) & store_names}
+    config = BrokerConfig(**{"port": 10911, "data": path / "store", **options})
+    store_config = StoreConfig(**(SMALL_FILES | store_options))
+    broker = Broker(config, clock, network, profile, store_config=store_config)
     await broker.start()
     try:
         yield BrokerRig(clock, network, broker)

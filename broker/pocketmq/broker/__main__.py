@@ -7,8 +7,11 @@ from pocketmq.runtime.process import RoleContext, RoleOptions, load_all, report,
 import argparse  # isort: skip  - runtime.process comes first
 import sys  # isort: skip
 from collections.abc import Sequence  # isort: skip
+from dataclasses import replace  # isort: skip
+from pathlib import Path  # isort: skip
 
 from pocketmq.broker.config import BrokerConfig
+from pocketmq.broker.store.config import StoreConfig
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.runtime.profile import profile_named
 
@@ -19,17 +22,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="python -m pocketmq.broker", description="A PocketMQ broker."
     )
     try:
-        options_loaded, config_loaded = load_all(parser, [RoleOptions, BrokerConfig], arguments)
+        options_loaded, config_loaded, store_loaded = load_all(
+            parser, [RoleOptions, BrokerConfig, StoreConfig], arguments
+        )
     except ConfigError as exc:
         return report(exc, "broker")
     options: RoleOptions = options_loaded.config
     config: BrokerConfig = config_loaded.config
+    store_config: StoreConfig = store_loaded.config
+    if config_loaded.origins["data"] == "default":  # the directory has two names
+        config = replace(config, data=Path(store_config.store_path_root_dir))
 
     async def serve(role: RoleContext) -> None:
         from pocketmq.broker.server import Broker
         from pocketmq.protocol.transport.tcp import TcpNetwork
 
-        broker = Broker(config, role.clock, TcpNetwork(), profile_named(options.profile))
+        profile = profile_named(options.profile)
+        broker = Broker(config, role.clock, TcpNetwork(), profile, store_config=store_config)
         await broker.start()
         role.ready(port=broker.port)
         try:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from pocketmq.broker.store.config import DELAY_LEVELS, FlushDiskType, StoreConfig
 from pocketmq.runtime.config import option
 
 
@@ -135,6 +133,15 @@ class BrokerConfig:
     wait_time_mills_in_heartbeat_queue: int = option(
         31_000, unit="ms", help="Heartbeats that waited longer are refused.", rule="B-161"
     )
+    wait_time_mills_in_admin_broker_queue: int = option(
+        5_000, unit="ms", help="Requests of tools that waited longer are refused.", rule="B-161"
+    )
+    transient_store_pool_enable: bool = option(
+        False, help="Refuse sends while too much of the log is unflushed.", rule="B-162"
+    )
+    transient_store_pool_size: int = option(
+        5, help="How much that is, in commit-log files.", rule="B-162"
+    )
     disable_consume_if_consumer_read_slowly: bool = option(
         False, help="Stop groups that lag too far behind.", rule="B-168"
     )
@@ -142,56 +149,7 @@ class BrokerConfig:
         16 * 1024**3, unit="bytes", help="Lag from which a group is stopped.", rule="B-168"
     )
 
-    # -- store
-    flush_disk_type: Literal["ASYNC_FLUSH", "SYNC_FLUSH"] = option(
-        "ASYNC_FLUSH", help="SYNC_FLUSH acknowledges what is on the disk.", rule="B-144"
-    )
-    sync_flush_timeout_ms: int = option(
-        5_000,
-        unit="ms",
-        help="A send that waits longer for the disk is answered 10.",
-        rule="B-144",
-        rocketmq_name="syncFlushTimeout",
-    )
-    mapped_file_size_commit_log: int = option(
-        1024**3, unit="bytes", help="Size of a commit-log file.", rule="S-1"
-    )
-    mapped_file_size_consume_queue: int = option(
-        300_000 * 20, unit="bytes", help="Size of a consume-queue file.", rule="S-1"
-    )
-    max_hash_slot_num: int = option(5_000_000, help="Slots of an index file.", rule="S-45")
-    max_index_num: int = option(20_000_000, help="Entries of an index file.", rule="S-45")
-    message_index_enable: bool = option(True, help="Keep an index by message key.", rule="S-45")
-    max_message_size: int = option(4 * 1024**2, unit="bytes", help="Longest body.", rule="S-11")
-    message_delay_level: str = option(DELAY_LEVELS, help="Delay of each level.", rule="B-90")
-    file_reserved_time: int = option(
-        72, unit="h", help="Age at which log files are deleted.", rule="S-71"
-    )
-    delete_when: str = option("04", help="Hours of the day at which they are.", rule="S-70")
-    os_page_cache_busy_timeout_ms: int = option(
-        1_000,
-        unit="ms",
-        help="An append that takes longer makes the broker refuse sends.",
-        rule="B-160",
-        rocketmq_name="osPageCacheBusyTimeOutMills",
-    )
-
     @property
     def register_period_s(self) -> float:
         """Clamped as RocketMQ clamps it (B-2)."""
         return min(max(self.register_nameserver_period_ms, 10_000), 60_000) / 1000
-
-    def store_config(self, root: str) -> StoreConfig:
-        """The store's part of these options, for a store under `root`."""
-        known = {field.name for field in dataclasses.fields(StoreConfig)}
-        same = {
-            field.name: getattr(self, field.name)
-            for field in dataclasses.fields(self)
-            if field.name in known
-        }
-        same["flush_disk_type"] = FlushDiskType(self.flush_disk_type)
-        return StoreConfig(
-            store_path_root_dir=root,
-            file_reserved_time_h=self.file_reserved_time,
-            **same,
-        )

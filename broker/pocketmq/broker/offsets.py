@@ -83,6 +83,12 @@ class ConsumerOffsetManager:
         offset = self._pulled.get((topic, group), _NONE).get(queue_id)
         return offset if offset is not None else self.query(group, topic, queue_id) or 0
 
+    def pulls(self) -> Iterator[tuple[str, str, int, int]]:
+        """(topic, group, queue id, offset) of the last pull of every queue."""
+        for (topic, group), queues in self._pulled.items():
+            for queue_id, offset in queues.items():
+                yield topic, group, queue_id, offset
+
     # -- resets [H] ---------------------------------------------------------------------------
 
     def assign_reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
@@ -138,6 +144,31 @@ class ConsumerOffsetManager:
         _discard(self._groups_of_topic, topic, group)
         _discard(self._topics_of_group, group, topic)
         self.dirty = True
+
+    def remove_stale(
+        self,
+        is_subscribed: Callable[[str, str], bool],
+        min_offset: Callable[[str, int], int],
+    ) -> list[tuple[str, str]]:
+        """Remove what nobody needs; (topic, group) of each entry (B-36).
+
+        An entry is stale when nobody subscribes and every offset lies where the queue has no
+        messages any more. An offset of 0 is not stale while the queue still begins at 0: RocketMQ
+        drops it, and a group that had not begun would skip what came since.
+
+        Args:
+            is_subscribed: whether (group, topic) has a member.
+            min_offset: where (topic, queue id) begins.
+        """
+        stale = [
+            (topic, group)
+            for (topic, group), queues in self._committed.items()
+            if not is_subscribed(group, topic)
+            and all(offset <= min_offset(topic, q) != 0 for q, offset in queues.items())
+        ]
+        for topic, group in stale:
+            self.forget(group, topic)
+        return stale
 
     # -- storing ------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,6 +27,7 @@ from pocketmq.broker.groups import SubscriptionGroupManager
 from pocketmq.broker.json_files import JsonFile, JsonFileError
 from pocketmq.broker.long_polling import PullRequestHoldTable
 from pocketmq.broker.offsets import ConsumerOffsetManager
+from pocketmq.broker.overload import Overload, Work, groups_far_behind
 from pocketmq.broker.processors.admin import AdminProcessor
 from pocketmq.broker.processors.clients import ClientProcessor
 from pocketmq.broker.processors.groups import GroupProcessor
@@ -45,7 +47,7 @@ from pocketmq.broker.saved_tables import SavedTable
 from pocketmq.broker.send_checks import SendChecks
 from pocketmq.broker.services import BrokerServices
 from pocketmq.broker.stats import BrokerStats
-from pocketmq.broker.store import Disk, MessageStore, OsDisk, StoredMessage
+from pocketmq.broker.store import Disk, MessageStore, OsDisk, StoreConfig, StoredMessage
 from pocketmq.broker.topics import TopicConfigManager
 from pocketmq.protocol.bodies.groups import SubscriptionGroupWrapper
 from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable, DelayOffsetTable
@@ -77,6 +79,7 @@ class Broker:
         clock: Every timer and timestamp; `ManualClock` in tests.
         network: Where it listens, and reaches name servers.
         profile: 4.9 or 5.x rules where they differ.
+        store_config: The store's options; its directory is always `config.data`.
         disk: Where the store and the tables lie.
     """
 
@@ -87,6 +90,7 @@ class Broker:
         network: Network,
         profile: Profile = PROFILE_5_X,
         *,
+        store_config: StoreConfig | None = None,
         disk: Disk | None = None,
     ) -> None:
         self.config = config
@@ -97,7 +101,7 @@ class Broker:
         self._root = Path(os.path.abspath(config.data.expanduser()))
         self._listener: Listener | None = None
         self._stopping = False
-        store_config = config.store_config(str(self._root))
+        store_config = replace(store_config or StoreConfig(), store_path_root_dir=str(self._root))
         delays_ms = store_config.delay_levels_ms()
         levels = len(delays_ms) - 1
 
@@ -125,6 +129,15 @@ class Broker:
         self.held = PullRequestHoldTable()
         self.planner = DelayPlanner(delays_ms)
         self.stats = BrokerStats()
+        self.overload = Overload(
+            clock.monotonic,
+            _defer,
+            _longest_waits(config),
+            store_config.os_page_cache_busy_timeout_ms / 1000,
+            config.transient_store_pool_size * store_config.mapped_file_size_commit_log
+            if config.transient_store_pool_enable
+            else None,
+        )
         self._changes = ConsumerChanges(
             self.groups,
             enabled=config.notify_consumer_ids_changed_enable,
@@ -244,6 +257,7 @@ class Broker:
             self.locks,
             self._topics_file,
             self.stats,
+            self.overload,
             clock,
             profile,
             cluster_name=config.cluster_name,
@@ -263,6 +277,7 @@ class Broker:
             self.offsets,
             self.held,
             self.stats,
+            self.overload,
             clock,
             _defer,
             long_polling=config.long_polling_enable,
@@ -276,6 +291,7 @@ class Broker:
             self.groups,
             self.topics,
             self._changes,
+            self.overload,
             clock,
             profile,
             _defer,
@@ -349,6 +365,7 @@ class Broker:
             check_held_pulls=self._pull.sweep,
             save_offsets=self._save_offsets,
             save_delay_offsets=self._save_delay_offsets,
+            look_after_groups=self._look_after_groups,
             long_polling=config.long_polling_enable,
             offset_period_s=config.flush_consumer_offset_interval_ms / 1000,
             delay_offset_period_s=config.flush_delay_offset_interval_ms / 1000,
@@ -411,6 +428,29 @@ class Broker:
     def _scan_clients(self) -> None:
         self._clients.expire_silent()
         self.locks.expire(self._clock.monotonic())
+
+    def _look_after_groups(self) -> None:
+        """Forget stale offsets (B-36), and stop groups that read too slowly (B-168)."""
+        for topic, group in self.offsets.remove_stale(
+            lambda group, topic: self.consumers.subscription(group, topic) is not None,
+            self.store.min_offset,
+        ):
+            log.info("offset.forgotten", topic=topic, group=group)
+        if not self.config.disable_consume_if_consumer_read_slowly:
+            return
+        behind = groups_far_behind(
+            self.offsets.pulls(),
+            self.store.commit_log.max_offset,
+            self.store.physical_offset,
+            self.config.consumer_fallbehind_threshold,
+        )
+        for group, lag_bytes in behind.items():
+            known = self.groups.get(group)
+            if known is not None and known.consume_enable:
+                log.warning("group.stopped", group=group, behind_bytes=lag_bytes)
+                self.groups.put(
+                    msgspec.structs.replace(known, consume_enable=False), self._clock.time_ms()
+                )
 
     def _offset_moved(self, header: PullMessageRequestHeader, new_offset: int) -> None:
         """4.9 leaves a message about each pull that it moves (B-65)."""
@@ -491,6 +531,17 @@ class Broker:
         if self.planner.dirty:
             self.planner.dirty = False
             await self._files["delayOffset"].save(self.planner.wrapper())
+
+
+def _longest_waits(config: BrokerConfig) -> dict[Work, float]:
+    if not config.broker_fast_failure_enable:
+        return {}
+    return {
+        Work.SEND: config.wait_time_mills_in_send_queue / 1000,
+        Work.PULL: config.wait_time_mills_in_pull_queue / 1000,
+        Work.HEARTBEAT: config.wait_time_mills_in_heartbeat_queue / 1000,
+        Work.ADMIN: config.wait_time_mills_in_admin_broker_queue / 1000,
+    }
 
 
 def _defer(callback: Callable[[], None]) -> None:

@@ -14,6 +14,9 @@ HOLD_CHECK_S = 5.0
 SHORT_HOLD_CHECK_S = 1.0
 """Held pulls are looked at this often, with and without long polling (B-71)."""
 
+GROUP_CHECK_S = 180.0
+"""Groups that are far behind and offsets that are stale are looked for this often (B-36, B-168)."""
+
 FIRST_FLUSH_S = 10.0
 """Offset files are first written after this (B-31, B-94)."""
 
@@ -29,6 +32,7 @@ class BrokerServices:
         check_held_pulls: Callable[[], None],
         save_offsets: Callable[[], Awaitable[None]],
         save_delay_offsets: Callable[[], Awaitable[None]],
+        look_after_groups: Callable[[], None],
         long_polling: bool,
         offset_period_s: float,
         delay_offset_period_s: float,
@@ -51,6 +55,7 @@ class BrokerServices:
         self._others = [
             PeriodicService("scan clients", clock, SCAN_S, scan_clients),
             PeriodicService("check held pulls", clock, hold_check_s, check_held_pulls),
+            PeriodicService("look after groups", clock, GROUP_CHECK_S, look_after_groups),
         ]
 
     def start(self) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pocketmq.broker.store import FlushDiskType
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command, Encoding
 from pocketmq.protocol.headers.topics import DeleteTopicRequestHeader
@@ -220,7 +221,7 @@ async def test_a_deleted_topic_ends_the_waits_on_it(rig: BrokerRig, voice: Voice
 
 async def test_a_held_pull_is_woken_after_the_flush_under_sync_flush(tmp_path: Path) -> None:
     # B-74: what a consumer has seen cannot be taken back by a power cut
-    async with running_broker(tmp_path, flush_disk_type="SYNC_FLUSH") as rig:
+    async with running_broker(tmp_path, flush_disk_type=FlushDiskType.SYNC_FLUSH) as rig:
         voice, other = await rig.voice(), await rig.voice()
         await other.create_topic()
         future = await hold(rig, voice)

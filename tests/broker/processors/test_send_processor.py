@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pocketmq.broker.store import FlushDiskType
 from pocketmq.protocol.batch import encode_batch
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command, Encoding
@@ -302,7 +303,7 @@ async def test_a_dead_letter_has_no_delay(rig: BrokerRig, voice: Voice) -> None:
 
 
 async def test_under_sync_flush_the_answer_comes_after_the_flush(tmp_path: Path) -> None:  # B-144
-    async with running_broker(tmp_path, flush_disk_type="SYNC_FLUSH") as rig:
+    async with running_broker(tmp_path, flush_disk_type=FlushDiskType.SYNC_FLUSH) as rig:
         voice = await rig.voice()
         waited: list[int] = []
         when_flushed = rig.broker.store.when_flushed
@@ -320,7 +321,7 @@ async def test_under_sync_flush_the_answer_comes_after_the_flush(tmp_path: Path)
 async def test_a_flush_that_takes_too_long_is_10_with_the_place(tmp_path: Path) -> None:  # B-144
     from pocketmq.broker.store import PutStatus
 
-    async with running_broker(tmp_path, flush_disk_type="SYNC_FLUSH") as rig:
+    async with running_broker(tmp_path, flush_disk_type=FlushDiskType.SYNC_FLUSH) as rig:
         voice = await rig.voice()
         await voice.send()
         rig.broker.store.when_flushed = (  # type: ignore[method-assign]
@@ -332,7 +333,7 @@ async def test_a_flush_that_takes_too_long_is_10_with_the_place(tmp_path: Path) 
 
 
 async def test_a_message_that_does_not_wait_is_answered_at_once(tmp_path: Path) -> None:  # B-144
-    async with running_broker(tmp_path, flush_disk_type="SYNC_FLUSH") as rig:
+    async with running_broker(tmp_path, flush_disk_type=FlushDiskType.SYNC_FLUSH) as rig:
         voice = await rig.voice()
         await voice.send()
         rig.broker.store.when_flushed = lambda _end, _callback: None  # type: ignore[method-assign]

@@ -8,6 +8,7 @@ from pocketmq.broker.consumer_changes import ConsumerChanges
 from pocketmq.broker.consumers import ClientChannelInfo, ConsumerManager, HeartbeatOutcome
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.groups import SubscriptionGroupManager
+from pocketmq.broker.overload import Overload, Work
 from pocketmq.broker.processors.pull import Defer
 from pocketmq.broker.producers import ProducerManager
 from pocketmq.broker.topics import TopicConfigManager
@@ -49,6 +50,7 @@ class ClientProcessor:
         groups: subscription groups; heartbeats create unknown ones.
         topics: heartbeats create `%RETRY%group`.
         changes: whom to tell.
+        overload: refuses what has waited too long.
         clock: stamps heartbeats.
         profile: what a heartbeat is answered.
         defer: sends the notifications after the work at hand.
@@ -61,6 +63,7 @@ class ClientProcessor:
         groups: SubscriptionGroupManager,
         topics: TopicConfigManager,
         changes: ConsumerChanges,
+        overload: Overload,
         clock: Clock,
         profile: Profile,
         defer: Defer,
@@ -70,6 +73,7 @@ class ClientProcessor:
         self._groups = groups
         self._topics = topics
         self._changes = changes
+        self._overload = overload
         self._clock = clock
         self._profile = profile
         self._defer = defer
@@ -80,6 +84,7 @@ class ClientProcessor:
     @handles(RequestCode.HEART_BEAT)
     def heartbeat(self, peer: Peer, request: Command) -> Reply:
         """Register all groups of a client (B-21)."""
+        self._overload.check(Work.HEARTBEAT)
         data = decode_body(request.body_view, HeartbeatData, request.encoding)
         outdated = False
         for consumer in data.consumer_data_set:

@@ -10,6 +10,7 @@ import structlog
 
 from pocketmq.broker.long_polling import HeldPull, PullRequestHoldTable
 from pocketmq.broker.offsets import ConsumerOffsetManager
+from pocketmq.broker.overload import Overload, Work
 from pocketmq.broker.pull_checks import (
     FOUND,
     MOVED,
@@ -45,6 +46,7 @@ class PullProcessor:
         offsets: commits that pulls carry, and resets that wait for a pull.
         held: the pulls that wait.
         stats: counts.
+        overload: refuses what has waited too long.
         clock: measures how long pulls are held.
         defer: runs the pulls that arrivals woke, after the append that woke them.
         long_polling: hold as long as the consumer asks, and not just `short_polling_ms`.
@@ -60,6 +62,7 @@ class PullProcessor:
         offsets: ConsumerOffsetManager,
         held: PullRequestHoldTable,
         stats: BrokerStats,
+        overload: Overload,
         clock: Clock,
         defer: Defer,
         *,
@@ -73,6 +76,7 @@ class PullProcessor:
         self._offsets = offsets
         self._held = held
         self._stats = stats
+        self._overload = overload
         self._clock = clock
         self._defer = defer
         self._long_polling = long_polling
@@ -84,6 +88,7 @@ class PullProcessor:
     @handles(RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
     def pull(self, peer: Peer, request: Command) -> Reply:
         """The messages from an offset on; None when the pull is held."""
+        self._overload.check(Work.PULL)
         return self._execute(peer, request, request.header(PullMessageRequestHeader), first=True)
 
     # -- waking ---------------------------------------------------------------------------------

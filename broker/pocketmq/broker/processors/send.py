@@ -13,6 +13,7 @@ from random import randrange
 from pocketmq.broker.delay import level_of, to_schedule_topic
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.groups import SubscriptionGroupManager
+from pocketmq.broker.overload import Overload, Work
 from pocketmq.broker.queue_locks import RebalanceLockManager
 from pocketmq.broker.retry import max_reconsume_times, resend_goes_to_dlq
 from pocketmq.broker.saved_tables import SavedTable
@@ -115,6 +116,7 @@ class SendProcessor:
         locks: groups that consume in order, for the same.
         topics_file: an answer waits until a topic made by its message is on the disk.
         stats: counts.
+        overload: refuses what has waited too long.
         clock: the time of each batch.
         profile: when a resend ends in the DLQ.
         cluster_name: goes into each message's properties.
@@ -132,6 +134,7 @@ class SendProcessor:
         locks: RebalanceLockManager,
         topics_file: SavedTable,
         stats: BrokerStats,
+        overload: Overload,
         clock: Clock,
         profile: Profile,
         *,
@@ -148,6 +151,7 @@ class SendProcessor:
         self._locks = locks
         self._topics_file = topics_file
         self._stats = stats
+        self._overload = overload
         self._clock = clock
         self._profile = profile
         self._max_delay_level = max_delay_level
@@ -190,6 +194,7 @@ class SendProcessor:
     )
     def send(self, peer: Peer, requests: Sequence[Command]) -> Sequence[Reply]:
         """Store the messages of one read and answer them."""
+        self._overload.check(Work.SEND)
         header_class = _HEADERS[requests[0].code]
         born_host = packed_address(peer.address)
         now_ms = self._clock.time_ms()
@@ -270,7 +275,11 @@ class SendProcessor:
         if not messages:
             return
         templates = self._opened()
+        self._overload.check_pool(self._store.unflushed_bytes)
+        began_at = self._clock.monotonic()
         results = self._store.put_messages(messages)
+        now = self._clock.monotonic()
+        self._overload.note_append(now - began_at)
         encoding = requests[0].encoding
         build = templates.builder(encoding)
         must_wait = self._must_wait()
@@ -296,7 +305,7 @@ class SendProcessor:
                     result.queue_offset,
                     message.uniq_key or "",
                 )
-        self._stats.note_put(stored, size_bytes, self._clock.monotonic())
+        self._stats.note_put(stored, size_bytes, now)
         if waiting:
             self._answer_when_safe(peer, waiting)
 

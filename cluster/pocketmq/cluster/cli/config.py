@@ -45,8 +45,9 @@ def config_classes(role: Role) -> list[type[Any]]:
 
         return [NameServerConfig, RoleOptions]
     from pocketmq.broker.config import BrokerConfig
+    from pocketmq.broker.store.config import StoreConfig
 
-    return [BrokerConfig, RoleOptions]
+    return [BrokerConfig, StoreConfig, RoleOptions]
 
 
 def show(
