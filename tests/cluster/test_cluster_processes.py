@@ -121,6 +121,9 @@ def test_a_killed_broker_is_told_and_the_others_go_on() -> None:
         told = next(line for line in up.stdout if line.startswith("broker-a ended"))
         assert told.startswith("broker-a ended with status -9; its log: ")
         assert up.poll() is None
+        up.send_signal(signal.SIGINT)
+        end(up)
+        assert up.returncode == 0
 
 
 def test_up_ends_with_status_1_when_no_process_is_left() -> None:
