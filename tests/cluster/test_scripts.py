@@ -42,9 +42,9 @@ def test_broker_expiry_shows_the_route_go_and_come_back() -> None:
     assert routes == [both, both, both, "broker-b", both]
 
 
-@pytest.mark.parametrize("path", sorted(SCRIPTS.glob("*.py")), ids=lambda path: path.name)
-def test_a_script_has_under_80_lines_and_uses_the_public_api_only(path: Path) -> None:
-    lines = path.read_text().splitlines()
+@pytest.mark.parametrize("name", ["quickstart.py", "watch_rebalance.py", "broker_expiry.py"])
+def test_a_teaching_script_has_under_80_lines_and_uses_the_public_api_only(name: str) -> None:
+    lines = (SCRIPTS / name).read_text().splitlines()
     assert len(lines) < 80
     imported = {line.split()[1] for line in lines if line.startswith("from pocketmq")}
     assert imported <= {"pocketmq.client", "pocketmq.cluster", "pocketmq.runtime"}
