@@ -27,7 +27,7 @@ REQUEST_HEADERS: dict[int, type[Header]] = {}
 
 
 class Header(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """Base of all typed headers. Fields that equal their default are left out on the wire."""
+    """Base of all typed headers. msgpack leaves out what equals its default, text only None."""
 
     CODE: ClassVar[int] = -1
     """Request code, on request headers only."""
@@ -48,8 +48,17 @@ class Header(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
             REQUEST_HEADERS[int(code)] = cls
 
     def to_text(self) -> dict[str, str]:
-        """The fields as JSON and RocketMQ binary carry them: decimal numbers, `true`/`false`."""
-        return {name: to_text_value(value) for name, value in msgspec.to_builtins(self).items()}
+        """The fields as JSON and RocketMQ binary carry them: decimal numbers, `true`/`false`.
+
+        Only None is left out: RocketMQ declares fields mandatory that have a default here, and
+        refuses a request without them.
+        """
+        values = (getattr(self, name) for name in self.__struct_fields__)
+        return {
+            wire_name: to_text_value(value)
+            for wire_name, value in zip(self.__struct_encode_fields__, values, strict=True)
+            if value is not None
+        }
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, object]) -> Self:
