@@ -56,10 +56,6 @@ class BrokerConfig:
     cluster_topic_enable: bool = option(True, help="The cluster's name is a template topic.")
     broker_topic_enable: bool = option(True, help="The broker's name is a template topic.")
     trace_topic_enable: bool = option(False, help="Keep a topic for message traces.")
-    reject_transaction_message: bool = option(
-        False, help="Refuse half messages with 16.", rule="B-100"
-    )
-    enable_property_filter: bool = option(False, help="Allow SQL92 subscriptions.", rule="B-56")
     slave_read_enable: bool = option(
         False, help="Send consumers that are far behind to a slave.", rule="B-63"
     )

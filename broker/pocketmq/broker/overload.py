@@ -13,6 +13,8 @@ from enum import Enum, unique
 
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.dispatch import Peer, Processor, Reply
 
 Deferred = Callable[[], None]
 
@@ -69,6 +71,15 @@ class Overload:
                 "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, "
                 f"period in queue: {round(waited_s * 1000)}ms"
             )
+
+    def guarded(self, work: Work, processor: Processor) -> Processor:
+        """A processor that passes `check` first."""
+
+        def answer(peer: Peer, request: Command) -> Reply:
+            self.check(work)
+            return processor(peer, request)
+
+        return answer
 
     def check_pool(self, unflushed_bytes: int) -> None:
         """Pass a send while the pool has room.

@@ -68,7 +68,6 @@ class PullChecks:
         broker_name: for remarks.
         broker_permission: the broker's own permission bits.
         invalid_parameter_code: answer to illegal queue ids, by profile.
-        property_filter: whether SQL92 is allowed (`enablePropertyFilter`).
     """
 
     def __init__(
@@ -80,7 +79,6 @@ class PullChecks:
         broker_name: str,
         broker_permission: int = Perm.RW,
         invalid_parameter_code: int = ResponseCode.INVALID_PARAMETER,
-        property_filter: bool = False,
     ) -> None:
         self._topics = topics
         self._groups = groups
@@ -88,7 +86,6 @@ class PullChecks:
         self._broker_name = broker_name
         self._permission = broker_permission
         self._invalid_code = invalid_parameter_code
-        self._property_filter = property_filter
         self._parsed: dict[tuple[str, str], SubscriptionData] = {}
 
     def check(self, header: PullMessageRequestHeader, now_ms: int) -> PullPlan:
@@ -137,9 +134,7 @@ class PullChecks:
         if subscription.expression_type == SQL92:
             raise RequestRefusedError(
                 ResponseCode.SYSTEM_ERROR,
-                "this broker does not filter by SQL92; subscribe by tags"
-                if self._property_filter
-                else "SQL92 needs enablePropertyFilter=true on the broker",
+                "this broker does not filter by SQL92; subscribe by tags",
             )
         return PullPlan(
             group,

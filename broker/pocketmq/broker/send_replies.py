@@ -45,6 +45,9 @@ class SendReplies:
         region: str = "DefaultRegion",
         trace_on: str = "true",
     ) -> None:
+        self.store_host = store_host
+        self.region = region
+        self.trace_on = trace_on
         self._host = store_host.hex().upper().encode()
         self._build = {
             int(Encoding.JSON): self._json_builder(version, region, trace_on),

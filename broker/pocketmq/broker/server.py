@@ -13,7 +13,6 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 import structlog
@@ -24,7 +23,7 @@ from pocketmq.broker.consumers import ConsumerManager
 from pocketmq.broker.delay import DelayPlanner
 from pocketmq.broker.delay_service import ScheduleMessageService
 from pocketmq.broker.groups import SubscriptionGroupManager
-from pocketmq.broker.json_files import JsonFile, JsonFileError
+from pocketmq.broker.incoming import IncomingMessages
 from pocketmq.broker.long_polling import PullRequestHoldTable
 from pocketmq.broker.offsets import ConsumerOffsetManager
 from pocketmq.broker.overload import Overload, Work, groups_far_behind
@@ -43,21 +42,20 @@ from pocketmq.broker.producers import ProducerManager
 from pocketmq.broker.pull_checks import PullChecks
 from pocketmq.broker.queue_locks import RebalanceLockManager
 from pocketmq.broker.registration import BrokerIdentity, BrokerRegistration
-from pocketmq.broker.saved_tables import SavedTable
 from pocketmq.broker.send_checks import SendChecks
+from pocketmq.broker.send_replies import SendReplies
 from pocketmq.broker.services import BrokerServices
 from pocketmq.broker.stats import BrokerStats
 from pocketmq.broker.store import Disk, MessageStore, OsDisk, StoreConfig, StoredMessage
+from pocketmq.broker.tables import BrokerTables
 from pocketmq.broker.topics import TopicConfigManager
-from pocketmq.protocol.bodies.groups import SubscriptionGroupWrapper
-from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable, DelayOffsetTable
-from pocketmq.protocol.bodies.topics import TopicConfigSerializeWrapper
 from pocketmq.protocol.command import Encoding
 from pocketmq.protocol.control import ControlProcessor
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
 from pocketmq.protocol.hosts import pack_host
 from pocketmq.protocol.ids import UniqKeyFactory
+from pocketmq.protocol.properties import CLUSTER, MSG_REGION, TRACE_SWITCH
 from pocketmq.protocol.subscription import tags_code
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.network import Listener, Network
@@ -68,7 +66,8 @@ from pocketmq.runtime.profile import PROFILE_5_X, Profile
 
 log = structlog.get_logger()
 
-TableT = TypeVar("TableT")
+REGION = "DefaultRegion"
+"""MSG_REGION of every message and answer."""
 
 
 class Broker:
@@ -144,15 +143,9 @@ class Broker:
             notify_broadcast_groups=profile.notify_broadcast_groups,
         )
 
-        self._files = {
-            name: JsonFile(self._root / "config" / f"{name}.json", self._disk)
-            for name in ("topics", "subscriptionGroup", "consumerOffset", "delayOffset")
-        }
-        self._topics_file = SavedTable("topics", self._save_topics)
-        self._groups_file = SavedTable("groups", self._save_groups)
-        self.topics.listeners.append(self._topics_file.changed)
-        self.groups.listeners.append(self._groups_file.changed)
-
+        self._tables = BrokerTables(
+            self._root / "config", self._disk, self.topics, self.groups, self.offsets, self.planner
+        )
         self._client = RemotingClient(
             network,
             encoding=Encoding[config.encoding.upper()],
@@ -163,7 +156,7 @@ class Broker:
         self._schedule = ScheduleMessageService(self.planner, self.store, clock)
         self._control = ControlProcessor(clock, self.status)
         self.dispatcher = Dispatcher()
-        self._add_processors(levels)
+        self._add_processors()
 
     # -- life -----------------------------------------------------------------------------------
 
@@ -185,7 +178,9 @@ class Broker:
             StoreLockedError: another broker works on the same store.
             DiskError: the store or a table is there and cannot be read.
         """
-        await self._load()
+        await self._tables.load()
+        self.store.load()
+        await self._tables.fit_to(self.store)
         self.store.start()
         try:
             self._listener = await self._network.serve(
@@ -214,8 +209,7 @@ class Broker:
             await self._listener.close()
         await self._schedule.stop()
         await self._services.stop()
-        await self._topics_file.stop()
-        await self._groups_file.stop()
+        await self._tables.stop()
         await self._client.close()
         await self._control.stop()
         await self.store.close()
@@ -240,28 +234,11 @@ class Broker:
 
     # -- making ---------------------------------------------------------------------------------
 
-    def _add_processors(self, levels: int) -> None:
+    def _add_processors(self) -> None:
         config, profile, clock = self.config, self._profile, self._clock
         invalid_code = profile.invalid_parameter_code
         self._send = SendProcessor(
-            self.store,
-            SendChecks(
-                self.topics,
-                broker_name=config.name,
-                broker_permission=config.broker_permission,
-                invalid_parameter_code=invalid_code,
-                max_retry_topic_chars=profile.retry_topic_max_chars,
-            ),
-            self.topics,
-            self.groups,
-            self.locks,
-            self._topics_file,
-            self.stats,
-            self.overload,
-            clock,
-            profile,
-            cluster_name=config.cluster_name,
-            max_delay_level=levels,
+            self.store, self._tables.topics_file, self.stats, self.overload, clock
         )
         self._pull = PullProcessor(
             self.store,
@@ -272,7 +249,6 @@ class Broker:
                 broker_name=config.name,
                 broker_permission=config.broker_permission,
                 invalid_parameter_code=invalid_code,
-                property_filter=config.enable_property_filter,
             ),
             self.offsets,
             self.held,
@@ -300,13 +276,12 @@ class Broker:
             self.store,
             self.topics,
             self.groups,
-            self._topics_file,
+            self._tables.topics_file,
             self.stats,
             clock,
             broker_permission=config.broker_permission,
-            max_delay_level=levels,
+            max_delay_level=self.planner.max_level,
         )
-        server_side_reset = config.use_server_side_reset_offset
         self.dispatcher.add(
             self._send,
             self._send_back,
@@ -315,6 +290,30 @@ class Broker:
             OffsetProcessor(
                 self.offsets, self.store, self.topics, self.groups, self.planner, clock, profile
             ),
+            LockProcessor(self.locks, clock),
+            QueryProcessor(self.store),
+            self._control,
+        )
+        self._add_tools_processors()
+        self._services = BrokerServices(
+            clock,
+            scan_clients=self._scan_clients,
+            check_held_pulls=self._pull.sweep,
+            save_offsets=self._tables.save_offsets,
+            save_delay_offsets=self._tables.save_delay_offsets,
+            look_after_groups=self._look_after_groups,
+            long_polling=config.long_polling_enable,
+            offset_period_s=config.flush_consumer_offset_interval_ms / 1000,
+            delay_offset_period_s=config.flush_delay_offset_interval_ms / 1000,
+        )
+
+    def _add_tools_processors(self) -> None:
+        """What people and tools ask; it waits in a queue of its own (B-161)."""
+        config, profile, clock = self.config, self._profile, self._clock
+        invalid_code = profile.invalid_parameter_code
+        server_side_reset = config.use_server_side_reset_offset
+        tools = Dispatcher()
+        tools.add(
             ResetProcessor(
                 self.offsets,
                 self.store,
@@ -326,14 +325,12 @@ class Broker:
                 if server_side_reset is None
                 else server_side_reset,
             ),
-            LockProcessor(self.locks, clock),
-            QueryProcessor(self.store),
             TopicProcessor(
                 self.topics,
                 self.store,
                 self.offsets,
                 self.consumers,
-                self._topics_file,
+                self._tables.topics_file,
                 clock,
                 when_registered=self._when_registered,
                 topic_gone=self._pull.topic_gone,
@@ -342,7 +339,7 @@ class Broker:
             GroupProcessor(
                 self.groups,
                 self.offsets,
-                self._groups_file,
+                self._tables.groups_file,
                 clock,
                 invalid_parameter_code=invalid_code,
             ),
@@ -357,27 +354,36 @@ class Broker:
                 disk_ratio=lambda: self._disk.usage(str(self._root)).used_ratio,
                 broker_name=config.name,
             ),
-            self._control,
         )
-        self._services = BrokerServices(
-            clock,
-            scan_clients=self._scan_clients,
-            check_held_pulls=self._pull.sweep,
-            save_offsets=self._save_offsets,
-            save_delay_offsets=self._save_delay_offsets,
-            look_after_groups=self._look_after_groups,
-            long_polling=config.long_polling_enable,
-            offset_period_s=config.flush_consumer_offset_interval_ms / 1000,
-            delay_offset_period_s=config.flush_delay_offset_interval_ms / 1000,
-        )
+        for code, processor in tools.single.items():
+            self.dispatcher.register(code, self.overload.guarded(Work.ADMIN, processor))
 
     def _open(self) -> None:
         """The port is known: take messages."""
-        ip = self.config.broker_ip1 or self.config.host
-        store_host = pack_host(ip, self.port)
-        self._send.open(store_host, UniqKeyFactory(ip, os.getpid(), self._clock.time_ms))
+        config, profile = self.config, self._profile
+        ip = config.broker_ip1 or config.host
+        self._store_host = store_host = pack_host(ip, self.port)
+        incoming = IncomingMessages(
+            SendChecks(
+                self.topics,
+                broker_name=config.name,
+                broker_permission=config.broker_permission,
+                invalid_parameter_code=profile.invalid_parameter_code,
+                max_retry_topic_chars=profile.retry_topic_max_chars,
+            ),
+            self.topics,
+            self.groups,
+            self.locks,
+            profile,
+            store_host=store_host,
+            new_key=UniqKeyFactory(ip, os.getpid(), self._clock.time_ms),
+            added={MSG_REGION: REGION, TRACE_SWITCH: "true", CLUSTER: config.cluster_name},
+            max_delay_level=self.planner.max_level,
+        )
+        self._send.open(
+            incoming, SendReplies(store_host, version=profile.client_version, region=REGION)
+        )
         self._send_back.open(store_host)
-        self._store_host = store_host
         self.store.set_arrival_listener(self._arrived)
 
     def _make_registration(self) -> BrokerRegistration:
@@ -474,63 +480,6 @@ class Broker:
                 )
             ]
         )
-
-    # -- tables ---------------------------------------------------------------------------------
-
-    async def _load(self) -> None:
-        topics = await self._read("topics", TopicConfigSerializeWrapper)
-        if topics is not None:
-            self.topics.load(topics)
-        offsets = await self._read("consumerOffset", ConsumerOffsetTable)
-        if offsets is not None:
-            self.offsets.load(offsets)
-        groups = await self._read("subscriptionGroup", SubscriptionGroupWrapper)
-        if groups is not None:
-            self.groups.load(groups)
-        self.store.load()
-        for topic, group, queue_id, offset in self.offsets.clamp(self.store.max_offset):
-            log.warning(
-                "offset.clamped", topic=topic, group=group, queue_id=queue_id, offset=offset
-            )
-        delay_offsets = await self._read("delayOffset", DelayOffsetTable)
-        self.planner.load(
-            delay_offsets or DelayOffsetTable(),
-            {
-                level: (
-                    self.store.min_offset(SCHEDULE_TOPIC, level - 1),
-                    self.store.max_offset(SCHEDULE_TOPIC, level - 1),
-                )
-                for level in self.planner.levels
-            },
-        )
-
-    async def _read(self, name: str, cls: type[TableT]) -> TableT | None:
-        file = self._files[name]
-        content = await file.load()
-        if content is None:
-            return None
-        try:
-            return msgspec.convert(content, cls, strict=False, str_keys=True)
-        except msgspec.ValidationError as exc:
-            raise JsonFileError(
-                file.path, str(exc), advice="repair it, or remove it to start anew"
-            ) from exc
-
-    async def _save_topics(self) -> None:
-        await self._files["topics"].save(self.topics.wrapper())
-
-    async def _save_groups(self) -> None:
-        await self._files["subscriptionGroup"].save(self.groups.wrapper())
-
-    async def _save_offsets(self) -> None:
-        if self.offsets.dirty:
-            self.offsets.dirty = False
-            await self._files["consumerOffset"].save(self.offsets.wrapper())
-
-    async def _save_delay_offsets(self) -> None:
-        if self.planner.dirty:
-            self.planner.dirty = False
-            await self._files["delayOffset"].save(self.planner.wrapper())
 
 
 def _longest_waits(config: BrokerConfig) -> dict[Work, float]:
