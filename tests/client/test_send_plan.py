@@ -1,0 +1,117 @@
+"""The tries of one send, as pure decisions."""
+
+from __future__ import annotations
+
+import pytest
+
+from pocketmq.client.producer.send_plan import SendFailedError, SendPlan, SendTimeoutError
+from pocketmq.client.producer.send_result import SendResult, SendStatus
+from pocketmq.protocol.errors import (
+    BrokerError,
+    BrokerNotFoundError,
+    ConnectError,
+    RequestTimeoutError,
+)
+from pocketmq.protocol.message import MessageQueue
+from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_X
+
+OK = SendResult(SendStatus.SEND_OK, "k", "o", MessageQueue("T", "a", 0), 0)
+NOT_FLUSHED = SendResult(SendStatus.FLUSH_DISK_TIMEOUT, "k", "o", MessageQueue("T", "a", 0), 0)
+
+
+def plan(
+    *,
+    tries: int = 3,
+    timeout_s: float = 3.0,
+    retry_not_ok: bool = False,
+    per_try: float | None = None,
+) -> SendPlan:
+    return SendPlan(
+        "T",
+        tries=tries,
+        timeout_s=timeout_s,
+        began_at=0.0,
+        retryable_codes=PROFILE_5_X.retryable_response_codes,
+        retry_when_not_stored_ok=retry_not_ok,
+        max_timeout_per_try_s=per_try,
+    )
+
+
+def test_all_tries_share_one_timeout() -> None:  # P-40
+    sending = plan()
+    assert sending.begin_try("a", 0.0) == 3.0
+    assert sending.failed(ConnectError("a", "no"), 1.0) is None
+    assert sending.begin_try("b", 1.0) == 2.0
+    assert sending.failed(ConnectError("b", "no"), 3.5) is None
+    with pytest.raises(SendTimeoutError):
+        sending.begin_try("a", 3.5)
+
+
+def test_a_bound_per_try_does_not_bind_the_last() -> None:  # P-40
+    sending = plan(tries=2, per_try=0.5)
+    assert sending.begin_try("a", 0.0) == 0.5
+    assert sending.begin_try("b", 1.0) == 2.0
+
+
+def test_after_the_last_try_the_error_names_the_brokers() -> None:  # P-40, P-41
+    sending = plan()
+    for name in "aba":
+        sending.begin_try(name, 0.0)
+        last = RequestTimeoutError(name, "SendMessage", 1)
+        if len(sending.brokers_sent) < 3:
+            assert sending.failed(last, 0.5) is None
+    with pytest.raises(SendFailedError) as caught:
+        sending.failed(last, 0.5)
+    assert caught.value.brokers_sent == ["a", "b", "a"]
+    assert caught.value.code == 10002
+    assert caught.value.__cause__ is last
+    assert sending.last_broker == "a"
+
+
+@pytest.mark.parametrize("code", sorted(PROFILE_5_X.retryable_response_codes))
+def test_retryable_codes(code: int) -> None:  # P-41
+    assert code in {17, 14, 1, 2, 16, 204, 205, 1500}
+    assert (code in PROFILE_4_9.retryable_response_codes) == (code != 1500)
+    sending = plan()
+    sending.begin_try("a", 0.0)
+    assert sending.failed(BrokerError(code, ""), 0.0) is None
+
+
+def test_any_other_code_ends_the_send() -> None:  # P-41
+    sending = plan()
+    sending.begin_try("a", 0.0)
+    with pytest.raises(BrokerError):
+        sending.failed(BrokerError(13, "illegal"), 0.0)
+
+
+def test_a_client_error_such_as_an_unknown_address_is_tried_again() -> None:  # P-41
+    sending = plan()
+    sending.begin_try("a", 0.0)
+    assert sending.failed(BrokerNotFoundError("a"), 0.0) is None
+
+
+def test_not_flushed_is_the_end_unless_asked_otherwise() -> None:  # P-42
+    sending = plan()
+    sending.begin_try("a", 0.0)
+    assert sending.answered(NOT_FLUSHED, 0.0) is NOT_FLUSHED
+
+    stubborn = plan(retry_not_ok=True, tries=2)
+    stubborn.begin_try("a", 0.0)
+    assert stubborn.answered(NOT_FLUSHED, 0.0) is None
+    stubborn.begin_try("b", 0.0)
+    assert stubborn.answered(OK, 0.0) is OK
+
+
+def test_an_earlier_not_flushed_result_beats_a_later_error() -> None:  # P-41, P-42
+    for error in (BrokerError(13, ""), ConnectError("b", "no")):
+        sending = plan(retry_not_ok=True, tries=2)
+        sending.begin_try("a", 0.0)
+        assert sending.answered(NOT_FLUSHED, 0.0) is None
+        sending.begin_try("b", 0.0)
+        assert sending.failed(error, 0.0) is NOT_FLUSHED
+
+
+def test_the_last_result_is_returned_when_all_tries_end_so() -> None:  # P-42
+    sending = plan(retry_not_ok=True, tries=1)
+    sending.begin_try("a", 0.0)
+    assert sending.answered(NOT_FLUSHED, 0.0) is NOT_FLUSHED
