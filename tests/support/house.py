@@ -10,6 +10,7 @@ from typing import Any
 
 from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.server import Broker
+from pocketmq.broker.store import StoreConfig
 from pocketmq.client import Admin, Producer, PushConsumer
 from pocketmq.nameserver.config import NameServerConfig
 from pocketmq.nameserver.server import NameServer
@@ -75,19 +76,20 @@ class House:
     async def start_broker(self, name: str, **options: Any) -> Broker:
         """Start a broker, on its old data if it ran before."""
         number = sorted({*self.brokers, name}).index(name)
-        settings = {
-            "port": 10911 + 100 * number,
-            **SMALL_FILES,
-            **self.options,
-            **options,
-        }
+        settings = {"port": 10911 + 100 * number, **self.options, **options}
         config = BrokerConfig(
             name=name,
             nameservers=(self.nameserver.address,),
             data=self.folder / name,
             **settings,
         )
-        broker = Broker(config, self.clock, self.network, profile_named(self.profile))
+        broker = Broker(
+            config,
+            self.clock,
+            self.network,
+            profile_named(self.profile),
+            store_config=StoreConfig(**SMALL_FILES),
+        )
         await broker.start()
         self.brokers[name] = broker
         return broker
