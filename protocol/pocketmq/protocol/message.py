@@ -290,6 +290,11 @@ class MessageExt(_PropertyViews):
         return found
 
     @property
+    def raw_properties(self) -> memoryview:
+        """The property string as stored; a view, no copy."""
+        return memoryview(self._buffer)[self._properties_at : self._at + self.store_size]
+
+    @property
     def properties_size(self) -> int:
         """Bytes that the properties take in the record."""
         return self._at + self.store_size - self._properties_at
