@@ -13,7 +13,7 @@ import pytest
 import structlog
 
 from pocketmq.runtime.errors import ConfigError
-from pocketmq.runtime.logs import configure
+from pocketmq.runtime.logs import configure, configure_if_unset
 
 
 @pytest.fixture(autouse=True)
@@ -78,3 +78,19 @@ def test_a_process_that_logs_does_not_import_rich() -> None:
     after = "import pocketmq.runtime.logs, rich.text; print(rich.text.__name__)"
     ran = subprocess.run([sys.executable, "-c", after], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "rich.text"
+
+
+def test_a_program_without_logs_of_its_own_hears_warnings_only_and_on_stderr(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    structlog.reset_defaults()
+    try:
+        configure_if_unset()
+        structlog.get_logger().debug("client.started")
+        structlog.get_logger().warning("client.lost")
+        heard = capsys.readouterr()
+        assert heard.out == ""
+        assert "client.lost" in heard.err
+        assert "client.started" not in heard.err
+    finally:
+        structlog.reset_defaults()

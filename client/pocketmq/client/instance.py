@@ -36,6 +36,7 @@ from pocketmq.protocol.errors import (
 from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.protocol.validation import is_retry
 from pocketmq.runtime.errors import PocketMQError
+from pocketmq.runtime.logs import configure_if_unset
 from pocketmq.runtime.periodic import Action, PeriodicService
 from pocketmq.runtime.tasks import TaskOwner
 
@@ -84,6 +85,7 @@ class ClientInstance:
     """One client id in one event loop. Made and shared by `acquire`, given back by `release`."""
 
     def __init__(self, config: ClientConfig) -> None:
+        configure_if_unset()
         self.config = config
         self.client_id = config.client_id
         self.clock = config.clock

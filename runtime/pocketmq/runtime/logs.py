@@ -75,6 +75,15 @@ def configure(
     )
 
 
+def configure_if_unset(level: str = "warning") -> None:
+    """Be quiet in a program that uses PocketMQ as a library and has set up no logs of its own.
+
+    structlog as it comes prints everything from debug on to standard output.
+    """
+    if not structlog.is_configured():
+        configure(level)
+
+
 def _json_line(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> str:
     import msgspec  # only who writes JSON pays for it
 
