@@ -48,8 +48,8 @@ quick: check ## check, then the pure and in-memory tests, under 3 minutes
 bench: setup ## ratios to a floor measured in the same run
 	$(BIN)/python benchmarks/run.py
 
-docs: setup ## rewrite docs/generated from the code
-	$(BIN)/python docs/generate.py
+docs: setup ## rewrite docs/generated and docs/behaviour.md from code and tests
+	$(BIN)/python -m docs.generate
 
 clean: ## remove .venv and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

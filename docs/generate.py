@@ -1,4 +1,4 @@
-"""Rewrites docs/generated from the code: `make docs`."""
+"""Rewrites docs/generated and docs/behaviour.md from code and tests: `make docs`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from docs.behaviour_page import behaviour_page
 from docs.protocol_pages import codes_page, headers_page
 
 from pocketmq.runtime.config import OptionDescription, as_text, describe, section_of
 
-GENERATED = Path(__file__).with_name("generated")
+DOCS = Path(__file__).parent
 PORTIONS = ("runtime", "protocol", "nameserver", "broker", "client", "cluster")
 
 
@@ -81,15 +82,21 @@ def _row(each: OptionDescription) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-PAGES = {"config.md": config_page, "codes.md": codes_page, "headers.md": headers_page}
+PAGES = {
+    "generated/config.md": config_page,
+    "generated/codes.md": codes_page,
+    "generated/headers.md": headers_page,
+    "behaviour.md": behaviour_page,
+}
 
 
 def main() -> None:
     """Write every page."""
-    GENERATED.mkdir(exist_ok=True)
     for name, page in PAGES.items():
-        (GENERATED / name).write_text(page(), encoding="utf-8")
-        print(f"docs/generated/{name}")
+        path = DOCS / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(page(), encoding="utf-8")
+        print(f"docs/{name}")
 
 
 if __name__ == "__main__":

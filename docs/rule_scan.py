@@ -1,0 +1,115 @@
+"""Finds where rules of the behaviour sheet are cited: `B-70`, `C-25.3`, `C-22..C-30`, `S-1 to S-4`.
+
+In code a citation anywhere counts for its file. In tests it counts for the test function that it
+stands in, or right above: a rule that only a module's docstring names is proved by nobody. Tests
+also say which of the 70 behaviours they prove: `# behaviour 24: C-33`. tests/architecture, which
+tests this very file, is left out.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+_ID = r"([NBSPCAL])-(\d+)(?:\.(\d+))?"
+_RULE = re.compile(rf"\b{_ID}\b")
+_RANGE = re.compile(rf"\b{_ID}\s*(?:\.\.|…|to)\s*{_ID}\b")
+_BEHAVIOUR = re.compile(r"\bbehaviours? (\d+(?:(?:, | and )\d+)*)")
+
+
+def rules_in(text: str) -> set[str]:
+    """Every rule that a text cites; `C-25.3` also cites `C-25`."""
+    found = set()
+    for letter, number, part in _RULE.findall(text):
+        found.add(f"{letter}-{number}")
+        if part:
+            found.add(f"{letter}-{number}.{part}")
+    for letter, first, _, other, last, _ in _RANGE.findall(text):
+        if letter == other:
+            found |= {f"{letter}-{number}" for number in range(int(first), int(last) + 1)}
+    return found
+
+
+def behaviours_in(text: str) -> set[int]:
+    """Every behaviour that a text says it proves."""
+    return {
+        int(number) for group in _BEHAVIOUR.findall(text) for number in re.findall(r"\d+", group)
+    }
+
+
+@dataclass(frozen=True, order=True)
+class Test:
+    """One test function."""
+
+    __test__ = False  # for pytest
+
+    path: str
+    """Relative to the root of the house."""
+    name: str
+
+    @property
+    def node_id(self) -> str:
+        """As pytest takes it."""
+        return f"{self.path}::{self.name}"
+
+    @property
+    def sentence(self) -> str:
+        """The name as people read it."""
+        return self.name.removeprefix("test_").replace("_", " ")
+
+
+@dataclass
+class Citations:
+    """Who cites what."""
+
+    code: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """Rule -> files."""
+    tests: dict[str, set[Test]] = field(default_factory=lambda: defaultdict(set))
+    """Rule -> tests."""
+    proofs: dict[int, set[Test]] = field(default_factory=lambda: defaultdict(set))
+    """Behaviour -> tests."""
+
+
+def scan(root: Path = ROOT) -> Citations:
+    """Read the whole house."""
+    found = Citations()
+    for path in _python_files(root, "*/pocketmq"):
+        for rule in rules_in(path.read_text(encoding="utf-8")):
+            found.code[rule].add(path.relative_to(root).as_posix())
+    for path in _python_files(root, "tests"):
+        if path.name.startswith("test_") and "architecture" not in path.parts:
+            for name, text in test_texts(path.read_text(encoding="utf-8")):
+                test = Test(path.relative_to(root).as_posix(), name)
+                for rule in rules_in(text):
+                    found.tests[rule].add(test)
+                for number in behaviours_in(text):
+                    found.proofs[number].add(test)
+    return found
+
+
+def test_texts(source: str) -> Iterator[tuple[str, str]]:
+    """Each test function's name and its lines, with comments and decorators right above it."""
+    lines = source.splitlines()
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        if not node.name.startswith("test_"):
+            continue
+        first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+        while first > 1 and lines[first - 2].lstrip().startswith("#"):
+            first -= 1
+        yield node.name, "\n".join(lines[first - 1 : node.end_lineno])
+
+
+test_texts.__test__ = False  # type: ignore[attr-defined]  # for pytest
+
+
+def _python_files(root: Path, folders: str) -> Iterator[Path]:
+    for folder in sorted(root.glob(folders)):
+        yield from sorted(folder.rglob("*.py"))
