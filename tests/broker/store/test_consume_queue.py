@@ -55,6 +55,9 @@ def test_a_hole_is_filled_so_that_later_offsets_stay_right(tmp_path: Path) -> No
     queue.put(5, entries(5, 1), 600)
     assert bytes(queue.entries(2, 3) or b"") == FILLER * 3
     assert queue.entry(5) == (500, 100, 5)
+    queue.put(1, entries(1, 3), 400)
+    assert [queue.entry(n) for n in (2, 3, 5)] == [(200, 100, 2), (300, 100, 3), (500, 100, 5)]
+    assert queue.entry(4) == (0, 0x7FFFFFFF, 0)
 
 
 @pytest.mark.parametrize("first", [1, 9, 10, 13, 25])

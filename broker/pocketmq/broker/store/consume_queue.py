@@ -84,7 +84,7 @@ class ConsumeQueue:
         """Write a run of entries, the first of them number `offset`.
 
         What is already there is left alone, so dispatching a stretch of log twice does no harm. A
-        gap before `offset` is filled, so that every later position stays right.
+        gap before `offset` is filled with fillers, so that every later position stays right.
 
         Args:
             offset: number of the first entry.
@@ -96,6 +96,7 @@ class ConsumeQueue:
         """
         if offset != self.max_offset:
             if offset < self.max_offset:
+                self._fill_holes(offset, entries)
                 entries = entries[(self.max_offset - offset) * ENTRY_SIZE :]
             else:
                 self._fill_up_to(offset)
@@ -104,6 +105,14 @@ class ConsumeQueue:
             self.max_physical = max_physical
         if self.max_offset > self.next_offset:
             self.next_offset = self.max_offset
+
+    def _fill_holes(self, offset: int, entries: bytes) -> None:
+        """Put entries where so far there are only fillers."""
+        known = min(len(entries) // ENTRY_SIZE, self.max_offset - offset)
+        for index in range(known):
+            view = self.entries(offset + index, 1)
+            if view is not None and view == FILLER:
+                view[:] = entries[index * ENTRY_SIZE : (index + 1) * ENTRY_SIZE]
 
     def _append(self, entries: bytes) -> None:
         at = 0

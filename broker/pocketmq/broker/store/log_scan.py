@@ -22,7 +22,14 @@ from pocketmq.broker.store.dispatch import Batch, Dispatcher
 from pocketmq.broker.store.mapped_file import MappedFile
 from pocketmq.broker.store.stored_message import PutResult, PutStatus, StoredMessage
 from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.record import MAGIC_V1, MAGIC_V2, Checked, RecordKind, check_record
+from pocketmq.protocol.record import (
+    FIXED_SIZE,
+    MAGIC_V1,
+    MAGIC_V2,
+    Checked,
+    RecordKind,
+    check_record,
+)
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.subscription import tags_code
 
@@ -40,11 +47,20 @@ _V6 = MessageSysFlag.HOSTS_V6_MASK
 _MAGICS = (MAGIC_V1.to_bytes(4, "big", signed=True), MAGIC_V2.to_bytes(4, "big", signed=True))
 _MAGIC_AT = _MAGIC_SIZE = 4
 _BATCH = 512
-_CORRUPT = Checked(RecordKind.CORRUPT, reason="it says that it stands elsewhere in the log")
+_MAX_QUEUES = 1 << 16
 
 
 class LogScan:
-    """One reading of a stretch of the log."""
+    """One reading of a stretch of the log.
+
+    Args:
+        commit_log: what is read.
+        queues: those of the records; made on demand.
+        dispatcher: gets the records that a queue or the index lacks.
+        torn_from: from here on a bad record is the log's end.
+        check_crc: test the body of each record before it is dispatched.
+        check_known: test also those that need no dispatching.
+    """
 
     def __init__(
         self,
@@ -54,6 +70,7 @@ class LogScan:
         *,
         torn_from: int = NEVER,
         check_crc: bool = True,
+        check_known: bool = False,
     ) -> None:
         self.records = 0
         """Sound records read."""
@@ -66,6 +83,7 @@ class LogScan:
         self._dispatcher = dispatcher
         self._torn_from = torn_from
         self._check_crc = check_crc
+        self._check_known = check_known
         self._known: dict[tuple[bytes, int], ConsumeQueue] = {}
         self._messages: list[StoredMessage] = []
         self._of_queues: list[ConsumeQueue] = []
@@ -96,11 +114,12 @@ class LogScan:
             if checked.kind is RecordKind.BLANK:
                 return file.size
             if checked.message is not None:
-                if checked.physical_offset == file.start + position:
+                problem = implausible(checked.message, file.start + position)
+                if not problem:
                     self._gather(checked.message)
                     position += checked.size
                     continue
-                checked = _CORRUPT
+                checked = Checked(RecordKind.CORRUPT, reason=problem)
             following = self._after_damage(file, position, checked.reason)
             if following is None:
                 self.end_reason = checked.reason
@@ -116,7 +135,7 @@ class LogScan:
         """
         index = self._dispatcher.index
         indexed_to = NEVER if index is None else index.end_physical
-        unpack, known, check_crc = _HEAD.unpack_from, self._known, self._check_crc
+        unpack, known, check_crc = _HEAD.unpack_from, self._known, self._check_known
         last = limit - _BODY_AT - 3
         while position <= last:
             size, magic, crc, queue_id, queue_offset, physical, flags, body_size = unpack(
@@ -192,6 +211,25 @@ class LogScan:
         return following
 
 
+def implausible(message: MessageExt, offset: int) -> str:
+    """What cannot be true of a record at `offset` of the log, though its CRC is right; or "".
+
+    The CRC covers the body alone. A flipped bit elsewhere must not make recovery write a million
+    fillers, or a file outside the store.
+    """
+    if message.commit_log_offset != offset:
+        return f"it says that it stands at {message.commit_log_offset}"
+    if not 0 <= message.queue_id < _MAX_QUEUES:
+        return f"queue id {message.queue_id}"
+    # Each message before it in its queue took at least the smallest record's place in the log.
+    if not 0 <= message.queue_offset <= offset // FIXED_SIZE:
+        return f"queue offset {message.queue_offset}, so early in the log"
+    topic = message.topic
+    if not topic or topic in (".", "..") or "/" in topic or "\0" in topic:
+        return f"topic {topic!r}"
+    return ""
+
+
 def walk(commit_log: CommitLog, start: int) -> tuple[int, int]:
     """Step from record to record by their lengths alone, 0.4 us each.
 
@@ -250,8 +288,8 @@ def sound_positions(file: MappedFile, position: int) -> Iterator[int]:
 
 def is_sound(file: MappedFile, position: int) -> bool:
     """Whether a whole record stands at `position` and knows that it does."""
-    checked = check_record(file.view(), position, file.size)
-    return checked.physical_offset == file.start + position
+    message = check_record(file.view(), position, file.size).message
+    return message is not None and not implausible(message, file.start + position)
 
 
 def _occurrences(data: bytes, wanted: bytes) -> Iterator[int]:

@@ -12,8 +12,8 @@ So recovery
 After a clean stop the confirmed offset is the end, and there is nothing to read. A store that
 RocketMQ was the last to write holds no promise of ours; then its own rules say where to begin.
 
-A body's CRC is computed here when pages may be missing. Otherwise it is computed when the message
-is read for the first consumer: see `ConsumeQueue.checked_below`.
+A body's CRC is computed before its record is dispatched again, and of all that is read when pages
+may be missing. Otherwise it is computed when a consumer comes to the message: see `mend.py`.
 """
 
 from __future__ import annotations
@@ -114,7 +114,8 @@ class Recoverer:
             self._queues,
             self._dispatcher,
             torn_from=confirmed if self._power_cut or self._is_complete else NEVER,
-            check_crc=self._check_crc and self._power_cut,
+            check_crc=self._check_crc,
+            check_known=self._check_crc and self._power_cut,
         )
         end = scan.run(unread)
         self._end_log(end, cut=not self._clean or bool(scan.end_reason))
