@@ -5,6 +5,7 @@ from __future__ import annotations
 from pocketmq.runtime.process import RoleContext, RoleOptions, load_all, report, run_role
 
 import argparse  # isort: skip  - runtime.process comes first
+import os  # isort: skip
 import sys  # isort: skip
 from collections.abc import Sequence  # isort: skip
 from dataclasses import replace  # isort: skip
@@ -35,10 +36,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     async def serve(role: RoleContext) -> None:
         from pocketmq.broker.server import Broker
+        from pocketmq.broker.store.fault_disk import disk_of
         from pocketmq.protocol.transport.tcp import TcpNetwork
 
         profile = profile_named(options.profile)
-        broker = Broker(config, role.clock, TcpNetwork(), profile, store_config=store_config)
+        broker = Broker(
+            config,
+            role.clock,
+            TcpNetwork(),
+            profile,
+            store_config=store_config,
+            disk=disk_of(os.environ),  # POCKETMQ_DISK_FAULT: the disk may be told to fail
+        )
         await broker.start()
         role.ready(port=broker.port)
         try:
