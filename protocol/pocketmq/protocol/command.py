@@ -66,43 +66,21 @@ Ext: TypeAlias = msgspec.Raw | Mapping[str, object] | Header | None
 """Extension fields: still in the bytes of their codec, by name, typed, or none."""
 
 
-class Command:
-    """A request or a response. Slots only: one is made per frame."""
+class Command(msgspec.Struct, eq=False, gc=False):
+    """A request or a response.
 
-    __slots__ = (
-        "body",
-        "code",
-        "encoding",
-        "ext",
-        "flag",
-        "language",
-        "opaque",
-        "remark",
-        "version",
-    )
+    A msgspec struct because one is made per frame: a fifth of the cost of a slots class.
+    """
 
-    def __init__(
-        self,
-        code: int,
-        ext: Ext = None,
-        body: Body = b"",
-        opaque: int = 0,
-        flag: int = 0,
-        remark: str | None = None,
-        *,
-        encoding: Encoding = Encoding.MSGPACK,
-        language: int = LanguageCode.PYTHON,
-        version: int = VERSION_5_3_3,
-    ) -> None:
-        self.code = code
-        self.ext = ext
-        self.body = body
-        self.opaque = opaque
-        self.flag = flag
-        self.remark = remark
-        self.encoding = encoding
-        self.language = language
-        self.version = version
+    code: int
+    ext: Ext = None
+    body: Body = b""
+    opaque: int = 0
+    flag: int = 0
+    remark: str | None = None
+    encoding: Encoding = Encoding.MSGPACK
+    language: int = LanguageCode.PYTHON
+    version: int = VERSION_5_3_3
 
     @property
     def is_response(self) -> bool:
