@@ -34,6 +34,7 @@ from pocketmq.broker.processors.locks import LockProcessor
 from pocketmq.broker.processors.offsets import OffsetProcessor
 from pocketmq.broker.processors.pull import PullProcessor, moved_event
 from pocketmq.broker.processors.query import QueryProcessor
+from pocketmq.broker.processors.relay import RelayProcessor
 from pocketmq.broker.processors.resets import ResetProcessor
 from pocketmq.broker.processors.send import SendProcessor
 from pocketmq.broker.processors.send_back import SendBackProcessor
@@ -336,6 +337,7 @@ class Broker:
                 topic_gone=self._pull.topic_gone,
                 invalid_parameter_code=invalid_code,
             ),
+            RelayProcessor(self.consumers),
             GroupProcessor(
                 self.groups,
                 self.offsets,
