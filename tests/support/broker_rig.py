@@ -12,7 +12,7 @@ import msgspec
 
 from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.server import Broker
-from pocketmq.broker.store import StoreConfig
+from pocketmq.broker.store import Disk, StoreConfig
 from pocketmq.protocol.bodies.clients import (
     ConsumerData,
     ConsumerList,
@@ -332,6 +332,7 @@ async def running_broker(
     profile: Profile = PROFILE_5_X,
     *,
     clock: ManualClock | None = None,
+    disk: Disk | None = None,
     network: MemoryNetwork | None = None,
     **options: Any,
 ) -> AsyncIterator[BrokerRig]:
@@ -342,7 +343,7 @@ async def running_broker(
     store_options = {name: options.pop(name) for name in set(options) & store_names}
     config = BrokerConfig(**{"port": 10911, "data": path / "store", **options})
     store_config = StoreConfig(**(SMALL_FILES | store_options))
-    broker = Broker(config, clock, network, profile, store_config=store_config)
+    broker = Broker(config, clock, network, profile, store_config=store_config, disk=disk)
     await broker.start()
     try:
         yield BrokerRig(clock, network, broker)

@@ -45,7 +45,7 @@ from pocketmq.broker.queue_locks import RebalanceLockManager
 from pocketmq.broker.registration import BrokerIdentity, BrokerRegistration
 from pocketmq.broker.send_checks import SendChecks
 from pocketmq.broker.send_replies import SendReplies
-from pocketmq.broker.services import BrokerServices
+from pocketmq.broker.services import SCAN_S, BrokerServices
 from pocketmq.broker.stats import BrokerStats
 from pocketmq.broker.store import Disk, MessageStore, OsDisk, StoreConfig, StoredMessage
 from pocketmq.broker.tables import BrokerTables
@@ -101,6 +101,7 @@ class Broker:
         self._root = Path(os.path.abspath(config.data.expanduser()))
         self._listener: Listener | None = None
         self._stopping = False
+        self._scanned_at = 0.0
         store_config = replace(store_config or StoreConfig(), store_path_root_dir=str(self._root))
         delays_ms = store_config.delay_levels_ms()
         levels = len(delays_ms) - 1
@@ -195,6 +196,7 @@ class Broker:
             await self.store.close()
             raise
         self._open()
+        self._scanned_at = self._clock.monotonic()
         self._services.start()
         self._schedule.start()
         self._registration = self._make_registration()
@@ -434,8 +436,15 @@ class Broker:
             self._registration.when_registered(callback)
 
     def _scan_clients(self) -> None:
+        now = self._clock.monotonic()
+        late_s, self._scanned_at = now - self._scanned_at - SCAN_S, now
+        if late_s > SCAN_S:
+            # This process stood still. Its clients did not, and their heartbeats wait in our
+            # sockets: hear them before calling anybody silent.
+            log.warning("broker.stalled", stood_still_s=round(late_s, 1))
+            return
         self._clients.expire_silent()
-        self.locks.expire(self._clock.monotonic())
+        self.locks.expire(now)
 
     def _look_after_groups(self) -> None:
         """Forget stale offsets (B-36), and stop groups that read too slowly (B-168)."""

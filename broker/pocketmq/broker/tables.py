@@ -19,6 +19,7 @@ from pocketmq.protocol.bodies.groups import SubscriptionGroupWrapper
 from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable, DelayOffsetTable
 from pocketmq.protocol.bodies.topics import TopicConfigSerializeWrapper
 from pocketmq.protocol.validation import SCHEDULE_TOPIC
+from pocketmq.runtime.errors import DiskError
 
 log = structlog.get_logger()
 
@@ -95,13 +96,13 @@ class BrokerTables:
         """Write the committed offsets, if one has changed (B-31)."""
         if self._offsets.dirty:
             self._offsets.dirty = False
-            await self._offsets_json.save(self._offsets.wrapper())
+            self._offsets.dirty |= not await _write(self._offsets_json, self._offsets.wrapper())
 
     async def save_delay_offsets(self) -> None:
         """Write the progress of the delay levels, if one has moved (B-94)."""
         if self._planner.dirty:
             self._planner.dirty = False
-            await self._delays_json.save(self._planner.wrapper())
+            self._planner.dirty |= not await _write(self._delays_json, self._planner.wrapper())
 
     async def stop(self) -> None:
         """Return when topics and groups are written."""
@@ -113,6 +114,16 @@ class BrokerTables:
 
     async def _save_groups(self) -> None:
         await self._groups_json.save(self._groups.wrapper())
+
+
+async def _write(file: JsonFile, table: msgspec.Struct) -> bool:
+    """Whether it was written; a full disk is logged, and the next period tries again."""
+    try:
+        await file.save(table)
+    except DiskError as exc:
+        log.error("table.save_failed", table=file.path.name, reason=str(exc))
+        return False
+    return True
 
 
 async def _read(file: JsonFile, cls: type[TableT]) -> TableT | None:

@@ -131,6 +131,20 @@ async def test_a_silent_member_is_forgotten_after_120_s_and_nobody_is_told(  # B
     assert len(one.told(NOTIFY)) == heard
 
 
+async def test_a_broker_that_stood_still_hears_its_clients_before_it_forgets_them(
+    rig: BrokerRig,
+) -> None:  # A5 row 38
+    one = await member(rig, "one")
+    rig.broker._scanned_at -= 500  # the last look is long ago, as after a SIGSTOP
+    rig.broker.consumers.expiry_s = -1
+    with capture_logs() as logs:
+        rig.broker._scan_clients()
+    assert [line["event"] for line in logs] == ["broker.stalled"]
+    assert await one.members() == ["one"]
+    rig.broker._scan_clients()
+    assert rig.broker.consumers.get("readers") is None
+
+
 async def test_a_silent_producer_is_forgotten_after_120_s(rig: BrokerRig, voice: Voice) -> None:
     # B-30
     await voice.heartbeat("one", producers=["writers"])

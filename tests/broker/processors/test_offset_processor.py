@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from pocketmq.broker.store import OsDisk
 from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable, DelayOffsetTable
 from pocketmq.protocol.body import decode_body
 from pocketmq.protocol.command import Encoding
@@ -64,6 +65,42 @@ async def test_an_empty_queue_is_22_in_5_x_and_0_in_4_9(tmp_path: Path) -> None:
         voice = await rig.voice()
         await voice.create_topic()
         assert await voice.committed() == 0
+
+
+class SmallMachine(OsDisk):
+    """A machine with so little memory that only the last 400 bytes of the log are in it."""
+
+    def memory_bytes(self) -> int:
+        return 1000
+
+
+async def test_a_young_queue_whose_first_message_left_memory_is_22(tmp_path: Path) -> None:
+    # B-34.3
+    async with running_broker(tmp_path, disk=SmallMachine()) as rig:
+        voice = await rig.voice()
+        await voice.send()
+        assert await voice.committed() == 0
+        await voice.send(body=b"x" * 1000, queue_id=1)
+        assert await voice.committed() is None
+
+
+async def test_a_queue_that_has_lost_its_beginning_is_22(  # B-34.3, B-34.4
+    rig: BrokerRig, voice: Voice
+) -> None:
+    await voice.send()
+    rig.broker.store.min_offset = lambda _topic, _queue_id: 1  # type: ignore[method-assign]
+    assert await voice.committed() is None
+
+
+async def test_a_pending_reset_comes_before_the_committed_offset(  # B-34.1
+    rig: BrokerRig, voice: Voice
+) -> None:
+    await voice.send()
+    await voice.heartbeat(consumers=[consumer()])
+    await voice.commit(1)
+    rig.broker.offsets.assign_reset("readers", "orders", 0, 0)
+    rig.broker.offsets._committed[("orders", "readers")][0] = 1
+    assert await voice.committed() == 0
 
 
 async def test_5_x_refuses_commits_of_unknown_groups_and_topics(  # B-33
@@ -166,3 +203,23 @@ async def test_a_committed_offset_survives_a_restart(tmp_path: Path) -> None:  #
         await voice.commit(2)
     async with running_broker(tmp_path) as rig:
         assert await (await rig.voice()).committed() == 2
+
+
+async def test_offsets_that_could_not_be_written_are_written_later(tmp_path: Path) -> None:
+    # A5 row 16
+    async with running_broker(tmp_path) as rig:
+        voice = await rig.voice()
+        await voice.create_topic()
+        await voice.heartbeat(consumers=[consumer()])
+        config = rig.broker.config.data / "config"
+        aside = config.with_name("aside")
+        config.rename(aside)
+        config.write_text("in the way")
+        await voice.commit(7)
+        await rig.advance(10)
+        assert (await voice.commit(8)).code == 0
+        config.unlink()
+        aside.rename(config)
+        await rig.advance(5)
+        written = msgspec.json.decode((config / "consumerOffset.json").read_bytes())
+        assert written["offsetTable"] == {"orders@readers": {"0": 8}}
