@@ -45,6 +45,8 @@ MAGIC_BLANK: Final = -875286124
 FIXED_SIZE: Final = 91
 """Bytes beside body, topic and properties, with IPv4 hosts and a V1 topic."""
 MAX_TOPIC_BYTES_V1: Final = 127
+_WITHOUT_TOPIC_FIELD: Final = FIXED_SIZE - 1
+_TOPIC_FIELD_V1: Final = MAX_TOPIC_BYTES_V1 + 1
 
 _V6: Final = MessageSysFlag.HOSTS_V6_MASK
 _BORN_V6: Final = MessageSysFlag.BORN_HOST_V6
@@ -125,31 +127,83 @@ def encode_record(
     Raises:
         RecordError: a value does not fit its field; the store checks messages before it comes here.
     """
+    _, parts = record_parts(
+        topic_field(topic),
+        queue_id,
+        flag,
+        queue_offset,
+        physical_offset,
+        sys_flag,
+        born_timestamp_ms,
+        born_host,
+        store_timestamp_ms,
+        store_host,
+        reconsume_times,
+        prepared_transaction_offset,
+        body,
+        properties,
+        body_crc,
+    )
+    return b"".join(parts)
+
+
+def topic_field(topic: bytes) -> bytes:
+    """A topic as records hold it, its length before it; the same for every message of a queue.
+
+    Raises:
+        RecordError: it is longer than a length field can tell.
+    """
+    length = len(topic)
+    if length > 0xFFFF:
+        raise RecordError(f"a topic of {length} bytes, 65535 fit")
+    return (bytes((length,)) if length <= MAX_TOPIC_BYTES_V1 else _pack_length(length)) + topic
+
+
+def record_parts(
+    topic: bytes,
+    queue_id: int,
+    flag: int,
+    queue_offset: int,
+    physical_offset: int,
+    sys_flag: int,
+    born_timestamp_ms: int,
+    born_host: bytes,
+    store_timestamp_ms: int,
+    store_host: bytes,
+    reconsume_times: int,
+    prepared_transaction_offset: int,
+    body: Buffer,
+    properties: bytes,
+    body_crc: int | None = None,
+) -> tuple[int, tuple[Buffer, ...]]:
+    """`encode_record` for the log: a record's size, and its bytes in parts.
+
+    The parts of a whole batch are joined once; the body is not copied before.
+
+    Args:
+        topic: `topic_field(...)`.
+
+    Raises:
+        RecordError: a value does not fit its field.
+    """
     topic_len = len(topic)
     properties_len = len(properties)
     body_len = len(body)
     if properties_len > MAX_PROPERTIES_BYTES:
         raise RecordError(f"{properties_len} bytes of properties, {MAX_PROPERTIES_BYTES} fit")
+    size = _WITHOUT_TOPIC_FIELD + topic_len + body_len + properties_len
+    sys_flag &= ~_V6
+    if len(born_host) == HOST_V4_BYTES == len(store_host):
+        pack = _pack_v4
+    else:
+        bits = _v6_bits(born_host, store_host)
+        sys_flag |= bits
+        size += _V6_EXTRA * bits.bit_count()
+        pack = _WRITE_HEAD[bits].pack
     try:
-        if topic_len <= MAX_TOPIC_BYTES_V1:
-            magic = MAGIC_V1
-            topic_size = _LENGTHS[topic_len]
-            total = FIXED_SIZE + topic_len + body_len + properties_len
-        else:
-            magic = MAGIC_V2
-            topic_size = _pack_length(topic_len)
-            total = FIXED_SIZE + 1 + topic_len + body_len + properties_len
-        sys_flag &= ~_V6
-        if len(born_host) == HOST_V4_BYTES == len(store_host):
-            pack = _pack_v4
-        else:
-            bits = _v6_bits(born_host, store_host)
-            sys_flag |= bits
-            total += _V6_EXTRA * bits.bit_count()
-            pack = _WRITE_HEAD[bits].pack
         head = pack(
-            total,
-            magic,
+            size,
+            MAGIC_V1 if topic_len <= _TOPIC_FIELD_V1 else MAGIC_V2,
             crc32(body) & 0x7FFFFFFF if body_crc is None else body_crc,
             queue_id,
             flag,
@@ -166,10 +220,7 @@ def encode_record(
         )
     except struct.error as exc:
         raise RecordError(f"a value does not fit its field: {exc}") from exc
-    return b"".join((head, body, topic_size, topic, _pack_length(properties_len), properties))
-
-
-_LENGTHS: Final = [bytes((length,)) for length in range(MAX_TOPIC_BYTES_V1 + 1)]
+    return size, (head, body, topic, _pack_length(properties_len), properties)
 
 
 def _v6_bits(born_host: bytes, store_host: bytes) -> int:

@@ -28,6 +28,7 @@ from pocketmq.broker.store.errors import DiskFullError
 from pocketmq.broker.store.mapped_file import MappedFile
 from pocketmq.broker.store.mapped_files import MappedFiles
 from pocketmq.broker.store.stored_message import PutResult, PutStatus, StoredMessage
+from pocketmq.protocol.message import Buffer
 from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES
 from pocketmq.protocol.record import (
     FIXED_SIZE,
@@ -35,7 +36,7 @@ from pocketmq.protocol.record import (
     MAGIC_V2,
     MAX_TOPIC_BYTES_V1,
     encode_blank,
-    encode_record,
+    record_parts,
 )
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.runtime.errors import DiskError
@@ -134,12 +135,10 @@ class CommitLog:
         base = file.start
         position = file.wrote
         room = file.size - BLANK_SIZE
-        records: list[bytes] = []
+        parts: list[Buffer] = []
         first = len(results)
         is_full = False
-        for index in range(first, len(messages)):
-            message = messages[index]
-            queue = queues[index]
+        for message, queue in zip(messages[first:], queues[first:], strict=True):
             if (
                 len(message.body) > self.max_message_size
                 or len(message.properties) > MAX_PROPERTIES_BYTES
@@ -149,23 +148,22 @@ class CommitLog:
                 continue
             counted = message.sys_flag & _TRANSACTION not in UNCOUNTED
             queue_offset = queue.next_offset if counted else 0
-            record = encode_record(
-                topic=queue.topic_bytes,
-                queue_id=message.queue_id,
-                flag=message.flag,
-                queue_offset=queue_offset,
-                physical_offset=base + position,
-                sys_flag=message.sys_flag,
-                born_timestamp_ms=message.born_timestamp_ms,
-                born_host=message.born_host,
-                store_timestamp_ms=now_ms,
-                store_host=message.store_host,
-                reconsume_times=message.reconsume_times,
-                prepared_transaction_offset=message.prepared_transaction_offset,
-                body=message.body,
-                properties=message.properties,
+            size, record = record_parts(
+                queue.topic_field,
+                message.queue_id,
+                message.flag,
+                queue_offset,
+                base + position,
+                message.sys_flag,
+                message.born_timestamp_ms,
+                message.born_host,
+                now_ms,
+                message.store_host,
+                message.reconsume_times,
+                message.prepared_transaction_offset,
+                message.body,
+                message.properties,
             )
-            size = len(record)
             if position + size > room:
                 if size > room:  # in no file of this size, however empty
                     results.append(PutResult(PutStatus.MESSAGE_ILLEGAL))
@@ -173,19 +171,19 @@ class CommitLog:
                 is_full = True
                 break
             results.append(PutResult(_OK, queue_offset, base + position, size, now_ms))
-            records.append(record)
+            parts += record
             position += size
             if counted:
                 queue.next_offset = queue_offset + 1
         if is_full and together:
             self._take_back(messages, queues, results, first)
-            records.clear()
+            parts.clear()
             if file.wrote == 0:
                 results += [PutResult(PutStatus.MESSAGE_ILLEGAL)] * (len(messages) - first)
                 return
         try:
-            if records:
-                self._write(file, b"".join(records))
+            if parts:
+                self._write(file, b"".join(parts))
             if is_full:
                 self._write(file, encode_blank(file.size - file.wrote))
                 file.wrote = file.size

@@ -24,6 +24,7 @@ from pocketmq.broker.store.config import ENTRY_SIZE, KIB, SCHEDULE_TOPIC
 from pocketmq.broker.store.disk import Disk
 from pocketmq.broker.store.mapped_file import MappedFile, Mappings
 from pocketmq.broker.store.mapped_files import MappedFiles
+from pocketmq.protocol.record import topic_field
 
 log = structlog.get_logger()
 
@@ -51,6 +52,7 @@ class ConsumeQueue:
         "queue_id",
         "topic",
         "topic_bytes",
+        "topic_field",
     )
 
     def __init__(
@@ -64,6 +66,7 @@ class ConsumeQueue:
     ) -> None:
         self.topic = topic
         self.topic_bytes = topic.encode()
+        self.topic_field = topic_field(self.topic_bytes)
         self.queue_id = queue_id
         self.is_schedule = topic == SCHEDULE_TOPIC
         self.files = MappedFiles(
