@@ -8,6 +8,9 @@ from pocketmq.client.consumer.listener import (
     ConsumeOrderlyContext,
     ConsumeOrderlyStatus,
 )
+from pocketmq.client.consumer.lite_pull import LitePullConsumer
+from pocketmq.client.consumer.pull import PullConsumer, PullResult
+from pocketmq.client.consumer.pull_plan import PullStatus
 from pocketmq.client.consumer.push import PushConsumer
 from pocketmq.client.heartbeat import ConsumeFromWhere, MessageModel
 from pocketmq.client.producer.producer import Producer
@@ -25,11 +28,15 @@ __all__ = [
     "ConsumeFromWhere",
     "ConsumeOrderlyContext",
     "ConsumeOrderlyStatus",
+    "LitePullConsumer",
     "Message",
     "MessageExt",
     "MessageModel",
     "MessageQueue",
     "Producer",
+    "PullConsumer",
+    "PullResult",
+    "PullStatus",
     "PushConsumer",
     "SendFailedError",
     "SendResult",

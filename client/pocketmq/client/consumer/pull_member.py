@@ -1,0 +1,228 @@
+"""What pull and lite pull consumers share: membership in a group, without a listener.
+
+They drive themselves: the type in heartbeats is ACTIVELY, nothing is sent back, nothing retried.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Final, Self
+
+import structlog
+
+from pocketmq.client.config import ClientConfig, ClientOptions
+from pocketmq.client.consumer.offset_store import OffsetStore, RemoteBrokerOffsetStore
+from pocketmq.client.consumer.running_info import running_info
+from pocketmq.client.heartbeat import ConsumeFromWhere, ConsumeType, MessageModel
+from pocketmq.client.instance import ClientInstance, acquire, release
+from pocketmq.protocol.bodies.clients import ConsumerRunningInfo
+from pocketmq.protocol.errors import BrokerNotFoundError, ClientError
+from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.subscription import SubscriptionData
+from pocketmq.protocol.validation import check_client_group
+from pocketmq.runtime.errors import PocketMQError
+
+log = structlog.get_logger()
+
+BROKER_SUSPEND_MS: Final = 20_000
+"""For how long a broker may hold a pull of theirs (L-1b)."""
+
+
+class PullMember(ABC):
+    """A consumer without a listener, as its client instance sees it."""
+
+    def __init__(
+        self,
+        group: str,
+        options: ClientOptions,
+        *,
+        consume_from_where: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET,
+    ) -> None:
+        self.config = ClientConfig.of(options)
+        self.profile = self.config.profile
+        check_client_group(group, max_chars=self.profile.group_name_max_chars_client)
+        self._group = group
+        self._consume_from_where = consume_from_where
+        self._subscriptions: dict[str, SubscriptionData] = {}
+        self._instance: ClientInstance | None = None
+        self._offset_store: OffsetStore | None = None
+        self.log = log.bind(group=group)
+
+    # -- life -----------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Join the group.
+
+        Raises:
+            ClientError: it is started already.
+            DuplicateGroupError: this client id has a consumer of the group already.
+        """
+        if self._instance is not None:
+            raise ClientError(f"consumer {self._group} is started already")
+        self.config = await self.config.with_identity(unique=True)
+        instance = acquire(self.config)
+        try:
+            instance.register_consumer(self)
+        except ClientError:
+            await release(instance)
+            raise
+        self._instance = instance
+        self.log = self.log.bind(client_id=instance.client_id)
+        self._offset_store = RemoteBrokerOffsetStore(
+            self._group, instance.api, instance.routes, instance.refresh_route
+        )
+        instance.start()
+        for topic in sorted(self._subscriptions):
+            try:
+                await instance.refresh_route(topic)
+            except PocketMQError as exc:
+                instance.route_failed(topic, exc)
+        await self._started_in(instance)
+        await instance.heartbeat()
+        instance.rebalance_service.wakeup()
+        self.log.info("consumer.started", topics=sorted(self._subscriptions))
+
+    async def stop(self) -> None:
+        """Write offsets down and leave the group; may be called twice."""
+        instance, self._instance = self._instance, None
+        if instance is None:
+            return
+        await self._stopping()
+        await instance.unregister(consumer_group=self._group)
+        await release(instance)
+        self.log.info("consumer.stopped")
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    @abstractmethod
+    async def _started_in(self, instance: ClientInstance) -> None:
+        """The instance runs; the first heartbeat follows."""
+
+    @abstractmethod
+    async def _stopping(self) -> None:
+        """Last chance to write offsets down."""
+
+    # -- offsets --------------------------------------------------------------------------------
+
+    async def queues(self, topic: str) -> list[MessageQueue]:
+        """The topic's readable queues, sorted (P-13); empty without a route."""
+        instance = self._started()
+        if topic not in instance.routes.subscribe:
+            await instance.refresh_route(topic)
+        return list(instance.routes.subscribe.get(topic, ()))
+
+    async def max_offset(self, queue: MessageQueue) -> int:
+        """The offset that the queue's next message will get."""
+        return await self._started().api.max_offset(await self._master(queue), queue)
+
+    async def min_offset(self, queue: MessageQueue) -> int:
+        """The queue's oldest offset still stored."""
+        return await self._started().api.min_offset(await self._master(queue), queue)
+
+    async def search_offset(self, queue: MessageQueue, time_ms: int) -> int:
+        """The first offset stored at or after a moment."""
+        return await self._started().api.search_offset(await self._master(queue), queue, time_ms)
+
+    async def _master(self, queue: MessageQueue) -> str:
+        instance = self._started()
+        address = instance.routes.master(queue.broker_name)
+        if address is None:
+            await instance.refresh_route(queue.topic)
+            address = instance.routes.master(queue.broker_name)
+        if address is None:
+            raise BrokerNotFoundError(queue.broker_name)
+        return address
+
+    # -- for the instance -----------------------------------------------------------------------
+
+    @property
+    def group(self) -> str:
+        """The consumer group."""
+        return self._group
+
+    @property
+    def client_id(self) -> str:
+        """`ip@instance[@unit]`; known once started (P-1)."""
+        return self._started().client_id
+
+    @property
+    def consume_type(self) -> ConsumeType:
+        """For heartbeats."""
+        return ConsumeType.ACTIVELY
+
+    @property
+    def message_model(self) -> MessageModel:
+        """For heartbeats."""
+        return MessageModel.CLUSTERING
+
+    @property
+    def consume_from_where(self) -> ConsumeFromWhere:
+        """Where the group begins when it has no offset (C-33)."""
+        return self._consume_from_where
+
+    @property
+    def subscriptions(self) -> Sequence[SubscriptionData]:
+        """What is consumed."""
+        return list(self._subscriptions.values())
+
+    async def rebalance(self) -> bool:
+        """Nothing to share out, unless a subclass says otherwise."""
+        return True
+
+    @abstractmethod
+    async def persist_offsets(self) -> None:
+        """Write offsets down (P-5)."""
+
+    def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
+        """Operators move push consumers only; whoever pulls says itself where (C-70)."""
+        self.log.info("offsets.reset_ignored", topic=topic, queues=len(offsets))
+
+    def offsets_in_memory(self, topic: str) -> Mapping[MessageQueue, int]:
+        """The next offset to consume of each queue of a topic (221)."""
+        return {
+            queue: offset
+            for queue, offset in self._store.table.offsets.items()
+            if queue.topic == topic
+        }
+
+    def running_info(self) -> ConsumerRunningInfo:
+        """What the consumer is doing, as operators see it (307)."""
+        return running_info(
+            {
+                "PROP_CONSUME_TYPE": self.consume_type.value,
+                "PROP_NAMESERVER_ADDR": ";".join(self.config.nameservers),
+                "PROP_CLIENT_VERSION": f"V{self.profile.client_version}",
+            },
+            self._subscriptions.values(),
+            {},
+            self._store.table,
+            epoch_at_zero_ms=0,
+        )
+
+    def _started(self) -> ClientInstance:
+        if self._instance is None:
+            raise self._not_running()
+        return self._instance
+
+    @property
+    def _store(self) -> OffsetStore:
+        if self._offset_store is None:
+            raise self._not_running()
+        return self._offset_store
+
+    def _not_running(self) -> ClientError:
+        return ClientError(
+            f"consumer {self._group} is not running; use `async with`, or start() it first"
+        )

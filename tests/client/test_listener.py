@@ -1,0 +1,122 @@
+"""How listeners are called."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from pocketmq.client.consumer.listener import InlineThreads, ListenerCall, PooledThreads
+from pocketmq.client.rebalance.by_name import strategy_named
+from pocketmq.protocol.message import MessageExt
+from pocketmq.runtime.errors import ConfigError
+from support.messages import pulled_message
+
+
+async def called(listener: Any, *, one_by_one: bool = True) -> Any:
+    call = ListenerCall(listener, one_by_one=one_by_one, threads=InlineThreads())
+    return await call([pulled_message(offset=1), pulled_message(offset=2)], "context")
+
+
+class AsyncObject:
+    async def __call__(self, message: MessageExt) -> int:
+        return message.queue_offset
+
+
+async def test_functions_objects_and_coroutines_are_listeners() -> None:
+    async def coroutine(message: MessageExt) -> int:
+        await asyncio.get_running_loop().create_task(_nothing())
+        return message.queue_offset
+
+    assert await called(coroutine) == 1
+    assert await called(lambda message: message.queue_offset) == 1
+    assert await called(AsyncObject()) == 1
+    assert await called(lambda messages, context: (len(messages), context), one_by_one=False) == (
+        2,
+        "context",
+    )
+
+
+async def _nothing() -> None:
+    return None
+
+
+async def test_what_a_listener_raises_reaches_the_caller() -> None:
+    async def coroutine(_message: MessageExt) -> None:
+        await asyncio.get_running_loop().create_task(_nothing())
+        raise ValueError("from a coroutine")
+
+    def plain(_message: MessageExt) -> None:
+        raise ValueError("from a function")
+
+    for listener in (coroutine, plain):
+        with pytest.raises(ValueError, match="from a"):
+            await called(listener)
+
+
+async def test_a_cancelled_call_cancels_the_listener_which_may_clean_up() -> None:
+    cleaned: list[str] = []
+    began = asyncio.Event()
+
+    async def listener(_message: MessageExt) -> None:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.get_running_loop().create_task(_nothing())
+            cleaned.append("yes")
+
+    task = asyncio.ensure_future(called(listener))
+    await began.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert cleaned == ["yes"]
+
+
+async def test_a_listener_that_blocks_the_loop_is_named_once() -> None:
+    async def sleepy(_message: MessageExt) -> None:
+        await asyncio.get_running_loop().create_task(_nothing())
+        time.sleep(0.15)  # noqa: ASYNC251, TID251 - the very thing that is warned of
+
+    call = ListenerCall(sleepy, one_by_one=True, threads=InlineThreads())
+    with capture_logs() as logs:
+        await call([pulled_message()], None)
+        await call([pulled_message()], None)
+    blocked = [each for each in logs if each["event"] == "listener.blocked_loop"]
+    assert len(blocked) == 1
+    assert "sleepy" in blocked[0]["listener"]
+    assert blocked[0]["blocked_s"] >= 0.15
+    assert call.calls == 2
+
+
+async def test_plain_listeners_run_in_named_threads() -> None:
+    import threading
+
+    threads = PooledThreads("consume-g", 2)
+    try:
+        name = await threads.run(lambda: threading.current_thread().name)
+    finally:
+        threads.close()
+    assert name.startswith("consume-g")
+
+
+class Own:
+    """A strategy of ones own, for the name test."""
+
+    name = "OWN"
+
+    def allocate(self, *_arguments: object) -> None:
+        return None
+
+
+def test_strategies_by_name() -> None:  # A-70
+    assert strategy_named("averagely").name == strategy_named("AVG").name == "AVG"
+    assert strategy_named("circle").name == "AVG_BY_CIRCLE"
+    assert strategy_named("consistent-hash").name == "CONSISTENT_HASH"
+    for bad in ("nonsense", "no.such:Thing", "os:path", "collections:OrderedDict"):
+        with pytest.raises(ConfigError, match="strategy"):
+            strategy_named(bad)
