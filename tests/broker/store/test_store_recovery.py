@@ -389,6 +389,26 @@ def test_after_a_power_cut_what_was_promised_is_there_without_a_hole(  # A5 6-9
     store.close_files()
 
 
+def test_a_batch_that_a_kill_tore_in_its_middle_is_cut_whole(tmp_path: Path) -> None:
+    store = store_at(tmp_path)
+    store.load()
+    run_inline(store)
+    store.put_messages([text_message(n) for n in range(4)])
+    held = contents(store)
+    end = store.commit_log.max_offset
+    store.commit_log.append(  # killed before dispatching, with the first bytes not yet copied
+        [text_message(n) for n in range(4, 8)],
+        [store.consume_queues.get_or_create("T", n % 2) for n in range(4, 8)],
+        NOW_MS,
+    )
+    store.commit_log.files.files[0].view()[end : end + 64] = bytes(64)
+    again = store_at(tmp_path)
+    recovery = again.load()
+    assert (recovery.end, recovery.lost) == (end, [])
+    assert contents(again) == held
+    again.close_files()
+
+
 def test_a_missing_log_file_is_named(tmp_path: Path) -> None:  # A5 11
     filled(tmp_path)
     second = tmp_path / "commitlog" / f"{LOG_FILE:020d}"

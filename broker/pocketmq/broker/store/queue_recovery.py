@@ -43,7 +43,7 @@ def load_queue(queue: ConsumeQueue, commit_log: CommitLog, confirmed: int, limit
             return 0
         count = _sound_entries(queue, last, commit_log, confirmed, limit)
         first = last.start // ENTRY_SIZE
-        entries = first + (count if limit == confirmed else min(count, _live(last, confirmed)))
+        entries = first + count if limit == confirmed else _entries_below(row.files, confirmed)
     except StoreFileError as exc:
         log.warning("queue.rebuilt", topic=queue.topic, queue_id=queue.queue_id, error=str(exc))
         row.remove_all()
@@ -79,6 +79,14 @@ def _live(file: MappedFile, limit: int) -> int:
         else:
             high = middle
     return low
+
+
+def _entries_below(files: list[MappedFile], limit: int) -> int:
+    """Number of the first entry of a record at `limit` or behind it; 0 when all are."""
+    for file in reversed(files):
+        if _is_live(file, 0, limit):
+            return file.start // ENTRY_SIZE + _live(file, limit)
+    return 0
 
 
 def _sound_entries(

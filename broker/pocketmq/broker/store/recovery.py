@@ -113,7 +113,7 @@ class Recoverer:
             self._log,
             self._queues,
             self._dispatcher,
-            torn_from=confirmed if self._power_cut or self._is_complete else NEVER,
+            torn_from=self._torn_from(confirmed, complete=complete),
             check_crc=self._check_crc,
             check_known=self._check_crc and self._power_cut,
         )
@@ -170,6 +170,16 @@ class Recoverer:
             log.warning("queues.incomplete", entries=entries, expected=expected)
             complete = False
         return complete, entries
+
+    def _torn_from(self, confirmed: int, *, complete: bool) -> int:
+        """Log offset from which on a bad record was never whole, and ends the log."""
+        if self._power_cut or self._is_complete:
+            return confirmed
+        if not complete:
+            return NEVER
+        # A kill tears only what was being appended, and that no queue knows yet. The copying is
+        # not in order of address: sound records may follow a torn one there.
+        return max((queue.max_physical for queue in self._queues), default=confirmed)
 
     def _first_undispatched(self, start: int, entries: int) -> tuple[int, int]:
         """Log offset from which records have to be looked at one by one; how many are before.
