@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,14 +57,14 @@ def spy(dispatcher: Dispatcher) -> list[Command]:
     for code, processor in list(dispatcher.single.items()):
 
         def process(peer: Peer, request: Command, processor: Any = processor) -> Reply:
-            seen.append(request)
+            seen.append(copy(request))  # a processor may empty the one it holds
             return processor(peer, request)
 
         dispatcher.single[code] = process
     for code, batch in list(dispatcher.batch.items()):
 
         def process_batch(peer: Peer, requests: Any, processor: Any = batch) -> Any:
-            seen.extend(requests)
+            seen.extend(copy(request) for request in requests)
             return processor(peer, requests)
 
         dispatcher.batch[code] = process_batch
