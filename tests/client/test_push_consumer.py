@@ -758,3 +758,20 @@ async def test_every_encoding_consumes(encoding: str) -> None:
             await eventually(lambda: got.bodies == [b"x"], "consumed")
             await rig.advance(10)
         assert rig.brokers[0].offsets["consumers", "T", 0] == 1
+
+
+@pytest.mark.parametrize(("profile", "beats"), [("5.x", True), ("4.9", False)])
+async def test_a_restarted_broker_is_told_at_once_who_we_are(profile: str, beats: bool) -> None:
+    # C-21
+    async with client_rig() as rig:
+        broker = rig.brokers[0]
+        async with listening(rig, Collected(), profile=profile) as consumer:
+            await rig.advance(2)
+            await eventually(lambda: len(broker.held) == 4, "pulled")
+            await broker.stop()
+            broker.held.clear()
+            broker.clients.clear()
+            await broker.start(rig.network)
+            await rig.advance(1.5)
+            await eventually(lambda: len(broker.held) == 4, "pulled again")
+            assert (consumer.client_id in broker.clients) is beats

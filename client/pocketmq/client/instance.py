@@ -108,10 +108,18 @@ class ClientInstance:
             config.clock,
             NameServers(config.nameservers),
             timeout_s=config.api_timeout_ms / 1000,
+            on_new_channel=(
+                self._introduce_ourselves if config.profile.heartbeat_on_new_channel else None
+            ),
         )
         self.tasks = TaskOwner(f"client {self.client_id}")
         self.pull_service = PullMessageService(
-            config.clock, self.api, self.routes, self.refresh_route, self.tasks
+            config.clock,
+            self.api,
+            self.routes,
+            self.refresh_route,
+            self.tasks,
+            max_body_bytes=config.max_body_bytes,
         )
         self.rebalance_service = RebalanceService(
             config.clock,
@@ -323,6 +331,21 @@ class ClientInstance:
         self._heartbeats[address] = task
         task.add_done_callback(lambda _: self._heartbeats.pop(address, None))
         return task
+
+    def _introduce_ourselves(self, address: str) -> None:
+        """A broker that we just connected to may have forgotten us (C-21): it was restarted."""
+        if not self.consumers or address in self._heartbeats:
+            return
+        known = {each: name for name, _, each in self.routes.addresses()}
+        data = heartbeat_data(self.client_id, self.producers, self.consumers.values())
+        if address in known and data is not None:
+
+            def rebalance_if_taken(beat: asyncio.Task[bool]) -> None:
+                if not beat.cancelled() and beat.result():
+                    self.rebalance_service.wakeup()
+
+            beat = self._start_heartbeat(known[address], address, data)
+            beat.add_done_callback(rebalance_if_taken)
 
     async def _beat(self) -> None:
         for address in self.routes.clean_offline_brokers():

@@ -136,6 +136,8 @@ class Profile:
     """A failed message that has left its process queue is not sent back (C-56)."""
     retryable_response_codes: frozenset[int]
     """Broker answers after which a producer tries another broker (P-41)."""
+    heartbeat_on_new_channel: bool
+    """A client introduces itself to a broker as soon as it has connected, and rebalances (C-21)."""
     lite_pull_code: bool
     """Lite pull consumers pull by their own code 361, not by 11 (L-3)."""
     pull_names_max_bytes: bool
@@ -215,6 +217,7 @@ PROFILE_4_9 = Profile(
     freeze_offset_when_illegal=False,
     skip_send_back_of_dropped=False,
     retryable_response_codes=frozenset({1, 2, 14, 16, 17, 204, 205}),
+    heartbeat_on_new_channel=False,
     lite_pull_code=False,
     pull_names_max_bytes=False,
     compression_kind_in_sys_flag=False,
@@ -276,6 +279,7 @@ PROFILE_5_X = Profile(
     freeze_offset_when_illegal=True,
     skip_send_back_of_dropped=True,
     retryable_response_codes=frozenset({1, 2, 14, 16, 17, 204, 205, 1500}),
+    heartbeat_on_new_channel=True,
     lite_pull_code=True,
     pull_names_max_bytes=True,
     compression_kind_in_sys_flag=True,

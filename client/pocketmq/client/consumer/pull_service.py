@@ -82,6 +82,7 @@ class PullMessageService:
         routes: Where brokers are.
         refresh_route: Asks for a topic's route when a broker is not known.
         tasks: Owns the tasks of pulls that must wait for something first.
+        max_body_bytes: How far a compressed body may grow.
     """
 
     def __init__(
@@ -91,8 +92,11 @@ class PullMessageService:
         routes: RouteTable,
         refresh_route: Callable[[str], Awaitable[bool]],
         tasks: TaskOwner,
+        *,
+        max_body_bytes: int,
     ) -> None:
         self._clock = clock
+        self._max_body_bytes = max_body_bytes
         self._api = api
         self._routes = routes
         self._refresh_route = refresh_route
@@ -238,7 +242,11 @@ class PullMessageService:
         request.suggested_broker_id = header.suggest_which_broker_id
         messages: list[MessageExt] = []
         if status is PullStatus.FOUND:
-            messages = decode_records(response.body_view, broker_name=request.queue.broker_name)
+            messages = decode_records(
+                response.body_view,
+                broker_name=request.queue.broker_name,
+                max_body_bytes=self._max_body_bytes,
+            )
         return consumer.pulled(request, status, header, messages)
 
     def _put_off(self, consumer: PullingConsumer, request: PullRequest, reason: str) -> None:
