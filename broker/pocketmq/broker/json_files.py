@@ -42,6 +42,7 @@ class JsonFile:
         self._disk = disk
         self._saving = asyncio.Lock()
         self._saved: str | None = None
+        self._has_directory = False
 
     async def load(self) -> Any:
         """The content, or that of `.bak` when the file is missing or broken; None for neither.
@@ -86,7 +87,7 @@ class JsonFile:
         async with self._saving:
             if text == self._saved:
                 return False
-            self._disk.make_directory(str(self.path.parent))
+            self._make_directory()
             new, old = str(self._beside(".tmp")), str(self._beside(".bak"))
             await self._disk.write_text(new, text)
             if self._disk.file_size(str(self.path)):
@@ -94,6 +95,13 @@ class JsonFile:
             await self._disk.rename(new, str(self.path))
             self._saved = text
             return True
+
+    def _make_directory(self) -> None:
+        """Have the directory, and its own name survive a power cut; once, it costs a sync."""
+        if not self._has_directory:
+            self._disk.make_directory(str(self.path.parent))
+            self._disk.sync_directory(str(self.path.parent.parent))
+            self._has_directory = True
 
     def _beside(self, suffix: str) -> Path:
         return self.path.with_name(self.path.name + suffix)

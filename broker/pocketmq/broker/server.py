@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import msgspec
 import structlog
 
 from pocketmq.broker.config import BrokerConfig
@@ -22,17 +21,19 @@ from pocketmq.broker.consumer_changes import ConsumerChanges
 from pocketmq.broker.consumers import ConsumerManager
 from pocketmq.broker.delay import DelayPlanner
 from pocketmq.broker.delay_service import ScheduleMessageService
+from pocketmq.broker.group_care import GroupCare
 from pocketmq.broker.groups import SubscriptionGroupManager
 from pocketmq.broker.incoming import IncomingMessages
 from pocketmq.broker.long_polling import PullRequestHoldTable
+from pocketmq.broker.offset_moved import OffsetMovedEvents
 from pocketmq.broker.offsets import ConsumerOffsetManager
-from pocketmq.broker.overload import Overload, Work, groups_far_behind
+from pocketmq.broker.overload import Overload, Work
 from pocketmq.broker.processors.admin import AdminProcessor
 from pocketmq.broker.processors.clients import ClientProcessor
 from pocketmq.broker.processors.groups import GroupProcessor
 from pocketmq.broker.processors.locks import LockProcessor
 from pocketmq.broker.processors.offsets import OffsetProcessor
-from pocketmq.broker.processors.pull import PullProcessor, moved_event
+from pocketmq.broker.processors.pull import PullProcessor
 from pocketmq.broker.processors.query import QueryProcessor
 from pocketmq.broker.processors.relay import RelayProcessor
 from pocketmq.broker.processors.resets import ResetProcessor
@@ -47,21 +48,19 @@ from pocketmq.broker.send_checks import SendChecks
 from pocketmq.broker.send_replies import SendReplies
 from pocketmq.broker.services import SCAN_S, BrokerServices
 from pocketmq.broker.stats import BrokerStats
-from pocketmq.broker.store import Disk, MessageStore, OsDisk, StoreConfig, StoredMessage
+from pocketmq.broker.store import Disk, MessageStore, OsDisk, StoreConfig
 from pocketmq.broker.tables import BrokerTables
 from pocketmq.broker.topics import TopicConfigManager
 from pocketmq.protocol.command import Encoding
 from pocketmq.protocol.control import ControlProcessor
 from pocketmq.protocol.dispatch import Dispatcher
-from pocketmq.protocol.headers.pull import PullMessageRequestHeader
 from pocketmq.protocol.hosts import pack_host
 from pocketmq.protocol.ids import UniqKeyFactory
 from pocketmq.protocol.properties import CLUSTER, MSG_REGION, TRACE_SWITCH
-from pocketmq.protocol.subscription import tags_code
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.network import Listener, Network
 from pocketmq.protocol.transport.remoting import RemotingClient
-from pocketmq.protocol.validation import OFFSET_MOVED_TOPIC, SCHEDULE_TOPIC
+from pocketmq.protocol.validation import SCHEDULE_TOPIC
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.profile import PROFILE_5_X, Profile
 
@@ -243,6 +242,7 @@ class Broker:
         self._send = SendProcessor(
             self.store, self._tables.topics_file, self.stats, self.overload, clock
         )
+        self._moved = OffsetMovedEvents(self.store, clock, config.name)
         self._pull = PullProcessor(
             self.store,
             PullChecks(
@@ -262,7 +262,7 @@ class Broker:
             long_polling=config.long_polling_enable,
             short_polling_ms=config.short_polling_time_ms,
             slave_read_enable=config.slave_read_enable,
-            on_offset_moved=self._offset_moved if profile.write_offset_moved_event else None,
+            on_offset_moved=self._moved.note if profile.write_offset_moved_event else None,
         )
         self._clients = ClientProcessor(
             self.consumers,
@@ -298,13 +298,23 @@ class Broker:
             self._control,
         )
         self._add_tools_processors()
+        care = GroupCare(
+            self.groups,
+            self.consumers,
+            self.offsets,
+            self.store,
+            clock,
+            stop_behind_bytes=config.consumer_fallbehind_threshold
+            if config.disable_consume_if_consumer_read_slowly
+            else None,
+        )
         self._services = BrokerServices(
             clock,
             scan_clients=self._scan_clients,
             check_held_pulls=self._pull.sweep,
             save_offsets=self._tables.save_offsets,
             save_delay_offsets=self._tables.save_delay_offsets,
-            look_after_groups=self._look_after_groups,
+            look_after_groups=care.run,
             long_polling=config.long_polling_enable,
             offset_period_s=config.flush_consumer_offset_interval_ms / 1000,
             delay_offset_period_s=config.flush_delay_offset_interval_ms / 1000,
@@ -366,7 +376,7 @@ class Broker:
         """The port is known: take messages."""
         config, profile = self.config, self._profile
         ip = config.broker_ip1 or config.host
-        self._store_host = store_host = pack_host(ip, self.port)
+        store_host = pack_host(ip, self.port)
         incoming = IncomingMessages(
             SendChecks(
                 self.topics,
@@ -388,6 +398,7 @@ class Broker:
             incoming, SendReplies(store_host, version=profile.client_version, region=REGION)
         )
         self._send_back.open(store_host)
+        self._moved.open(store_host)
         self.store.set_arrival_listener(self._arrived)
 
     def _make_registration(self) -> BrokerRegistration:
@@ -445,52 +456,6 @@ class Broker:
             return
         self._clients.expire_silent()
         self.locks.expire(now)
-
-    def _look_after_groups(self) -> None:
-        """Forget stale offsets (B-36), and stop groups that read too slowly (B-168)."""
-        for topic, group in self.offsets.remove_stale(
-            lambda group, topic: self.consumers.subscription(group, topic) is not None,
-            self.store.min_offset,
-        ):
-            log.info("offset.forgotten", topic=topic, group=group)
-        if not self.config.disable_consume_if_consumer_read_slowly:
-            return
-        behind = groups_far_behind(
-            self.offsets.pulls(),
-            self.store.commit_log.max_offset,
-            self.store.physical_offset,
-            self.config.consumer_fallbehind_threshold,
-        )
-        for group, lag_bytes in behind.items():
-            known = self.groups.get(group)
-            if known is not None and known.consume_enable:
-                log.warning("group.stopped", group=group, behind_bytes=lag_bytes)
-                self.groups.put(
-                    msgspec.structs.replace(known, consume_enable=False), self._clock.time_ms()
-                )
-
-    def _offset_moved(self, header: PullMessageRequestHeader, new_offset: int) -> None:
-        """4.9 leaves a message about each pull that it moves (B-65)."""
-        group = header.consumer_group
-        properties = f"TAGS\x01{group}\x02KEYS\x01{group}\x02".encode()
-        self.store.put_messages(
-            [
-                StoredMessage(
-                    topic=OFFSET_MOVED_TOPIC,
-                    queue_id=0,
-                    body=moved_event(header, self.config.name, new_offset),
-                    properties=properties,
-                    flag=0,
-                    sys_flag=0,
-                    born_timestamp_ms=self._clock.time_ms(),
-                    born_host=self._store_host,
-                    store_host=self._store_host,
-                    tags_code=tags_code(group),
-                    keys=group,
-                    wait_store_ok=False,
-                )
-            ]
-        )
 
 
 def _longest_waits(config: BrokerConfig) -> dict[Work, float]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-import msgspec
 import structlog
 
 from pocketmq.broker.long_polling import HeldPull, PullRequestHoldTable
@@ -198,19 +197,3 @@ class PullProcessor:
         pull.request.ext = None
         pull.request.body = b""
         self._held.hold(pull)
-
-
-def moved_event(header: PullMessageRequestHeader, broker_name: str, new_offset: int) -> bytes:
-    """The OffsetMovedEvent that 4.9 stores when a pull is moved (B-65), as JSON."""
-    return msgspec.json.encode(
-        {
-            "consumerGroup": header.consumer_group,
-            "messageQueue": {
-                "brokerName": broker_name,
-                "queueId": header.queue_id,
-                "topic": header.topic,
-            },
-            "offsetNew": new_offset,
-            "offsetRequest": header.queue_offset,
-        }
-    )
