@@ -11,6 +11,7 @@ import pytest
 from pocketmq.broker.store import GetStatus, MessageStore, PutStatus, StoredMessage
 from pocketmq.broker.store.cleaning import DISK_FULL
 from pocketmq.broker.store.disk import DiskUsage
+from pocketmq.broker.store.disk_worker import InlineWorker
 from pocketmq.runtime.manual_clock import ManualClock
 from support.disks import SteppedDisk
 
@@ -48,6 +49,8 @@ def store(open_store: Make, message: Message, disk: RoomyDisk) -> MessageStore:
     for n in range(350):
         store.put_messages([message(b"%03d" % n, queue_id=n % 2, keys=f"k{n}")])
     assert len(store.commit_log.files.files) == 9
+    store._log_flusher.start(InlineWorker())
+    store._log_flusher.flush()
     return store
 
 
@@ -67,6 +70,15 @@ def test_expired_files_go_at_four_and_never_the_last(store: MessageStore) -> Non
     store._cleaner.run(FOUR_O_CLOCK + 72 * HOUR_MS)
     assert logs(store) == 1
     assert store.put_messages([])[:] == []
+
+
+def test_a_file_that_is_not_flushed_does_not_go(
+    open_store: Make, message: Message, disk: RoomyDisk
+) -> None:
+    store = open_store(disk=disk, mapped_file_size_commit_log=4096)
+    store.put_messages([message(b"%03d" % n * 300) for n in range(20)])
+    store._cleaner.run(FOUR_O_CLOCK + 72 * HOUR_MS)
+    assert logs(store) > 4
 
 
 def test_expired_files_go_at_any_hour_when_space_gets_short(  # B-165

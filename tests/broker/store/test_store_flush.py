@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -133,6 +134,30 @@ async def test_asynchronous_flush_waits_for_four_pages_or_ten_seconds(  # S-50
         store.put_messages([message(b"x" * 4000)])
     await clock.move_to(clock.time_ms() + 500)
     assert store._log_flusher.flushed_offset == end_of(store)
+    await store.close()
+
+
+async def test_the_first_pass_after_a_recovery_confirms_it(
+    open_store: Make, message: Message, clock: ManualClock
+) -> None:
+    store = open_store(disk=SteppedDisk())
+    store.put_messages([message(b"a")])  # no flush, no close: a kill
+    shutil.rmtree(store.consume_queues.directory)
+    again = open_store(disk=SteppedDisk())
+    assert again.checkpoint.confirm_phy_offset == 0
+    again.start()
+    await clock.move_to(clock.time_ms() + 1000)
+    assert again.checkpoint.confirm_phy_offset == end_of(again)
+    await again.close()
+
+
+async def test_a_message_that_nobody_waits_for_is_flushed_all_the_same(
+    open_store: Make, message: Message
+) -> None:
+    store = open_store(disk=SteppedDisk(), flush_disk_type=SYNC)
+    store.start()
+    store.put_messages([message(b"a", wait_store_ok=False)])
+    assert store.max_offset("T", 0) == 1
     await store.close()
 
 

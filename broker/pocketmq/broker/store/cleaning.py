@@ -106,6 +106,8 @@ class Cleaner:
         if len(row.files) < 2:
             return False
         first = row.files[0]
+        if first.flushed < first.wrote:
+            return False  # a worker may be syncing it
         age_ms = now_ms - self._disk.modified_ms(first.path)
         if not forced and age_ms < self._config.file_reserved_time_h * _HOUR_MS:
             return False

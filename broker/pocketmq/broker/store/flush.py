@@ -123,7 +123,9 @@ class LogFlusher:
         """Take note that the log is on the disk up to `target`."""
         self.flushed_offset = max(self.flushed_offset, target)
         files = self._log.files
-        for file in files.files[-3:]:
+        for file in reversed(files.files):
+            if file is not files.last and file.flushed == file.size:
+                break
             file.flushed = max(file.flushed, min(file.size, target - file.start))
             if file is not files.last:
                 file.release()

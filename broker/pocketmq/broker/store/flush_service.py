@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import structlog
 
 from pocketmq.broker.store.checkpoint import StoreCheckpoint
@@ -82,7 +84,9 @@ class FlushService:
         self._queue_worker = self._disk.start_worker("queue-flush")
         self._log_flusher.start(self._log_worker)
         self._queue_flusher.start(self._queue_worker)
-        self._queue_flusher.save_checkpoint()
+        if self._dispatcher.dirty:
+            # Recovery had to dispatch again. The first pass sees to it that the next need not.
+            self._queue_thorough_at = -math.inf
         log_s = self._config.flush_interval_commit_log_ms / 1000
         queue_s = self._config.flush_interval_consume_queue_ms / 1000
         self._services = [

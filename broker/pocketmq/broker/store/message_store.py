@@ -104,6 +104,8 @@ class MessageStore:
         self._limits = PullLimits.of(config, disk.memory_bytes())
         self._abort = os.path.join(root, "abort")
         self._lock: DiskFile | None = None
+        self._appended_s = clock.monotonic()
+        self._append_took_s = 0.0
         self._held: deque[Batch] = deque()
         """Appended under SYNC_FLUSH and not yet flushed, so not yet dispatched."""
         self._log_flusher = LogFlusher(
@@ -151,9 +153,19 @@ class MessageStore:
             StoreFileError: a commit-log file is missing or has a wrong length.
             DiskError: what was recovered could not be synced.
         """
+        self._disk.make_directory(self.root)
+        self._lock = self._disk.lock(os.path.join(self.root, "lock"))
+        try:
+            recovery = self._recover()
+        except BaseException:
+            self._lock.close()
+            self._lock = None
+            raise
+        log.info("store.loaded", **msgspec.to_builtins(recovery), queues=len(self.consume_queues))
+        return recovery
+
+    def _recover(self) -> Recovery:
         disk = self._disk
-        disk.make_directory(self.root)
-        self._lock = disk.lock(os.path.join(self.root, "lock"))
         clean = disk.file_size(self._abort) is None
         self.checkpoint.load()
         recovery = Recoverer(
@@ -169,9 +181,13 @@ class MessageStore:
             # What was read back may be in the page cache only, and must not be taken back later.
             flush_job(self.commit_log, recovery.scanned_from)()
         self._log_flusher.mark_flushed(self.commit_log.max_offset)
+        self._flush.stored_ms = self.checkpoint.physic_msg_timestamp
+        self.checkpoint.write()
+        self.checkpoint.sync()
+        # From here on a crash is one, and the mark has to survive a power cut too (S-60).
         pid = str(os.getpid()) if self._profile.pid_in_abort_file else ""
         disk.write_file(self._abort, pid.encode())
-        log.info("store.loaded", **msgspec.to_builtins(recovery), queues=len(self.consume_queues))
+        disk.sync_directory(self.root)
         return recovery
 
     def start(self) -> None:
@@ -210,6 +226,16 @@ class MessageStore:
         return not self.blocked_by
 
     @property
+    def is_page_cache_busy(self) -> bool:
+        """Whether the last append had to wait for the system's own writing back (B-160).
+
+        One thread does all, so a slow append is seen only afterwards; it counts for a second.
+        """
+        limit_s = self.config.os_page_cache_busy_timeout_ms / 1000
+        recent = self._clock.monotonic() - self._appended_s < limit_s
+        return recent and self._append_took_s > limit_s
+
+    @property
     def unflushed_bytes(self) -> int:
         """Bytes of the log that a power cut would take now (B-162)."""
         return self._log_flusher.dirty_bytes
@@ -232,10 +258,14 @@ class MessageStore:
         get_queue = self.consume_queues.get_or_create
         queues = [get_queue(message.topic, message.queue_id) for message in messages]
         now_ms = self._flush.stored_ms = self._clock.time_ms()
+        began_s = self._clock.monotonic()
         results = self.commit_log.append(messages, queues, now_ms, together=together)
+        self._appended_s = self._clock.monotonic()
+        self._append_took_s = self._appended_s - began_s
         batch = Batch(self.commit_log.max_offset, messages, queues, results)
         if self._sync:
             self._held.append(batch)
+            self._log_flusher.flush()
         else:
             self._dispatch(batch)
         return results
