@@ -53,11 +53,9 @@ class StoreMachine(RuleBasedStateMachine):
             config, SteppedDisk(), ManualClock(1_700_000_000_000), PROFILE_5_X
         )
         self.store.load()
-        (self.root / "abort").write_bytes(b"1")
         worker = InlineWorker()
         self.store._log_flusher.start(worker)
         self.store._flush._queue_flusher.start(worker)
-        self.store._flush._queue_flusher.save_checkpoint()
 
     @rule(
         sizes=st.lists(st.integers(0, 1500), min_size=1, max_size=6),
