@@ -373,3 +373,39 @@ async def test_every_encoding_sends(encoding: str) -> None:
         await rig.advance(1)
         assert len(rig.brokers[0].clients) == 1
     assert sorted(message.body for message in rig.brokers[0].messages("T")) == [b"x", b"y", b"z"]
+
+
+async def test_many_messages_travel_in_batches_that_split_themselves() -> None:  # P-49
+    async with client_rig() as rig, rig.producer() as producer:
+        messages = [Message("T", b"%03d" % number * 100, tags="A") for number in range(100)]
+        messages.insert(50, Message("T", b"later", delay_level=3))
+        results = await producer.send_many(messages, max_batch_bytes=8_000)
+        broker = rig.brokers[0]
+        assert sorted(m.body for m in broker.messages("T")) == sorted(m.body for m in messages)
+        assert broker.count(RequestCode.SEND_MESSAGE_V2) == 1
+        assert len(results) == 1 + broker.count(RequestCode.SEND_BATCH_MESSAGE)
+        assert all(
+            len(request.body_view) <= 8_000
+            for request in broker.seen
+            if request.code == RequestCode.SEND_BATCH_MESSAGE
+        )
+
+
+async def test_a_broker_that_answers_a_probe_may_be_chosen_again() -> None:  # P-37
+    async with (
+        client_rig("a", "b") as rig,
+        rig.producer(
+            send_latency_fault_enable=True, start_detector_enable=True, send_timeout_ms=500
+        ) as producer,
+    ):
+        for broker in rig.brokers:
+            broker.refuse[RequestCode.SEND_MESSAGE_V2] = lambda request: request.reply(code=1)
+            broker.refuse[RequestCode.GET_MAX_OFFSET] = lambda _: None
+        with pytest.raises(SendFailedError):
+            await producer.send(Message("T", b"x"))
+        assert set(producer.fault_strategy.unreachable_brokers()) == {"a", "b"}
+        await rig.advance(3.1)
+        assert set(producer.fault_strategy.unreachable_brokers()) == {"a", "b"}
+        del rig.brokers[1].refuse[RequestCode.GET_MAX_OFFSET]
+        await rig.advance(3.1)
+        assert set(producer.fault_strategy.unreachable_brokers()) == {"a"}

@@ -273,10 +273,13 @@ class ClientApi:
         else:
             await self.call(address, header, timeout_s=UPDATE_OFFSET_TIMEOUT_S)
 
-    async def max_offset(self, address: str, queue: MessageQueue) -> int:
+    async def max_offset(
+        self, address: str, queue: MessageQueue, *, timeout_s: float | None = None
+    ) -> int:
         """The offset that the queue's next message will get (30)."""
         header = GetMaxOffsetRequestHeader(topic=queue.topic, queue_id=queue.queue_id)
-        return (await self.call(address, header)).header(OffsetResponseHeader).offset
+        response = await self.call(address, header, timeout_s=timeout_s)
+        return response.header(OffsetResponseHeader).offset
 
     async def min_offset(self, address: str, queue: MessageQueue) -> int:
         """The queue's oldest offset still stored (31)."""

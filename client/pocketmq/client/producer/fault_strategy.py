@@ -140,6 +140,12 @@ class FaultStrategy:
         if self.enabled:
             self._learn(broker_name, latency_ms, now, isolated=True, reachable=False)
 
+    def reached(self, broker_name: str) -> None:
+        """A probe was answered: the broker may be chosen again."""
+        item = self.table.items.get(broker_name)
+        if item is not None:
+            item.reachable = True
+
     def unreachable_brokers(self) -> Iterable[str]:
         """Brokers that a detector should probe."""
         return [name for name, item in self.table.items.items() if not item.reachable]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Final, Self, Unpack
 
@@ -21,6 +21,8 @@ import structlog
 
 from pocketmq.client.config import ClientConfig, ClientOptions
 from pocketmq.client.instance import ClientInstance, acquire, release
+from pocketmq.client.producer.batches import RECOMMENDED_BATCH_BYTES, split_batches
+from pocketmq.client.producer.detector import FaultDetector
 from pocketmq.client.producer.fault_strategy import FaultStrategy
 from pocketmq.client.producer.prepare import Prepared, Preparer
 from pocketmq.client.producer.selectors import QueueSelector, select_by_hash
@@ -70,6 +72,7 @@ class Producer:
         compression: `zlib`, `lz4` or `zstd`.
         compression_level: As the library counts.
         send_latency_fault_enable: Learn which brokers are slow and avoid them (P-32, P-33).
+        start_detector_enable: Probe brokers that failed, so that they come back early (5.x, P-37).
         create_topic_key: Topic whose queues a new topic begins with (P-14).
         default_topic_queue_nums: Queues that a new topic is to get (P-14).
         send_smart_msg: Send headers with one-letter names (310), not 10 (P-43).
@@ -89,6 +92,7 @@ class Producer:
         compression: str = "zlib",
         compression_level: int = DEFAULT_LEVEL,
         send_latency_fault_enable: bool = False,
+        start_detector_enable: bool = False,
         create_topic_key: str = AUTO_CREATE_TOPIC,
         default_topic_queue_nums: int = 4,
         send_smart_msg: bool = True,
@@ -109,7 +113,13 @@ class Producer:
         self.create_topic_key = create_topic_key
         self.default_topic_queue_nums = default_topic_queue_nums
         self.send_smart_msg = send_smart_msg
-        self.fault_strategy = FaultStrategy(self.profile, enabled=send_latency_fault_enable)
+        self.fault_strategy = FaultStrategy(
+            self.profile,
+            enabled=send_latency_fault_enable,
+            detector_enabled=start_detector_enable,
+        )
+        self._detector_enabled = send_latency_fault_enable and start_detector_enable
+        self._detector: FaultDetector | None = None
         self.published_topics: set[str] = set()
         self._instance: ClientInstance | None = None
         self._oneways = 0
@@ -144,6 +154,9 @@ class Producer:
             raise
         self._bind(instance)
         instance.start()
+        if self._detector_enabled:
+            self._detector = FaultDetector(self._group, instance, self.fault_strategy)
+            self._detector.start()
         await instance.heartbeat()
         log.info("producer.started", group=self._group, client_id=instance.client_id)
 
@@ -176,6 +189,8 @@ class Producer:
         instance, self._instance = self._instance, None
         if instance is None:
             return
+        if self._detector is not None:
+            await self._detector.stop()
         await instance.unregister(producer_group=self._group)
         await release(instance)
         log.info("producer.stopped", group=self._group, client_id=instance.client_id)
@@ -300,6 +315,34 @@ class Producer:
         if result.is_ok or not self.retry_another_broker_when_not_store_ok:
             return result
         return await self._try_again(info, prepared, queue, began_at, timeout_s, result)
+
+    async def send_many(
+        self,
+        messages: Iterable[Message],
+        *,
+        max_batch_bytes: int = RECOMMENDED_BATCH_BYTES,
+        timeout_ms: int | None = None,
+    ) -> list[SendResult]:
+        """Send any number of messages in batches that split themselves (P-49), one after the other.
+
+        Messages that cannot travel with others (delayed ones, another topic, another WAIT) begin a
+        batch of their own, so the order is kept as far as one queue can keep it.
+
+        Args:
+            messages: Taken one at a time.
+            max_batch_bytes: Of one batch.
+            timeout_ms: For each batch.
+
+        Raises:
+            Others: see `send`; batches before the failed one are stored.
+        """
+        results = []
+        for batch in split_batches(messages, min(max_batch_bytes, self.max_message_size)):
+            if len(batch) == 1:
+                results.append(await self.send(batch[0], timeout_ms=timeout_ms))
+            else:
+                results.append(await self.send_batch(batch, timeout_ms=timeout_ms))
+        return results
 
     async def publish_queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """The queues that messages of a topic may go to, in the order that selectors see."""
