@@ -261,6 +261,7 @@ async def test_a_sync_failure_is_survived_by_writing_the_bytes_again(  # A5 17
     disk = SteppedDisk()
     store = open_store(disk=disk, flush_disk_type=SYNC)
     store.start()
+    store.put_messages([message(b"first", "Other")])  # makes the log's file, which is synced too
     broken = True
 
     def fail(number: int, operation: str, path: str) -> None:

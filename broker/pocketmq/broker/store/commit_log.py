@@ -78,7 +78,7 @@ class CommitLog:
         max_message_size: int,
         retry_topic_max: int = 255,
     ) -> None:
-        self.files = MappedFiles(disk, os.path.join(root, "commitlog"), file_size)
+        self.files = MappedFiles(disk, os.path.join(root, "commitlog"), file_size, lasting=True)
         self.max_message_size = max_message_size
         self._retry_topic_max = retry_topic_max
 

@@ -56,7 +56,8 @@ class IndexService:
 
         Args:
             safe_until_ms: after a power cut, files with later messages are not to be trusted and
-                are removed (S-65); None keeps all.
+                are removed (S-65), as is one that was still written: any of its pages may be
+                missing, the header's too. None keeps all.
         """
         removed = 0
         for name in self._disk.list_directory(self.directory):
@@ -72,7 +73,7 @@ class IndexService:
                 removed += 1
                 continue
             file.load()
-            if safe_until_ms is not None and file.end_ms > safe_until_ms:
+            if safe_until_ms is not None and (file.end_ms > safe_until_ms or not file.is_full):
                 log.warning("index.removed", path=file.path, end_ms=file.end_ms, safe=safe_until_ms)
                 file.remove()
                 removed += 1

@@ -22,10 +22,24 @@ from pocketmq.broker.store.mapped_file import MappedFile, Mappings, file_name
 class MappedFiles:
     """Finds, adds, cuts and removes the files of one directory."""
 
-    __slots__ = ("_mappings", "directory", "directory_synced", "disk", "file_size", "files")
+    __slots__ = (
+        "_lasting",
+        "_mappings",
+        "directory",
+        "directory_synced",
+        "disk",
+        "file_size",
+        "files",
+    )
 
     def __init__(
-        self, disk: Disk, directory: str, file_size: int, mappings: Mappings | None = None
+        self,
+        disk: Disk,
+        directory: str,
+        file_size: int,
+        mappings: Mappings | None = None,
+        *,
+        lasting: bool = False,
     ) -> None:
         self.disk = disk
         self.directory = directory
@@ -35,6 +49,9 @@ class MappedFiles:
         self.directory_synced = True
         """False while a name in the directory may be lost by a power cut."""
         self._mappings = mappings
+        self._lasting = lasting
+        """Whether a file's name and length survive a power cut before a byte is in it: a row that
+        loses one in the middle has lost what is behind it too."""
 
     def load(self) -> None:
         """Find the files that are there; every one counts as full until recovery says otherwise.
@@ -129,6 +146,11 @@ class MappedFiles:
             self.disk.resize_file(path, self.file_size)
         self.directory_synced = False
         file = MappedFile(self.disk, path, start, self.file_size, self._mappings)
+        if self._lasting:
+            file.handle().sync()
+            self.disk.sync_directory(self.directory)
+            if not self.files:
+                self.disk.sync_directory(os.path.dirname(self.directory))
         self.files.append(file)
         return file
 
