@@ -218,3 +218,12 @@ def test_the_story_tells_why() -> None:
         "    took a:3 from offset 0\n"
         "    mine: a:2, a:3"
     )
+
+
+def test_a_queue_whose_offset_is_being_corrected_is_left_alone() -> None:  # C-43
+    made = planner(owns=Q[:1])
+    held = made.process_queues[Q[0]]
+    held.dropped = held.correcting = True
+    assert all_of(made, TopicSeen("T", Q[:1], ["c1"])) == []
+    assert not made.is_balanced
+    assert made.process_queues[Q[0]] is held

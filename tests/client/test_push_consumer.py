@@ -775,3 +775,22 @@ async def test_a_restarted_broker_is_told_at_once_who_we_are(profile: str, beats
             await rig.advance(1.5)
             await eventually(lambda: len(broker.held) == 4, "pulled again")
             assert (consumer.client_id in broker.clients) is beats
+
+
+async def test_in_4_9_a_rebalance_does_not_disturb_the_correction_of_an_offset() -> None:  # C-43
+    async with client_rig() as rig:
+        broker = rig.brokers[0]
+        rig.nameserver.add_topic("T", rig.brokers, queues=1)
+        broker.min_offsets["T", 0] = 5
+        broker.put_many("T", 0, [b"5"])
+        got = Collected()
+        async with listening(rig, got, profile="4.9") as consumer:
+            await eventually(lambda: broker.count(RequestCode.PULL_MESSAGE) == 1, "pulled")
+            for _ in range(8):
+                broker.notify("consumers")
+                await rig.advance(1)
+            assert consumer.assignment == []
+            assert broker.count(RequestCode.PULL_MESSAGE) == 1
+            await rig.advance(3)  # corrected after 10 s, and taken at the next rebalance
+            broker.notify("consumers")
+            await eventually(lambda: got.bodies == [b"5"], "taken anew at once")

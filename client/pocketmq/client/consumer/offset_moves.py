@@ -51,6 +51,7 @@ class OffsetMoves:
             next_offset=request.next_offset,
         )
         request.process_queue.dropped = True
+        request.process_queue.correcting = True
         if self._profile.freeze_offset_when_illegal:
             self._store.table.freeze(request.queue, request.next_offset)
 
@@ -60,8 +61,7 @@ class OffsetMoves:
         if delay_ms:
             await self._clock.sleep(delay_ms / 1000)
         if not self._is_still_ours(request):
-            self._store.table.remove(queue)
-            return False
+            return False  # given up meanwhile; its next owner will find the same
         if not self._profile.freeze_offset_when_illegal:
             # May well be a step back.
             self._store.table.update(queue, request.next_offset, increase_only=False)

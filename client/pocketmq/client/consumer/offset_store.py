@@ -110,9 +110,10 @@ class RemoteBrokerOffsetStore:
     async def persist_all(self, queues: Iterable[MessageQueue]) -> None:
         """Tell the brokers about all owned queues, and forget the rest (C-65)."""
         owned = list(queues)
+        # First, because a rebalance may bring queues while we tell.
+        self.table.keep_only(owned)
         for queue in owned:
             await self.persist(queue)
-        self.table.keep_only(owned)
 
     async def _address_for_fetch(self, queue: MessageQueue) -> str:
         address = self._routes.master(queue.broker_name)

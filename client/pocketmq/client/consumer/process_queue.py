@@ -35,6 +35,7 @@ class ProcessQueue:
         "_started",
         "body_bytes",
         "consuming",
+        "correcting",
         "count",
         "dropped",
         "last_consume_at",
@@ -58,6 +59,8 @@ class ProcessQueue:
         self.body_bytes = 0
         self.dropped = False
         """Not ours any more: nothing of it is consumed or committed from now on (C-44)."""
+        self.correcting = False
+        """Dropped, and about to be taken anew with a corrected offset: rebalances wait (C-43)."""
         self.consuming = False
         """Whether an orderly run is under way or asked for."""
         self.locked = False

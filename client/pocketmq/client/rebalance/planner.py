@@ -353,7 +353,7 @@ class RebalancePlanner:
                 reason = "it belongs to another member now"
             elif self._passive and held.is_pull_expired(now):
                 reason = f"it was not pulled for {now - held.last_pull_at:.0f} s"
-            elif held.dropped:
+            elif held.dropped and not held.correcting:
                 reason = "its listener was still running in the last round"
             else:
                 continue
