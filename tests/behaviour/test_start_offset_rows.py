@@ -83,9 +83,10 @@ async def aged(folder: Path, profile: str = "5.x") -> AsyncIterator[tuple[TcpHou
         async with cluster.producer() as producer:
             for number in range(30):
                 await producer.send(Message("T", b"%04d" % number * 100))
-        broker = cluster.brokers["a"]
-        broker.store._cleaner.run(HALF_PAST_FOUR)
-        least = broker.store.min_offset("T", 0)
+        store = cluster.brokers["a"].store
+        await cluster.until(lambda: store.unflushed_bytes == 0, "all is flushed", step_s=10)
+        store._cleaner.run(HALF_PAST_FOUR)
+        least = store.min_offset("T", 0)
         assert 0 < least < 30
         yield cluster, least
 

@@ -191,7 +191,7 @@ def check_message(
         IllegalMessageError: the body breaks a limit, or the queue is another topic's.
     """
     check_send_topic(message.topic)
-    size = len(message.body)
+    size = len(message.body or b"")  # None, which types forbid, is empty as well
     if size == 0:
         raise IllegalMessageError("the body is empty; send at least one byte", topic=message.topic)
     if size > max_body_bytes:
