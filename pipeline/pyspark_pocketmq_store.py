@@ -10,6 +10,8 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSource
 
+from pocketmq.pipeline.plainly import plainly
+
 
 class DefaultSource(DataSource):
     """A broker's store directories as tables."""
@@ -19,6 +21,7 @@ class DefaultSource(DataSource):
         """What stands in `format(...)`."""
         return "pocketmq-store"
 
+    @plainly
     def schema(self) -> str:
         """The columns, after option `columns`."""
         from pocketmq.pipeline.schema import ddl
@@ -26,6 +29,7 @@ class DefaultSource(DataSource):
 
         return ddl(StoreSettings(self.options).columns)
 
+    @plainly
     def reader(self, schema: Any) -> Any:
         """Reads a table."""
         from pocketmq.pipeline.schema import of_spark

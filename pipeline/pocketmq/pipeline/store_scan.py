@@ -15,17 +15,16 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pocketmq.pipeline.arrow import MessageBatch, Shape
 from pocketmq.pipeline.errors import CorruptRecordError
 from pocketmq.pipeline.log_walk import walk
 from pocketmq.pipeline.record_columns import ROWS, Bytes, Ints, RecordColumns, read_columns
+from pocketmq.pipeline.row_choice import of_topics, wanted
 from pocketmq.pipeline.row_filter import RowFilter
 from pocketmq.pipeline.store_files import ENTRY, FILLER_SIZE, FileRow, QueueFiles
 from pocketmq.pipeline.store_plan import LIGHT_QUEUE_PREFIX, LogPart, Part, QueuePart
 from pocketmq.pipeline.worker_log import log as worker_log
-from pocketmq.protocol.properties import TAGS
 from pocketmq.protocol.record import FIXED_SIZE, RecordKind, check_record
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.subscription import tags_code
@@ -114,16 +113,16 @@ class Scan:
                 )
             parts.append(_Entries.of(found, number, each.low))
         entries = _Entries.joined(parts)
-        wanted = entries.sizes != FILLER_SIZE
+        kept = entries.sizes != FILLER_SIZE
         codes = self._tag_codes()
         if codes is not None:
             no_hash = [each.topic == SCHEDULE_TOPIC for each in part.slices]
-            wanted &= (
+            kept &= (
                 np.isin(entries.tags, codes)
                 | (entries.tags < _INT32_MIN)  # a place in a queue's extension, no hash
                 | np.array(no_hash, np.bool_)[entries.queue]
             )
-        return entries[np.flatnonzero(wanted)].sorted()
+        return entries[np.flatnonzero(kept)].sorted()
 
     def _tag_codes(self) -> list[int] | None:
         tags = self.row_filter.texts.get("tags")
@@ -188,12 +187,12 @@ class Scan:
                 self._broken(*log.place(offset), reason)
             # What queues would not list either: half messages that were rolled back (S-22).
             kind = records.sys_flags & MessageSysFlag.TRANSACTION_MASK
-            wanted = (kind == MessageSysFlag.TRANSACTION_NONE) | (
+            listed = (kind == MessageSysFlag.TRANSACTION_NONE) | (
                 kind == MessageSysFlag.TRANSACTION_COMMIT
             )
             if self.topics:
-                wanted &= _any_of(records, self.topics)
-            records = records.take(wanted)
+                listed &= of_topics(records, self.topics)
+            records = records.take(listed)
             places = np.full(len(window.positions), window.base, np.int64)
             yield self._batch(part, log, records, places)
 
@@ -207,7 +206,7 @@ class Scan:
         Args:
             places: What to add to a record's position for its log offset, by asked-for row.
         """
-        records = self._filtered(records)
+        records = wanted(records, self.row_filter)
         batch = MessageBatch(records, self.shape, part.broker_name)
         made = batch.build()
         if batch.problems:
@@ -216,31 +215,6 @@ class Scan:
                 offset = where[problem.row] + int(places[problem.row])
                 self._broken(*log.place(offset), problem.reason)
         return made
-
-    def _filtered(self, records: RecordColumns) -> RecordColumns:
-        bounds = self.row_filter
-        wanted = np.ones(len(records), np.bool_)
-        for column, name in (
-            ("queueId", "queue_id"),
-            ("queueOffset", "queue_offset"),
-            ("physicalOffset", "physical_offset"),
-        ):
-            wanted &= _within(records.head[name], bounds.range(column))
-        for column, name in (
-            ("storeTimestamp", "store_timestamp"),
-            ("bornTimestamp", "born_timestamp"),
-        ):
-            wanted &= _within(records.head[name], bounds.times(column))
-        if "topic" in bounds.texts:
-            wanted &= _any_of(records, sorted(bounds.texts["topic"]))
-        if not wanted.all():
-            records = records.take(wanted)
-        tags = bounds.texts.get("tags")
-        if tags is not None and len(records):
-            found = MessageBatch(records, self.shape).properties.values_of(TAGS)
-            same = pc.is_in(found, pa.array(sorted(tags), pa.string()))
-            records = records.take(same.to_numpy(zero_copy_only=False))
-        return records
 
     def _lost(self, log: FileRow, offset: int, size: int) -> None:
         """Say why there is no record at a log offset where one should be."""
@@ -350,19 +324,3 @@ def _chunks(entries: _Entries) -> Iterator[tuple[int, int]]:
         high = min(max(high, low + 1), low + ROWS, count)
         yield low, high
         low = high
-
-
-def _within(values: Any, bounds: Any) -> npt.NDArray[np.bool_]:
-    wanted = np.ones(len(values), np.bool_)
-    if bounds.low is not None:
-        wanted &= values >= bounds.low
-    if bounds.high is not None:
-        wanted &= values <= bounds.high
-    return wanted
-
-
-def _any_of(records: RecordColumns, topics: Sequence[str]) -> npt.NDArray[np.bool_]:
-    found = np.zeros(len(records), np.bool_)
-    for topic in topics:
-        found |= records.topic_is(topic.encode())
-    return found

@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pocketmq.pipeline import schema
 from pocketmq.pipeline.errors import OptionError
 from pocketmq.pipeline.options import Option, Options
+from pocketmq.pipeline.plainly import plainly, rows_plainly
 from pocketmq.pipeline.pushdown import QuietPushdown
 from pocketmq.pipeline.row_filter import RowFilter
 
@@ -102,6 +103,7 @@ class StoreReader(DataSourceReader):
         exact = ("topic", "queueId", "queueOffset", "physicalOffset", "tags")
         return self.row_filter.absorb(filters, exact=exact)
 
+    @plainly
     def partitions(self) -> list[InputPartition]:
         """A task for each stretch of the log, or of the table's files."""
         from pocketmq.pipeline import store_plan, store_tables
@@ -157,4 +159,5 @@ class StoreReader(DataSourceReader):
             return store_tables.offset_batches(str(part.path), part.broker_name, self.columns)
         shape = Shape(self.columns, settings.max_body_bytes, settings.verify_crc)
         permissive = settings.mode == "PERMISSIVE"
-        return Scan(shape, self.row_filter, permissive, settings.topics).batches(part)
+        scan = Scan(shape, self.row_filter, permissive, settings.topics)
+        return rows_plainly(scan.batches(part))

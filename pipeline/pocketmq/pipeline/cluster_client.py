@@ -1,0 +1,249 @@
+"""What Spark's driver and workers ask a cluster: routes, bounds, offsets, and pulls.
+
+A client without a group: it sends no heartbeats, so no consumer's queues move because of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeVar
+
+from pocketmq.client.api import ClientApi
+from pocketmq.client.config import ENCODINGS
+from pocketmq.client.name_servers import NameServers
+from pocketmq.client.routes import publish_queues, subscribe_queues
+from pocketmq.pipeline.errors import OptionError, near
+from pocketmq.pipeline.loop import shared_loop
+from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
+from pocketmq.protocol.bodies.route import TopicList, TopicRouteData
+from pocketmq.protocol.body import decode_body
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.dispatch import Dispatcher
+from pocketmq.protocol.errors import (
+    BrokerError,
+    BrokerNotFoundError,
+    ConnectError,
+    NoNameServerError,
+    RemotingError,
+)
+from pocketmq.protocol.headers.groups import UpdateSubscriptionGroupRequestHeader
+from pocketmq.protocol.headers.route import GetAllTopicListRequestHeader
+from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.transport.channel import Channel
+from pocketmq.protocol.transport.remoting import RemotingClient
+from pocketmq.protocol.transport.tcp import TcpNetwork
+from pocketmq.runtime.clock import SystemClock
+
+ROUTE_MAX_AGE_S: Final = 30.0
+"""As long as clients keep a route (P-3)."""
+AT_ONCE: Final = 64
+"""Questions about queues under way together."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How to reach a cluster; travels from the driver to the workers."""
+
+    source: str
+    """Which data source asks, for messages."""
+    name_servers: tuple[str, ...]
+    encoding: str = "msgpack"
+    timeout_s: float = 3.0
+
+    def client(self) -> ClusterClient:
+        """This process's client for the cluster; made on first use and kept."""
+        found = _clients.get((os.getpid(), self))
+        return found if found is not None else shared_loop().run(_made(self))
+
+
+_clients: dict[tuple[int, Access], ClusterClient] = {}
+
+
+class Bounds(NamedTuple):
+    """First offset stored, and one behind the last."""
+
+    low: int
+    high: int
+
+
+class ClusterClient:
+    """Questions to name servers and brokers; coroutines run on the shared loop only."""
+
+    def __init__(self, access: Access) -> None:
+        self.access = access
+        self.clock = SystemClock()
+        self.remoting = RemotingClient(
+            TcpNetwork(),
+            Dispatcher(),
+            encoding=ENCODINGS[access.encoding],
+            connect_timeout_s=access.timeout_s,
+        )
+        self.api = ClientApi(
+            self.remoting,
+            self.clock,
+            NameServers(access.name_servers),
+            timeout_s=access.timeout_s,
+        )
+        self._routes: dict[str, tuple[float, TopicRouteData]] = {}
+
+    # -- name servers ---------------------------------------------------------------------------
+
+    async def route(self, topic: str, *, max_age_s: float = ROUTE_MAX_AGE_S) -> TopicRouteData:
+        """Where a topic's queues are.
+
+        Raises:
+            OptionError: No name server answers, or none knows the topic.
+        """
+        known = self._routes.get(topic)
+        now = self.clock.monotonic()
+        if known is not None and now - known[0] <= max_age_s:
+            return known[1]
+        route = await self._asked(self.api.route(topic))
+        if route is None:
+            raise await self.unknown_topic(topic)
+        self._routes[topic] = (now, route)
+        return route
+
+    async def unknown_topic(self, topic: str, option: str = "topic") -> OptionError:
+        """The error for a topic that nobody knows, with those that it may have been."""
+        known = await self.topics()
+        problem = f"no name server knows topic {topic!r}"
+        return OptionError(self.access.source, option, problem, near=near(topic, known))
+
+    async def topics(self) -> list[str]:
+        """Every topic that the name servers know."""
+        response = await self._asked(self.api.ask_name_server(GetAllTopicListRequestHeader()))
+        return decode_body(response.body_view, TopicList, response.encoding).topic_list
+
+    async def read_queues(self, topic: str, *, max_age_s: float = 0.0) -> list[MessageQueue]:
+        """Queues that can be read, in order; asks anew."""
+        return sorted(subscribe_queues(topic, await self.route(topic, max_age_s=max_age_s)))
+
+    async def write_queues(
+        self, topic: str, *, max_age_s: float = ROUTE_MAX_AGE_S
+    ) -> list[MessageQueue]:
+        """Queues that can be written to, in order."""
+        return sorted(publish_queues(topic, await self.route(topic, max_age_s=max_age_s)))
+
+    async def _asked(self, question: Awaitable[T]) -> T:
+        try:
+            return await question
+        except NoNameServerError as exc:
+            addresses = ";".join(self.access.name_servers)
+            reason = f" ({exc.__cause__})" if exc.__cause__ is not None else ""
+            problem = f"no name server answers at {addresses}{reason}"
+            raise OptionError(self.access.source, "nameServer", problem) from None
+
+    # -- brokers --------------------------------------------------------------------------------
+
+    async def address(self, queue: MessageQueue, *, slaves: bool = False) -> str:
+        """The broker of a queue: its master, or a slave where there is none and that will do."""
+        for max_age_s in (ROUTE_MAX_AGE_S, 0.0):
+            route = await self.route(queue.topic, max_age_s=max_age_s)
+            for data in route.broker_datas:
+                if data.broker_name == queue.broker_name:
+                    master = data.master_address()
+                    if master is not None:
+                        return master
+                    if slaves and data.broker_addrs:
+                        return data.broker_addrs[min(data.broker_addrs)]
+        raise BrokerNotFoundError(queue.broker_name)
+
+    async def channel(self, queue: MessageQueue, *, slaves: bool = False) -> Channel:
+        """The connection to the broker of a queue."""
+        address = await self.address(queue, slaves=slaves)
+        try:
+            return await self.api.channel(address)
+        except ConnectError:
+            self._routes.pop(queue.topic, None)  # it may have moved
+            raise
+
+    async def bounds(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, Bounds]:
+        """First and last offset of each queue."""
+
+        async def of(queue: MessageQueue) -> Bounds:
+            address = await self.address(queue)
+            low = await self.api.min_offset(address, queue)
+            return Bounds(low, max(low, await self.api.max_offset(address, queue)))
+
+        return await self._each(queues, of)
+
+    async def ends(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
+        """One behind the last offset of each queue."""
+
+        async def of(queue: MessageQueue) -> int:
+            return await self.api.max_offset(await self.address(queue), queue)
+
+        return await self._each(queues, of)
+
+    async def search(self, moments_ms: dict[MessageQueue, int]) -> dict[MessageQueue, int]:
+        """The first offset stored at its moment or later, for each queue; its end if none is."""
+
+        async def of(queue: MessageQueue) -> int:
+            address = await self.address(queue)
+            return await self.api.search_offset(address, queue, moments_ms[queue], boundary="LOWER")
+
+        return await self._each(moments_ms, of)
+
+    async def committed(
+        self, group: str, queues: Iterable[MessageQueue]
+    ) -> dict[MessageQueue, int | None]:
+        """Where a group goes on; None where it has committed nothing."""
+
+        async def of(queue: MessageQueue) -> int | None:
+            return await self.api.consumer_offset(await self.address(queue), group, queue)
+
+        return await self._each(queues, of)
+
+    async def commit(self, group: str, offsets: dict[MessageQueue, int]) -> None:
+        """Store how far a group has come; a broker that does not know the group learns it."""
+
+        async def of(queue: MessageQueue) -> None:
+            address = await self.address(queue)
+            offset = offsets[queue]
+            try:
+                await self.api.update_consumer_offset(address, group, queue, offset, oneway=False)
+            except BrokerError as exc:
+                if exc.code != ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
+                    raise
+                config = SubscriptionGroupConfig(group_name=group)
+                await self.api.call(address, UpdateSubscriptionGroupRequestHeader(), config)
+                await self.api.update_consumer_offset(address, group, queue, offset, oneway=False)
+
+        await self._each(offsets, of)
+
+    async def _each(
+        self, queues: Iterable[MessageQueue], ask: Callable[[MessageQueue], Awaitable[T]]
+    ) -> dict[MessageQueue, T]:
+        """Ask for each queue, many at a time; a question that nobody answered is asked again."""
+        places = asyncio.Semaphore(AT_ONCE)
+
+        async def one(queue: MessageQueue) -> T:
+            async with places:
+                try:
+                    return await ask(queue)
+                except RemotingError:
+                    self._routes.pop(queue.topic, None)
+                    return await ask(queue)
+
+        asked: Sequence[MessageQueue] = list(queues)
+        answers = await asyncio.gather(*(one(queue) for queue in asked))
+        return dict(zip(asked, answers, strict=True))
+
+
+def client_on_loop(access: Access) -> ClusterClient:
+    """The same client, for code that runs on the shared loop."""
+    key = (os.getpid(), access)
+    found = _clients.get(key)
+    if found is None:
+        found = _clients[key] = ClusterClient(access)
+    return found
+
+
+async def _made(access: Access) -> ClusterClient:
+    return client_on_loop(access)

@@ -1,0 +1,170 @@
+"""Offsets of many queues: the JSON that users write and Spark stores, and arithmetic on them.
+
+    {"Orders": {"broker-a": {"0": 23, "1": -2}, "broker-b": {"0": -1}}}
+
+is rocketmq-spark's shape: topic, broker name, queue id. -2 stands for the earliest message that is
+stored, -1 for the end.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pocketmq.pipeline.errors import near
+from pocketmq.pipeline.options import Options
+from pocketmq.protocol.message import MessageQueue
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+EXAMPLE: Final = '{"Orders":{"broker-a":{"0":23,"1":-2}}}'
+ASSIGN_EXAMPLE: Final = '{"Orders":{"broker-a":[0,1]}}'
+
+Offsets = dict[MessageQueue, int]
+Tree = dict[str, dict[str, dict[str, int]]]
+
+
+def to_tree(offsets: Mapping[MessageQueue, int]) -> Tree:
+    """The offsets in the shape of the JSON."""
+    tree: Tree = {}
+    for queue in sorted(offsets):
+        brokers = tree.setdefault(queue.topic, {})
+        brokers.setdefault(queue.broker_name, {})[str(queue.queue_id)] = offsets[queue]
+    return tree
+
+
+def from_tree(tree: Mapping[str, Mapping[str, Mapping[str, int]]]) -> Offsets:
+    """The reverse; the tree is sound, since we made it."""
+    return {
+        MessageQueue(topic, broker, int(queue_id)): offset
+        for topic, brokers in tree.items()
+        for broker, queues in brokers.items()
+        for queue_id, offset in queues.items()
+    }
+
+
+def to_json(offsets: Mapping[MessageQueue, int]) -> str:
+    """The offsets as JSON."""
+    return json.dumps(to_tree(offsets), separators=(",", ":"))
+
+
+def parse(options: Options, name: str) -> Offsets:
+    """Numbers by queue out of an option's JSON.
+
+    Raises:
+        OptionError: It is no JSON, or not of this shape; the message says where it departs.
+    """
+    found: Offsets = {}
+    for topic, brokers in options.json_object(name, EXAMPLE).items():
+        for broker, queues in _object(options, name, brokers, f"topic {topic!r}").items():
+            where = f"broker {broker!r} of topic {topic!r}"
+            for queue_id, offset in _object(options, name, queues, where).items():
+                if not queue_id.isdecimal():
+                    raise options.error(name, f"queue {queue_id!r} of {where} is no number")
+                if not isinstance(offset, int) or isinstance(offset, bool) or offset < EARLIEST:
+                    raise options.error(name, f"queue {queue_id} of {where} has offset {offset!r}")
+                found[MessageQueue(topic, broker, int(queue_id))] = offset
+    return found
+
+
+def parse_assignment(options: Options, name: str) -> list[MessageQueue]:
+    """Queues out of an option's JSON: topic, broker, list of queue ids."""
+    found = []
+    for topic, brokers in options.json_object(name, ASSIGN_EXAMPLE).items():
+        for broker, ids in _object(options, name, brokers, f"topic {topic!r}").items():
+            if not isinstance(ids, list) or not all(type(each) is int for each in ids):
+                problem = f"broker {broker!r} of topic {topic!r} has no list of queue ids"
+                raise options.error(name, f"{problem}; it looks like {ASSIGN_EXAMPLE}")
+            found += [MessageQueue(topic, broker, queue_id) for queue_id in ids]
+    return sorted(set(found))
+
+
+def _object(options: Options, name: str, value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise options.error(name, f"{where} has no object; it looks like {EXAMPLE}")
+    return value
+
+
+def check_known(
+    options: Options, name: str, given: Iterable[MessageQueue], queues: Iterable[MessageQueue]
+) -> None:
+    """Raise `OptionError` when an option names a queue that the route does not have."""
+    known = set(queues)
+    topics = {queue.topic for queue in known}
+    for queue in given:
+        if queue in known:
+            continue
+        if queue.topic not in topics:
+            problem = f"topic {queue.topic!r} is not read"
+            raise options.error(name, problem, near=near(queue.topic, topics))
+        brokers = {each.broker_name for each in known if each.topic == queue.topic}
+        if queue.broker_name not in brokers:
+            problem = f"topic {queue.topic!r} has no broker {queue.broker_name!r}"
+            raise options.error(name, problem, near=near(queue.broker_name, brokers))
+        ids = sorted(
+            each.queue_id
+            for each in known
+            if (each.topic, each.broker_name) == (queue.topic, queue.broker_name)
+        )
+        problem = f"topic {queue.topic!r} has no queue {queue.queue_id} on {queue.broker_name!r}"
+        raise options.error(name, f"{problem}; it has {', '.join(map(str, ids))}")
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where to begin or end, before the queues are known."""
+
+    option: str
+    """Which option said so."""
+    default: int = EARLIEST
+    """For queues that it does not name: `EARLIEST` or `LATEST`."""
+    group: str = ""
+    """Where this group goes on."""
+    offsets: Mapping[MessageQueue, int] = field(default_factory=dict)
+    moment_ms: int | None = None
+    moments_ms: Mapping[MessageQueue, int] = field(default_factory=dict)
+    must_exist: bool = True
+    """Whether a moment after the last message is an error."""
+
+
+def limited(start: Offsets, end: Offsets, most: int) -> Offsets:
+    """An end no more than `most` messages behind the start; each queue gets its share.
+
+    The shares follow what there is to read, as the Kafka connector's do; a queue with anything to
+    read moves at least by one while the sum allows it.
+    """
+    sizes = {queue: max(0, end[queue] - start.get(queue, 0)) for queue in end}
+    total = sum(sizes.values())
+    if total <= most:
+        return dict(end)
+    shares = {queue: size * most // total for queue, size in sizes.items()}
+    rest = most - sum(shares.values())
+    waiting = sorted(
+        (queue for queue in sizes if shares[queue] < sizes[queue]),
+        key=lambda queue: (shares[queue] > 0, shares[queue] - sizes[queue], queue),
+    )
+    for queue in waiting[:rest]:
+        shares[queue] += 1
+    return {queue: start.get(queue, end[queue] - sizes[queue]) + shares[queue] for queue in end}
+
+
+def split_ranges(
+    ranges: Mapping[MessageQueue, tuple[int, int]], least: int
+) -> list[tuple[MessageQueue, int, int]]:
+    """Ranges of offsets cut into at least `least` pieces where there is enough to cut.
+
+    Each queue is cut into pieces in proportion to its size, as the Kafka connector does it.
+    """
+    whole = {queue: (low, high) for queue, (low, high) in ranges.items() if low < high}
+    total = sum(high - low for low, high in whole.values())
+    pieces = []
+    for queue in sorted(whole):
+        low, high = whole[queue]
+        count = 1
+        if len(whole) < least:
+            count = min(-(-(high - low) * least // total), high - low)
+        cuts = [low + (high - low) * number // count for number in range(count + 1)]
+        pieces += [(queue, cuts[n], cuts[n + 1]) for n in range(count)]
+    return pieces

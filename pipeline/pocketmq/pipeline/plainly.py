@@ -1,0 +1,37 @@
+"""Errors as users see them in Spark: the message, and not the way through our code.
+
+Spark prints a worker's whole traceback. An error of ours stands alone; how it came about concerns
+nobody who gave a wrong option. Any other exception keeps its traceback: that is a bug.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+from pocketmq.runtime.errors import PocketMQError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def plainly(method: Callable[P, T]) -> Callable[P, T]:
+    """A method that Spark calls, with its errors bare."""
+
+    @wraps(method)
+    def called(*arguments: P.args, **named: P.kwargs) -> T:
+        try:
+            return method(*arguments, **named)
+        except PocketMQError as exc:
+            raise exc.with_traceback(None) from None
+
+    return called
+
+
+def rows_plainly(rows: Iterator[Any]) -> Iterator[Any]:
+    """Rows that Spark iterates over, the same way."""
+    try:
+        yield from rows
+    except PocketMQError as exc:
+        raise exc.with_traceback(None) from None

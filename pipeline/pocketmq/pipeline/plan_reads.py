@@ -1,0 +1,161 @@
+"""Which queues a read takes, and from which offset to which: asked of the cluster on the driver."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from pocketmq.pipeline.cluster_client import Bounds, ClusterClient
+from pocketmq.pipeline.errors import DataLossError, near
+from pocketmq.pipeline.offsets import EARLIEST, LATEST, Offsets, Position, check_known
+from pocketmq.pipeline.row_filter import RowFilter
+from pocketmq.pipeline.settings import ReadSettings
+from pocketmq.pipeline.worker_log import log
+from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.validation import is_retry
+
+
+async def find_queues(client: ClusterClient, settings: ReadSettings) -> list[MessageQueue]:
+    """Queues of the topics that the options name, as the name servers know them now.
+
+    Raises:
+        OptionError: A topic or queue does not exist, or the pattern matches none.
+    """
+    options = settings.options
+    if settings.what == "subscribePattern":
+        try:
+            pattern = re.compile(settings.pattern)
+        except re.error as exc:
+            problem = f"{settings.pattern!r} is no regular expression: {exc}"
+            raise options.error("subscribePattern", problem) from None
+        every = await client.topics()
+        topics = sorted(each for each in every if pattern.fullmatch(each) and not is_retry(each))
+        if not topics:
+            meant = near(settings.pattern, every)
+            problem = f"no topic matches {settings.pattern!r}"
+            raise options.error("subscribePattern", problem, near=meant)
+    else:
+        topics = settings.topics or sorted({queue.topic for queue in settings.assigned})
+    found = await asyncio.gather(*(client.read_queues(topic) for topic in topics))
+    queues = [queue for each in found for queue in each]
+    if settings.what == "assign":
+        check_known(options, "assign", settings.assigned, queues)
+        return settings.assigned
+    return queues
+
+
+async def resolve(
+    client: ClusterClient,
+    settings: ReadSettings,
+    position: Position,
+    bounds: Mapping[MessageQueue, Bounds],
+) -> Offsets:
+    """The offset that a position means in each queue.
+
+    Raises:
+        OptionError: It names a queue that there is not, or a moment after the last message.
+    """
+    options = settings.options
+    queues = list(bounds)
+    named = {**position.offsets, **position.moments_ms}
+    check_known(options, position.option, named, queues)
+    found = {
+        queue: bounds[queue].low if position.default == EARLIEST else bounds[queue].high
+        for queue in queues
+    }
+    for queue, offset in position.offsets.items():
+        special = {EARLIEST: bounds[queue].low, LATEST: bounds[queue].high}
+        found[queue] = special.get(offset, offset)
+    if position.group:
+        committed = await client.committed(position.group, queues)
+        found |= {queue: offset for queue, offset in committed.items() if offset is not None}
+    moments = dict(position.moments_ms)
+    if position.moment_ms is not None:
+        moments = dict.fromkeys(queues, position.moment_ms)
+    for queue, offset in (await client.search(moments)).items():
+        if offset >= bounds[queue].high and position.must_exist:
+            problem = f"{queue} has no message stored at {moments[queue]} ms or later; set "
+            problem += "startingOffsetsByTimestampStrategy=latest to begin with the next one"
+            raise options.error(position.option, problem)
+        found[queue] = min(offset, bounds[queue].high)
+    return found
+
+
+def checked(
+    settings: ReadSettings,
+    offsets: Offsets,
+    bounds: Mapping[MessageQueue, Bounds],
+) -> Offsets:
+    """The offsets, each within what is stored.
+
+    Raises:
+        DataLossError: One is not, and that is to fail.
+    """
+    found = {}
+    for queue, offset in offsets.items():
+        low, high = bounds[queue]
+        inside = min(max(offset, low), high)
+        if inside != offset:
+            if settings.pull.fail_on_data_loss:
+                raise DataLossError(str(queue), offset, low if offset < low else high)
+            log.warning(
+                "messages.lost",
+                queue=str(queue),
+                wanted=offset,
+                found=inside,
+                count=max(0, inside - offset),
+            )
+        found[queue] = inside
+    return found
+
+
+async def narrow(
+    client: ClusterClient,
+    ranges: dict[MessageQueue, tuple[int, int]],
+    bounds: RowFilter,
+) -> dict[MessageQueue, tuple[int, int]]:
+    """What of the ranges can have wanted rows; never too little.
+
+    A moment's place is asked for a millisecond early, and its end one message late: RocketMQ 4.9
+    answers with the nearest message, on either side.
+    """
+    ids, numbers = bounds.range("queueId"), bounds.range("queueOffset")
+    kept = {
+        queue: span
+        for queue, span in ranges.items()
+        if bounds.allows("topic", queue.topic)
+        and bounds.allows("brokerName", queue.broker_name)
+        and queue.queue_id in ids
+    }
+    times = bounds.times("storeTimestamp")
+    lows = await _search(client, kept, None if times.low is None else times.low - 1)
+    highs = await _search(client, kept, None if times.high is None else times.high + 1)
+    narrowed = {}
+    for queue, (low, high) in kept.items():
+        low = max(low, numbers.low or 0, lows.get(queue, 0))
+        if numbers.high is not None:
+            high = min(high, numbers.high + 1)
+        if queue in highs:
+            high = min(high, highs[queue] + 1)
+        if low < high:
+            narrowed[queue] = (low, high)
+    return narrowed
+
+
+async def _search(
+    client: ClusterClient, queues: Iterable[MessageQueue], moment_ms: int | None
+) -> Offsets:
+    if moment_ms is None or moment_ms < 0:
+        return {}
+    return await client.search(dict.fromkeys(queues, moment_ms))
+
+
+def kafka_partitions(queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
+    """A number for each queue of a topic, as Kafka has them: by broker name and queue id."""
+    numbers: dict[MessageQueue, int] = {}
+    next_number: dict[str, int] = {}
+    for queue in sorted(queues):
+        numbers[queue] = next_number.get(queue.topic, 0)
+        next_number[queue.topic] = numbers[queue] + 1
+    return numbers

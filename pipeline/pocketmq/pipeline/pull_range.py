@@ -1,0 +1,238 @@
+"""Pulls a range of one queue's offsets from its broker, several requests under way at a time.
+
+    range     [start .................................................. end)
+    requests  [ 32 ][ 32 ][ 32 ][ 32 ]        each asks for the offsets after the one before
+    replies      in any order; handed on in the order of the offsets
+
+A reply may bring less than was asked for (a broker bounds its bytes): the rest of that stretch is
+asked for again, in its place. With a subscription nobody knows how far a reply will reach, so there
+is one request at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections import deque
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from pocketmq.pipeline.cluster_client import ClusterClient
+from pocketmq.pipeline.errors import DataLossError
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.command import Buffer, Command
+from pocketmq.protocol.errors import BrokerError, BrokerNotFoundError, RemotingError
+from pocketmq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
+from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.record import FIXED_SIZE
+from pocketmq.protocol.scalars import PullSysFlag
+from pocketmq.protocol.subscription import SUB_ALL
+
+DEPTH: Final = 4
+"""Requests under way for one range."""
+MOST_BYTES: Final = 4 * 1024 * 1024
+"""What a request asks for at most; brokers have smaller limits of their own."""
+
+_FULL_BEFORE_MORE: Final = 32
+"""Replies with all that was asked for, after which more is asked for."""
+
+_SIZE: Final = struct.Struct(">i")
+_QUEUE_OFFSET: Final = struct.Struct(">q")
+_QUEUE_OFFSET_AT: Final = 20
+_READABLE: Final = (
+    ResponseCode.PULL_NOT_FOUND,
+    ResponseCode.PULL_RETRY_IMMEDIATELY,
+    ResponseCode.PULL_OFFSET_MOVED,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PullOptions:
+    """How to pull."""
+
+    group: str
+    batch: int = 256
+    """Messages to ask for; a broker sends fewer if its own limit is lower (32 by default)."""
+    timeout_s: float = 10.0
+    retries: int = 5
+    retry_wait_s: float = 0.5
+    expression: str = SUB_ALL
+    """Tags, as in a subscription."""
+    fail_on_data_loss: bool = True
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether a reply may leave out messages."""
+        return self.expression != SUB_ALL
+
+
+class Reply(NamedTuple):
+    """Records of one answer, back to back."""
+
+    records: Buffer
+    positions: list[int]
+    """Where each begins."""
+
+
+_NOTHING: Final = Reply(b"", [])
+
+
+@dataclass(slots=True)
+class _Stretch:
+    """Offsets [low, high) and the request for them."""
+
+    low: int
+    high: int
+    answer: asyncio.Task[Command] = field(repr=False)
+
+
+@dataclass(slots=True)
+class RangePull:
+    """One range being pulled; its coroutines run on the shared loop.
+
+    Args:
+        client: Asks the broker.
+        queue: Whose offsets.
+        start: First offset.
+        end: One behind the last.
+        options: How.
+    """
+
+    client: ClusterClient
+    queue: MessageQueue
+    start: int
+    end: int
+    options: PullOptions
+    lost: int = 0
+    """Messages that were to be read and are not stored any more."""
+    _batch: int = 0
+    _full: int = 0
+    _next: int = 0
+
+    async def replies(self) -> AsyncIterator[Reply]:
+        """Records of the range, reply by reply, in the order of the offsets.
+
+        Raises:
+            DataLossError: Offsets of the range are not stored any more, and that is to fail.
+            BrokerError, RemotingError: The broker refused, or did not answer after all retries.
+        """
+        self._batch = self.options.batch
+        self._next = self.start
+        under_way: deque[_Stretch] = deque()
+        try:
+            while True:
+                self._ask_ahead(under_way)
+                if not under_way:
+                    return
+                first = under_way.popleft()
+                response = await first.answer
+                reached, reply = self._read(first, response)
+                if reached < first.high:
+                    under_way.appendleft(self._asked(reached, first.high))
+                if reply.positions:
+                    yield reply
+        finally:
+            for stretch in under_way:
+                if not stretch.answer.cancel() and not stretch.answer.cancelled():
+                    stretch.answer.exception()  # the first error is the one that is told
+
+    def _ask_ahead(self, under_way: deque[_Stretch]) -> None:
+        depth = 1 if self.options.is_filtered else DEPTH
+        while self._next < self.end and len(under_way) < depth:
+            high = self.end if self.options.is_filtered else self._next + self._batch
+            high = min(high, self.end)
+            under_way.append(self._asked(self._next, high))
+            self._next = high
+
+    def _asked(self, low: int, high: int) -> _Stretch:
+        task = asyncio.get_running_loop().create_task(self._pull(low, high), name=f"pull {low}")
+        return _Stretch(low, high, task)
+
+    async def _pull(self, low: int, high: int) -> Command:
+        options = self.options
+        header = PullMessageRequestHeader(
+            consumer_group=options.group,
+            topic=self.queue.topic,
+            queue_id=self.queue.queue_id,
+            queue_offset=low,
+            max_msg_nums=min(options.batch, high - low),
+            max_msg_bytes=MOST_BYTES,
+            sys_flag=PullSysFlag.SUBSCRIPTION,
+            subscription=options.expression,
+            expression_type="TAG",
+        )
+        for attempt in range(options.retries + 1):
+            try:
+                channel = await self.client.channel(self.queue, slaves=True)
+                response = await channel.request(header, timeout_s=options.timeout_s)
+            except (RemotingError, BrokerNotFoundError):
+                if attempt == options.retries:
+                    raise
+                await self.client.clock.sleep(options.retry_wait_s * (attempt + 1))
+                continue
+            if response.code == 0 or response.code in _READABLE:
+                return response
+            raise BrokerError(response.code, response.remark, address=channel.address)
+        raise AssertionError("the loop returns or raises")
+
+    def _read(self, stretch: _Stretch, response: Command) -> tuple[int, Reply]:
+        """How far a reply reaches, and its records."""
+        header = response.header(PullMessageResponseHeader)
+        low, high = stretch.low, stretch.high
+        if response.code == 0:
+            reply, first, last = _below(response.body_view, high)
+            if not reply.positions:
+                return max(header.next_begin_offset, low + 1), reply
+            if self.options.is_filtered:
+                return max(last + 1, min(header.next_begin_offset, high)), reply
+            if first > low:
+                self._lose(low, first)
+            self._learn(len(reply.positions), is_short=last + 1 < high)
+            return last + 1, reply
+        if response.code == ResponseCode.PULL_RETRY_IMMEDIATELY:
+            reached = max(header.next_begin_offset, low + 1)
+            if not self.options.is_filtered or response.remark == "MESSAGE_WAS_REMOVING":
+                self._lose(low, min(reached, high))
+            return reached, _NOTHING
+        if header.min_offset > low:
+            self._lose(low, min(header.min_offset, high), header.min_offset)
+            return header.min_offset, _NOTHING
+        # The queue ends before the range does: it was made anew, or its store was replaced.
+        if self.options.fail_on_data_loss:
+            raise DataLossError(str(self.queue), low, header.max_offset)
+        self.lost += high - low
+        return high, _NOTHING
+
+    def _learn(self, count: int, *, is_short: bool) -> None:
+        """Ask for as many as the broker sends, or its replies leave gaps that cost a request."""
+        if is_short:
+            self._batch, self._full = count, 0
+            return
+        self._full += 1
+        if self._full == _FULL_BEFORE_MORE and self._batch < self.options.batch:
+            self._batch, self._full = min(2 * self._batch, self.options.batch), 0
+
+    def _lose(self, low: int, high: int, found: int | None = None) -> None:
+        if self.options.fail_on_data_loss:
+            raise DataLossError(str(self.queue), low, found or high)
+        self.lost += high - low
+
+
+def _below(body: Buffer, end: int) -> tuple[Reply, int, int]:
+    """Records with offsets below `end`, and the first and last offset among them."""
+    at, limit = 0, len(body)
+    first = last = -1
+    positions: list[int] = []
+    size_at, offset_at = _SIZE.unpack_from, _QUEUE_OFFSET.unpack_from
+    while limit - at >= FIXED_SIZE:
+        (size,) = size_at(body, at)
+        (offset,) = offset_at(body, at + _QUEUE_OFFSET_AT)
+        if size < FIXED_SIZE or offset >= end:
+            break
+        if not positions:
+            first = offset
+        last = offset
+        positions.append(at)
+        at += size
+    return Reply(body if at == limit else body[:at], positions), first, last

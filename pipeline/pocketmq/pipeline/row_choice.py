@@ -1,0 +1,57 @@
+"""Which of the records that were read a query wants, before bodies are touched."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pocketmq.pipeline.property_columns import read_properties
+from pocketmq.pipeline.record_columns import RecordColumns
+from pocketmq.pipeline.row_filter import Range, RowFilter
+from pocketmq.protocol.properties import TAGS
+
+_NUMBERS = {
+    "queueId": "queue_id",
+    "queueOffset": "queue_offset",
+    "physicalOffset": "physical_offset",
+}
+_TIMES = {"storeTimestamp": "store_timestamp", "bornTimestamp": "born_timestamp"}
+
+
+def wanted(records: RecordColumns, bounds: RowFilter) -> RecordColumns:
+    """Those of the records that keep the filter's bounds."""
+    keep = np.ones(len(records), np.bool_)
+    for column, name in _NUMBERS.items():
+        _narrow(keep, records.head[name], bounds.range(column))
+    for column, name in _TIMES.items():
+        _narrow(keep, records.head[name], bounds.times(column))
+    if "topic" in bounds.texts:
+        keep &= of_topics(records, sorted(bounds.texts["topic"]))
+    if not keep.all():
+        records = records.take(keep)
+    tags = bounds.texts.get("tags")
+    if tags is not None and len(records):
+        found = read_properties(records.properties()).values_of(TAGS)
+        same = pc.is_in(found, pa.array(sorted(tags), pa.string()))
+        records = records.take(same.to_numpy(zero_copy_only=False))
+    return records
+
+
+def of_topics(records: RecordColumns, topics: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Which records have one of these topics."""
+    found = np.zeros(len(records), np.bool_)
+    for topic in topics:
+        found |= records.topic_is(topic.encode())
+    return found
+
+
+def _narrow(keep: npt.NDArray[np.bool_], values: npt.NDArray[Any], bounds: Range) -> None:
+    if bounds.low is not None:
+        keep &= values >= bounds.low
+    if bounds.high is not None:
+        keep &= values <= bounds.high

@@ -1,0 +1,156 @@
+"""Sends batches from Spark's thread: several under way, in order within a queue, repeated on error.
+
+A batch that was not answered is sent again to the same queue, so it may be stored twice; what is
+promised is at least once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Final
+
+from pocketmq.pipeline.cluster_client import Access, ClusterClient
+from pocketmq.pipeline.loop import shared_loop
+from pocketmq.pipeline.sink_rows import Batch
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.errors import BrokerError, BrokerNotFoundError, RemotingError
+from pocketmq.protocol.headers.send import (
+    SendBatchMessageRequestHeader,
+    SendMessageRequestHeaderV2,
+)
+from pocketmq.protocol.ids import UniqKeyFactory
+from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.validation import AUTO_CREATE_TOPIC
+
+RETRY_WAIT_S: Final = 0.2
+STORED: Final = (
+    ResponseCode.SUCCESS,
+    ResponseCode.FLUSH_DISK_TIMEOUT,
+    ResponseCode.SLAVE_NOT_AVAILABLE,
+    ResponseCode.FLUSH_SLAVE_TIMEOUT,
+)
+"""Answers that mean that the master has the messages."""
+
+
+@dataclass(slots=True)
+class Sender:
+    """Sends one task's batches.
+
+    Args:
+        access: How to reach the cluster.
+        group: Producer group.
+        retries: How often a batch is sent again.
+        in_flight: Batches under way at a time.
+    """
+
+    access: Access
+    group: str
+    retries: int
+    in_flight: int
+    sent_rows: int = 0
+    sent_batches: int = 0
+    sent_bytes: int = 0
+    repeated: int = 0
+    """Batches that had to be sent again."""
+    _client: ClusterClient = field(init=False)
+    _places: threading.Semaphore = field(init=False)
+    _under_way: list[Future[None]] = field(default_factory=list)
+    _lanes: dict[MessageQueue, asyncio.Lock] = field(default_factory=dict)
+    _queues: dict[str, list[MessageQueue]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._client = self.access.client()
+        self._places = threading.Semaphore(self.in_flight)
+
+    def queues_of(self, topic: str) -> list[MessageQueue]:
+        """Queues that a topic can be written to; asked once per task, so that places hold."""
+        found = self._queues.get(topic)
+        if found is None:
+            found = shared_loop().run(self._client.write_queues(topic, max_age_s=5.0))
+            if not found:
+                raise BrokerNotFoundError(f"(none can be written to) of topic {topic}")
+            self._queues[topic] = found
+        return found
+
+    def uniq_keys(self) -> UniqKeyFactory:
+        """Makes the messages' UNIQ_KEYs."""
+        return UniqKeyFactory("127.0.0.1", os.getpid(), self._client.clock.time_ms)
+
+    def send(self, batch: Batch) -> None:
+        """Begin to send; waits while too many are under way.
+
+        Raises:
+            BrokerError, RemotingError: An earlier batch could not be sent.
+        """
+        self._places.acquire()
+        future = shared_loop().start(self._send(batch))
+        future.add_done_callback(lambda _: self._places.release())
+        self._under_way.append(future)
+        if len(self._under_way) > 4 * self.in_flight:
+            self._settle(wait=False)
+
+    def finish(self) -> None:
+        """Wait for all answers; raises what `send` raises."""
+        self._settle(wait=True)
+
+    def cancel(self) -> None:
+        """Send nothing more; the task has failed."""
+        for future in self._under_way:
+            future.cancel()
+        self._under_way.clear()
+
+    def _settle(self, *, wait: bool) -> None:
+        pending = []
+        for future in self._under_way:
+            if wait or future.done():
+                future.result()
+            else:
+                pending.append(future)
+        self._under_way = pending
+
+    async def _send(self, batch: Batch) -> None:
+        lane = self._lanes.setdefault(batch.queue, asyncio.Lock())
+        async with lane:  # its waiters take their turns, so batches of a queue keep their order
+            header = self._header(batch)
+            body = batch.body
+            for attempt in range(self.retries + 1):
+                try:
+                    await self._exchange(batch.queue, header, body)
+                    break
+                except (RemotingError, BrokerNotFoundError, BrokerError) as exc:
+                    if attempt == self.retries or not exc.retriable:
+                        raise
+                    self.repeated += 1
+                    await self._client.clock.sleep(RETRY_WAIT_S * (attempt + 1))
+        self.sent_rows += batch.rows
+        self.sent_batches += 1
+        self.sent_bytes += len(body)
+
+    async def _exchange(
+        self, queue: MessageQueue, header: SendMessageRequestHeaderV2, body: bytes
+    ) -> None:
+        channel = await self._client.channel(queue)
+        response = await channel.request(header, body, timeout_s=self.access.timeout_s)
+        if response.code not in STORED:
+            raise BrokerError(response.code, response.remark, address=channel.address)
+
+    def _header(self, batch: Batch) -> SendMessageRequestHeaderV2:
+        alone = bool(batch.delayed_properties)
+        kind = SendMessageRequestHeaderV2 if alone else SendBatchMessageRequestHeader
+        return kind(
+            producer_group=self.group,
+            topic=batch.queue.topic,
+            default_topic=AUTO_CREATE_TOPIC,
+            default_topic_queue_nums=4,
+            queue_id=batch.queue.queue_id,
+            sys_flag=0,
+            born_timestamp=self._client.clock.time_ms(),
+            flag=batch.flag,
+            properties=batch.delayed_properties,
+            batch=not alone,
+            broker_name=batch.queue.broker_name,
+        )

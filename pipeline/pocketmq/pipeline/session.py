@@ -1,0 +1,117 @@
+"""A Spark session with what PySpark needs, and one clear line when Java is missing.
+
+    from pocketmq.pipeline import session
+    spark = session("flights")
+
+Any other session works too; this one saves the settings that people forget: workers run this very
+Python, times are UTC, nothing listens beyond this machine, and conditions reach our sources.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from pocketmq.runtime.errors import MissingToolError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LEAST_JAVA: Final = 17
+
+SETTINGS: Final[Mapping[str, str]] = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.pyspark.worker.logging.enabled": "true",
+    "spark.sql.shuffle.partitions": "4",
+}
+"""What `session` sets; the caller's own settings win."""
+
+
+def session(
+    app_name: str = "pocketmq",
+    *,
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """The Spark session of this process, made if there is none.
+
+    Args:
+        app_name: How it is called in Spark's own pages.
+        master: Where it runs; all cores of this machine by default, or what the environment's
+            `SPARK_MASTER` or spark-submit says.
+        settings: More of Spark's settings, or others.
+
+    Raises:
+        MissingToolError: PySpark, or Java 17 or later, is not installed.
+    """
+    check_java()
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as exc:
+        raise MissingToolError(
+            "PySpark", "reading topics as tables", "pip install 'pocketmq[spark]'"
+        ) from exc
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.appName(app_name)
+    chosen = master or os.environ.get("SPARK_MASTER")
+    if chosen:
+        builder = builder.master(chosen)
+    elif "spark.master" not in os.environ.get("PYSPARK_SUBMIT_ARGS", ""):
+        builder = builder.master("local[*]")
+    for name, value in {**SETTINGS, **(settings or {})}.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def check_java() -> None:
+    """Make sure that Spark will find a Java it can run on.
+
+    Raises:
+        MissingToolError: There is none, or it is too old.
+    """
+    found = java_version()
+    if found is None:
+        raise _no_java("no `java` was found in JAVA_HOME or PATH")
+    path, version = found
+    if version < LEAST_JAVA:
+        raise _no_java(f"{path} is Java {version}")
+
+
+def java_version() -> tuple[str, int] | None:
+    """The Java that Spark would start, and its feature release; None when there is none."""
+    home = os.environ.get("JAVA_HOME")
+    inside = Path(home, "bin", "java") if home else None
+    path = str(inside) if inside and inside.exists() else shutil.which("java")
+    if path is None:
+        return None
+    try:
+        ran = subprocess.run(  # noqa: S603
+            [path, "-version"], capture_output=True, text=True, timeout=30, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = re.search(r'version "(?:1\.)?(\d+)', ran.stderr + ran.stdout)
+    return None if match is None else (path, int(match[1]))
+
+
+def _no_java(found: str) -> MissingToolError:
+    return MissingToolError(
+        f"Java {LEAST_JAVA} or later",
+        "Spark",
+        f"{found}; install one (apt-get install openjdk-17-jre-headless) or set JAVA_HOME",
+    )

@@ -1,0 +1,196 @@
+"""Pulling a range from a broker that answers as it likes: every message once, or a clear error."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pocketmq.pipeline.errors import DataLossError
+from pocketmq.pipeline.pull_range import PullOptions, RangePull
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.errors import BrokerError, ConnectionLostError
+from pocketmq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
+from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.record import decode_records
+from pocketmq.runtime.clock import SystemClock
+from support.strategies import RecordFields
+
+QUEUE = MessageQueue("T", "a", 0)
+
+
+@dataclass
+class FakeBroker:
+    """Answers pulls of one queue; stands for the client and its channel as well."""
+
+    low: int = 0
+    high: int = 100
+    limit: Callable[[int], int] = lambda _offset: 32
+    """How many messages a reply to a pull from this offset has."""
+    tagged: frozenset[int] | None = None
+    """Offsets that the subscription selects."""
+    faults: list[Exception | int] = field(default_factory=list)
+    asked: list[tuple[int, int]] = field(default_factory=list)
+    address: str = "127.0.0.1:10911"
+    clock: SystemClock = field(default_factory=SystemClock)
+
+    async def channel(self, _queue: MessageQueue, **_: Any) -> FakeBroker:
+        return self
+
+    async def request(self, header: PullMessageRequestHeader, *, timeout_s: float) -> Command:
+        await self.clock.sleep(0)
+        self.asked.append((header.queue_offset, header.max_msg_nums))
+        if self.faults:
+            fault = self.faults.pop(0)
+            if isinstance(fault, int):
+                return Command(fault, remark="refused")
+            raise fault
+        return self.answer(header.queue_offset, header.max_msg_nums)
+
+    def answer(self, offset: int, count: int) -> Command:
+        if offset < self.low:
+            return self._reply(ResponseCode.PULL_OFFSET_MOVED, self.low)
+        if offset >= self.high:
+            moved = offset > self.high
+            code = ResponseCode.PULL_OFFSET_MOVED if moved else ResponseCode.PULL_NOT_FOUND
+            return self._reply(code, self.high)
+        count = max(1, min(count, self.limit(offset)))
+        if self.tagged is None:
+            offsets = list(range(offset, min(offset + count, self.high)))
+            return self._reply(ResponseCode.SUCCESS, offsets[-1] + 1, offsets)
+        chosen = [each for each in range(offset, self.high) if each in self.tagged][:count]
+        if not chosen:
+            return self._reply(ResponseCode.PULL_RETRY_IMMEDIATELY, self.high)
+        return self._reply(ResponseCode.SUCCESS, chosen[-1] + 1, chosen)
+
+    def _reply(self, code: int, next_offset: int, offsets: Sequence[int] = ()) -> Command:
+        header = PullMessageResponseHeader(
+            suggest_which_broker_id=0,
+            next_begin_offset=next_offset,
+            min_offset=self.low,
+            max_offset=self.high,
+        )
+        records = [RecordFields(queue_offset=each, body=b"x" * (each % 9)) for each in offsets]
+        body = b"".join(record.encode() for record in records)
+        return Command(code, header, body, remark="")
+
+
+async def pulled(
+    broker: FakeBroker, start: int, end: int, **options: Any
+) -> tuple[list[int], RangePull]:
+    """Offsets in the order in which they came."""
+    pull = RangePull(
+        broker, QUEUE, start, end, PullOptions(**{"group": "g", "retry_wait_s": 0.0, **options})
+    )  # type: ignore[arg-type]
+    found: list[int] = []
+    async for reply in pull.replies():
+        messages = decode_records(bytes(reply.records))
+        assert len(messages) == len(reply.positions)
+        found += [message.queue_offset for message in messages]
+    return found, pull
+
+
+@given(
+    start=st.integers(0, 60),
+    size=st.integers(0, 300),
+    batch=st.integers(1, 64),
+    limits=st.lists(st.integers(1, 40), min_size=1, max_size=7),
+)
+def test_each_message_comes_once_and_in_order_however_short_the_replies(
+    start: int, size: int, batch: int, limits: list[int]
+) -> None:
+    broker = FakeBroker(high=400, limit=lambda offset: limits[offset % len(limits)])
+    found, _ = asyncio.run(pulled(broker, start, start + size, batch=batch))
+    assert found == list(range(start, start + size))
+
+
+@given(st.frozensets(st.integers(0, 199)), st.integers(0, 150), st.integers(0, 100))
+def test_with_tags_the_chosen_messages_come_and_none_beyond_the_end(
+    tagged: frozenset[int], start: int, size: int
+) -> None:
+    broker = FakeBroker(high=200, tagged=tagged)
+    end = min(start + size, 200)
+    found, _ = asyncio.run(pulled(broker, start, end, expression="TagA"))
+    assert found == sorted(each for each in tagged if start <= each < end)
+
+
+async def test_requests_follow_the_brokers_own_limit() -> None:
+    broker = FakeBroker(high=10_000)
+    found, _ = await pulled(broker, 0, 10_000, batch=256)
+    assert len(found) == 10_000
+    assert len(broker.asked) < 2 * 10_000 / 32
+
+
+async def test_several_requests_are_under_way() -> None:
+    running = most = 0
+
+    class Counting(FakeBroker):
+        async def request(self, header: PullMessageRequestHeader, *, timeout_s: float) -> Command:
+            nonlocal running, most
+            running += 1
+            most = max(most, running)
+            try:
+                return await super().request(header, timeout_s=timeout_s)
+            finally:
+                running -= 1
+
+    await pulled(Counting(high=1000), 0, 1000, batch=32)
+    assert most == 4
+
+
+async def test_a_lost_connection_is_tried_again() -> None:
+    broker = FakeBroker(faults=[ConnectionLostError("a"), ConnectionLostError("a")])
+    found, _ = await pulled(broker, 0, 100)
+    assert found == list(range(100))
+
+
+async def test_a_broker_that_stays_away_is_an_error() -> None:
+    broker = FakeBroker(faults=[ConnectionLostError("a")] * 50)
+    with pytest.raises(ConnectionLostError):
+        await pulled(broker, 0, 100, retries=2)
+
+
+async def test_a_refusal_is_not_repeated() -> None:
+    broker = FakeBroker(faults=[ResponseCode.NO_PERMISSION])
+    with pytest.raises(BrokerError, match="NO_PERMISSION"):
+        await pulled(broker, 0, 10)
+
+
+async def test_removed_messages_are_named_with_queue_and_offsets() -> None:
+    says = r"queueId=0.*offsets 10 to 29 \(20 messages\).*now begins at 30"
+    with pytest.raises(DataLossError, match=says) as caught:
+        await pulled(FakeBroker(low=30), 10, 60)
+    assert (caught.value.wanted, caught.value.found) == (10, 30)
+
+
+async def test_removed_messages_are_counted_when_that_is_wanted() -> None:
+    found, pull = await pulled(FakeBroker(low=30), 10, 60, batch=8, fail_on_data_loss=False)
+    assert found == list(range(30, 60))
+    assert pull.lost == 20
+
+
+async def test_a_queue_that_ends_early_is_named_or_counted() -> None:
+    with pytest.raises(DataLossError, match="the queue now ends at 50"):
+        await pulled(FakeBroker(high=50), 0, 80)
+    found, pull = await pulled(FakeBroker(high=50), 0, 80, fail_on_data_loss=False)
+    assert found == list(range(50))
+    assert pull.lost == 30
+
+
+async def test_a_gap_inside_the_queue_is_a_loss() -> None:
+    class Gap(FakeBroker):
+        def answer(self, offset: int, count: int) -> Command:
+            return super().answer(max(offset, 20) if offset >= 10 else offset, count)
+
+    broker = Gap(limit=lambda _: 10)
+    with pytest.raises(DataLossError, match="offsets 10 to 19"):
+        await pulled(broker, 0, 60, batch=60)
+    found, pull = await pulled(Gap(limit=lambda _: 10), 0, 60, batch=60, fail_on_data_loss=False)
+    assert found == [*range(10), *range(20, 60)]
+    assert pull.lost == 10

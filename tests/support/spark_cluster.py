@@ -1,0 +1,99 @@
+"""A cluster of processes for tests that are no coroutines, as Spark's are."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pocketmq.client import Admin, Message, MessageQueue, Producer
+from pocketmq.cluster import Supervisor, local_cluster
+from support.eventually import eventually
+
+T = TypeVar("T")
+
+
+class SparkCluster:
+    """A running cluster, driven from outside any loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, supervisor: Supervisor) -> None:
+        self.loop = loop
+        self.supervisor = supervisor
+
+    @property
+    def nameservers(self) -> str:
+        return self.supervisor.namesrv_addr
+
+    def store(self, broker: str) -> Path:
+        """Store root of a broker."""
+        return self.supervisor.spec.data / broker
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the cluster's loop."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(timeout=120)
+
+    def create_topic(self, topic: str, *, queues: int = 4) -> None:
+        """On every broker; returns when the name servers know it."""
+        self.run(self._create_topic(topic, queues))
+
+    async def _create_topic(self, topic: str, queues: int) -> None:
+        async with Admin(nameservers=self.nameservers) as admin:
+            await admin.create_topic(topic, queues=queues)
+            brokers = len(self.supervisor.of_role("broker"))
+
+            async def is_known() -> bool:
+                route = await admin.route(topic)
+                return route is not None and len(route.queue_datas) == brokers
+
+            await eventually(is_known, f"the name servers know {topic}")
+
+    def send(
+        self, messages: Sequence[Message], *, queue: MessageQueue | None = None
+    ) -> list[MessageQueue]:
+        """Send one by one, in order; the queues that took them."""
+        return self.run(self._send(messages, queue))
+
+    async def _send(
+        self, messages: Sequence[Message], queue: MessageQueue | None
+    ) -> list[MessageQueue]:
+        async with Producer("spark-tests", nameservers=self.nameservers) as producer:
+            sent = []
+            for start in range(0, len(messages), 256):
+                part = messages[start : start + 256]
+                sent += await asyncio.gather(*(producer.send(each, queue=queue) for each in part))
+        return [each.queue for each in sent]
+
+    def queues(self, topic: str) -> list[MessageQueue]:
+        """Queues to read."""
+
+        async def ask() -> list[MessageQueue]:
+            async with Admin(nameservers=self.nameservers) as admin:
+                return await admin.subscribe_queues(topic)
+
+        return self.run(ask())
+
+
+@contextmanager
+def spark_cluster(
+    data: Path, *, brokers: int = 2, broker_arguments: Sequence[str] = ()
+) -> Iterator[SparkCluster]:
+    """A cluster for the length of a block."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="cluster-loop", daemon=True)
+    thread.start()
+    manager = local_cluster(brokers=brokers, data=data, broker_arguments=broker_arguments)
+
+    def run(coroutine: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(coroutine, loop).result(timeout=60)
+
+    supervisor = run(manager.__aenter__())
+    try:
+        yield SparkCluster(loop, supervisor)
+    finally:
+        run(manager.__aexit__(None, None, None))
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
