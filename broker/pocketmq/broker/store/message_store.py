@@ -383,7 +383,7 @@ class MessageStore:
     def offset_by_time(
         self, topic: str, queue_id: int, time_ms: int, boundary: Boundary = Boundary.LOWER
     ) -> int:
-        """The offset that a store time means (S-40, S-41); 0 for an unknown or empty queue."""
+        """The offset that a store time means (S-40, S-41); 0 without queue or message (S-42)."""
         queue = self.consume_queues.get(topic, queue_id)
         if queue is None:
             return 0

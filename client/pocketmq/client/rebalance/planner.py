@@ -115,7 +115,7 @@ Event: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class DropQueue:
-    """Stop consuming a queue: write its offset down, unlock it if need be, report back."""
+    """Stop consuming a queue: write its offset down, unlock it if need be, report (C-25.1)."""
 
     queue: MessageQueue
     reason: str
