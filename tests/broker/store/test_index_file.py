@@ -102,6 +102,19 @@ def test_indexing_again_changes_nothing(tmp_path: Path) -> None:
     assert service.files[0].next_entry == 4
 
 
+def test_a_file_made_just_before_a_crash_does_not_make_old_messages_new(tmp_path: Path) -> None:
+    service = IndexService(OsDisk(), str(tmp_path), 4, 10)
+    for n in range(9):
+        service.put("T", n, NOW + n, "key", None)
+    service.save()
+    IndexFile(OsDisk(), str(Path(service.directory) / "20991231235959999"), 4, 10).create()
+    again = IndexService(OsDisk(), str(tmp_path), 4, 10)
+    again.load(safe_until_ms=None)
+    for n in range(5, 12):
+        again.put("T", n, NOW + n, "key", None)
+    assert list(again.find("T", "key", 0, FOREVER)) == list(range(11, -1, -1))
+
+
 def test_after_a_power_cut_unflushed_files_go(tmp_path: Path) -> None:  # S-65
     service = IndexService(OsDisk(), str(tmp_path), 4, 10)
     for n in range(25):

@@ -64,6 +64,8 @@ class IndexFile:
         self.used_slots = 0
         self.next_entry = 1
         """Number of the entry to be written next; entry 0 is never used."""
+        self.room_until = 0
+        """Entries with lower numbers have their blocks, and can be put."""
         self._file = MappedFile(disk, path, 0, index_file_size(slots, entries))
         self._entries_at = HEADER.size + slots * SLOT_SIZE
 
@@ -111,7 +113,7 @@ class IndexFile:
         return self._file.size
 
     def reserve(self, count: int) -> None:
-        """Make sure that `count` more entries can be written.
+        """Make sure that `count` more entries can be written, or all that the file takes.
 
         Raises:
             DiskFullError: they cannot.
@@ -120,9 +122,11 @@ class IndexFile:
         if end > self._file.reserved:
             self._file.reserve(end, low=_WINDOW_LOW, high=_WINDOW_HIGH)
             self._file.release()
+        reserved = (self._file.reserved - self._entries_at) // ENTRY.size
+        self.room_until = min(self.max_entries, reserved)
 
     def put(self, hashed: int, physical_offset: int, store_ms: int) -> None:
-        """Add an entry; the caller has reserved it and sees that the file is not full."""
+        """Add an entry; `next_entry` is below `room_until`."""
         view = self._file.view()
         number = self.next_entry
         slot_at = HEADER.size + hashed % self.slots * SLOT_SIZE

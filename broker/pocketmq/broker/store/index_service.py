@@ -37,8 +37,6 @@ class IndexService:
         self.directory = os.path.join(root, "index")
         self.files: list[IndexFile] = []
         """From old to new; the last one is written."""
-        self.new_directory = False
-        """Whether the directory has names that a power cut could take."""
         self._disk = disk
         self._slots = slots
         self._entries = entries
@@ -73,6 +71,9 @@ class IndexService:
                 removed += 1
                 continue
             file.load()
+            if file.next_entry <= 1:
+                file.remove()  # a crash came between making and filling it
+                continue
             if safe_until_ms is not None and (file.end_ms > safe_until_ms or not file.is_full):
                 log.warning("index.removed", path=file.path, end_ms=file.end_ms, safe=safe_until_ms)
                 file.remove()
@@ -102,14 +103,16 @@ class IndexService:
             hashes += [key_hash(topic, key) for key in keys.split(" ") if key]
         if not hashes:
             return
-        end = self.end_physical
-        if physical_offset <= end:
-            if physical_offset < end:
+        file = self.files[-1] if self.files else self._add_file(store_ms)
+        if physical_offset <= file.end_physical and (file.next_entry > 1 or len(self.files) > 1):
+            if physical_offset < file.end_physical:
                 return
-            hashes = [h for h in hashes if not self.files[-1].holds(h, physical_offset)]
+            hashes = [h for h in hashes if not file.holds(h, physical_offset)]
         for hashed in hashes:
-            file = self._writable(store_ms)
-            file.reserve(1)
+            if file.next_entry >= file.room_until:
+                if file.is_full:
+                    file = self._add_file(store_ms)
+                file.reserve(1)
             file.put(hashed, physical_offset, store_ms)
 
     def save(self) -> None:
@@ -117,17 +120,14 @@ class IndexService:
         if self.files:
             self.files[-1].save_header()
 
-    def _writable(self, now_ms: int) -> IndexFile:
-        last = self.files[-1] if self.files else None
-        if last is not None and not last.is_full:
-            return last
+    def _add_file(self, now_ms: int) -> IndexFile:
         self._disk.make_directory(self.directory)
         while self._disk.file_size(path := self._path(now_ms)) is not None:
             now_ms += 1
         file = IndexFile(self._disk, path, self._slots, self._entries)
         file.create()
-        self.new_directory = True
-        if last is not None:
+        if self.files:
+            last = self.files[-1]
             # As in RocketMQ: the first entry counts its seconds from the previous file's end.
             file.begin_ms = file.end_ms = last.end_ms
             file.begin_physical = file.end_physical = last.end_physical
