@@ -117,6 +117,12 @@ class ConsumeQueue:
             if view is not None and view == FILLER:
                 view[:] = entries[index * ENTRY_SIZE : (index + 1) * ENTRY_SIZE]
 
+    def restart(self) -> None:
+        """Forget all entries: the queue is empty and begins at 0."""
+        self.files.remove_all()
+        self.next_offset = self.max_offset = self.min_offset = 0
+        self.max_physical = self.checked_below = 0
+
     def _append(self, entries: bytes) -> None:
         at = 0
         while at < len(entries):

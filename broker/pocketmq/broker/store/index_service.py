@@ -72,7 +72,9 @@ class IndexService:
                 continue
             file.load()
             if file.next_entry <= 1:
-                file.remove()  # a crash came between making and filling it
+                # A crash came between making and filling it, or a power cut took all its pages.
+                file.remove()
+                removed += 1
                 continue
             if safe_until_ms is not None and (file.end_ms > safe_until_ms or not file.is_full):
                 log.warning("index.removed", path=file.path, end_ms=file.end_ms, safe=safe_until_ms)

@@ -39,10 +39,11 @@ NEVER = 1 << 63
 """As `torn_from`: no power cut can have happened."""
 
 # Of the record's head what the fast path looks at; `check_record` knows the whole layout.
-_HEAD = struct.Struct(">iiii4xqqi44xi")
+_HEAD = struct.Struct(">iiii12xqi44xi")
 _BODY_AT = _HEAD.size
 _STEP = struct.Struct(">ii20xqi")
 _TRANSACTION = MessageSysFlag.TRANSACTION_MASK
+_ROLLBACK = MessageSysFlag.TRANSACTION_ROLLBACK
 _V6 = MessageSysFlag.HOSTS_V6_MASK
 _MAGICS = (MAGIC_V1.to_bytes(4, "big", signed=True), MAGIC_V2.to_bytes(4, "big", signed=True))
 _MAGIC_AT = _MAGIC_SIZE = 4
@@ -60,6 +61,8 @@ class LogScan:
         torn_from: from here on a bad record is the log's end.
         check_crc: test the body of each record before it is dispatched.
         check_known: test also those that need no dispatching.
+        queues_from: queues have all records before it that belong to them; those go to the index
+            alone. A topic that was deleted since must not come back with its old messages.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class LogScan:
         torn_from: int = NEVER,
         check_crc: bool = True,
         check_known: bool = False,
+        queues_from: int = 0,
     ) -> None:
         self.records = 0
         """Sound records read."""
@@ -84,6 +88,11 @@ class LogScan:
         self._torn_from = torn_from
         self._check_crc = check_crc
         self._check_known = check_known
+        self._queues_from = queues_from
+        self._next: dict[ConsumeQueue, int] = {}
+        """Queue offset behind the last record of each queue."""
+        self._anew: dict[ConsumeQueue, MessageExt] = {}
+        """Records with which a queue may begin anew."""
         self._known: dict[tuple[bytes, int], ConsumeQueue] = {}
         self._messages: list[StoredMessage] = []
         self._of_queues: list[ConsumeQueue] = []
@@ -100,6 +109,8 @@ class LogScan:
             offset = file.start + position
             if position < file.size:
                 break
+        for queue, record in self._anew.items():
+            self._begin_anew(queue, record)
         self._dispatch(offset)
         return offset
 
@@ -138,9 +149,7 @@ class LogScan:
         unpack, known, check_crc = _HEAD.unpack_from, self._known, self._check_known
         last = limit - _BODY_AT - 3
         while position <= last:
-            size, magic, crc, queue_id, queue_offset, physical, flags, body_size = unpack(
-                view, position
-            )
+            size, magic, crc, queue_id, physical, flags, body_size = unpack(view, position)
             body_at = position + _BODY_AT
             topic_at = body_at + body_size + 1
             end = position + size
@@ -160,7 +169,7 @@ class LogScan:
             queue = known.get((bytes(view[topic_at:topic_end]), queue_id))
             if (
                 queue is None
-                or queue_offset >= queue.max_offset
+                or physical + size > queue.max_physical  # S-32
                 or view[topic_end] << 8 | view[topic_end + 1] != end - topic_end - 2
             ):
                 return position
@@ -173,8 +182,67 @@ class LogScan:
     def _gather(self, record: MessageExt) -> None:
         """Have a record dispatched, together with its neighbours."""
         self.records += 1
+        if record.commit_log_offset < self._queues_from:
+            self._index_alone(record)
+            return
         queue = self._queues.get_or_create(record.topic, record.queue_id)
         self._known[queue.topic_bytes, queue.queue_id] = queue
+        if record.sys_flag & _TRANSACTION in UNCOUNTED or self._follows(queue, record):
+            self._add(queue, record)
+
+    def _follows(self, queue: ConsumeQueue, record: MessageExt) -> bool:
+        """Whether a record is the next of its queue, as far as can be told now.
+
+        A queue whose topic was deleted and made again begins a second time with offset 0. As a
+        flipped bit may look like that, the record after it has to agree.
+        """
+        if record.commit_log_offset + record.store_size <= queue.max_physical:
+            self._index_alone(record)  # its entry is there (S-32), or its topic was deleted
+            return False
+        first = self._anew.pop(queue, None)
+        offset = record.queue_offset
+        if offset < self._next.get(queue, queue.max_offset):
+            if first is not None and offset == 1:
+                self._begin_anew(queue, first)
+            elif offset == 0:
+                self._index_alone(record)
+                self._anew[queue] = record
+                return False
+            else:
+                self._index_alone(record)
+                log.error(
+                    "record.misplaced",
+                    at=record.commit_log_offset,
+                    topic=queue.topic,
+                    queue_id=queue.queue_id,
+                    offset=offset,
+                )
+                return False
+        self._next[queue] = offset + 1
+        return True
+
+    def _begin_anew(self, queue: ConsumeQueue, record: MessageExt) -> None:
+        """Forget the entries of a topic that was deleted before `record` came."""
+        self._dispatch(record.commit_log_offset)
+        log.warning("queue.begun_anew", topic=queue.topic, queue_id=queue.queue_id)
+        queue.restart()
+        self._next[queue] = 1
+        self._add(queue, record)
+
+    def _index_alone(self, record: MessageExt) -> None:
+        if self._results:
+            self._dispatch(record.commit_log_offset)  # the index is written in the log's order
+        index = self._dispatcher.index
+        if index is not None and record.sys_flag & _TRANSACTION != _ROLLBACK:
+            index.put(
+                record.topic,
+                record.commit_log_offset,
+                record.store_timestamp_ms,
+                record.uniq_key,
+                record.keys,
+            )
+
+    def _add(self, queue: ConsumeQueue, record: MessageExt) -> None:
         self._messages.append(message_of(record))
         self._of_queues.append(queue)
         self._results.append(

@@ -116,6 +116,7 @@ class Recoverer:
             torn_from=self._torn_from(confirmed, complete=complete),
             check_crc=self._check_crc,
             check_known=self._check_crc and self._power_cut,
+            queues_from=confirmed if complete else 0,
         )
         end = scan.run(unread)
         self._end_log(end, cut=not self._clean or bool(scan.end_reason))
