@@ -32,7 +32,8 @@ class TaskOwner:
         self.failure: BaseException | None = None
         """What the first failed task raised."""
         self._on_failure = on_failure
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}
+        """In the order of their start, so that a stop is the same each time."""
         self._stopping = False
 
     def __len__(self) -> int:
@@ -44,7 +45,7 @@ class TaskOwner:
             coroutine.close()
             raise RuntimeError(f"{self.name} stops; it starts no task {name}")
         task = asyncio.get_running_loop().create_task(coroutine, name=f"{self.name}.{name}")
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._ended)
         return task
 
@@ -59,7 +60,7 @@ class TaskOwner:
             await asyncio.wait(tasks)
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         if task.cancelled():
             return
         error = task.exception()

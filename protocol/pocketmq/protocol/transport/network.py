@@ -80,19 +80,20 @@ class OpenChannels:
     """The accepted channels of a listener, and the sweep that closes idle and stalled ones."""
 
     def __init__(self) -> None:
-        self.all: set[Channel] = set()
+        self.all: dict[Channel, None] = {}
+        """In the order in which they came, so that a close is the same each time."""
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, channel: Channel) -> None:
         """Count a new channel."""
-        self.all.add(channel)
+        self.all[channel] = None
         if self._timer is None:
             self._timer = self._loop.call_later(SWEEP_S, self._sweep)
 
     def discard(self, channel: Channel) -> None:
         """A channel has ended."""
-        self.all.discard(channel)
+        self.all.pop(channel, None)
 
     async def close(self) -> None:
         """Close all and wait until they have ended."""

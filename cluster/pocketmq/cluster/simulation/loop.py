@@ -1,0 +1,167 @@
+"""Virtual time, and processes that can be killed inside one Python process.
+
+`VirtualLoop` runs what is ready and then jumps to the next timer: 300 s take as long as the work in
+them. Every callback belongs to the `SimProcess` in whose context it was made (a context variable,
+which asyncio hands on to tasks, timers and futures by itself). A killed process is one whose
+callbacks are dropped: no `finally`, no flush, no goodbye, as after kill -9.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import heapq
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from pocketmq.runtime.loop_clock import LoopClock
+
+T = TypeVar("T")
+
+START_MS = 1_700_000_000_000
+
+PROCESS: contextvars.ContextVar[SimProcess | None] = contextvars.ContextVar("process", default=None)
+"""Whose code runs now; None for the simulation itself."""
+
+
+class SimulationStuckError(RuntimeError):
+    """Nothing is ready and no timer is armed, but somebody still waits."""
+
+
+class SimProcess:
+    """One process of the cluster.
+
+    Args:
+        loop: The loop of them all.
+        name: In traces and faults.
+    """
+
+    def __init__(self, loop: VirtualLoop, name: str) -> None:
+        self.loop = loop
+        self.name = name
+        self.alive = True
+        self.touched = False
+        """It ran in this step."""
+        self.clock = LoopClock(loop, START_MS)
+        self._context = contextvars.Context()
+        self._context.run(PROCESS.set, self)
+
+    def context(self) -> contextvars.Context:
+        """A new context whose callbacks are this process's."""
+        return self._context.copy()
+
+    def start(self, coroutine: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
+        """Run a coroutine as this process."""
+        task = self.loop.create_task(coroutine, name=name, context=self.context())
+        return task
+
+    def run(self, function: Callable[[], T]) -> T:
+        """Call a function as this process."""
+        return self.context().run(function)
+
+    def kill(self) -> None:
+        """Nothing of it runs any more."""
+        self.alive = False
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """Runs callbacks in the order in which they became due; there is no selector and no thread.
+
+    Args:
+        on_step: Called with the processes that ran, after each batch of callbacks.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._now = 0.0
+        self._ready: deque[asyncio.Handle] = deque()
+        self._scheduled: list[asyncio.TimerHandle] = []
+        self.on_step: Callable[[list[SimProcess]], None] | None = None
+        self.steps = 0
+        self.callbacks = 0
+        self.failures: list[dict[str, Any]] = []
+        """Errors that nobody caught, as asyncio reports them."""
+        self.set_exception_handler(lambda _, context: self.failures.append(context))
+
+    def time(self) -> float:
+        return self._now
+
+    def _run_once(self) -> None:
+        """What `run_forever` calls over and over: one batch of callbacks at one moment."""
+        ready, scheduled = self._ready, self._scheduled
+        while scheduled and scheduled[0].cancelled():
+            heapq.heappop(scheduled)
+        if not ready:
+            if not scheduled:
+                raise SimulationStuckError("nothing is ready and no timer is armed")
+            self._now = max(self._now, scheduled[0].when())
+        now = self._now + 1e-9
+        while scheduled and scheduled[0].when() <= now:
+            ready.append(heapq.heappop(scheduled))
+        ran: list[SimProcess] = []
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if handle._cancelled:
+                continue
+            process = handle._context.get(PROCESS)  # type: ignore[attr-defined]
+            if process is not None:
+                if not process.alive:
+                    continue
+                if not process.touched:
+                    process.touched = True
+                    ran.append(process)
+            self.callbacks += 1
+            handle._run()
+        self.steps += 1
+        for process in ran:
+            process.touched = False
+        if self.on_step is not None:
+            self.on_step(ran)
+
+    def run_at(
+        self,
+        when_s: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: contextvars.Context,
+    ) -> None:
+        """Run a callback as somebody else's: bytes arrive in the receiver's context."""
+        heapq.heappush(self._scheduled, asyncio.TimerHandle(when_s, callback, args, self, context))
+
+    def call_soon_threadsafe(self, *_: Any, **__: Any) -> Any:  # type: ignore[override]
+        raise RuntimeError("a thread in the simulation: its order would not be the seed's")
+
+    def run_in_executor(  # type: ignore[override]
+        self, _executor: Any, function: Any, *args: Any
+    ) -> asyncio.Future[Any]:
+        """No threads: the function has run when this returns."""
+        future: asyncio.Future[Any] = self.create_future()
+        try:
+            future.set_result(function(*args))
+        except Exception as exc:  # noqa: BLE001 - whoever awaits it decides
+            future.set_exception(exc)
+        return future
+
+    def _process_events(self, _events: Any) -> None:
+        """There is no selector."""
+
+    def finish(self) -> None:
+        """End every task, also those of killed processes, and close."""
+        self.on_step = None
+        for _ in range(5):
+            tasks = asyncio.all_tasks(self)
+            if not tasks:
+                break
+            for task in tasks:
+                process = task.get_context().get(PROCESS) if hasattr(task, "get_context") else None
+                if process is not None:
+                    process.alive = True
+                task.cancel()
+            # What was left in the line when a violation ended the run may stop the loop once more.
+            with contextlib.suppress(RuntimeError):
+                self.run_until_complete(asyncio.wait(tasks, timeout=60))
+        self._ready.clear()
+        self._scheduled.clear()
+        self.close()

@@ -1,0 +1,403 @@
+"""The network seam of the simulation: delay, partition, reset, and notifications that get lost.
+
+A link is one connection between two processes. Bytes arrive in order, a little later; while the
+pair is partitioned they wait, as TCP would repeat them, and new connections time out. A reset cuts
+the link and drops what is under way, so that answers to requests already carried out are lost. A
+killed process's links are reset, unless its whole machine died: then nobody is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from pocketmq.cluster.simulation.loop import PROCESS, SimProcess, VirtualLoop
+from pocketmq.protocol.codes import RequestCode
+from pocketmq.protocol.command import VERSION_5_3_3, Encoding
+from pocketmq.protocol.dispatch import Dispatcher
+from pocketmq.protocol.errors import ConnectError
+from pocketmq.protocol.frame import FrameDecoder
+from pocketmq.protocol.transport.channel import Channel
+from pocketmq.protocol.transport.network import OnChannel, OpenChannels, split_address
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.errors import PortInUseError
+
+LATENCY_S = (0.0002, 0.003)
+"""Shortest and longest way of an undisturbed packet."""
+
+NOTIFICATION_MAX_BYTES = 400
+
+Pair = frozenset[str]
+
+
+class Weather:
+    """What is wrong with the network now, between processes by name."""
+
+    def __init__(self) -> None:
+        self.partitions: set[Pair] = set()
+        self.delays_s: dict[Pair, float] = {}
+        self.lost_notifications: set[str] = set()
+        """Clients that broker's notifications do not reach."""
+        self.doubled_notifications: set[str] = set()
+        """Clients that get each of them twice."""
+
+    def clear_delay(self, pair: Pair) -> None:
+        """Packets of this pair are quick again."""
+        self.delays_s.pop(pair, None)
+
+    @property
+    def is_fair(self) -> bool:
+        """Whether nothing is wrong."""
+        return not (
+            self.partitions
+            or self.delays_s
+            or self.lost_notifications
+            or self.doubled_notifications
+        )
+
+
+class SimTransport(asyncio.Transport):
+    """One end of a link."""
+
+    def __init__(
+        self, link: Link, process: SimProcess, channel: Channel, local: object, remote: object
+    ) -> None:
+        super().__init__({"sockname": local, "peername": remote})
+        self.link = link
+        self.process = process
+        self.context = process.context()
+        self.channel = channel
+        self.arrives_at = 0.0
+        """When the last bytes sent *to* this end arrive: order is kept."""
+        self.notified_at: deque[float] = deque()
+        """When the notifications under way to this end were sent."""
+        self.other: SimTransport
+        self._closing = False
+        self._lost = False
+        self._paused = False
+        self._held: list[bytes] = []
+
+    def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
+        if not self._closing:
+            self.link.network.send(self, bytes(data))
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview[Any]]) -> None:
+        self.write(b"".join(list_of_data))
+
+    def deliver(self, data: bytes) -> None:
+        """Bytes from the other end."""
+        if self._lost or self._closing or self.link.is_cut:
+            return
+        if self._paused:
+            self._held.append(data)
+            return
+        self.channel.data_received(data)
+        self.link.network.delivered(self, data)
+
+    def pause_reading(self) -> None:
+        self._paused = True
+
+    def resume_reading(self) -> None:
+        self._paused = False
+        held, self._held = self._held, []
+        for data in held:
+            self.deliver(data)
+
+    def is_reading(self) -> bool:
+        return not self._paused and not self._closing
+
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def close(self) -> None:
+        if self._closing:
+            return
+        self._closing = True
+        loop = self.link.network.loop
+        loop.call_soon(self.lose, context=self.context)
+        self.link.network.finish(self)
+
+    def abort(self) -> None:
+        self.close()
+
+    def lose(self) -> None:
+        """The link has ended for this side; told once."""
+        self._closing = True
+        if not self._lost:
+            self._lost = True
+            self.link.network.forget(self.link)
+            self.channel.connection_lost(None)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether this side knows that the link has ended, or nobody is there to know."""
+        return self._lost
+
+    def vanish(self) -> None:
+        """The process behind this end is dead: nobody is told here."""
+        self._closing = self._lost = True
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """Nothing is buffered here."""
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+
+class Link:
+    """A connection: two ends, and what waits for a partition to heal."""
+
+    __slots__ = ("ends", "is_cut", "network", "pair", "waiting")
+
+    def __init__(self, network: SimNetwork, pair: Pair) -> None:
+        self.network = network
+        self.pair = pair
+        self.ends: tuple[SimTransport, ...] = ()
+        self.is_cut = False
+        self.waiting: list[tuple[SimTransport, bytes | None]] = []
+        """(receiver, bytes or None for the end), in order."""
+
+
+class SimListener:
+    """A port of one process."""
+
+    def __init__(
+        self,
+        network: SimNetwork,
+        process: SimProcess,
+        port: int,
+        dispatcher: Dispatcher,
+        version: int,
+        on_open: OnChannel | None,
+        on_close: OnChannel | None,
+    ) -> None:
+        self.process = process
+        self.port = port
+        self.channels = OpenChannels()
+        self._network = network
+        self._dispatcher = dispatcher
+        self._version = version
+        self._on_open = on_open
+        self._on_close = on_close
+
+    def accept(self) -> Channel:
+        """A channel for a connection that comes in."""
+        return Channel(
+            self._dispatcher,
+            accepted=True,
+            version=self._version,
+            on_open=self._opened,
+            on_close=self._ended,
+        )
+
+    async def close(self) -> None:
+        if self._network.listeners.get(self.port) is self:
+            del self._network.listeners[self.port]
+        await self.channels.close()
+
+    def _opened(self, channel: Channel) -> None:
+        self.channels.add(channel)
+        if self._on_open is not None:
+            self._on_open(channel)
+
+    def _ended(self, channel: Channel) -> None:
+        self.channels.discard(channel)
+        if self._on_close is not None:
+            self._on_close(channel)
+
+
+class SimNetwork:
+    """All links of the cluster. Whose call it is, is known from the context.
+
+    Args:
+        loop: The loop.
+        clock: Its time.
+        rng: Draws latencies.
+    """
+
+    def __init__(self, loop: VirtualLoop, clock: Clock, rng: random.Random) -> None:
+        self.loop = loop
+        self._clock = clock
+        self.weather = Weather()
+        self.listeners: dict[int, SimListener] = {}
+        self.links: dict[Link, None] = {}
+        self.on_delivered: Callable[[SimProcess, SimProcess, bytes], None] | None = None
+        self.on_notification: Callable[[SimProcess, SimProcess, float], None] | None = None
+        """(broker, client, when it was sent), once it has arrived."""
+        self._rng = rng
+        self._next_port = 40000
+
+    # -- the seam -------------------------------------------------------------------------------
+
+    async def serve(
+        self,
+        host: str,
+        port: int,
+        dispatcher: Dispatcher,
+        *,
+        version: int = VERSION_5_3_3,
+        on_open: OnChannel | None = None,
+        on_close: OnChannel | None = None,
+    ) -> SimListener:
+        port = port or self._free_port()
+        if port in self.listeners:
+            raise PortInUseError(port)
+        listener = SimListener(self, _caller(), port, dispatcher, version, on_open, on_close)
+        self.listeners[port] = listener
+        return listener
+
+    async def connect(
+        self,
+        address: str,
+        dispatcher: Dispatcher,
+        *,
+        encoding: Encoding = Encoding.MSGPACK,
+        version: int = VERSION_5_3_3,
+        timeout_s: float = 3.0,
+        on_close: OnChannel | None = None,
+    ) -> Channel:
+        process = _caller()
+        host, port = split_address(address)
+        listener = self.listeners.get(port)
+        if listener is None:
+            await self._clock.sleep(self._latency_s(Pair()))
+            raise ConnectError(address, "connection refused")
+        pair = Pair((process.name, listener.process.name))
+        if pair in self.weather.partitions:
+            await self._clock.sleep(timeout_s)
+            raise ConnectError(address, "no answer: partitioned")
+        await self._clock.sleep(self._latency_s(pair))
+        listener = self.listeners.get(port)
+        if listener is None or not listener.process.alive:
+            raise ConnectError(address, "connection refused")
+        near = Channel(dispatcher, encoding=encoding, version=version, on_close=on_close)
+        context = listener.process.context()
+        far = context.run(listener.accept)
+        here, there = ("127.0.0.1", self._free_port()), (host, port)
+        link = Link(self, pair)
+        near_end = SimTransport(link, process, near, here, there)
+        far_end = SimTransport(link, listener.process, far, there, here)
+        near_end.other, far_end.other = far_end, near_end
+        link.ends = (near_end, far_end)
+        self.links[link] = None
+        context.run(far.connection_made, far_end)
+        near.connection_made(near_end)
+        return near
+
+    # -- bytes ----------------------------------------------------------------------------------
+
+    def send(self, sender: SimTransport, data: bytes) -> None:
+        """Carry bytes to the other end."""
+        if sender.link.is_cut:
+            return
+        receiver = sender.other
+        weather = self.weather
+        if is_notification(data):
+            client = receiver.process.name
+            if client in weather.lost_notifications:
+                return
+            receiver.notified_at.append(self.loop.time())
+            if client in weather.doubled_notifications:
+                receiver.notified_at.append(self.loop.time())
+                self._transmit(receiver, data)
+        self._transmit(receiver, data)
+
+    def _transmit(self, receiver: SimTransport, data: bytes | None) -> None:
+        link = receiver.link
+        if link.pair in self.weather.partitions or link.waiting:
+            link.waiting.append((receiver, data))
+            return
+        at = max(receiver.arrives_at, self.loop.time() + self._latency_s(link.pair))
+        receiver.arrives_at = at = at + 1e-7  # heap order of equal times is not the order of calls
+        if data is None:
+            self.loop.run_at(at, receiver.lose, context=receiver.context)
+        else:
+            self.loop.run_at(at, receiver.deliver, data, context=receiver.context)
+
+    def finish(self, sender: SimTransport) -> None:
+        """The sender closed: the other end hears of it after all bytes."""
+        if not sender.link.is_cut:
+            self._transmit(sender.other, None)
+
+    def delivered(self, receiver: SimTransport, data: bytes) -> None:
+        """Bytes were processed by the receiver."""
+        sender = receiver.other.process
+        if self.on_delivered is not None:
+            self.on_delivered(sender, receiver.process, data)
+        if self.on_notification is not None and receiver.notified_at and is_notification(data):
+            self.on_notification(sender, receiver.process, receiver.notified_at.popleft())
+
+    def forget(self, link: Link) -> None:
+        """One side has let go; when both have, the link is gone."""
+        if all(end.is_lost for end in link.ends):
+            self.links.pop(link, None)
+
+    # -- trouble --------------------------------------------------------------------------------
+
+    def heal(self, pair: Pair) -> None:
+        """End a partition; what waited goes on its way."""
+        self.weather.partitions.discard(pair)
+        for link in list(self._between(pair)):
+            waiting, link.waiting = link.waiting, []
+            for receiver, data in waiting:
+                self._transmit(receiver, data)
+
+    def reset(self, pair: Pair) -> None:
+        """Cut the links of a pair; both sides are told, what is under way is dropped."""
+        for link in list(self._between(pair)):
+            self._cut(link)
+
+    def process_died(self, process: SimProcess, *, silently: bool) -> None:
+        """Its ports are gone; its peers are told, unless the whole machine died."""
+        for port in [p for p, each in self.listeners.items() if each.process is process]:
+            del self.listeners[port]
+        for link in list(self.links):
+            for end in link.ends:
+                if end.process is process:
+                    end.vanish()
+                    if silently:
+                        link.is_cut = True
+                    else:
+                        self._transmit(end.other, None)
+
+    def machine_is_back(self, name: str) -> None:
+        """A rebooted machine answers old connections with a reset."""
+        for link in list(self.links):
+            if name in link.pair and link.is_cut:
+                for end in link.ends:
+                    self.loop.call_soon(end.lose, context=end.context)
+                self.links.pop(link, None)
+
+    def _cut(self, link: Link) -> None:
+        link.is_cut = True
+        link.waiting.clear()
+        for end in link.ends:
+            self.loop.call_soon(end.lose, context=end.context)
+
+    def _between(self, pair: Pair) -> Iterator[Link]:
+        return (link for link in self.links if link.pair == pair)
+
+    def _latency_s(self, pair: Pair) -> float:
+        return self._rng.uniform(*LATENCY_S) + self.weather.delays_s.get(pair, 0.0)
+
+    def _free_port(self) -> int:
+        self._next_port += 1
+        return self._next_port
+
+
+def is_notification(data: bytes) -> bool:
+    """Whether a write holds NOTIFY_CONSUMER_IDS_CHANGED (40)."""
+    if len(data) > NOTIFICATION_MAX_BYTES or b"consumerGroup" not in data:
+        return False
+    commands = FrameDecoder().feed(data)
+    return any(command.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED for command in commands)
+
+
+def _caller() -> SimProcess:
+    process = PROCESS.get()
+    if process is None:
+        raise RuntimeError("the network is used by no process")
+    return process

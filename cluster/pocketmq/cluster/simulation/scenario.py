@@ -1,0 +1,186 @@
+"""What happens in a run: from a seed to a list of events. Pure, so that a seed says it all."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, unique
+
+DURATION_S = 300.0
+QUIET_S = 45.0
+"""At some places nothing happens for so long, so that the cluster can settle."""
+
+
+@unique
+class Kind(Enum):
+    """What can happen; `who` and `other` are names of processes."""
+
+    JOIN = "join"
+    LEAVE = "leave"
+    CRASH = "crash"
+    """The process dies, its machine resets the connections."""
+    VANISH = "vanish"
+    """The machine dies: nobody is told."""
+    BROKER_CRASH = "broker crash"
+    """It comes back with its store after `lasts_s`."""
+    BROKER_RESTART = "broker restart"
+    """In order; away for `lasts_s`."""
+    PARTITION = "partition"
+    DELAY = "delay"
+    """Every packet takes `amount` seconds more."""
+    RESET = "reset"
+    LOSE_NOTIFICATIONS = "lose notifications"
+    DOUBLE_NOTIFICATIONS = "double notifications"
+    SLOW_LISTENER = "slow listener"
+    """Each message takes `amount` seconds."""
+    CLOCK_JUMP = "clock jump"
+    """The wall clock moves by `amount` seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happens."""
+
+    at_s: float
+    kind: Kind
+    who: str
+    other: str = ""
+    lasts_s: float = 0.0
+    amount: float = 0.0
+
+    def __str__(self) -> str:
+        text = f"{self.at_s:8.3f} {self.kind.value} {self.who}"
+        if self.other:
+            text += f" - {self.other}"
+        if self.lasts_s:
+            text += f" for {self.lasts_s:.1f} s"
+        return text + (f" ({self.amount:+.3f} s)" if self.amount else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A cluster and what happens to it."""
+
+    seed: int
+    profile: str
+    orderly: bool
+    queues: int
+    """On each broker."""
+    brokers: tuple[str, ...]
+    first_consumers: tuple[str, ...]
+    send_gap_s: float
+    flaky_share: float
+    """Messages whose first delivery fails."""
+    poison_share: float
+    """Messages whose every delivery fails; none in orderly runs, where one would stop its queue."""
+    events: tuple[Event, ...]
+    duration_s: float = DURATION_S
+
+    def __str__(self) -> str:
+        mode = "orderly" if self.orderly else "concurrent"
+        head = (
+            f"seed {self.seed}: profile {self.profile}, {mode}, {len(self.brokers)} brokers x "
+            f"{self.queues} queues, consumers {' '.join(self.first_consumers)}"
+        )
+        return "\n".join([head, *map(str, self.events)])
+
+
+CONSUMERS = ("c1", "c2", "c3", "c4", "c5")
+_LIVELY = (
+    (Kind.JOIN, 6),
+    (Kind.LEAVE, 3),
+    (Kind.CRASH, 3),
+    (Kind.VANISH, 1),
+    (Kind.BROKER_CRASH, 2),
+    (Kind.BROKER_RESTART, 1),
+    (Kind.PARTITION, 2),
+    (Kind.DELAY, 2),
+    (Kind.RESET, 3),
+    (Kind.LOSE_NOTIFICATIONS, 2),
+    (Kind.DOUBLE_NOTIFICATIONS, 1),
+    (Kind.SLOW_LISTENER, 2),
+    (Kind.CLOCK_JUMP, 1),
+)
+
+
+def scenario(seed: int, *, duration_s: float = DURATION_S) -> Scenario:
+    """The run that a seed stands for."""
+    rng = random.Random(seed)
+    brokers = ("a", "b")
+    first = CONSUMERS[: rng.randint(1, 3)]
+    orderly = rng.random() < 0.25
+    made = Scenario(
+        seed=seed,
+        profile=rng.choice(["4.9", "5.x"]),
+        orderly=orderly,
+        queues=rng.choice([2, 3, 4]),
+        brokers=brokers,
+        first_consumers=first,
+        send_gap_s=rng.choice([0.5, 1.0, 2.0]),
+        flaky_share=rng.choice([0.0, 0.05, 0.2]),
+        poison_share=0.0 if orderly else rng.choice([0.0, 0.0, 0.02]),
+        events=(),
+        duration_s=duration_s,
+    )
+    return replace(made, events=tuple(_events(rng, brokers, first, duration_s)))
+
+
+def _events(
+    rng: random.Random, brokers: Sequence[str], first: Sequence[str], duration_s: float
+) -> list[Event]:
+    events: list[Event] = []
+    present = set(first)
+    kinds = [kind for kind, _ in _LIVELY]
+    weights = [weight for _, weight in _LIVELY]
+    at = rng.uniform(5.0, 25.0)
+    while at < duration_s - 10.0:
+        kind = rng.choices(kinds, weights)[0]
+        event = _event(rng, kind, at, brokers, present)
+        if event is not None:
+            events.append(event)
+        # Some events come close together, where races are; some far apart, where timers are.
+        at += rng.choice(
+            [rng.uniform(0.0, 1.0), rng.uniform(1.0, 15.0), rng.uniform(15.0, QUIET_S)]
+        )
+    return events
+
+
+def _event(
+    rng: random.Random, kind: Kind, at: float, brokers: Sequence[str], present: set[str]
+) -> Event | None:
+    absent = [name for name in CONSUMERS if name not in present]
+    here = sorted(present)
+    broker = rng.choice(list(brokers))
+    if kind is Kind.JOIN:
+        if not absent:
+            return None
+        name = rng.choice(absent)
+        present.add(name)
+        return Event(at, kind, name)
+    if kind in (Kind.LEAVE, Kind.CRASH, Kind.VANISH):
+        if len(here) < 2:
+            return None
+        name = rng.choice(here)
+        present.discard(name)
+        return Event(at, kind, name)
+    if kind in (Kind.BROKER_CRASH, Kind.BROKER_RESTART):
+        return Event(at, kind, broker, lasts_s=rng.choice([0.1, 2.0, rng.uniform(1.0, 40.0)]))
+    if kind is Kind.CLOCK_JUMP:
+        amount = rng.choice([-3600.0, -5.0, 2.0, 60.0])
+        return Event(at, kind, rng.choice([*here, *brokers]), amount=amount)
+    client = rng.choice([*here, "producer"])
+    if kind is Kind.PARTITION:
+        return Event(at, kind, client, broker, lasts_s=rng.uniform(1.0, 40.0))
+    if kind is Kind.DELAY:
+        return Event(
+            at, kind, client, broker, lasts_s=rng.uniform(1.0, 20.0), amount=rng.uniform(0.05, 1.5)
+        )
+    if kind is Kind.RESET:
+        return Event(at, kind, client, broker)
+    name = rng.choice(here)
+    if kind is Kind.SLOW_LISTENER:
+        return Event(
+            at, kind, name, lasts_s=rng.uniform(5.0, 30.0), amount=rng.choice([0.2, 1.0, 5.0])
+        )
+    return Event(at, kind, name, lasts_s=rng.uniform(1.0, 30.0))
