@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pocketmq.runtime.errors import ConfigError
-from pocketmq.runtime.ports import listener_pid
+from pocketmq.runtime.errors import ConfigError, PortInUseError
+from pocketmq.runtime.ports import check_port_free, listener_pid
 from pocketmq.runtime.process import loop_factory, parse_ready_line, ready_line
 
 pytestmark = pytest.mark.cluster
@@ -213,3 +213,12 @@ def test_a_ready_line_is_read_back() -> None:
 def test_the_plain_loop_can_be_forced() -> None:
     assert loop_factory({"POCKETMQ_LOOP": "asyncio"}).__module__.startswith("asyncio")
     assert loop_factory({}).__module__.startswith("uvloop")
+
+
+def test_a_port_is_looked_at_before_anything_slow_is_begun() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(PortInUseError, match=f"port {port} on 127.0.0.1 is taken by pid"):
+            check_port_free("127.0.0.1", port)
+    check_port_free("127.0.0.1", port)
+    check_port_free("127.0.0.1", 0)

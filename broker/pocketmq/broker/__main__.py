@@ -14,6 +14,7 @@ from pathlib import Path  # isort: skip
 from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.store.config import StoreConfig
 from pocketmq.runtime.errors import ConfigError
+from pocketmq.runtime.ports import check_port_free
 from pocketmq.runtime.profile import profile_named
 
 
@@ -39,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from pocketmq.broker.store.fault_disk import disk_of
         from pocketmq.protocol.transport.tcp import TcpNetwork
 
+        check_port_free(config.host, config.port)
         profile = profile_named(options.profile)
         broker = Broker(
             config,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import socket
 
 from pocketmq.runtime.errors import EnvironmentFault, PocketMQError, PortInUseError
 
@@ -22,6 +23,22 @@ def bind_error(exc: OSError, host: str, port: int) -> PocketMQError:
     return EnvironmentFault(
         f"cannot listen on {host}:{port}: {reason}; listen on an address of this machine"
     )
+
+
+def check_port_free(host: str, port: int) -> None:
+    """Fail early when nobody could listen on `host:port`; port 0 is always free.
+
+    For roles that have slow or wordy things to do before they listen.
+
+    Raises:
+        PortInUseError, EnvironmentFault: as from `bind_error`.
+    """
+    if port == 0:
+        return
+    try:
+        socket.create_server((host, port)).close()
+    except OSError as exc:
+        raise bind_error(exc, host, port) from exc
 
 
 def listener_pid(port: int) -> int | None:
