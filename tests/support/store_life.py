@@ -42,7 +42,7 @@ from pocketmq.runtime.profile import PROFILE_5_X
 HOST = bytes((127, 0, 0, 1)) + (10911).to_bytes(4, "big")
 START_MS = 1_700_000_000_000
 INDEX_SLOTS = 10
-SHAPE = {
+SHAPE: dict[str, Any] = {
     "mapped_file_size_commit_log": 4096,
     "mapped_file_size_consume_queue": 20 * 20,
     "max_hash_slot_num": INDEX_SLOTS,
@@ -67,7 +67,7 @@ class InlineFaultDisk(FaultDisk):
 
 def open_store(root: Path, disk: Disk, clock: ManualClock, mode: FlushDiskType) -> MessageStore:
     """The store of these tests, loaded."""
-    config = StoreConfig(store_path_root_dir=str(root), flush_disk_type=mode, **SHAPE)  # type: ignore[arg-type]
+    config = StoreConfig(store_path_root_dir=str(root), flush_disk_type=mode, **SHAPE)
     store = MessageStore(config, disk, clock, PROFILE_5_X)
     store.load()
     return store
@@ -320,9 +320,9 @@ def _teller(descriptor: int) -> Say:
     return say
 
 
-def silence() -> None:
-    """Log nothing any more: what a fault makes the store say fills screens."""
-    logs.configure("error", stream=open(os.devnull, "w"))  # noqa: SIM115 - as long as the process
+def silence(level: str = "error") -> None:
+    """Log to nowhere from now on: what a fault makes the store say fills screens."""
+    logs.configure(level, stream=open(os.devnull, "w"))  # noqa: SIM115 - as long as the process
 
 
 def main() -> None:

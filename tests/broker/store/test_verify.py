@@ -244,6 +244,11 @@ def lose_a_queue_file(root: Path) -> tuple[str, int]:
     return f"consumequeue/T/1/{1600:020d}", 0
 
 
+def lose_the_first_queue_file(root: Path) -> tuple[str, int]:
+    (root / "consumequeue/T/1" / f"{0:020d}").unlink()
+    return "consumequeue/T/1", 0
+
+
 def cut_the_queue_end(root: Path) -> tuple[str, int]:
     path = sorted((root / "consumequeue/T/1").iterdir())[-1]
     content = path.read_bytes()
@@ -288,8 +293,8 @@ def cut_the_checkpoint(root: Path) -> tuple[str, int]:
 
 DAMAGES = [
     zero_in_the_log, truncate_the_log, lose_a_log_file, lose_a_queue, lose_a_topic,
-    lose_a_queue_file, cut_the_queue_end, add_an_entry, add_bytes_behind_the_log,
-    cut_a_config_file, cut_the_index, cut_the_checkpoint,
+    lose_a_queue_file, lose_the_first_queue_file, cut_the_queue_end, add_an_entry,
+    add_bytes_behind_the_log, cut_a_config_file, cut_the_index, cut_the_checkpoint,
 ]  # fmt: skip
 
 

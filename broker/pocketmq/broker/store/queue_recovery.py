@@ -36,6 +36,12 @@ def load_queue(queue: ConsumeQueue, commit_log: CommitLog, confirmed: int, limit
     row = queue.files
     try:
         row.load()
+        if row.min_offset > 0 and commit_log.min_offset == 0:
+            raise StoreFileError(
+                row.files[0].path,
+                "the log is whole and the queue's first file is missing; it begins",
+                advice="the queue is made again from the log",
+            )
         while len(row.files) > 1 and not _is_live(row.files[-1], 0, limit):
             row.files.pop().remove()
         last = row.last

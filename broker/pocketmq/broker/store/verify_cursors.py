@@ -113,7 +113,7 @@ class QueueCursor:
         if found == expected:
             self.matched += 1
             return Outcome.MATCHED, None
-        if expected[0] < first_physical(self._store, self._queue):
+        if self._queue.first == 0 and expected[0] < first_physical(self._store, self._queue):
             return Outcome.OLDER, None
         if offset >= self._queue.end:
             return Outcome.BEHIND, None
