@@ -120,6 +120,14 @@ def test_a_message_from_a_clock_that_ran_ahead_is_due_now() -> None:  # B-92, A5
     assert planner.due_at_ms(3, NOW_MS + 3_600_000, NOW_MS) == NOW_MS
 
 
+def test_a_clock_that_is_set_back_does_not_hold_a_level() -> None:  # B-92
+    planner = DelayPlanner(DELAYS)  # found by the simulation, seed 395
+    planner.arrived(2, NOW_MS + 5_000)
+    assert planner.due(NOW_MS) == []
+    assert planner.due(NOW_MS - 1) == [2]
+    assert planner.due(NOW_MS - 3_600_000) == [2]
+
+
 def test_the_next_deadline_is_that_of_the_first_level_due() -> None:
     planner = DelayPlanner(DELAYS)
     assert planner.next_deadline_ms() is None

@@ -156,8 +156,17 @@ class DelayPlanner:
             self._next_at_ms[level] = at_ms
 
     def due(self, now_ms: int) -> list[int]:
-        """Levels to look at now."""
-        return [level for level, at_ms in self._next_at_ms.items() if at_ms <= now_ms]
+        """Levels to look at now.
+
+        A moment further away than the level's whole delay was noted before the clock was set back:
+        what waits there may be due by B-92.
+        """
+        delays_ms = self.delays_ms
+        return [
+            level
+            for level, at_ms in self._next_at_ms.items()
+            if at_ms <= now_ms or at_ms > now_ms + delays_ms[level]
+        ]
 
     def next_deadline_ms(self) -> int | None:
         """When the first level is to be looked at; None when all are idle."""
