@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system-tools demo test quick check bench docs clean
+.PHONY: help setup system-tools demo test quick check mutants bench docs clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -44,6 +44,9 @@ test: check ## check, then every test
 
 quick: check ## check, then the pure and in-memory tests, under 3 minutes
 	$(PYTEST) -n $(JOBS) -m "not cluster and not java and not slow"
+
+mutants: setup ## break a line for each behaviour; its tests must notice: 5 to 15 minutes
+	$(BIN)/python tests/mutants/run.py --jobs $(JOBS)
 
 bench: setup ## ratios to a floor measured in the same run
 	$(BIN)/python benchmarks/run.py

@@ -563,6 +563,13 @@ async def test_after_a_change_all_brokers_hear_a_heartbeat_at_once() -> None:
         assert [each.count(HEARTBEAT) for each in rig.brokers] == [n + 1 for n in before]
 
 
+async def test_a_start_rebalances_without_waiting_to_be_told() -> None:
+    # behaviour 63: C-13
+    async with tcp_rig() as rig, consuming(rig, Collected()) as consumer:
+        # These brokers tell nobody of anything, and no clock moves.
+        await eventually(lambda: len(consumer.assignment) == 4, "all queues")
+
+
 async def test_a_start_rebalances_at_once_and_a_stop_is_told_to_the_others(tmp_path: Path) -> None:
     # behaviour 63: C-13, C-71, B-25
     async with tcp_house(tmp_path, profile="4.9") as cluster:

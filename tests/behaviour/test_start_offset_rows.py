@@ -196,9 +196,10 @@ async def test_last_offset_begins_at_0_while_the_first_message_is_in_memory(
                 await cluster.until(lambda: len(got) == 3, "it has the messages from before")
 
 
-async def test_last_offset_begins_at_the_end_of_an_old_queue(tmp_path: Path) -> None:
+@pytest.mark.parametrize("profile", ["4.9", "5.x"])
+async def test_last_offset_begins_at_the_end_of_an_old_queue(tmp_path: Path, profile: str) -> None:
     # behaviour 22: B-34
-    async with aged(tmp_path) as (cluster, _), cluster.producer() as producer:
+    async with aged(tmp_path, profile) as (cluster, _), cluster.producer() as producer:
         got = Collected()
         async with consuming(cluster, got, consume_from_where=LAST) as consumer:
             await cluster.until(lambda: queues_of(consumer), "it has the queue")
@@ -268,6 +269,7 @@ async def test_a_moment_without_a_message_means_the_nearest_end_of_the_queue(
         stored_ms = await admin.earliest_store_time(QUEUE)
         assert await admin.search_offset(QUEUE, stored_ms + 60_000) == after_the_last
         assert await admin.search_offset(QUEUE, stored_ms - 60_000) == least
+        assert await admin.search_offset(QUEUE, 0) == least
         assert await admin.search_offset(MessageQueue("T", "a", 7), stored_ms) == 0
 
 

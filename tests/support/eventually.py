@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable
 from typing import Any
 
 from pocketmq.runtime.clock import SystemClock
 
 LOOK_S = 0.01
+PATIENCE_S = float(os.environ.get("TEST_PATIENCE_S", "20"))
+"""Real seconds; less where tests are expected to fail (tests/mutants)."""
 
 
-async def eventually(condition: Callable[[], Any], what: str, *, limit_s: float = 20.0) -> Any:
+async def eventually(
+    condition: Callable[[], Any], what: str, *, limit_s: float = PATIENCE_S
+) -> Any:
     """The first true value of `condition`, which may be a function or a coroutine function.
 
     Args:

@@ -107,7 +107,7 @@ class MessageStore:
         self._appended_s = clock.monotonic()
         self._append_took_s = 0.0
         self._held: deque[Batch] = deque()
-        """Appended under SYNC_FLUSH and not yet flushed, so not yet dispatched."""
+        """Appended under SYNC_FLUSH and not yet flushed, so not yet dispatched (S-20, S-24)."""
         self._log_flusher = LogFlusher(
             self.commit_log, clock, config.sync_flush_timeout_ms, self._flushed, self._flush_failed
         )
@@ -295,7 +295,7 @@ class MessageStore:
         self.blocked_by.discard(BEHIND)
 
     def when_flushed(self, physical_offset_end: int, callback: FlushCallback) -> None:
-        """Call back when a message may be acknowledged under this store's flush mode.
+        """Call back when a message may be acknowledged under this store's flush mode (B-144).
 
         Under ASYNC_FLUSH, or when the log is flushed that far, at once from inside this call.
 

@@ -62,7 +62,7 @@ class PushParts:
             rebalance_soon=consumer.rebalance_soon,
             broadcasting=settings.is_broadcasting,
         )
-        self.offset_store: OffsetStore = (
+        self.offset_store: OffsetStore = (  # C-65, C-66
             RemoteBrokerOffsetStore(group, instance.api, instance.routes, instance.refresh_route)
             if clustering
             else LocalFileOffsetStore(
