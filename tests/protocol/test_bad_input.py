@@ -473,11 +473,15 @@ async def test_both_ends_of_a_connection_never_wait_for_each_other(echo: EchoAt)
 
 
 async def test_a_client_survives_a_server_that_talks_nonsense() -> None:
+    hung_up = asyncio.Event()
+
     async def babble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(100)
         writer.write(request_bytes(opaque=77, flag=1) + b"nonsense")
         await reader.read()
         writer.close()
+        await writer.wait_closed()
+        hung_up.set()
 
     server = await asyncio.start_server(babble, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
@@ -489,6 +493,7 @@ async def test_a_client_survives_a_server_that_talks_nonsense() -> None:
         with pytest.raises(ConnectionLostError):
             await channel.request(Word())
     assert [line["event"] for line in logs] == ["reply.dropped", "frame.refused"]
+    await hung_up.wait()  # uvloop never finishes closing a loop with a stream half closed
     server.close()
     await server.wait_closed()
 
