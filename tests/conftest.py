@@ -11,6 +11,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+import structlog
 
 IN_CI = os.environ.get("CI", "").lower() in ("true", "1")
 
@@ -103,3 +104,10 @@ def pytest_runtest_makereport(
         report.outcome = "failed"
         report.longrepr = f"CI must run the Java tests, but: {reason}"
     return report
+
+
+@pytest.fixture(autouse=True)
+def _logs_unfiltered() -> None:
+    """Every test sees all log events: a client made by another test must not have quieted them."""
+    structlog.reset_defaults()
+    structlog.configure()
