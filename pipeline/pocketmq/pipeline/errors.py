@@ -5,7 +5,8 @@
     │   ├── OptionError               an option of a read or write has a wrong name or value
     │   └── ColumnsError              columns to write that the sink does not take
     ├── PeerError
-    │   └── DataLossError             offsets that were to be read do not exist any more
+    │   ├── DataLossError             offsets that were to be read do not exist any more
+    │   └── JobError                  Spark has ended a query
     └── DiskError
         └── CorruptRecordError        a place in a store's file is no sound record
 
@@ -66,6 +67,10 @@ class DataLossError(PeerError):
         super().__init__(
             f"{queue}: {what}; set failOnDataLoss=false to go on without them, or start elsewhere"
         )
+
+
+class JobError(PeerError):
+    """Spark has ended a query; the message says why in one line, the cause is Spark's exception."""
 
 
 class CorruptRecordError(DiskError):

@@ -128,6 +128,12 @@ class Position:
     must_exist: bool = True
     """Whether a moment after the last message is an error."""
 
+    @property
+    def moves(self) -> bool:
+        """Whether it may mean another offset each time it is asked for."""
+        ends = self.default == LATEST or LATEST in self.offsets.values()
+        return ends or bool(self.group) or not self.must_exist
+
 
 def limited(start: Offsets, end: Offsets, most: int) -> Offsets:
     """An end no more than `most` messages behind the start; each queue gets its share.

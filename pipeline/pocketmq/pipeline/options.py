@@ -54,23 +54,26 @@ class Options:
         self.source = source
         self._known = {option.name: option for option in known}
         names = {
-            name.lower(): option.name for option in known for name in (option.name, *option.aliases)
+            name.lower(): (option.name, name)
+            for option in known
+            for name in (option.name, *option.aliases)
         }
         self._values: dict[str, str] = {}
         self._written: dict[str, str] = {}
         for key, value in given.items():
             lower = key.lower()
-            name = names.get(lower) or names.get(lower.removeprefix(PREFIX))
-            if name is None:
+            found = names.get(lower) or names.get(lower.removeprefix(PREFIX))
+            if found is None:
                 if lower in SPARKS_OWN:
                     continue
                 raise self._unknown(key, known)
+            name, spelling = found  # Spark hands all names over in lower case
             if self._values.get(name, value) != value:
                 raise OptionError(
-                    source, key, f"contradicts {self._written[name]}={self._values[name]!r}"
+                    source, spelling, f"contradicts {self._written[name]}={self._values[name]!r}"
                 )
             self._values[name] = value
-            self._written[name] = key
+            self._written[name] = spelling
 
     def _unknown(self, key: str, known: Sequence[Option]) -> OptionError:
         every = [name for option in known for name in (option.name, *option.aliases)]

@@ -6,10 +6,12 @@ nobody who gave a wrong option. Any other exception keeps its traceback: that is
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+from pocketmq.pipeline.errors import JobError
 from pocketmq.runtime.errors import PocketMQError
 
 P = ParamSpec("P")
@@ -35,3 +37,12 @@ def rows_plainly(rows: Iterator[Any]) -> Iterator[Any]:
         yield from rows
     except PocketMQError as exc:
         raise exc.with_traceback(None) from None
+
+
+def told_by_spark(error: Exception) -> PocketMQError:
+    """What went wrong in a query, in one line: our own error inside Spark's, or its first line."""
+    if isinstance(error, PocketMQError):
+        return error
+    ours = re.findall(r"^pocketmq\.[\w.]+: (.+)$", str(error), re.MULTILINE)
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return JobError(ours[-1] if ours else lines[0])

@@ -92,6 +92,15 @@ WRITE: Final = (
 )
 
 
+def access_of_text(source: str, name_servers: str) -> Access:
+    """How to reach a cluster that is given as text.
+
+    Raises:
+        OptionError: A name server's address is none.
+    """
+    return access_of(Options(source, {"nameServer": name_servers}, COMMON))
+
+
 def access_of(options: Options) -> Access:
     """How to reach the cluster.
 

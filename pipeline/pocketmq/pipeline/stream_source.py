@@ -32,17 +32,22 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.columns = columns
         self._target: dict[Any, int] | None = None
         self._waiting_since: float | None = None
+        self._committed: dict[Any, int] | None = None
+        self._initial: dict[Any, int] | None = None
+        self._is_pinned = not settings.start.moves
 
     # -- offsets --------------------------------------------------------------------------------
 
     @plainly
     def initialOffset(self) -> dict[str, Any]:
-        """Where a new query begins."""
+        """Where a new query begins; Spark asks twice and must hear the same."""
         from pocketmq.pipeline.offsets import to_tree
 
-        return to_tree(_run(self._initial()))
+        if self._initial is None:
+            self._initial = _run(self._find_initial())
+        return to_tree(self._initial)
 
-    async def _initial(self) -> Any:
+    async def _find_initial(self) -> dict[Any, int]:
         from pocketmq.pipeline import plan_reads
 
         settings = self.settings
@@ -71,6 +76,14 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from pocketmq.pipeline.offsets import limited
 
         client = _client(self.settings)
+        if not self._is_pinned and start == self._initial:
+            # Spark stores where a batch ends, and asks again where the first one began if that was
+            # cut off. So a beginning that moves, such as the latest, is stored by an empty batch.
+            self._is_pinned = True
+            return start
+        # Spark asks for the next end when the batch before it is done. It commits that batch only
+        # with the next one, and the last one of a finished query never.
+        await self._commit(start)
         ends = await client.ends(await plan_reads.find_queues(client, self.settings))
         if self._target is not None:
             ends = {queue: min(end, self._target.get(queue, 0)) for queue, end in ends.items()}
@@ -176,21 +189,24 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @plainly
     def commit(self, end: dict[str, Any]) -> None:
         """Tell the brokers how far the query has come, if it is to show there."""
-        group = self.settings.commit_group
-        if group:
-            from pocketmq.pipeline.offsets import from_tree
+        from pocketmq.pipeline.offsets import from_tree
 
-            _run(self._commit(group, from_tree(end)))
+        _run(self._commit(from_tree(end)))
 
-    async def _commit(self, group: str, end: dict[Any, int]) -> None:
+    async def _commit(self, offsets: dict[Any, int]) -> None:
         from pocketmq.pipeline.worker_log import log
         from pocketmq.protocol.errors import BrokerNotFoundError, RemotingError
 
+        group = self.settings.commit_group
+        if not group or offsets == self._committed:
+            return
         try:
-            await _client(self.settings).commit(group, end)
+            await _client(self.settings).commit(group, offsets)
         except (RemotingError, BrokerNotFoundError) as exc:
             # Spark keeps the offsets that count; these are for people who look at the group.
             log.warning("progress.not_committed", group=group, reason=str(exc))
+        else:
+            self._committed = dict(offsets)
 
 
 def _client(settings: ReadSettings) -> Any:

@@ -17,7 +17,8 @@ from pocketmq.runtime.process import report
 
 import typer  # isort: skip
 
-from pocketmq.cluster.cli import clock, config, demo, message, server, store, topic  # isort: skip
+from pocketmq.cluster.cli import clock, config, demo, message, pipeline, server, store  # isort: skip
+from pocketmq.cluster.cli import topic  # isort: skip
 
 INTRO = """RocketMQ's architecture as small Python processes.
 
@@ -54,6 +55,7 @@ clock.register(app)
 topic.register(app)
 message.register(app)
 store.register(app)
+pipeline.register(app)
 config.register(app)
 
 

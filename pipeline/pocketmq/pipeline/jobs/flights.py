@@ -1,0 +1,200 @@
+"""Delay per carrier and hour, while the flights come in: structured streaming over their topic.
+
+    topic flights -> JSON -> windows of an hour by event time, per carrier -> every batch:
+        Parquet     updates/batch=N        the windows that have changed
+        topic       flight-delays          the same, one JSON message a window, keyed by it
+        a callback  on_batch               totals per carrier, for a live table
+
+When the run ends, `delays/` holds each window's last state, and `delays.png` shows them.
+
+The flights do not come in the order of their times: the demo's file has January, then October. A
+watermark says how late one may be; with less than a year the job would drop what it has not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pocketmq.pipeline.jobs.carriers import FLIGHT, CarrierDelay
+from pocketmq.pipeline.plainly import told_by_spark
+from pocketmq.pipeline.session import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+WATERMARK = "400 days"
+
+Totals = Mapping[str, CarrierDelay]
+
+
+@dataclass(slots=True)
+class FlightsJob:
+    """One run of the job.
+
+    Args:
+        nameservers: `host:port;host:port`.
+        folder: Gets Parquet, the picture and Spark's checkpoint; a second run goes on from it.
+        topic: Where the flights are.
+        to_topic: Where the windows go; it must exist. Empty for nowhere.
+        window: Length of a window.
+        watermark: How late a flight may be.
+        rows_per_batch: Most flights of a micro-batch.
+        on_batch: Called after each batch with its number and the totals so far.
+    """
+
+    nameservers: str
+    folder: Path
+    topic: str = "flights"
+    to_topic: str = "flight-delays"
+    window: str = "1 hour"
+    watermark: str = WATERMARK
+    rows_per_batch: int = 50_000
+    on_batch: Callable[[int, Totals], None] | None = None
+    _windows: dict[tuple[str, Any], tuple[int, int, int]] = field(default_factory=dict)
+
+    def run(self, *, follow: bool = False, spark: SparkSession | None = None) -> Totals:
+        """Work through what there is, or go on until the query is stopped; the final totals.
+
+        Raises:
+            MissingToolError: PySpark, Java 17 or later, or matplotlib is not installed.
+            OptionError: A topic does not exist, or no name server answers.
+            JobError: Spark has ended the query.
+        """
+        from pocketmq.pipeline.jobs.chart import check_matplotlib
+
+        check_matplotlib()
+        self.check_topics()
+        spark = spark or session("flights", settings={"spark.driver.memory": "1g"})
+        query = self.start(spark, follow=follow)
+        try:
+            query.awaitTermination()
+        except KeyboardInterrupt:
+            query.stop()
+        except Exception as exc:
+            raise told_by_spark(exc) from exc
+        return self.finish(spark)
+
+    def check_topics(self) -> None:
+        """Ask for both topics before Spark is started.
+
+        Raises:
+            OptionError: One does not exist, or no name server answers.
+        """
+        from pocketmq.pipeline.loop import shared_loop
+        from pocketmq.pipeline.settings import NAME, access_of_text
+
+        access = access_of_text(NAME, self.nameservers)
+        client = access.client()
+        for topic in filter(None, (self.topic, self.to_topic)):
+            shared_loop().run(client.route(topic))
+
+    def start(self, spark: SparkSession, *, follow: bool) -> StreamingQuery:
+        """Begin; the caller waits for the query, and then calls `finish`."""
+        self._recall(spark)
+        writer = (
+            self.delays(spark)
+            .writeStream.outputMode("update")
+            .foreachBatch(self._write)
+            .option("checkpointLocation", str(self.folder / "checkpoint"))
+            .queryName("flights")
+        )
+        if follow:
+            return writer.trigger(processingTime="2 seconds").start()
+        return writer.trigger(availableNow=True).start()
+
+    def delays(self, spark: SparkSession) -> DataFrame:
+        """The windows, as a streaming data frame."""
+        from pyspark.sql import functions as f
+
+        body = spark.readStream.format("pocketmq").options(
+            nameServer=self.nameservers,
+            topic=self.topic,
+            columns="body",
+            startingOffsets="earliest",
+            maxOffsetsPerTrigger=str(self.rows_per_batch),
+        )
+        flight = f.from_json(f.col("body").cast("string"), FLIGHT)
+        return (
+            body.load()
+            .select(flight.alias("flight"))
+            .select("flight.*")
+            .where("carrier is not null")
+            .withWatermark("time_hour", self.watermark)
+            .groupBy(f.window("time_hour", self.window), "carrier")
+            .agg(
+                f.count("*").alias("flights"),
+                f.count("dep_delay").alias("departed"),
+                f.coalesce(f.sum("dep_delay"), f.lit(0)).alias("minutes"),
+            )
+            .selectExpr("carrier", "window.start as hour", "flights", "departed", "minutes")
+        )
+
+    def _write(self, windows: DataFrame, batch: int) -> None:
+        windows = windows.persist()
+        try:
+            # Overwritten when Spark runs a batch again, so no window of it is there twice.
+            windows.write.mode("overwrite").parquet(str(self.folder / f"updates/batch={batch}"))
+            if self.to_topic:
+                self._send(windows)
+            self._remember(windows)
+        finally:
+            windows.unpersist()
+        if self.on_batch is not None:
+            self.on_batch(batch, self.totals())
+
+    def _send(self, windows: DataFrame) -> None:
+        messages = windows.selectExpr(
+            "to_json(struct(*)) as body",
+            "carrier as tags",
+            "concat(carrier, '-', date_format(hour, \"yyyyMMdd'T'HH\")) as keys",
+            "carrier as shardingKey",
+        )
+        writer = messages.write.format("pocketmq").mode("append")
+        writer.options(nameServer=self.nameservers, topic=self.to_topic).save()
+
+    def _remember(self, windows: DataFrame) -> None:
+        for row in windows.toLocalIterator():
+            self._windows[row.carrier, row.hour] = (row.flights, row.departed, row.minutes)
+
+    def _recall(self, spark: SparkSession) -> None:
+        """What earlier runs have written."""
+        if any(self.folder.glob("updates/batch=*/*.parquet")):
+            self._remember(self.latest(spark))
+
+    def totals(self) -> Totals:
+        """All windows so far, added up per carrier."""
+        sums: dict[str, list[int]] = {}
+        for (carrier, _), numbers in self._windows.items():
+            total = sums.setdefault(carrier, [0, 0, 0])
+            for index, number in enumerate(numbers):
+                total[index] += number
+        return {carrier: CarrierDelay(carrier, *sums[carrier]) for carrier in sorted(sums)}
+
+    def latest(self, spark: SparkSession) -> DataFrame:
+        """Each window's last state, out of all updates."""
+        updates = spark.read.parquet(str(self.folder / "updates"))
+        return updates.groupBy("carrier", "hour").agg(
+            *(_last(name) for name in ("flights", "departed", "minutes"))
+        )
+
+    def finish(self, spark: SparkSession) -> Totals:
+        """Write `delays/` and `delays.png`; the totals."""
+        from pocketmq.pipeline.jobs.chart import draw
+
+        if self._windows:
+            target = self.folder / "delays"
+            self.latest(spark).coalesce(1).sortWithinPartitions("hour", "carrier").write.mode(
+                "overwrite"
+            ).parquet(str(target))
+            draw(spark.read.parquet(str(target)), self.folder / "delays.png")
+        return self.totals()
+
+
+def _last(name: str) -> Any:
+    from pyspark.sql import functions as f
+
+    return f.max_by(name, "batch").alias(name)

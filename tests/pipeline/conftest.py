@@ -1,0 +1,54 @@
+"""One Spark session for all tests of a process: a second JVM would cost half a minute."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.spark_cluster import SparkCluster, spark_cluster
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SPARK_GROUP = "spark"
+"""Tests of this xdist group share a worker process, so only one JVM runs at a time."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whatever uses the session runs in one process and needs Java."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.java)
+            item.add_marker(pytest.mark.cluster)
+            item.add_marker(pytest.mark.xdist_group(SPARK_GROUP))
+            item.add_marker(pytest.mark.timeout(600))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The shared session: two cores, little memory."""
+    from pocketmq.pipeline import session
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PySpark leaves sockets and subprocesses to the collector
+        spark = session(
+            "tests",
+            master="local[2]",
+            settings={
+                "spark.driver.memory": "1g",
+                "spark.sql.shuffle.partitions": "2",
+                "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+            },
+        )
+    yield spark
+    spark.stop()
+
+
+@pytest.fixture(scope="session")
+def spark_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    """A nameserver and two brokers; tests take topics of their own."""
+    with spark_cluster(tmp_path_factory.mktemp("spark-brokers")) as cluster:
+        yield cluster

@@ -1,0 +1,153 @@
+"""Streams' offsets on a real cluster, without Spark around them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadMaxBytes,
+    ReadMaxRows,
+    ReadMinRows,
+)
+
+from pocketmq.client import Message
+from pocketmq.cluster.spec import ClusterOptions, cluster_spec
+from pocketmq.pipeline.errors import DataLossError
+from pocketmq.pipeline.settings import ReadSettings
+from pocketmq.pipeline.stream_source import TopicStreamReader
+from pocketmq.runtime.errors import CallerError
+from support.spark_cluster import SparkCluster, spark_cluster
+from support.spark_store import plain
+
+pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("spark-cluster")]
+
+Tree = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    with spark_cluster(tmp_path_factory.mktemp("cluster"), brokers=1) as cluster:
+        yield cluster
+
+
+def stream(cluster: SparkCluster, topic: str, **options: str) -> TopicStreamReader:
+    given = {"nameServer": cluster.nameservers, "topic": topic, **options}
+    settings = ReadSettings(given, streaming=True)
+    return TopicStreamReader(settings, settings.columns)
+
+
+def send(cluster: SparkCluster, topic: str, *numbers: int) -> None:
+    cluster.send([Message(topic, str(number).encode()) for number in numbers])
+
+
+def batch(reader: TopicStreamReader, start: Tree, end: Tree) -> list[int]:
+    """The bodies of one micro-batch."""
+    rows: list[dict[str, Any]] = []
+    for part in reader.partitions(start, end):
+        for each in reader.read(part):
+            rows += plain(each.to_pylist())
+    return sorted(int(row["body"]) for row in rows)
+
+
+def total(tree: Tree) -> int:
+    return sum(
+        offset
+        for brokers in tree.values()
+        for queues in brokers.values()
+        for offset in queues.values()
+    )
+
+
+def test_a_query_cut_off_in_its_first_batch_begins_again_where_it_had_begun(
+    cluster: SparkCluster,
+) -> None:
+    """Spark stores a batch's end before it runs, but not where the first one began."""
+    cluster.create_topic("Latest")
+    send(cluster, "Latest", *range(10))
+    first = stream(cluster, "Latest")
+    begun = first.initialOffset()
+    send(cluster, "Latest", *range(10, 20))
+    stored = first.latestOffset(begun, ReadAllAvailable())
+    assert stored == begun  # an empty batch, whose end is the beginning
+    assert first.initialOffset() == begun  # Spark asks a second time for the batch itself
+    assert batch(first, begun, stored) == []
+
+    send(cluster, "Latest", *range(20, 30))
+    second = stream(cluster, "Latest")  # the first one was killed
+    moved = second.initialOffset()
+    assert total(moved) == 30
+    assert batch(second, moved, stored) == []
+    end = second.latestOffset(stored, ReadAllAvailable())
+    assert batch(second, stored, end) == list(range(10, 30))
+
+
+def test_a_beginning_that_does_not_move_needs_no_empty_batch(cluster: SparkCluster) -> None:
+    cluster.create_topic("Fixed")
+    send(cluster, "Fixed", *range(10))
+    reader = stream(cluster, "Fixed", startingOffsets="earliest")
+    begun = reader.initialOffset()
+    assert batch(reader, begun, reader.latestOffset(begun, ReadAllAvailable())) == list(range(10))
+
+
+def test_each_limit_that_spark_may_give_is_obeyed(cluster: SparkCluster) -> None:
+    cluster.create_topic("Limits")
+    send(cluster, "Limits", *range(100))
+    options = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "30"}
+    reader = stream(cluster, "Limits", **options)
+    begun = reader.initialOffset()
+    assert reader.getDefaultReadLimit() == ReadMaxRows(30)
+    assert total(reader.latestOffset(begun, ReadMaxRows(30))) == 30
+    # Trigger.AvailableNow may ask for everything whatever the options say.
+    assert total(reader.latestOffset(begun, ReadAllAvailable())) == 100
+    assert total(reader.latestOffset(begun, ReadMinRows(100))) == 100
+    assert reader.latestOffset(begun, ReadMinRows(101)) == begun
+    with pytest.raises(CallerError, match="cannot be limited by ReadMaxBytes"):
+        reader.latestOffset(begun, ReadMaxBytes(1000))
+
+
+def test_available_now_ends_where_the_queues_ended_when_it_began(cluster: SparkCluster) -> None:
+    cluster.create_topic("Now", queues=1)
+    send(cluster, "Now", *range(10))
+    reader = stream(cluster, "Now", startingOffsets="earliest")
+    reader.prepareForTriggerAvailableNow()
+    cluster.create_topic("Now", queues=2)
+    send(cluster, "Now", *range(10, 20))
+    begun = reader.initialOffset()
+    end = reader.latestOffset(begun, ReadAllAvailable())
+    assert batch(reader, begun, end) == list(range(10))
+    assert reader.latestOffset(end, ReadAllAvailable()) == end
+    assert total(reader.reportLatestOffset()) == 20
+
+
+def test_offsets_that_are_not_stored_stop_the_stream_or_are_left_out(cluster: SparkCluster) -> None:
+    cluster.create_topic("Cut", queues=1)
+    send(cluster, "Cut", *range(10))
+    beyond = {"Cut": {"broker-a": {"0": 15}}}
+    reader = stream(cluster, "Cut", startingOffsets="earliest")
+    with pytest.raises(DataLossError, match=r"queueId=0\]: offset 15 does not exist"):
+        reader.partitions(reader.initialOffset(), beyond)
+    reader = stream(cluster, "Cut", startingOffsets="earliest", failOnDataLoss="false")
+    assert batch(reader, reader.initialOffset(), beyond) == list(range(10))
+
+
+def test_a_broker_that_comes_while_the_query_runs_is_read_from_its_beginning(
+    cluster: SparkCluster,
+) -> None:
+    cluster.create_topic("Wide", queues=1)
+    send(cluster, "Wide", *range(10))
+    reader = stream(cluster, "Wide", startingOffsets="earliest")
+    begun = reader.initialOffset()
+    before = reader.latestOffset(begun, ReadAllAvailable())
+    assert list(before["Wide"]) == ["broker-a"]
+
+    options = ClusterOptions(brokers=2, any_port=True)
+    newcomer = cluster_spec(options, cluster.supervisor.spec.data).brokers[1]
+    cluster.run(cluster.supervisor.add(newcomer))
+    cluster.create_topic("Wide", queues=1)
+    send(cluster, "Wide", *range(10, 30))
+    after = reader.latestOffset(before, ReadAllAvailable())
+    assert list(after["Wide"]) == ["broker-a", "broker-b"]
+    assert batch(reader, before, after) == list(range(10, 30))
