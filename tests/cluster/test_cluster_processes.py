@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,8 @@ from pocketmq.cluster.spec import ClusterOptions, ProcessSpec, cluster_spec
 from pocketmq.cluster.supervisor import Supervisor
 
 pytestmark = pytest.mark.cluster
+
+ROOT = Path(__file__).parents[2]
 
 POCKETMQ = [sys.executable, "-m", "pocketmq.cluster.cli.main"]
 
@@ -84,18 +87,55 @@ def test_a_kept_folder_holds_a_store_root_per_broker_and_the_logs(tmp_path: Path
     assert (tmp_path / "broker-a" / "checkpoint").exists()
 
 
-def test_a_signal_during_the_start_leaves_no_child() -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_during_the_start_leaves_no_child(number: signal.Signals) -> None:
     with started("up", "--brokers", "4", "--any-port") as up:
         deadline = time.perf_counter() + 20
         while not (running := children(up)) and time.perf_counter() < deadline:
             pass
-        up.send_signal(signal.SIGTERM)
+        up.send_signal(number)
         running += children(up)
-        end(up)
+        assert end(up) == ("", "")
+        assert up.returncode == 128 + number
         assert running
         # One that had not come so far as to watch its parent ends when it has.
         _, left = psutil.wait_procs(running, timeout=10)
         assert left == []
+
+
+INSTALLED = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]["pocketmq"]
+"""`module:function` of the script that pip makes."""
+
+
+@pytest.mark.parametrize(
+    ("imported", "command"),
+    [
+        ("typer", ["-c", "import sys; from {0} import {1}; sys.exit({1}())", "up", "--any-port"]),
+        ("psutil", ["-c", "import sys; from {0} import {1}; sys.exit({1}())", "up", "--any-port"]),
+        ("structlog", ["-m", "pocketmq.nameserver", "--port", "0"]),
+        ("structlog", ["-m", "pocketmq.broker", "--port", "0"]),
+    ],
+)
+def test_ctrl_c_while_modules_load_ends_quietly(
+    tmp_path: Path, imported: str, command: list[str]
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, signal, sys\n"
+        "class CtrlC:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {imported!r}: os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, CtrlC())\n"
+    )
+    words = [word.format(*INSTALLED.split(":")) for word in command]
+    ran = subprocess.run(
+        [sys.executable, *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "")
 
 
 def test_a_port_in_use_is_one_clear_line_and_status_1(tmp_path: Path) -> None:

@@ -151,7 +151,10 @@ async def test_what_a_process_prints_later_goes_to_its_log_or_to_its_reader(tmp_
         await eventually(lambda: "after ready" in cluster["a"].log_tail(), "the log has the line")
 
 
-def test_children_die_with_a_supervisor_that_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_children_die_with_a_supervisor_that_is_killed_also_frozen_ones(
+    tmp_path: Path, loop: str
+) -> None:
     code = (
         "import asyncio, sys; sys.path[:0] = [{tests!r}, {here!r}]\n"
         "from pathlib import Path\n"
@@ -165,10 +168,18 @@ def test_children_die_with_a_supervisor_that_is_killed(tmp_path: Path) -> None:
     )
     here = Path(__file__).parent
     text = code.format(tests=str(here.parent), here=str(here), tmp=str(tmp_path))
-    with subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, text=True) as dying:
+    with subprocess.Popen(
+        [sys.executable, "-c", text],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"POCKETMQ_LOOP": loop},
+    ) as dying:
         assert dying.stdout is not None
         children = [psutil.Process(int(pid)) for pid in dying.stdout.readline().split()]
         assert len(children) == 2
+        children[1].suspend()
         dying.kill()
         _, alive = psutil.wait_procs(children, timeout=20)
+    for left in alive:
+        left.kill()
     assert alive == []

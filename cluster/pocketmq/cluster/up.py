@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,13 +20,17 @@ from pocketmq.runtime.process import RoleContext, RoleOptions, run_role
 def run_up(options: ClusterOptions, *, config_path: Path | None = None) -> int:
     """Run a cluster until SIGINT or SIGTERM; the exit status.
 
+    A signal before the cluster is up gives what a shell shows for it: 130 for Ctrl-C.
     A process that ends by itself is told in a line, and the rest goes on: that is what a cluster
     is for. Only when none is left does the whole end, with status 1.
     """
 
     all_gone = False
+    interrupted = 0
 
     async def main(role: RoleContext) -> None:
+        nonlocal interrupted
+
         # It never calls itself ready, so a signal cancels it, and leaving the block stops all.
         def ended(process: ChildProcess) -> None:
             nonlocal all_gone
@@ -39,8 +45,12 @@ def run_up(options: ClusterOptions, *, config_path: Path | None = None) -> int:
         with data_folder(options.data) as folder:
             spec = cluster_spec(options, folder.path, config_path=config_path)
             cluster = Supervisor(spec, on_ended=ended)
-            with _readable_port_error():
-                await cluster.start()
+            try:
+                with _readable_port_error():
+                    await cluster.start()
+            except asyncio.CancelledError:
+                interrupted = 128 + signal.Signals[role.stop_reason or "SIGINT"]
+                raise
             try:
                 _introduce(cluster, options)
                 await role.stopped()
@@ -49,7 +59,7 @@ def run_up(options: ClusterOptions, *, config_path: Path | None = None) -> int:
 
     quiet = RoleOptions(log_level="error")
     status = run_role(main, role="pocketmq", name="up", options=quiet)
-    return status or int(all_gone)
+    return status or interrupted or int(all_gone)
 
 
 @contextmanager

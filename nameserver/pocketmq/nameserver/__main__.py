@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from pocketmq.runtime.interrupts import end_quietly
+
+if __name__ == "__main__":
+    end_quietly()  # until run_role hears signals itself
+
 from pocketmq.runtime.process import RoleContext, RoleOptions, load_all, report, run_role
 
 import argparse  # isort: skip  - runtime.process comes first

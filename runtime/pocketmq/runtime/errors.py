@@ -28,6 +28,22 @@ class PocketMQError(Exception):
     exit_status: ClassVar[int] = 1
     """What a command that ends with this error returns to its shell."""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """How `pickle` and `copy` make it again: message and facts as they are.
+
+        Python's own way would call the class with the message alone, which no class that builds
+        its message from several facts can take. Errors cross processes in worker pools and Spark.
+        """
+        return _made_again, (type(self), self.args, self.__dict__)
+
+
+def _made_again(
+    kind: type[PocketMQError], args: tuple[object, ...], facts: dict[str, object]
+) -> PocketMQError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(facts)
+    return error
+
 
 class CallerError(PocketMQError):
     """The caller can change what it asked for."""

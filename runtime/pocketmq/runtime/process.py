@@ -240,14 +240,16 @@ def _log_unhandled(_loop: asyncio.AbstractEventLoop, facts: dict[str, Any]) -> N
 def _watch_parent(context: RoleContext, loop: asyncio.AbstractEventLoop) -> None:
     """Stop the role when its parent dies: by the kernel's word on Linux, else by standard input.
 
-    The kernel speaks when the *thread* that started us ends, so a supervisor must start roles from
-    a thread that lives as long as it does.
+    The word is SIGCONT and not SIGTERM, which a role that somebody froze (SIGSTOP) would only hear
+    when it is thawed, and whoever would do that is dead. Anybody may thaw us, and the kernel also
+    speaks when only the *thread* that started us ends: so we look who our parent is.
     """
     if sys.platform == "linux":
         import ctypes
 
+        loop.add_signal_handler(signal.SIGCONT, _on_continued, context, os.getppid())
         pr_set_pdeathsig = 1
-        ctypes.CDLL(None, use_errno=True).prctl(pr_set_pdeathsig, signal.SIGTERM)
+        ctypes.CDLL(None, use_errno=True).prctl(pr_set_pdeathsig, signal.SIGCONT)
     else:
         mode = os.fstat(0).st_mode
         if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
@@ -257,12 +259,21 @@ def _watch_parent(context: RoleContext, loop: asyncio.AbstractEventLoop) -> None
         context.request_stop("parent died")
 
 
+def _on_continued(context: RoleContext, parent: int) -> None:
+    if os.getppid() != parent:
+        _orphaned(context)
+
+
 def _on_stdin(context: RoleContext, loop: asyncio.AbstractEventLoop) -> None:
     with contextlib.suppress(BlockingIOError):
         if not os.read(0, 4096):
             loop.remove_reader(0)
-            signal.alarm(ORPHAN_GRACE_S)
-            context.request_stop("parent died")
+            _orphaned(context)
+
+
+def _orphaned(context: RoleContext) -> None:
+    signal.alarm(ORPHAN_GRACE_S)  # nobody is left to kill us if the orderly stop hangs
+    context.request_stop("parent died")
 
 
 # -- ready line ---------------------------------------------------------------------------------
