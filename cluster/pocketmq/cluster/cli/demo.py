@@ -19,6 +19,9 @@ Examples:
   pocketmq demo                       336,776 flights
   pocketmq demo --flights 5000        the first 5,000, in a few seconds
   pocketmq demo --data ./flights      keep it: ./flights/broker-a/ is a RocketMQ store root
+  pocketmq demo --orderly             each queue in order, by one consumer at a time
+  pocketmq demo --broadcast           every consumer gets every flight
+  pocketmq demo --failures 0.05       listeners fail at random: retries and dead letters
 """
 
 
@@ -37,7 +40,23 @@ def demo(
         Path | None,
         typer.Option(metavar="DIR", help="Keep stores, logs and the consumers' files here."),
     ] = None,
+    orderly: Annotated[
+        bool, typer.Option("--orderly", help="Consume one message of a queue after the other.")
+    ] = False,
+    broadcast: Annotated[
+        bool, typer.Option("--broadcast", help="Let every consumer consume every message.")
+    ] = False,
+    failures: Annotated[
+        float | None,
+        typer.Option(
+            metavar="RATE",
+            help="Let so many deliveries fail, 0.05 of them, say.",
+            show_default="none",
+        ),
+    ] = None,
 ) -> int:
+    from pocketmq.cluster.demo.modes import Mode
     from pocketmq.cluster.demo.run import run_demo
 
-    return run_demo(flights=flights, seed=seed, data=data)
+    mode = Mode.chosen(orderly=orderly, broadcast=broadcast, failures=failures)
+    return run_demo(flights=flights, seed=seed, data=data, mode=mode)

@@ -11,6 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+BESIDES = "+"
+"""Between the names of a queue's several owners."""
+
 
 class QueueName(NamedTuple):
     """One queue of the demo's topic."""
@@ -41,8 +44,10 @@ class Rebalance:
         return None if self.settled_at_ms is None else self.settled_at_ms - self.began_at_ms
 
     def queues_of(self, consumer: str) -> list[QueueName]:
-        """What one consumer owns, in order."""
-        return sorted(queue for queue, owner in self.owners.items() if owner == consumer)
+        """What one consumer owns, alone or with others, in order."""
+        return sorted(
+            queue for queue, owners in self.owners.items() if consumer in owners.split(BESIDES)
+        )
 
 
 @dataclass(slots=True)
@@ -54,12 +59,18 @@ class _Member:
 
 
 class AllocationLog:
-    """Turns events and reports into rebalances. Every moment comes from the caller."""
+    """Turns events and reports into rebalances. Every moment comes from the caller.
 
-    def __init__(self, queues: Iterable[QueueName]) -> None:
+    Args:
+        queues: All queues of the topic.
+        everyone_owns_all: Broadcasting: each queue is to be owned, and pulled, by all.
+    """
+
+    def __init__(self, queues: Iterable[QueueName], *, everyone_owns_all: bool = False) -> None:
         self.queues = sorted(queues)
         self.rebalances: list[Rebalance] = []
         self._members: dict[str, _Member] = {}
+        self._everyone_owns_all = everyone_owns_all
         self._latest_ms = 0
         """Reports come through several pipes and may be a little out of order."""
 
@@ -87,6 +98,8 @@ class AllocationLog:
         """A consumer is gone; whatever it owned has no owner any more."""
         self._begin(reason, at_ms)
         self._members.pop(consumer, None)
+        if self._everyone_owns_all:
+            self._look(at_ms)  # nobody takes anything over, so nobody will speak
 
     def assigned(self, consumer: str, queues: Iterable[QueueName], at_ms: int) -> None:
         """A consumer says what it owns now; not before its first own rebalance."""
@@ -125,14 +138,19 @@ class AllocationLog:
         if not all(member.spoke for member in self._members.values()):
             return
         owners = self.owners()
+        wanted = len(self._members) if self._everyone_owns_all else 1
         for queue in self.queues:
-            if len(owners[queue]) != 1 or queue not in self._members[owners[queue][0]].pulled:
+            if len(owners[queue]) != wanted:
+                return
+            if any(queue not in self._members[owner].pulled for owner in owners[queue]):
                 return
         self.rebalances[-1].settled_at_ms = self._latest_ms
         self._keep_owners(self.rebalances[-1])
 
     def _keep_owners(self, rebalance: Rebalance) -> None:
-        rebalance.owners = {queue: "+".join(names) for queue, names in self.owners().items()}
+        rebalance.owners = {queue: BESIDES.join(names) for queue, names in self.owners().items()}
+        if self._everyone_owns_all:
+            return  # nothing moves
         before = self.rebalances[-2].owners if len(self.rebalances) > 1 else {}
         rebalance.moved = sum(
             before.get(queue) != owner for queue, owner in rebalance.owners.items()

@@ -7,6 +7,7 @@ group's next owner of the queue gets messages again that are written down alread
 from pocketmq.runtime.process import RoleContext, report, run_role  # isort: skip
 
 import os
+import random
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,8 +16,15 @@ from typing import Any, Self
 
 import msgspec
 
-from pocketmq.client import ConsumeFromWhere, PushConsumer
+from pocketmq.client import (
+    ConsumeConcurrentlyStatus,
+    ConsumeFromWhere,
+    MessageModel,
+    PushConsumer,
+)
+from pocketmq.client.consumer.settings import PushOptions
 from pocketmq.cluster.control_port import control_port
+from pocketmq.cluster.demo.modes import MAX_RECONSUME_TIMES
 from pocketmq.cluster.demo.tally import FlightId, record_line
 from pocketmq.cluster.demo.workers import (
     CONSUMER_GROUP,
@@ -40,14 +48,20 @@ class FlightBody(msgspec.Struct):
 
 
 class RecordFile:
-    """Appends record lines; each batch is one write, which survives the death of this process."""
+    """Appends record lines; each batch is one write, which survives the death of this process.
 
-    def __init__(self, path: Path) -> None:
+    Args:
+        path: The file.
+        with_ids: Add each message's id, which its retries share.
+    """
+
+    def __init__(self, path: Path, *, with_ids: bool = False) -> None:
         try:
             self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         except OSError as exc:
             raise DiskError(path, exc.strerror or str(exc)) from exc
         self.count = 0
+        self._with_ids = with_ids
         self._decode = msgspec.json.Decoder(FlightBody).decode
 
     async def consume(self, messages: list[MessageExt], _context: object) -> None:
@@ -57,7 +71,8 @@ class RecordFile:
             body = self._decode(message.body)
             flight = FlightId(message.keys or "", body.carrier, body.dep_delay)
             place = (message.broker_name, message.queue_id, message.queue_offset)
-            lines.append(record_line(*place, flight))
+            message_id = message.msg_id if self._with_ids else ""
+            lines.append(record_line(*place, flight, message_id=message_id))
         os.write(self._fd, b"".join(lines))
         self.count += len(lines)
 
@@ -75,6 +90,35 @@ class RecordFile:
         traceback: TracebackType | None,
     ) -> None:
         os.close(self._fd)
+
+
+class RandomFailureError(Exception):
+    """What a failing listener raises."""
+
+
+class FlakyListener:
+    """Writes messages down one by one, or fails: half of the times by an error.
+
+    Args:
+        records: Where to.
+        rate: Share of calls that fail.
+        seed: Decides which.
+    """
+
+    def __init__(self, records: RecordFile, rate: float, seed: str) -> None:
+        self._records = records
+        self._rate = rate
+        self._random = random.Random(seed)
+
+    async def consume(self, message: MessageExt) -> ConsumeConcurrentlyStatus:
+        """A listener for single messages."""
+        drawn = self._random.random()
+        if drawn < self._rate / 2:
+            raise RandomFailureError(f"message {message.msg_id} is one of the unlucky")
+        if drawn < self._rate:
+            return ConsumeConcurrentlyStatus.RECONSUME_LATER
+        await self._records.consume([message], None)
+        return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
 
 
 class Ownership:
@@ -122,6 +166,20 @@ class WatchedConsumer(PushConsumer):
         return super().pull_header(request, broker)
 
 
+def mode_options(options: ConsumerOptions) -> PushOptions:
+    """What a consumer is told because of its mode."""
+    if options.mode == "failures":
+        return {"max_reconsume_times": MAX_RECONSUME_TIMES}
+    if options.mode == "broadcast":  # the name is part of the path of its offsets file
+        return {
+            "consume_message_batch_max_size": BATCH,
+            "message_model": MessageModel.BROADCASTING,
+            "instance_name": options.name,
+            "local_offset_store_dir": options.records.parent / "offsets",
+        }
+    return {"consume_message_batch_max_size": BATCH}
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Consume until told to stop; the exit status."""
     try:
@@ -136,11 +194,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
             nameservers=options.nameservers,
             clock=role.clock,
             consume_from_where=ConsumeFromWhere.FIRST_OFFSET,
-            consume_message_batch_max_size=BATCH,
+            **mode_options(options),
         )
         consumer.subscribe(TOPIC)
-        with RecordFile(options.records) as records:
-            consumer.listen_batch(records.consume)
+        failing = options.mode == "failures"
+        with RecordFile(options.records, with_ids=failing) as records:
+            if failing:
+                seed = f"{options.seed} {options.name}"
+                consumer.listen(FlakyListener(records, options.failure_rate, seed).consume)
+            else:
+                consumer.listen_batch(records.consume, orderly=options.mode == "orderly")
             async with control_port(options.name, role.clock, records.status) as port:
                 role.ready(port=port)
                 tell("joining", at_ms=now_ms())

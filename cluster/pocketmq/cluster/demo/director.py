@@ -18,8 +18,9 @@ from pocketmq.cluster.demo import data
 from pocketmq.cluster.demo.allocation import AllocationLog, QueueName
 from pocketmq.cluster.demo.display import Display
 from pocketmq.cluster.demo.meter import Meter, Usage
+from pocketmq.cluster.demo.modes import DEFAULT_MODE, MAX_RECONSUME_TIMES, Mode
 from pocketmq.cluster.demo.report import DemoReport, ProcessFigures
-from pocketmq.cluster.demo.tally import Tally
+from pocketmq.cluster.demo.retries import Retries
 from pocketmq.cluster.demo.topic import DemoTopic
 from pocketmq.cluster.demo.workers import now_ms
 from pocketmq.cluster.errors import ProcessDiedError
@@ -63,6 +64,7 @@ class DemoOptions:
     flights: int | None = None
     """Rows of the CSV, None for all."""
     seed: int = 2013
+    mode: Mode = DEFAULT_MODE
 
 
 @dataclass(slots=True)
@@ -99,12 +101,18 @@ class Director:
         self._clock = SystemClock()
         self._random = random.Random(options.seed)
         self._total = min(options.flights or data.TOTAL_FLIGHTS, data.TOTAL_FLIGHTS)
-        spec = cluster_spec(ClusterOptions(nameservers=2, brokers=2, any_port=True), data_folder)
+        self._mode = options.mode
+        spec = cluster_spec(
+            ClusterOptions(nameservers=2, brokers=2, any_port=True),
+            data_folder,
+            broker_arguments=self._mode.broker_arguments(),
+        )
         self._cluster = Supervisor(spec, on_ended=self._process_ended)
         self._failure: ProcessDiedError | None = None
         self._workers: dict[str, Worker] = {}
         self._records: dict[str, _RecordFile] = {}
-        self._tally = Tally()
+        self._tally = self._mode.tally(self._total)
+        self._retries: Retries | None = None
         self._meter = Meter()
         self._log = AllocationLog([])
         self._looks = 0
@@ -135,7 +143,9 @@ class Director:
     async def _run(self) -> dict[str, Any]:
         await self._cluster.start()
         topic = DemoTopic(self._cluster)
-        self._log = AllocationLog(await topic.create())
+        self._log = AllocationLog(
+            await topic.create(), everyone_owns_all=self._mode.everyone_owns_all
+        )
         for process in self._cluster.processes:
             self._display.say(f"{process.name} listens on {process.address} (pid {process.pid})")
         await asyncio.gather(
@@ -157,9 +167,12 @@ class Director:
         self._display.say(f"{victim} is killed: {self._tally.distinct:,} flights are consumed")
         self._log.left(victim, now_ms(), f"{victim} was killed with SIGKILL")
         await self._cluster[victim].kill()
+        self._tally.killed.add(victim)
         self._workers[victim].ended_at_s = self._clock.monotonic()
 
         await self._until(lambda: all(self._workers[name].is_done for name in self._producers))
+        if self._mode.name == "failures":
+            await self._drain()
         stored = await topic.stored()
         await self._until(lambda: self._tally.unread(stored) == 0 and self._log.settled)
         self._look()
@@ -169,6 +182,16 @@ class Director:
         self._read_records()
         self._display.progress(self._sent, self._tally.distinct)
         return self._figures(stored)
+
+    async def _drain(self) -> None:
+        """Return when every message that failed has been consumed after all."""
+        self._retries = Retries(self._cluster.namesrv_addr)
+        draining = asyncio.create_task(self._retries.drain())
+        try:
+            await self._until(draining.done)
+            await draining
+        finally:
+            draining.cancel()
 
     async def _start_producer(self, part: int) -> None:
         name = f"producer-{part + 1}"
@@ -183,7 +206,10 @@ class Director:
         path = self._data / "consumed" / f"{name}.csv"
         path.parent.mkdir(exist_ok=True)
         self._records[name] = _RecordFile(path)
-        arguments = ("--name", name, "--records", str(path))
+        arguments = (
+            *("--name", name, "--records", str(path), "--seed", str(self._options.seed)),
+            *self._mode.consumer_arguments(),
+        )
         await self._start(ProcessSpec("client", name, CONSUMER_MODULE, arguments))
 
     async def _start(self, spec: ProcessSpec) -> None:
@@ -275,6 +301,9 @@ class Director:
     def _figures(self, stored: dict[tuple[str, int], int]) -> dict[str, Any]:
         producers = [self._workers[name] for name in self._producers]
         consumers = [each for each in self._workers.values() if each not in producers]
+        notes = [*self._mode.notes(), *self._tally.notes()]
+        if self._retries is not None:
+            notes += self._retries.notes(1 + MAX_RECONSUME_TIMES)
         return {
             "sent": self._sent,
             "stored": sum(stored.values()),
@@ -287,6 +316,8 @@ class Director:
             "processes": self._process_figures(stored),
             "send_s": _span(producers),
             "consume_s": _span(consumers),
+            "notes": notes,
+            "complaints": self._tally.complaints(),
         }
 
     def _process_figures(self, stored: dict[tuple[str, int], int]) -> list[ProcessFigures]:

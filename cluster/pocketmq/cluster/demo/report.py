@@ -61,6 +61,8 @@ class DemoReport:
     consume_s: float = 0.0
     took_s: float = 0.0
     notes: Sequence[str] = field(default=())
+    complaints: Sequence[str] = ()
+    """What the mode of the run found wrong."""
 
     @property
     def figures_agree(self) -> bool:
@@ -69,8 +71,8 @@ class DemoReport:
 
     @property
     def is_good(self) -> bool:
-        """Whether nothing was lost and the figures agree."""
-        return self.lost == 0 and self.unread == 0 and self.figures_agree
+        """Whether nothing was lost, the figures agree and the run kept its mode's promise."""
+        return not (self.lost or self.unread or self.complaints) and self.figures_agree
 
 
 def render(report: DemoReport, console: Console) -> None:
@@ -83,7 +85,7 @@ def render(report: DemoReport, console: Console) -> None:
     console.print(_process_table(report.processes))
     console.print(_messages_table(report))
     for note in report.notes:
-        console.print(note, highlight=False)
+        console.print(note, highlight=False, soft_wrap=True)
     verdict = (
         "nothing was lost, and the figures are those of the CSV"
         if report.is_good
@@ -105,7 +107,7 @@ def _complaints(report: DemoReport) -> list[str]:
         found.append(f"{report.unread:,} stored messages were not consumed")
     if not report.figures_agree:
         found.append("the mean delays differ from the CSV's")
-    return found
+    return [*found, *report.complaints]
 
 
 def _allocation_table(report: DemoReport) -> Table:
@@ -115,12 +117,15 @@ def _allocation_table(report: DemoReport) -> Table:
     for number in range(1, len(report.rebalances) + 1):
         table.add_column(f"after rebalance {number}")
     for consumer in report.consumers:
-        cells = [
-            " ".join(map(str, rebalance.queues_of(consumer))) or "-"
-            for rebalance in report.rebalances
-        ]
-        table.add_row(consumer, *cells)
+        table.add_row(consumer, *(_queues_text(each, consumer) for each in report.rebalances))
     return table
+
+
+def _queues_text(rebalance: Rebalance, consumer: str) -> str:
+    queues = rebalance.queues_of(consumer)
+    if len(queues) > 1 and len(queues) == len(rebalance.owners):
+        return f"all {len(queues)}"
+    return " ".join(map(str, queues)) or "-"
 
 
 def _rebalance_line(number: int, rebalance: Rebalance) -> str:

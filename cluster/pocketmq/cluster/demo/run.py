@@ -9,6 +9,7 @@ from rich.console import Console
 from pocketmq.cluster.demo.data import TOTAL_FLIGHTS, find_csv
 from pocketmq.cluster.demo.director import DemoOptions, Director
 from pocketmq.cluster.demo.display import display_for
+from pocketmq.cluster.demo.modes import DEFAULT_MODE, Mode
 from pocketmq.cluster.demo.report import DemoReport, render
 from pocketmq.cluster.folder import data_folder
 from pocketmq.runtime.errors import CallerError
@@ -18,7 +19,13 @@ PLAIN_WIDTH = 120
 """Columns when the output is no terminal; tables must not be cut in a log."""
 
 
-def run_demo(*, flights: int | None = None, seed: int = 2013, data: Path | None = None) -> int:
+def run_demo(
+    *,
+    flights: int | None = None,
+    seed: int = 2013,
+    data: Path | None = None,
+    mode: Mode = DEFAULT_MODE,
+) -> int:
     """Run the demo and print its report.
 
     Returns:
@@ -40,7 +47,7 @@ def run_demo(*, flights: int | None = None, seed: int = 2013, data: Path | None 
         nonlocal report
         total = min(flights or TOTAL_FLIGHTS, TOTAL_FLIGHTS)
         with data_folder(data) as folder, display_for(console, total) as display:
-            report = await Director(DemoOptions(flights, seed), folder.path, display).run()
+            report = await Director(DemoOptions(flights, seed, mode), folder.path, display).run()
             if not report.is_good and not folder.is_kept:
                 folder.is_kept = True
                 display.say(f"stores, logs and records are kept in {folder.path}")

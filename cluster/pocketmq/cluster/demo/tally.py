@@ -4,8 +4,9 @@ A consumer appends one line per message before it reports success:
 
     broker,queue,offset,key,carrier,dep_delay      broker-a,3,1207,N14228,UA,-4
 
-`dep_delay` is empty where the flight has none. A process killed in mid-write leaves a line without
-its end; it had not reported success for that message, so the line counts for nothing.
+`dep_delay` is empty where the flight has none. Where messages may be delivered from retry topics, a
+seventh column is the message's id, which stays the same there. A process killed in mid-write leaves
+a line without its end; it had not reported success for that message, so it counts for nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 
 class FlightId(NamedTuple):
@@ -32,6 +33,10 @@ class Place(NamedTuple):
     broker: str
     queue: int
     offset: int
+
+
+Identity: TypeAlias = Place | str
+"""What tells a message from all others: its place, or its id where copies of it are stored."""
 
 
 class Delays:
@@ -58,19 +63,22 @@ class Delays:
         }
 
 
-def record_line(broker: str, queue: int, offset: int, flight: FlightId) -> bytes:
+def record_line(
+    broker: str, queue: int, offset: int, flight: FlightId, *, message_id: str = ""
+) -> bytes:
     """The line that a consumer appends for one message."""
     delay = "" if flight.dep_delay is None else flight.dep_delay
-    return f"{broker},{queue},{offset},{flight.key},{flight.carrier},{delay}\n".encode()
+    end = f",{message_id}" if message_id else ""
+    return f"{broker},{queue},{offset},{flight.key},{flight.carrier},{delay}{end}\n".encode()
 
 
-def parse_records(text: bytes) -> Iterable[tuple[Place, FlightId]]:
+def parse_records(text: bytes) -> Iterable[tuple[Identity, FlightId]]:
     """The complete lines of one consumer's file; an unfinished last line is left out."""
     lines = text.split(b"\n")
     for line in lines[:-1]:  # what follows the last line end is empty or was cut off
-        broker, queue, offset, key, carrier, delay = line.decode().split(",")
-        place = Place(broker, int(queue), int(offset))
-        yield place, FlightId(key, carrier, int(delay) if delay else None)
+        broker, queue, offset, key, carrier, delay, *message_id = line.decode().split(",")
+        identity = message_id[0] if message_id else Place(broker, int(queue), int(offset))
+        yield identity, FlightId(key, carrier, int(delay) if delay else None)
 
 
 @dataclass(slots=True)
@@ -80,7 +88,9 @@ class Tally:
     lines: int = 0
     """Consumptions that reported success."""
     per_consumer: dict[str, int] = field(default_factory=dict)
-    _seen: dict[Place, FlightId] = field(default_factory=dict, repr=False)
+    killed: set[str] = field(default_factory=set)
+    """Consumers that did not stay to the end."""
+    _seen: dict[Identity, FlightId] = field(default_factory=dict, repr=False)
     _unfinished: dict[str, bytes] = field(default_factory=dict, repr=False)
 
     def add(self, consumer: str, text: bytes) -> None:
@@ -89,10 +99,14 @@ class Tally:
         end = text.rfind(b"\n") + 1
         self._unfinished[consumer] = text[end:]
         before = self.lines
-        for place, flight in parse_records(text[:end]):
+        for identity, flight in parse_records(text[:end]):
             self.lines += 1
-            self._seen[place] = flight
+            self.count(consumer, identity, flight)
         self.per_consumer[consumer] = self.per_consumer.get(consumer, 0) + self.lines - before
+
+    def count(self, _consumer: str, identity: Identity, flight: FlightId) -> None:
+        """Count one record."""
+        self._seen[identity] = flight
 
     @property
     def distinct(self) -> int:
@@ -121,5 +135,13 @@ class Tally:
         Args:
             stored: (broker, queue id) -> max offset, that is the number of messages there.
         """
-        read = Counter((place.broker, place.queue) for place in self._seen)
+        read = Counter((at.broker, at.queue) for at in self._seen if isinstance(at, Place))
         return sum(max(0, end - read[queue]) for queue, end in stored.items())
+
+    def notes(self) -> list[str]:
+        """What else is worth saying about the run."""
+        return []
+
+    def complaints(self) -> list[str]:
+        """What went wrong besides losses."""
+        return []

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
+from pocketmq.cluster.demo.modes import ModeName
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.config import option
 from pocketmq.runtime.process import RoleOptions, load_all
@@ -52,6 +53,9 @@ class ConsumerOptions:
     name: str = option("consumer-1", help="Name of this process.")
     nameservers: str = option("", help="Nameservers, separated by ';'.")
     records: Path = option(Path("records.csv"), help="File to which consumed messages are added.")
+    mode: ModeName = option("shared", help="How to consume.")
+    failure_rate: float = option(0.0, help="Share of deliveries that fail, in mode failures.")
+    seed: int = option(2013, help="Decides which deliveries fail.")
 
 
 def load_options(

@@ -1,0 +1,113 @@
+"""The ways in which the demo's consumers may consume, and what each changes in a run.
+
+    shared       the queues are shared out, many messages at a time (the default)
+    orderly      the same, but one message of a queue after the other
+    broadcast    every consumer gets every message
+    failures     as shared, with a listener that fails at random: retries and dead letters
+
+Pure: a mode only says which arguments brokers and consumers get and how their files are added up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from pocketmq.cluster.demo.mode_tallies import BroadcastTally, OrderedTally, RetriedTally
+from pocketmq.cluster.demo.tally import Tally
+from pocketmq.runtime.errors import ConfigError
+
+ModeName: TypeAlias = Literal["shared", "orderly", "broadcast", "failures"]
+
+LOCK_LIFE_MS: Final = 30_000
+"""A killed consumer's queue locks outlive it by so much; RocketMQ's 60 s would double the run. No
+less: a consumer relies on a lock for 30 s after it was renewed (C-52)."""
+
+RETRY_DELAYS: Final = ("1s", "2s")
+"""Before the second and the third delivery, in place of RocketMQ's 10 s and 30 s."""
+
+MAX_RECONSUME_TIMES: Final = len(RETRY_DELAYS)
+"""Deliveries after the first; what fails once more is a dead letter."""
+
+FIRST_RETRY_LEVEL: Final = 3
+"""Delay level of the first retry (B-83)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mode:
+    """One of the ways.
+
+    Raises:
+        ConfigError: the rate is none.
+    """
+
+    name: ModeName = "shared"
+    failure_rate: float = 0.0
+    """Share of deliveries that fail, with `failures`."""
+
+    def __post_init__(self) -> None:
+        if self.name == "failures" and not 0 < self.failure_rate < 1:
+            raise ConfigError(
+                "failures", f"{self.failure_rate:g} is no rate", advice="give one between 0 and 1"
+            )
+
+    @classmethod
+    def chosen(cls, *, orderly: bool, broadcast: bool, failures: float | None) -> Mode:
+        """The mode that a command line asks for.
+
+        Raises:
+            ConfigError: more than one was chosen, or the rate is none.
+        """
+        if orderly + broadcast + (failures is not None) > 1:
+            raise ConfigError(
+                "mode",
+                "--orderly, --broadcast and --failures exclude each other",
+                advice="give one",
+            )
+        if failures is not None:
+            return cls("failures", failures)
+        return cls("orderly" if orderly else "broadcast" if broadcast else "shared")
+
+    @property
+    def everyone_owns_all(self) -> bool:
+        """Whether each consumer has all queues."""
+        return self.name == "broadcast"
+
+    def broker_arguments(self) -> tuple[str, ...]:
+        """Added to each broker's command line."""
+        if self.name == "orderly":
+            return ("--lock-max-live-time-ms", str(LOCK_LIFE_MS))
+        if self.name == "failures":
+            unused = ["1s"] * (FIRST_RETRY_LEVEL - 1)
+            return ("--message-delay-level", " ".join([*unused, *RETRY_DELAYS]))
+        return ()
+
+    def consumer_arguments(self) -> tuple[str, ...]:
+        """Added to each consumer's command line."""
+        return ("--mode", self.name, "--failure-rate", str(self.failure_rate))
+
+    def notes(self) -> list[str]:
+        """What differs from RocketMQ's defaults, so that a run is short."""
+        if self.name == "orderly":
+            return [
+                f"queue locks live for {LOCK_LIFE_MS // 1000} s here, 60 s by default: nobody may "
+                "have a killed consumer's queues before"
+            ]
+        if self.name == "failures":
+            return [f"retries came after {' and '.join(RETRY_DELAYS)} here, 10s and 30s by default"]
+        return []
+
+    def tally(self, total: int) -> Tally:
+        """What adds up the consumers' files of a run with so many flights."""
+        match self.name:
+            case "orderly":
+                return OrderedTally()
+            case "broadcast":
+                return BroadcastTally()
+            case "failures":
+                return RetriedTally(total=total)
+            case "shared":
+                return Tally()
+
+
+DEFAULT_MODE: Final = Mode()
