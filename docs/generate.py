@@ -15,7 +15,7 @@ from docs.protocol_pages import codes_page, headers_page
 from pocketmq.runtime.config import OptionDescription, as_text, describe, section_of
 
 DOCS = Path(__file__).parent
-PORTIONS = ("runtime", "protocol", "nameserver", "broker", "client", "cluster")
+PORTIONS = ("runtime", "protocol", "nameserver", "broker", "client", "pipeline", "cluster")
 
 
 def config_classes() -> Iterator[type[Any]]:

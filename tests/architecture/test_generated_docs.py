@@ -7,10 +7,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from docs.generate import PORTIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = [DOCS / "behaviour.md", *sorted((DOCS / "generated").glob("*.md"))]
+
+
+def test_the_options_of_every_folder_of_the_house_are_on_the_page() -> None:
+    assert set(PORTIONS) == {
+        folder.name for folder in ROOT.glob("*/pocketmq/*") if any(folder.rglob("*.py"))
+    }
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-HEAVY = ("typer", "rich", "pandas", "pyspark", "starlette")
+HEAVY = ("typer", "rich", "psutil", "pandas", "numpy", "pyarrow", "pyspark", "starlette")
 
 PORTIONS = sorted(
     f"pocketmq.{folder.name}" for folder in ROOT.glob("*/pocketmq/*") if any(folder.rglob("*.py"))
