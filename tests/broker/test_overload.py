@@ -107,7 +107,9 @@ async def test_requests_behind_an_append_of_a_second_are_refused(  # B-160, B-16
         return put(messages)
 
     rig.broker.store.put_messages = slow  # type: ignore[method-assign]
-    first, second, pulled = await asyncio.gather(voice.try_send(), other.try_send(), other.pull())
+    first, second, pulled = await asyncio.gather(
+        voice.try_send(), other.try_send(v2=False), other.pull()
+    )
     assert (first.code, second.code, pulled.code) == (0, 2, 0)
     assert "period in queue: 300ms" in (second.remark or "")
     assert (await other.try_send()).code == 0

@@ -22,7 +22,7 @@ from pocketmq.protocol.bodies.topics import RegisterBrokerBody
 from pocketmq.protocol.body import decode_body
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command, Encoding
-from pocketmq.protocol.dispatch import Dispatcher
+from pocketmq.protocol.dispatch import Dispatcher, Peer, Reply
 from pocketmq.protocol.errors import BadRequestError
 from pocketmq.protocol.frame import FrameDecoder
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
@@ -31,6 +31,7 @@ from pocketmq.protocol.transport import network as network_module
 from pocketmq.protocol.transport.channel import HIGH_WATER_BYTES, Channel
 from pocketmq.protocol.transport.memory import MemoryNetwork
 from pocketmq.protocol.transport.tcp import TcpNetwork
+from support.eventually import eventually
 from support.strategies import mutated
 from support.wire_pair import (
     ECHO,
@@ -433,6 +434,29 @@ async def test_a_peer_that_does_not_read_is_not_served_and_costs_no_memory(echo:
     for _ in range(count):  # nothing was lost, and nothing has changed places
         assert len((await greedy.answer()).body_view) == len(body)
     await asked
+    await greedy.close()
+
+
+async def test_one_read_full_of_questions_with_long_answers_is_answered_in_pieces(
+    echo: EchoAt,
+) -> None:
+    server, address, accepted = echo
+    long, count, answered = bytes(1024 * 1024), 40, 0
+
+    def at_length(_peer: Peer, request: Command) -> Reply:
+        nonlocal answered
+        answered += 1
+        return request.reply(body=long)
+
+    server.dispatcher.register(4711, at_length)
+    greedy = await RawPeer.connect(address)
+    greedy.reader._transport.pause_reading()  # type: ignore[attr-defined]
+    greedy.say(request_bytes(4711) * count)
+    await eventually(lambda: accepted and accepted[0]._paused, "the peer is not served any more")
+    assert answered < count - 10  # some MiB are with the kernel
+    greedy.reader._transport.resume_reading()  # type: ignore[attr-defined]
+    for _ in range(count):
+        assert len((await greedy.answer()).body_view) == len(long)
     await greedy.close()
 
 

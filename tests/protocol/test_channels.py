@@ -19,9 +19,12 @@ from pocketmq.protocol.errors import (
     RequestTimeoutError,
 )
 from pocketmq.protocol.transport.channel import Channel
+from pocketmq.protocol.transport.memory import MemoryNetwork
 from pocketmq.protocol.transport.network import Network, split_address
 from pocketmq.protocol.transport.remoting import RemotingClient, expect
+from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.runtime.errors import PortInUseError
+from support.eventually import eventually
 from support.wire_pair import (
     BROKEN,
     CALL_BACK,
@@ -31,8 +34,10 @@ from support.wire_pair import (
     SILENT,
     UNSENDABLE,
     Echo,
+    RawPeer,
     Word,
     connected,
+    request_bytes,
     served,
 )
 
@@ -146,32 +151,80 @@ async def test_the_server_may_ask_the_client(network: Network) -> None:
         assert reply.header(Word).word == "how are you"
 
 
+class Family:
+    """Remembers the words it was asked with, those of one batch together."""
+
+    def __init__(self) -> None:
+        self.words: list[str] = []
+        self.dispatcher = Dispatcher()
+        self.dispatcher.add(self)
+
+    @handles_batch(101)
+    def together(self, _peers: Sequence[Peer], requests: Sequence[Command]) -> Sequence[Reply]:
+        self.words.append(" ".join(request.header(Word).word for request in requests))
+        return [request.reply(request.header(Word)) for request in requests]
+
+    @handles(102)
+    def alone(self, _peer: Peer, request: Command) -> Reply:
+        self.words.append(request.header(Word).word)
+        return request.reply(request.header(Word))
+
+
 async def test_consecutive_requests_of_a_batched_code_reach_their_processor_together(
     network: Network,
 ) -> None:
-    sizes: list[int] = []
-
-    class Family:
-        @handles_batch(101)
-        def together(self, _peer: Peer, requests: Sequence[Command]) -> Sequence[Reply]:
-            sizes.append(len(requests))
-            return [request.reply(request.header(Word)) for request in requests]
-
-        @handles(102)
-        def alone(self, _peer: Peer, request: Command) -> Reply:
-            return request.reply(request.header(Word))
-
-    dispatcher = Dispatcher()
-    dispatcher.add(Family())
+    family = Family()
     async with (
-        served(network, dispatcher) as (_, address),
+        served(network, family.dispatcher) as (_, address),
         connected(network, address) as channel,
     ):
         codes = [101, 101, 101, 102, 101, 101]
         asked = [channel.request(Word(word=str(n)), code=code) for n, code in enumerate(codes)]
+        channel.oneway(Word(word="6"), code=101)
         replies = await asyncio.gather(*asked)
     assert [reply.header(Word).word for reply in replies] == list("012345")
-    assert sizes == [3, 2]
+    assert family.words == ["0 1 2", "3", "4 5 6"]
+
+
+async def test_peers_that_ask_in_one_turn_share_a_batch() -> None:
+    family, network = Family(), MemoryNetwork()
+    async with (
+        served(network, family.dispatcher) as (_, address),
+        connected(network, address) as one,
+        connected(network, address) as two,
+    ):
+        replies = await asyncio.gather(
+            one.request(Word(word="one"), code=101), two.request(Word(word="two"), code=101)
+        )
+    assert [reply.header(Word).word for reply in replies] == ["one", "two"]
+    assert family.words == ["one two"]
+
+
+async def test_what_a_peer_asked_before_is_done_before(network: Network) -> None:
+    family, accepted = Family(), list[Channel]()
+    async with (
+        served(network, family.dispatcher, on_open=accepted.append) as (_, address),
+        connected(network, address) as channel,
+    ):
+        await channel.request(Word(word="hello"), code=102)
+        accepted[0].data_received(request_bytes(101, "of the turn's first read"))
+        accepted[0].data_received(request_bytes(102, "of its second"))
+    assert family.words == ["hello", "of the turn's first read", "of its second"]
+
+
+@pytest.mark.parametrize("end", ["the peer's", "ours"])
+async def test_what_was_asked_in_the_same_turn_before_an_end_is_answered(end: str) -> None:
+    family, accepted = Family(), list[Channel]()
+    async with served(TcpNetwork(), family.dispatcher, on_open=accepted.append) as (_, address):
+        peer = await RawPeer.connect(address)
+        [channel] = await eventually(lambda: accepted, "the server knows its peer")
+        channel.data_received(request_bytes(101, "last words"))
+        if end == "ours":
+            channel.close()
+        elif not channel.eof_received():
+            channel._transport.close()  # as asyncio does
+        assert (await peer.answer()).header(Word).word == "last words"
+        await peer.close()
 
 
 # -- errors ---------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import pytest
@@ -10,17 +10,50 @@ from structlog.testing import capture_logs
 
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command
-from pocketmq.protocol.dispatch import Dispatcher, Peer, Reply, handles, handles_batch
+from pocketmq.protocol.dispatch import (
+    GATHER_LIMIT,
+    Dispatcher,
+    Peer,
+    Reply,
+    handles,
+    handles_batch,
+)
 from pocketmq.protocol.errors import BadRequestError, BrokerError, IllegalMessageError
 
 
 class Somebody:
-    """A peer of which only the address is asked."""
+    """A peer that remembers what it was answered."""
 
-    address = "10.0.0.1:7"
+    def __init__(self, address: str = "10.0.0.1:7") -> None:
+        self.address = address
+        self.heard: list[list[tuple[int, str | None]]] = []
+        """Opaque and remark of what was answered, one list per write."""
+
+    def answer(self, requests: Sequence[Command], replies: Sequence[Reply]) -> None:
+        assert len(requests) == len(replies)
+        self.heard.append([(r.opaque, r.remark) for r in replies if isinstance(r, Command)])
 
 
 PEER = cast("Peer", Somebody())
+
+
+class Turn:
+    """What was put off until the turn of the loop is over."""
+
+    def __init__(self) -> None:
+        self.later: list[Callable[[], None]] = []
+
+    def defer(self, callback: Callable[[], None]) -> None:
+        self.later.append(callback)
+
+    def end(self) -> None:
+        later, self.later = self.later, []
+        for callback in later:
+            callback()
+
+
+def commands(code: int, *opaques: int) -> list[Command]:
+    return [Command(code, opaque=opaque) for opaque in opaques]
 
 
 class Family:
@@ -39,9 +72,18 @@ class Family:
         return b"already a frame"
 
     @handles_batch(5)
-    def together(self, _peer: Peer, requests: Sequence[Command]) -> Sequence[Reply]:
-        if len(requests) > 2:
+    def together(self, peers: Sequence[Peer], requests: Sequence[Command]) -> Sequence[Reply]:
+        if len(requests) == 3:
             raise BadRequestError("too many", code=ResponseCode.SYSTEM_BUSY)
+        if len(requests) == 4:
+            return []
+        return [
+            request.reply(remark=peer.address)
+            for peer, request in zip(peers, requests, strict=True)
+        ]
+
+    @handles_batch(6)
+    def others(self, _peers: Sequence[Peer], requests: Sequence[Command]) -> Sequence[Reply]:
         return [request.reply() for request in requests]
 
     def unmarked(self, _peer: Peer, request: Command) -> Reply:
@@ -62,7 +104,7 @@ def code_of(reply: Reply) -> int:
 
 
 def test_every_marked_method_answers_its_codes(dispatcher: Dispatcher) -> None:
-    assert dispatcher.codes == {1, 2, 3, 4, 5}
+    assert dispatcher.codes == {1, 2, 3, 4, 5, 6}
     for code in (1, 2):
         reply = dispatcher.answer(PEER, Command(code, opaque=9))
         assert isinstance(reply, Command)
@@ -108,8 +150,50 @@ def test_an_error_becomes_its_code_and_only_a_bug_is_logged_as_one(
 
 
 def test_a_batch_is_answered_one_by_one_also_when_it_fails(dispatcher: Dispatcher) -> None:
-    two = dispatcher.answer_batch(PEER, [Command(5), Command(5)])
+    two = dispatcher.answer_batch([PEER] * 2, commands(5, 0, 1))
     assert [code_of(reply) for reply in two] == [0, 0]
-    three = dispatcher.answer_batch(PEER, [Command(5, opaque=n) for n in range(3)])
+    three = dispatcher.answer_batch([PEER] * 3, commands(5, 0, 1, 2))
     assert [code_of(reply) for reply in three] == [ResponseCode.SYSTEM_BUSY] * 3
     assert [reply.opaque for reply in three if isinstance(reply, Command)] == [0, 1, 2]
+    with capture_logs() as logs:
+        four = dispatcher.answer_batch([PEER] * 4, commands(5, 0, 1, 2, 3))
+    assert [code_of(reply) for reply in four] == [ResponseCode.SYSTEM_ERROR] * 4
+    assert "0 replies to 4 requests" in str(logs[0]["exc_info"])
+
+
+def test_peers_that_ask_in_one_turn_are_answered_from_one_batch(dispatcher: Dispatcher) -> None:
+    turn, peers = Turn(), [Somebody("a"), Somebody("b"), Somebody("c")]
+    dispatcher.gather(cast("Peer", peers[0]), commands(5, 1), turn.defer)
+    dispatcher.gather(cast("Peer", peers[1]), commands(5, 2), turn.defer)
+    assert [peer.heard for peer in peers] == [[], [], []]
+    assert len(turn.later) == 1
+    turn.end()
+    assert [peer.heard for peer in peers] == [[[(1, "a")]], [[(2, "b")]], []]
+    dispatcher.gather(cast("Peer", peers[2]), commands(5, 3, 4), turn.defer)
+    turn.end()
+    assert peers[2].heard == [[(3, "c"), (4, "c")]]
+    dispatcher.process_gathered()
+    assert peers[2].heard == [[(3, "c"), (4, "c")]]
+
+
+def test_another_code_begins_another_batch(dispatcher: Dispatcher) -> None:
+    turn, somebody = Turn(), Somebody("a")
+    peer = cast("Peer", somebody)
+    dispatcher.gather(peer, commands(5, 1), turn.defer)
+    dispatcher.gather(peer, commands(6, 2), turn.defer)
+    assert somebody.heard == [[(1, "a")]]
+    turn.end()
+    assert somebody.heard == [[(1, "a")], [(2, None)]]
+
+
+def test_many_requests_wait_for_no_more(dispatcher: Dispatcher) -> None:
+    turn, somebody = Turn(), Somebody("a")
+    peer = cast("Peer", somebody)
+    dispatcher.gather(peer, commands(5, *range(GATHER_LIMIT)), turn.defer)
+    assert [len(write) for write in somebody.heard] == [GATHER_LIMIT]
+    assert turn.later == []
+    for opaque in range(GATHER_LIMIT):
+        dispatcher.gather(peer, commands(5, opaque), turn.defer)
+    assert [len(write) for write in somebody.heard[1:]] == [1] * GATHER_LIMIT
+    turn.end()
+    assert len(somebody.heard) == 1 + GATHER_LIMIT

@@ -2,8 +2,9 @@
 
 A processor is a synchronous function: it gets the peer and the request and returns the reply, or
 None when it will answer later through `Peer.reply` (a held pull, a message waiting for the disk) or
-never (one-way). There is no task per request. Processors of the hottest codes may take all
-consecutive requests of one read at once (`handles_batch`), so that a store is appended to once.
+never (one-way). There is no task per request. Processors of the hottest codes take the requests
+that came in one turn of the loop together, whoever sent them (`handles_batch`): a store is then
+appended to once for many peers that each wait for their one answer.
 """
 
 from __future__ import annotations
@@ -40,6 +41,10 @@ class Peer(Protocol):
         """Answer a request whose processor returned None; nothing happens when the peer is gone."""
         ...
 
+    def answer(self, requests: Sequence[Command], replies: Sequence[Reply]) -> None:
+        """Answer requests of a batch processor, in one write."""
+        ...
+
     def oneway(self, header: Header, body: Body = b"") -> None:
         """Send a request that wants no answer."""
         ...
@@ -53,7 +58,13 @@ Reply: TypeAlias = Command | bytes | None
 """A response, a response already framed, or nothing (yet)."""
 
 Processor: TypeAlias = Callable[[Any, Command], Reply]
-BatchProcessor: TypeAlias = Callable[[Any, Sequence[Command]], Sequence[Reply]]
+BatchProcessor: TypeAlias = Callable[[Sequence[Any], Sequence[Command]], Sequence[Reply]]
+Defer: TypeAlias = Callable[[Callable[[], None]], object]
+"""Calls a function when this turn of the event loop is over."""
+
+GATHER_LIMIT = 64
+"""So many requests of batch processors wait for no more: their bytes should still be in the
+processor's cache when they are processed."""
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
@@ -69,9 +80,10 @@ def handles(*codes: int) -> Callable[[FunctionT], FunctionT]:
 
 
 def handles_batch(*codes: int) -> Callable[[FunctionT], FunctionT]:
-    """Mark a method that takes all consecutive requests of these codes from one read.
+    """Mark a method that takes the requests of one of these codes from one turn of the loop.
 
-    It returns one reply per request, in their order, and maps its own errors (`error_reply`).
+    It gets the peer of each request, and the requests in the order of their arrival; it returns one
+    reply per request, in the same order, and maps its own errors (`error_reply`).
     """
 
     def mark(function: FunctionT) -> FunctionT:
@@ -87,6 +99,9 @@ class Dispatcher:
     def __init__(self) -> None:
         self.single: dict[int, Processor] = {}
         self.batch: dict[int, BatchProcessor] = {}
+        self._shares: list[tuple[Peer, Sequence[Command]]] = []
+        """Gathered requests, all of one code, by peer."""
+        self._gathered = 0
 
     def add(self, *families: object) -> None:
         """Register every method that `handles` or `handles_batch` marked on these objects.
@@ -126,12 +141,54 @@ class Dispatcher:
         except Exception as exc:  # noqa: BLE001 - whatever fails, the peer hears of it
             return error_reply(peer, request, exc)
 
-    def answer_batch(self, peer: Peer, requests: Sequence[Command]) -> Sequence[Reply]:
-        """Replies to consecutive requests of one code that has a batch processor."""
+    def gather(self, peer: Peer, requests: Sequence[Command], defer: Defer) -> None:
+        """Have requests of one batch code answered with those of other peers from this turn.
+
+        Many are processed at once, few when the turn is over. The answers go to `Peer.answer`.
+
+        Args:
+            peer: Who sent them.
+            requests: One at least, all of one code.
+            defer: Calls back when this turn of the loop is over.
+        """
+        if self._shares and self._shares[0][1][0].code != requests[0].code:
+            self.process_gathered()
+        if not self._shares and len(requests) < GATHER_LIMIT:
+            defer(self.process_gathered)
+        self._shares.append((peer, requests))
+        self._gathered += len(requests)
+        if self._gathered >= GATHER_LIMIT:
+            self.process_gathered()
+
+    def process_gathered(self) -> None:
+        """Answer what was gathered so far, if anything."""
+        shares, self._shares, self._gathered = self._shares, [], 0
+        if not shares:
+            return
+        peers: list[Peer] = []
+        requests: list[Command] = []
+        for peer, share in shares:
+            peers += [peer] * len(share)
+            requests += share
+        replies = self.answer_batch(peers, requests)
+        at = 0
+        for peer, share in shares:
+            end = at + len(share)
+            peer.answer(share, replies[at:end])
+            at = end
+
+    def answer_batch(self, peers: Sequence[Peer], requests: Sequence[Command]) -> Sequence[Reply]:
+        """Replies to requests of one code that has a batch processor."""
         try:
-            return self.batch[requests[0].code](peer, requests)
-        except Exception as exc:  # noqa: BLE001 - whatever fails, the peer hears of it
-            return [error_reply(peer, request, exc) for request in requests]
+            replies = self.batch[requests[0].code](peers, requests)
+            if len(replies) != len(requests):
+                raise ValueError(f"{len(replies)} replies to {len(requests)} requests")
+        except Exception as exc:  # noqa: BLE001 - whatever fails, the peers hear of it
+            return [
+                error_reply(peer, request, exc)
+                for peer, request in zip(peers, requests, strict=True)
+            ]
+        return replies
 
 
 def error_reply(peer: Peer, request: Command, exc: Exception) -> Command:

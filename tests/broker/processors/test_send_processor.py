@@ -350,5 +350,6 @@ async def test_frames_cut_anywhere_are_stored_all_the_same(rig: BrokerRig, voice
     server_side = next(iter(rig.network.listeners[10911].channels.all))
     for at in range(0, len(frames), 7):
         server_side.data_received(frames[at : at + 7])
+    await rig.settle()
     assert [m.body for m in await rig.queue("orders")][1:] == [b"0", b"1", b"2"]
     await voice.send()

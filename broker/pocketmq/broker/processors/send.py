@@ -1,6 +1,7 @@
 """SEND_MESSAGE (10, 310) and SEND_BATCH_MESSAGE (320): the broker's hottest path.
 
-All sends of one read are checked, appended to the store in one call and answered from templates.
+All sends of one turn of the loop are checked, appended to the store in one call and answered from
+templates.
 `incoming.py` says what is stored for each.
 """
 
@@ -107,8 +108,8 @@ class SendProcessor:
     @handles_batch(
         RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE
     )
-    def send(self, peer: Peer, requests: Sequence[Command]) -> Sequence[Reply]:
-        """Store the messages of one read and answer them."""
+    def send(self, peers: Sequence[Peer], requests: Sequence[Command]) -> Sequence[Reply]:
+        """Store messages and answer them."""
         self._overload.check(Work.SEND)
         incoming, templates = self._incoming, self._replies
         if incoming is None or templates is None:
@@ -117,18 +118,19 @@ class SendProcessor:
             )
         self._overload.check_pool(self._store.unflushed_bytes)
         header_class = _HEADERS[requests[0].code]
-        born_host = packed_address(peer.address)
         now_ms, now = self._clock.time_ms(), self._clock.monotonic()
         to_message = incoming.message
         replies: list[Reply] = [None] * len(requests)
         messages: list[StoredMessage] = []
         slots: list[tuple[int, int]] = []
         for index, request in enumerate(requests):
+            peer = peers[index]
+            born_host = packed_address(peer.address)
             try:
                 header = request.header(header_class)
                 if header.batch:
                     # What came before it has to lie before it in the log.
-                    self._put(peer, requests, messages, slots, replies, templates, now)
+                    self._put(peers, requests, messages, slots, replies, templates, now)
                     messages, slots = [], []
                     many, queue_id = incoming.batch(request, header, born_host, now_ms)
                     replies[index] = self._put_batch(peer, request, many, queue_id, templates, now)
@@ -139,12 +141,12 @@ class SendProcessor:
                 continue
             messages.append(message)
             slots.append((index, queue_id))
-        self._put(peer, requests, messages, slots, replies, templates, now)
+        self._put(peers, requests, messages, slots, replies, templates, now)
         return replies
 
     def _put(
         self,
-        peer: Peer,
+        peers: Sequence[Peer],
         requests: Sequence[Command],
         messages: list[StoredMessage],
         slots: list[tuple[int, int]],
@@ -174,7 +176,7 @@ class SendProcessor:
                 encoding = request.encoding
                 build = templates.builder(encoding)
             if must_wait and (message.wait_store_ok or not self._topics_file.is_saved):
-                waiting.append(_Stored(request, queue_id, message, result, templates))
+                waiting.append(_Stored(peers[index], request, queue_id, message, result, templates))
             else:
                 replies[index] = build(
                     request.opaque,
@@ -185,7 +187,7 @@ class SendProcessor:
                 )
         self._stats.note_put(stored, size_bytes, done_at)
         if waiting:
-            self._answer_when_safe(peer, waiting)
+            self._answer_when_safe(waiting)
 
     def _put_batch(
         self,
@@ -204,6 +206,7 @@ class SendProcessor:
         self._stats.note_put(len(results), sum(result.size for result in results), now)
         host = templates.store_host
         stored = _Stored(
+            peer,
             request,
             queue_id,
             messages[-1],
@@ -213,7 +216,7 @@ class SendProcessor:
             msg_id=",".join(offset_msg_id(host, result.physical_offset) for result in results),
         )
         if self._must_wait():
-            self._answer_when_safe(peer, [stored])
+            self._answer_when_safe([stored])
             return None
         return stored.reply(_OK)
 
@@ -223,7 +226,7 @@ class SendProcessor:
         """Whether answers may have to wait: for the log's flush, or for a new topic's file."""
         return self._sync_flush or not self._topics_file.is_saved
 
-    def _answer_when_safe(self, peer: Peer, waiting: Sequence[_Stored]) -> None:
+    def _answer_when_safe(self, waiting: Sequence[_Stored]) -> None:
         """Answer once what was promised holds: flushed (B-144), and the topic known on restart."""
 
         def flushed(status: PutStatus) -> None:
@@ -231,7 +234,7 @@ class SendProcessor:
 
         def answer(status: PutStatus) -> None:
             for each in waiting:
-                peer.reply(each.request, each.reply(status))
+                each.peer.reply(each.request, each.reply(status))
 
         if any(each.message.wait_store_ok for each in waiting):
             last = waiting[-1].result
@@ -249,12 +252,14 @@ class _Stored:
         "_queue_id",
         "_templates",
         "message",
+        "peer",
         "request",
         "result",
     )
 
     def __init__(
         self,
+        peer: Peer,
         request: Command,
         queue_id: int,
         message: StoredMessage,
@@ -264,6 +269,7 @@ class _Stored:
         first_offset: int | None = None,
         msg_id: str | None = None,
     ) -> None:
+        self.peer = peer
         self.request = request
         self.message = message
         self.result = result

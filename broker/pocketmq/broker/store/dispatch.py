@@ -11,7 +11,8 @@ committed past, can then never be taken back by a power cut.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from pocketmq.broker.store.commit_log import UNCOUNTED
 from pocketmq.broker.store.consume_queue import ENTRY, ConsumeQueue
@@ -27,7 +28,7 @@ _TRANSACTION = MessageSysFlag.TRANSACTION_MASK
 _ROLLBACK = MessageSysFlag.TRANSACTION_ROLLBACK
 
 
-class Batch(NamedTuple):
+class Batch(msgspec.Struct, gc=False):
     """Messages that were appended together; the three sequences belong together."""
 
     end: int
@@ -64,19 +65,22 @@ class Dispatcher:
         """
         runs: list[_Run] = []
         open_runs: dict[ConsumeQueue, _Run] = {}
+        pack = ENTRY.pack
         for message, queue, result in zip(batch.messages, batch.queues, batch.results, strict=True):
             if result.status is not _OK or message.sys_flag & _TRANSACTION in UNCOUNTED:
                 continue
             code = message.tags_code
             if queue.is_schedule:
                 code = self.entry_code(queue, message, result.store_timestamp_ms)
+            offset, physical_offset, size = result.queue_offset, result.physical_offset, result.size
             run = open_runs.get(queue)
-            if run is None or run.first + len(run.codes) != result.queue_offset:
-                run = open_runs[queue] = _Run(queue, result.queue_offset)
+            if run is None or run.next_offset != offset:
+                run = open_runs[queue] = _Run(queue, offset)
                 runs.append(run)
-            run.entries.append(ENTRY.pack(result.physical_offset, result.size, code))
+            run.next_offset = offset + 1
+            run.entries.append(pack(physical_offset, size, code))
             run.codes.append(code)
-            run.end = result.physical_offset + result.size
+            run.end = physical_offset + size
         for run in runs:
             self.dirty.add(run.queue)
             run.queue.put(run.first, b"".join(run.entries), run.end)
@@ -113,14 +117,13 @@ class Dispatcher:
         return stored_ms + levels[min(message.delay_level, len(levels) - 1)]
 
 
-class _Run:
+class _Run(msgspec.Struct, gc=False):
     """Neighbouring entries of one queue, gathered from a batch."""
 
-    __slots__ = ("codes", "end", "entries", "first", "queue")
-
-    def __init__(self, queue: ConsumeQueue, first: int) -> None:
-        self.queue = queue
-        self.first = first
-        self.entries: list[bytes] = []
-        self.codes: list[int] = []
-        self.end = 0
+    queue: ConsumeQueue
+    first: int
+    next_offset: int = 0
+    end: int = 0
+    """Log offset behind the last record."""
+    entries: list[bytes] = []
+    codes: list[int] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -20,7 +20,7 @@ from pocketmq.protocol.command import (
     Encoding,
 )
 from pocketmq.protocol.connection import PendingCalls
-from pocketmq.protocol.dispatch import Dispatcher, error_reply
+from pocketmq.protocol.dispatch import Dispatcher, Reply, error_reply
 from pocketmq.protocol.errors import ConnectionLostError, FrameError, RequestTimeoutError
 from pocketmq.protocol.frame import FrameDecoder, encode_frame
 from pocketmq.protocol.header import Header
@@ -38,9 +38,9 @@ so far, and more than one frame of 16 MiB fits in between."""
 class Channel(asyncio.Protocol):
     """One connection, used by clients and servers alike; requests may flow both ways.
 
-    All writes made while a batch of frames is processed leave in one `transport.write`; writes at
-    other times are gathered until the loop's next turn. I/O deadlines run on real time, whatever
-    the protocol's clock does.
+    All writes made while the frames of one read are processed leave in one `transport.write`;
+    writes at other times wait for the loop's next turn and each other. I/O deadlines run on real
+    time, whatever the protocol's clock does.
 
     Args:
         dispatcher: Answers what the peer asks.
@@ -79,7 +79,9 @@ class Channel(asyncio.Protocol):
         self._out: list[Buffer] = []
         self._out_bytes = 0
         """Of answers in `_out`; what goes out in other ways is not counted."""
-        self._gathering = False
+        self._processing = False
+        self._awaited = 0
+        """Requests of this peer that the dispatcher has gathered and not answered."""
         self._paused = False
         self._held: list[Command] = []
         """Read, and to be processed when the peer has taken its answers."""
@@ -149,8 +151,17 @@ class Channel(asyncio.Protocol):
             return
         self._write([response] if isinstance(response, bytes) else self._framed(request, response))
 
+    def answer(self, requests: Sequence[Command], replies: Sequence[Reply]) -> None:
+        """Answer what the dispatcher had gathered of this peer, in one write."""
+        self._awaited -= len(requests)
+        for request, reply in zip(requests, replies, strict=True):
+            self._answer(request, reply)
+        if not self._processing:
+            self._flush()
+
     def close(self) -> None:
-        """Close after everything written so far has left."""
+        """Close after everything asked and written so far has been answered and has left."""
+        self._settle()
         if self._transport is not None:
             self._flush()
             self._transport.close()
@@ -209,6 +220,7 @@ class Channel(asyncio.Protocol):
             cast("asyncio.Transport", self._transport).resume_reading()
 
     def eof_received(self) -> bool:
+        self._settle()  # the transport closes next, and may still send
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -230,11 +242,11 @@ class Channel(asyncio.Protocol):
     # -- inside ---------------------------------------------------------------------------------
 
     def _process(self, commands: list[Command]) -> None:
-        self._gathering = True
+        self._processing = True
         try:
             self._dispatch(commands)
         finally:
-            self._gathering = False
+            self._processing = False
         self._flush()
 
     def _dispatch(self, commands: list[Command]) -> None:
@@ -259,16 +271,20 @@ class Channel(asyncio.Protocol):
                 j = i + 1
                 while j < n and commands[j].code == code and not commands[j].flag & 1:
                     j += 1
-                requests = commands[i:j]
-                replies = dispatcher.answer_batch(self, requests)
-                for request, reply in zip(requests, replies, strict=True):
-                    self._answer(request, reply)
+                self._awaited += j - i
+                dispatcher.gather(self, commands[i:j], self._loop.call_soon)
                 i = j
             else:
+                self._settle()
                 self._answer(command, dispatcher.answer(self, command))
                 i += 1
 
-    def _answer(self, request: Command, reply: Command | bytes | None) -> None:
+    def _settle(self) -> None:
+        """What this peer asked earlier is done before what comes next."""
+        if self._awaited:
+            self.dispatcher.process_gathered()
+
+    def _answer(self, request: Command, reply: Reply) -> None:
         if reply is None or request.flag & FLAG_ONEWAY:
             return
         if type(reply) is bytes:
@@ -310,7 +326,7 @@ class Channel(asyncio.Protocol):
 
     def _write(self, parts: list[Any]) -> None:
         out = self._out
-        if not out and not self._gathering:
+        if not out and not self._processing:
             self._loop.call_soon(self._flush)
         out += parts
 
