@@ -7,15 +7,28 @@ little. Saved as JSON under benchmarks/results/.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import statistics
+import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
+from typing import TypeAlias
 
 from processes import HERE, Process, cluster, run_json, started
 from rich.console import Console
 from rich.table import Table
+
+from pocketmq.protocol.bodies.route import ClusterInfo
+from pocketmq.protocol.body import decode_body
+from pocketmq.protocol.command import Encoding
+from pocketmq.protocol.headers.pull import PullMessageRequestHeader
+from pocketmq.protocol.headers.route import GetClusterInfoRequestHeader
+from pocketmq.protocol.scalars import PullSysFlag
+from pocketmq.protocol.transport.remoting import RemotingClient, expect
+from pocketmq.protocol.transport.tcp import TcpNetwork
 
 CEILING = str(HERE / "ceiling.py")
 CONSOLE = Console()
@@ -25,20 +38,27 @@ def rate(result: dict[str, float]) -> float:
     return result["messages"] / result["seconds"]
 
 
-def send_rows(rounds: int, scale: float, encoding: str) -> dict[str, list[float]]:
-    """Rates of the two send rows at broker, floor and bare loop, in alternation."""
-    rows = {"pipelined": (8, 256, 150_000), "one at a time": (64, 1, 60_000)}
-    rates: dict[str, list[float]] = {}
+Figures: TypeAlias = dict[str, list[float]]
+
+SEND_ROWS = {"pipelined": (8, 256, 150_000), "one at a time": (64, 1, 60_000)}
+"""Connections, requests in flight on each, messages."""
+
+
+def send_rows(rounds: int, scale: float, encoding: str) -> Figures:
+    """Rates of the send rows at broker (with and without index), floor and bare loop, in turn."""
+    rates: Figures = {}
     with (
         tempfile.TemporaryDirectory(dir=HERE) as folder,
-        cluster(Path(folder)) as (_, (broker,)),
+        cluster(Path(folder) / "indexed") as (_, (indexed,)),
+        cluster(Path(folder) / "plain", 1, "--no-message-index-enable") as (_, (plain,)),
         started(CEILING, "floor", "--encoding", encoding) as floor,
         started(CEILING, "bare") as bare,
     ):
-        targets = {"broker": broker, "floor": floor, "bare": bare}
-        warm_up(broker, encoding)
+        targets = {"broker": plain, "broker with index": indexed, "floor": floor, "bare": bare}
+        warm_up(plain, encoding)
+        warm_up(indexed, encoding)
         for _ in range(rounds):
-            for row, (connections, window, messages) in rows.items():
+            for row, (connections, window, messages) in SEND_ROWS.items():
                 for name, target in targets.items():
                     result = run_json(
                         "load.py",
@@ -47,7 +67,7 @@ def send_rows(rounds: int, scale: float, encoding: str) -> dict[str, list[float]
                         *("--messages", str(int(messages * scale))),
                     )
                     rates.setdefault(f"{row} | {name}", []).append(rate(result))
-        rates["rss anon MiB | broker"] = [broker.rss_anon_mib]
+        rates["RssAnon MiB after sends | broker"] = [plain.rss_anon_mib]
     return rates
 
 
@@ -59,10 +79,10 @@ def warm_up(broker: Process, encoding: str) -> None:
     )
 
 
-def pull_rows(rounds: int, scale: float) -> dict[str, list[float]]:
+def pull_rows(rounds: int, scale: float) -> Figures:
     """Pull rates at the broker and at a server with one prebuilt reply."""
     messages = int(100_000 * scale)
-    rates: dict[str, list[float]] = {}
+    rates: Figures = {}
     with (
         tempfile.TemporaryDirectory(dir=HERE) as folder,
         cluster(Path(folder)) as (_, (broker,)),
@@ -87,12 +107,6 @@ def pull_rows(rounds: int, scale: float) -> dict[str, list[float]]:
 
 def first_records(address: str) -> bytes:
     """32 records as the broker serves them."""
-    import asyncio
-
-    from pocketmq.protocol.headers.pull import PullMessageRequestHeader
-    from pocketmq.protocol.scalars import PullSysFlag
-    from pocketmq.protocol.transport.remoting import RemotingClient, expect
-    from pocketmq.protocol.transport.tcp import TcpNetwork
 
     async def fetch() -> bytes:
         client = RemotingClient(TcpNetwork())
@@ -112,9 +126,9 @@ def first_records(address: str) -> bytes:
     return asyncio.run(fetch())
 
 
-def client_rows(rounds: int, scale: float) -> dict[str, list[float]]:
+def client_rows(rounds: int, scale: float) -> Figures:
     """Our producer and the way from producer to consumer over two brokers."""
-    rates: dict[str, list[float]] = {}
+    rates: Figures = {}
     messages = str(int(50_000 * scale))
     with (
         tempfile.TemporaryDirectory(dir=HERE) as folder,
@@ -136,9 +150,9 @@ def client_rows(rounds: int, scale: float) -> dict[str, list[float]]:
     return rates
 
 
-def start_rows(rounds: int) -> dict[str, list[float]]:
+def start_rows(rounds: int) -> Figures:
     """Seconds from start to READY, and idle anonymous memory."""
-    figures: dict[str, list[float]] = {}
+    figures: Figures = {}
     for _ in range(rounds):
         with (
             tempfile.TemporaryDirectory(dir=HERE) as folder,
@@ -155,15 +169,67 @@ def start_rows(rounds: int) -> dict[str, list[float]]:
     return figures
 
 
+def up_rows(rounds: int) -> Figures:
+    """Seconds from `pocketmq up` with two nameservers and two brokers to its first line."""
+    seconds = []
+    for _ in range(rounds):
+        with tempfile.TemporaryDirectory(dir=HERE) as folder:
+            began = time.perf_counter()
+            command = [
+                *(sys.executable, "-m", "pocketmq.cluster.cli.main", "up", "--any-port"),
+                *("--nameservers", "2", "--brokers", "2", "--data", folder),
+            ]
+            up = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            )
+            assert up.stdout is not None
+            if not up.stdout.readline().startswith("NAMESRV_ADDR="):
+                raise RuntimeError("`pocketmq up` did not come up")
+            seconds.append(time.perf_counter() - began)
+            up.terminate()
+            up.wait(20)
+            up.stdout.close()
+    return {"start s | up with 2+2": seconds}
+
+
+def foreign_rows(nameserver: str, rounds: int, scale: float, encoding: str) -> Figures:
+    """The send rows at the brokers that a running nameserver names, PocketMQ's or RocketMQ's."""
+    addresses = asyncio.run(brokers_of(nameserver, encoding))
+    rates: Figures = {}
+    for _ in range(rounds):
+        for row, (connections, window, messages) in SEND_ROWS.items():
+            result = run_json(
+                "load.py",
+                *("--address", ";".join(addresses), "--encoding", encoding),
+                *("--connections", str(connections), "--window", str(window)),
+                *("--messages", str(int(messages * scale))),
+            )
+            rates.setdefault(f"{row} | {nameserver}", []).append(rate(result))
+    return rates
+
+
+async def brokers_of(nameserver: str, encoding: str) -> list[str]:
+    """Addresses of all masters a nameserver knows."""
+    client = RemotingClient(TcpNetwork(), encoding=Encoding[encoding.upper()])
+    response = expect(await client.call(nameserver, GetClusterInfoRequestHeader()))
+    info = decode_body(response.body_view, ClusterInfo, response.encoding)
+    await client.close()
+    return [
+        address for data in info.broker_addr_table.values() if (address := data.master_address())
+    ]
+
+
 RATIOS = [
     ("pipelined | broker", "pipelined | floor", 0.5),
     ("one at a time | broker", "one at a time | floor", 0.5),
+    ("pipelined | broker with index", "pipelined | broker", 0.6),
+    ("one at a time | broker with index", "one at a time | broker", 0.6),
     ("pull x32 | broker", "pull x32 | ceiling", 0.5),
     ("producer, 64 coroutines | client", "pipelined | broker", 0.4),
 ]
 
 
-def show(figures: dict[str, list[float]]) -> None:
+def show(figures: Figures) -> None:
     table = Table("measured", "median", "min", "max", title="figures")
     for name, values in figures.items():
         cells = (statistics.median(values), min(values), max(values))
@@ -186,9 +252,15 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="1.0 = 150,000 messages a row")
     parser.add_argument("--encoding", choices=["msgpack", "json"], default="msgpack")
     parser.add_argument("--only", choices=["send", "pull", "client", "start"], action="append")
+    parser.add_argument(
+        "--address", help="host:port of a running nameserver, RocketMQ's too: only its send rows"
+    )
     options = parser.parse_args()
+    if options.address:
+        show(foreign_rows(options.address, options.rounds, options.scale, options.encoding))
+        return
     wanted = options.only or ["send", "pull", "client", "start"]
-    figures: dict[str, list[float]] = {}
+    figures: Figures = {}
     if "send" in wanted:
         figures |= send_rows(options.rounds, options.scale, options.encoding)
     if "pull" in wanted:
@@ -196,7 +268,7 @@ def main() -> None:
     if "client" in wanted:
         figures |= client_rows(options.rounds, options.scale)
     if "start" in wanted:
-        figures |= start_rows(options.rounds)
+        figures |= start_rows(options.rounds) | up_rows(options.rounds)
     show(figures)
     results = HERE / "results"
     results.mkdir(exist_ok=True)
@@ -206,4 +278,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
