@@ -27,6 +27,7 @@ import structlog
 
 from pocketmq.client.config import ClientConfig
 from pocketmq.client.consumer.listener import ListenerThreads
+from pocketmq.client.consumer.local_offsets import OffsetFiles
 from pocketmq.client.consumer.message_iterator import MessageIterator
 from pocketmq.client.consumer.offset_table import ReadOffsetType
 from pocketmq.client.consumer.process_queue import ProcessQueue
@@ -68,6 +69,7 @@ class PushConsumer:
         group: Consumer group; legal characters, at most 120 (4.9: 255) of them (C-1).
         strategy: Shares queues out among the members; must be the same on all of them.
         threads: Runs plain listeners; by default a pool of `consume_thread_max` threads.
+        offset_files: Holds a broadcasting consumer's progress; by default its own file (C-66).
         on_assignment_changed: Called after our share of a topic has changed (C-27).
         options: See `PushSettings` and `ClientConfig`.
     """
@@ -78,6 +80,7 @@ class PushConsumer:
         *,
         strategy: AllocateMessageQueueStrategy | None = None,
         threads: ListenerThreads | None = None,
+        offset_files: OffsetFiles | None = None,
         on_assignment_changed: AssignmentListener | None = None,
         **options: Unpack[PushOptions],
     ) -> None:
@@ -91,6 +94,7 @@ class PushConsumer:
         self.limits = self.settings.pull_limits(owned_queues=1)
         self.threads = threads
         """Runs plain listeners; None until started, unless given."""
+        self.offset_files = offset_files
         self._on_assignment_changed = on_assignment_changed
         self._subscriptions: dict[str, SubscriptionData] = {}
         self.listener: Callable[..., Any] | None = None

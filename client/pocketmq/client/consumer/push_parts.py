@@ -66,7 +66,10 @@ class PushParts:
             RemoteBrokerOffsetStore(group, instance.api, instance.routes, instance.refresh_route)
             if clustering
             else LocalFileOffsetStore(
-                settings.local_offset_store_dir or DEFAULT_DIRECTORY, instance.client_id, group
+                settings.local_offset_store_dir or DEFAULT_DIRECTORY,
+                instance.client_id,
+                group,
+                files=consumer.offset_files,
             )
         )
         self.offsets = self.offset_store.table

@@ -1,30 +1,36 @@
-"""`MemoryDisk`: the store's disk seam in memory. It outlives the processes that write to it.
+"""Disks in memory: the brokers', which outlive the processes that write to them, and the clients'.
 
-A killed process loses nothing that it wrote: the dictionary plays the page cache. Power cuts are
-not simulated here; tests/broker/store does that.
+A killed process loses nothing that it wrote: the dictionary plays the page cache. A power cut takes
+what was not synced: every page, length and name that differs from what the medium holds survives
+or not, each by chance. tests/broker/store cuts in every possible way; here it happens to a broker
+in the middle of a cluster.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterator
 
 from pocketmq.broker.store.disk import DiskFile, DiskUsage
 from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
 from pocketmq.broker.store.errors import StoreFileError, StoreLockedError
 
 GIB = 1024**3
+PAGE = 4096
 
 
 class _File:
     """Bytes that mappings look at; a cut or lengthened file keeps its buffer where it can."""
 
-    __slots__ = ("buffer", "modified_ms", "size")
+    __slots__ = ("buffer", "durable", "modified_ms", "size")
 
     def __init__(self, size: int, modified_ms: int) -> None:
         self.buffer = bytearray(size)
         self.size = size
         self.modified_ms = modified_ms
+        self.durable = b""
+        """Content as of the last sync."""
 
     def resize(self, size: int) -> None:
         if size < self.size:
@@ -35,22 +41,68 @@ class _File:
             self.buffer = longer
         self.size = size
 
+    @property
+    def content(self) -> bytes:
+        return bytes(memoryview(self.buffer)[: self.size])
+
 
 class MemoryDisk:
     """One machine's files.
 
     Args:
         time_ms: Stamps files.
+        power_cuts: Whether it keeps what the medium holds apart from what processes see.
     """
 
-    def __init__(self, time_ms: Callable[[], int]) -> None:
+    def __init__(self, time_ms: Callable[[], int], *, power_cuts: bool = False) -> None:
         self._time_ms = time_ms
+        self._power_cuts = power_cuts
         self._files: dict[str, _File] = {}
+        self._certain: dict[str, _File] = {}
+        """Names that survive a power cut, and where they lead."""
         self._locked: set[str] = set()
+        self._boot = 1
+        self.on_removed: Callable[[str, bytes], None] | None = None
+        """Called with each removed file's path and content."""
+
+    # -- the machine ----------------------------------------------------------------------------
 
     def release_locks(self) -> None:
         """The process that held them is dead."""
         self._locked.clear()
+
+    def cut_power(self, chance: random.Random) -> None:
+        """What is on the medium is all that is left."""
+        share = chance.choice([0.0, 0.5, 1.0])
+        left: dict[str, _File] = {}
+        for path in sorted({*self._files, *self._certain}):
+            live, certain = self._files.get(path), self._certain.get(path)
+            file = live if live is certain or chance.random() < share else certain
+            if file is not None:
+                left[path] = _after_cut(file, file is live, share, chance)
+        self._files, self._certain = left, dict(left)
+        self._locked.clear()
+        self._boot += 1
+
+    def synced(self, path: str) -> None:
+        """The content is on the medium from now on."""
+        file = self._files.get(path)
+        if self._power_cuts and file is not None:
+            file.durable = file.content
+
+    def _sync_names(self, directory: str) -> None:
+        if not self._power_cuts:
+            return
+        for path in {*self._files, *self._certain}:
+            if os.path.dirname(path) != directory:
+                continue
+            file = self._files.get(path)
+            if file is None:
+                del self._certain[path]
+            else:
+                self._certain[path] = file
+
+    # -- the seam -------------------------------------------------------------------------------
 
     def make_directory(self, path: str) -> None:
         """Directories are there by themselves."""
@@ -92,10 +144,12 @@ class MemoryDisk:
 
     def read_file(self, path: str) -> bytes | None:
         file = self._files.get(path)
-        return None if file is None else bytes(file.buffer[: file.size])
+        return None if file is None else file.content
 
     def write_file(self, path: str, content: bytes) -> None:
-        file = self._files[path] = _File(0, self._time_ms())
+        file = self._files.get(path)
+        if file is None:
+            file = self._files[path] = _File(0, self._time_ms())
         file.buffer = bytearray(content)
         file.size = len(content)
 
@@ -105,12 +159,16 @@ class MemoryDisk:
 
     async def write_text(self, path: str, text: str) -> None:
         self.write_file(path, text.encode())
+        self.synced(path)
 
     async def rename(self, source: str, target: str) -> None:
         self._files[target] = self._files.pop(source)
+        self._sync_names(os.path.dirname(target))
 
     def remove_file(self, path: str) -> None:
-        self._files.pop(path, None)
+        file = self._files.pop(path, None)
+        if file is not None and self.on_removed is not None:
+            self.on_removed(path, file.content)
 
     def remove_directory(self, path: str) -> None:
         start = path.rstrip("/") + "/"
@@ -118,7 +176,7 @@ class MemoryDisk:
             del self._files[name]
 
     def sync_directory(self, path: str) -> None:
-        """Nothing can be lost."""
+        self._sync_names(path.rstrip("/"))
 
     def usage(self, path: str) -> DiskUsage:
         return DiskUsage(100 * GIB, 10 * GIB)
@@ -130,7 +188,7 @@ class MemoryDisk:
         return _Open(self, path, locks=True)
 
     def boot_id(self) -> bytes:
-        return b"simulated-boot-1"
+        return b"simulated-boot%02d" % self._boot
 
     def memory_bytes(self) -> int:
         return 8 * GIB
@@ -141,6 +199,26 @@ class MemoryDisk:
     def unlock(self, path: str) -> None:
         """A lock was closed."""
         self._locked.discard(path)
+
+
+def _after_cut(file: _File, is_live: bool, share: float, chance: random.Random) -> _File:
+    """What the next boot finds of a file; a removed or replaced one is as it was last synced."""
+    durable, live = file.durable, file.content if is_live else file.durable
+    size = len(live) if chance.random() < share else len(durable)
+    image = bytearray(durable[:size].ljust(size, b"\0"))
+    for page in _changed_pages(durable, live):
+        if page < size and chance.random() < share:
+            end = min(page + PAGE, size)
+            image[page:end] = live[page:end].ljust(end - page, b"\0")
+    left = _File(0, file.modified_ms)
+    left.buffer, left.size, left.durable = image, size, bytes(image)
+    return left
+
+
+def _changed_pages(before: bytes, after: bytes) -> Iterator[int]:
+    for page in range(0, max(len(before), len(after)), PAGE):
+        if before[page : page + PAGE] != after[page : page + PAGE]:
+            yield page
 
 
 class _Open:
@@ -155,12 +233,32 @@ class _Open:
         """Memory is there."""
 
     def sync(self) -> None:
-        """Nothing can be lost."""
+        self._disk.synced(self._path)
 
     def verify(self, start: int, expected: memoryview) -> None:
-        """There is no medium."""
+        """There is no medium that could differ."""
 
     def close(self) -> None:
         if self._locks:
             self._disk.unlock(self._path)
             self._locks = False
+
+
+class MemoryOffsetFiles:
+    """A broadcasting consumer's offset file and its backup; they outlive the process.
+
+    Args:
+        on_replaced: Called with each new content.
+    """
+
+    def __init__(self, on_replaced: Callable[[bytes], None]) -> None:
+        self._content: bytes | None = None
+        self._backup: bytes | None = None
+        self._on_replaced = on_replaced
+
+    async def read(self, *, backup: bool) -> bytes | None:
+        return self._backup if backup else self._content
+
+    async def replace(self, content: bytes) -> None:
+        self._backup, self._content = self._content, content
+        self._on_replaced(content)

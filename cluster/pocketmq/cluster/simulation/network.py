@@ -224,7 +224,10 @@ class SimNetwork:
         self.weather = Weather()
         self.listeners: dict[int, SimListener] = {}
         self.links: dict[Link, None] = {}
-        self.on_delivered: Callable[[SimProcess, SimProcess, bytes], None] | None = None
+        self.on_sent: Callable[[SimTransport, bytes], None] | None = None
+        """(sender's end, bytes), before anything can happen to them."""
+        self.on_delivered: Callable[[SimTransport, bytes], None] | None = None
+        """(receiver's end, bytes), once they were processed."""
         self.on_notification: Callable[[SimProcess, SimProcess, float], None] | None = None
         """(broker, client, when it was sent), once it has arrived."""
         self._rng = rng
@@ -291,6 +294,8 @@ class SimNetwork:
 
     def send(self, sender: SimTransport, data: bytes) -> None:
         """Carry bytes to the other end."""
+        if self.on_sent is not None:
+            self.on_sent(sender, data)
         if sender.link.is_cut:
             return
         receiver = sender.other
@@ -326,7 +331,7 @@ class SimNetwork:
         """Bytes were processed by the receiver."""
         sender = receiver.other.process
         if self.on_delivered is not None:
-            self.on_delivered(sender, receiver.process, data)
+            self.on_delivered(receiver, data)
         if self.on_notification is not None and receiver.notified_at and is_notification(data):
             self.on_notification(sender, receiver.process, receiver.notified_at.popleft())
 
@@ -344,6 +349,14 @@ class SimNetwork:
             waiting, link.waiting = link.waiting, []
             for receiver, data in waiting:
                 self._transmit(receiver, data)
+
+    def clear_up(self) -> None:
+        """End everything that is wrong."""
+        for pair in sorted(self.weather.partitions, key=sorted):
+            self.heal(pair)
+        self.weather.delays_s.clear()
+        self.weather.lost_notifications.clear()
+        self.weather.doubled_notifications.clear()
 
     def reset(self, pair: Pair) -> None:
         """Cut the links of a pair; both sides are told, what is under way is dropped."""

@@ -1,0 +1,130 @@
+"""Lets the events of a scenario happen to a cluster."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from pocketmq.cluster.simulation.cluster import SimCluster
+from pocketmq.cluster.simulation.machines import BrokerMachine
+from pocketmq.cluster.simulation.network import Pair
+from pocketmq.cluster.simulation.scenario import NAMESERVER, Event, Kind
+
+
+class Happenings:
+    """What happens to one cluster.
+
+    Args:
+        cluster: It.
+    """
+
+    def __init__(self, cluster: SimCluster) -> None:
+        self.kinds: Counter[Kind] = Counter()
+        """How often each has happened."""
+        self._cluster = cluster
+        self._loop = cluster.loop
+        self._weather = cluster.network.weather
+        self._ownership = cluster.watch.ownership
+
+    def apply(self, event: Event) -> None:
+        """Let an event happen, unless there is nobody whom it could happen to."""
+        cluster, who = self._cluster, event.who
+        if who.startswith("c") and (who in cluster.consumers) == (event.kind is Kind.JOIN):
+            return
+        if who in cluster.brokers and cluster.brokers[who].broker is None:
+            return
+        if who == NAMESERVER and cluster.nameserver.server is None:
+            return
+        self.kinds[event.kind] += 1
+        cluster.trace.note("event", event)
+        match event.kind:
+            case Kind.JOIN:
+                cluster.join(who)
+            case Kind.LEAVE:
+                self._loop.create_task(cluster.leave(who))
+            case Kind.CRASH | Kind.VANISH:
+                cluster.crash(who, silently=event.kind is Kind.VANISH)
+            case Kind.NAMESERVER_CRASH:
+                self._crash_nameserver(event)
+            case Kind.OFFSET_RESET:
+                self._loop.create_task(cluster.reset_offsets(event.amount))
+            case Kind.CLOCK_JUMP:
+                machine = cluster.brokers.get(who) or cluster.consumers[who]
+                machine.process.clock.wall_offset_ms += round(event.amount * 1000)
+            case Kind.PARTITION | Kind.DELAY | Kind.RESET:
+                self._between(event)
+            case _ if who in cluster.brokers:
+                self._to_broker(event, cluster.brokers[who])
+            case _:
+                self._to_consumer(event)
+
+    def _to_broker(self, event: Event, machine: BrokerMachine) -> None:
+        cluster, broker = self._cluster, machine.broker
+        assert broker is not None
+        if event.kind is Kind.RETENTION:
+            machine.process.run(broker.store.delete_expired_files)
+            return
+        self._ownership.trouble(self._loop.time() + event.lasts_s)
+        if event.kind is Kind.BROKER_RESTART:
+            self._loop.create_task(self._restart(machine, event.lasts_s))
+            return
+        is_cut = event.kind is Kind.POWER_CUT
+        process, machine.crashed = machine.process, True
+        cluster.end_broker(machine)
+        cluster.network.process_died(process, silently=is_cut)
+        if is_cut:
+            machine.disk.cut_power(cluster.setting.chance)
+        self._later(event.lasts_s, lambda: self._start_soon(machine))
+
+    async def _restart(self, machine: BrokerMachine, away_s: float) -> None:
+        if await self._cluster.stop_broker(machine):
+            await self._cluster.clock.sleep(away_s)
+            await self._cluster.start_broker(machine)
+
+    def _start_soon(self, machine: BrokerMachine) -> None:
+        self._loop.create_task(self._cluster.start_broker(machine))
+
+    def _crash_nameserver(self, event: Event) -> None:
+        cluster, machine = self._cluster, self._cluster.nameserver
+        self._ownership.routes_wrong(self._loop.time() + event.lasts_s)
+        cluster.graveyard.append(machine.server)
+        machine.server = None
+        machine.process.kill()
+        cluster.network.process_died(machine.process, silently=False)
+        self._later(event.lasts_s, lambda: self._loop.create_task(machine.start()))
+
+    def _between(self, event: Event) -> None:
+        pair, network = Pair((event.who, event.other)), self._cluster.network
+        self._ownership.trouble(self._loop.time() + event.lasts_s)
+        match event.kind:
+            case Kind.PARTITION:
+                self._weather.partitions.add(pair)
+                self._later(event.lasts_s, lambda: network.heal(pair))
+            case Kind.DELAY:
+                self._weather.delays_s[pair] = event.amount
+                self._later(event.lasts_s, lambda: self._weather.clear_delay(pair))
+            case _:
+                network.reset(pair)
+
+    def _to_consumer(self, event: Event) -> None:
+        who, machine, weather = event.who, self._cluster.consumers[event.who], self._weather
+        match event.kind:
+            case Kind.LOSE_NOTIFICATIONS:
+                weather.lost_notifications.add(who)
+                self._later(event.lasts_s, lambda: weather.lost_notifications.discard(who))
+            case Kind.DOUBLE_NOTIFICATIONS:
+                weather.doubled_notifications.add(who)
+                self._later(event.lasts_s, lambda: weather.doubled_notifications.discard(who))
+            case Kind.SLOW_LISTENER:
+                machine.slow_s = event.amount
+                self._later(event.lasts_s, lambda: setattr(machine, "slow_s", 0.0))
+            case _:
+                machine.fails = True
+                self._later(event.lasts_s, lambda: setattr(machine, "fails", False))
+
+    def _later(self, delay_s: float, callback: Callable[[], object]) -> None:
+        self._cluster.clock.call_at(self._loop.time() + delay_s, lambda: void(callback()))
+
+
+def void(_: object) -> None:
+    """Take whatever a callback answers."""

@@ -1,0 +1,158 @@
+"""Who is a member, and who owns which queue. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from pocketmq.cluster.simulation.scenario import Mode
+from pocketmq.protocol.message import MessageQueue
+
+SETTLED_S = 21.0
+NOTIFIED_S = 2.0
+REQUEST_S = 3.0
+"""What was asked just before the network was well again may still run into its timeout."""
+LOCKS_S = 62.0
+"""The locks of an orderly consumer that died live on for 60 s (B-50)."""
+ROUTES_S = 62.0
+"""Until every client knows a change of routes: registration and polling, 30 s each (B-3, P-3)."""
+
+
+class OwnershipLedger:
+    """Members as the brokers know them, and queues as their owners see it.
+
+    Args:
+        mode: Orderly: locks of the dead keep queues ownerless for a while. Broadcast: every member
+            owns every queue.
+        violations: Gets one line for each.
+    """
+
+    def __init__(self, mode: Mode, violations: list[str] | None = None) -> None:
+        self.violations = [] if violations is None else violations
+        self.seen: Counter[str] = Counter()
+        """How often a settled cluster was looked at."""
+        self._mode = mode
+        self._views: dict[str, tuple[str, ...]] = {}
+        """Sorted; a client whose old connection is not known to be dead is there twice (B-28)."""
+        self._view_changed_at: dict[str, float] = {}
+        self._alive: frozenset[str] = frozenset()
+        self._queues: frozenset[MessageQueue] = frozenset()
+        self._known: dict[str, frozenset[MessageQueue]] = {}
+        self._owned: dict[str, frozenset[MessageQueue]] = {}
+        self._notified_at: dict[tuple[str, str], tuple[float, float]] = {}
+        self._changed_at = 0.0
+        self._trouble_until = 0.0
+        self._routes_until = 0.0
+        self._is_checked = False
+        self._was_fast = False
+
+    # -- observations ---------------------------------------------------------------------------
+
+    def view(self, broker: str, members: tuple[str, ...] | None, now: float) -> None:
+        """Whom a broker knows; None when it is down."""
+        if members is None:
+            self._views.pop(broker, None)
+        else:
+            self._views[broker] = members
+        self._view_changed_at[broker] = now
+        self._changed(now)
+
+    def alive(self, members: frozenset[str], now: float) -> None:
+        """Clients that really run."""
+        self._alive = members
+        for name in self._owned.keys() - members:
+            del self._owned[name]
+        self._changed(now)
+
+    def queues(self, queues: frozenset[MessageQueue], now: float) -> None:
+        """The queues of all brokers that are up."""
+        self._queues = queues
+        self._routes_until = max(self._routes_until, now + ROUTES_S)
+        self._changed(now)
+
+    def known(self, client: str, queues: frozenset[MessageQueue], now: float) -> None:
+        """The queues that a client knows from its route."""
+        self._known[client] = queues
+        self._changed(now)
+
+    def owned(self, client: str, queues: frozenset[MessageQueue]) -> None:
+        """The queues that a client consumes."""
+        self._owned[client] = queues
+        self._is_checked = False
+
+    def notified(self, broker: str, client: str, sent_at: float, now: float) -> None:
+        """A notification has arrived."""
+        self._notified_at[broker, client] = (sent_at, now)
+        self._was_fast = False
+
+    def trouble(self, until: float) -> None:
+        """Something makes requests fail until then."""
+        self._trouble_until = max(self._trouble_until, until + REQUEST_S)
+
+    def routes_wrong(self, until: float) -> None:
+        """The nameserver does not know every broker until then."""
+        self._routes_until = max(self._routes_until, until + ROUTES_S)
+
+    def _changed(self, now: float) -> None:
+        self._changed_at = now
+        self._is_checked = self._was_fast = False
+
+    # -- the invariant --------------------------------------------------------------------------
+
+    def check(self, now: float) -> None:
+        """Exactly one owner, once the members have not changed for long enough."""
+        if (self._is_checked and self._was_fast) or now < self._trouble_until:
+            return
+        settled_at = max(self._changed_at, self._trouble_until) + SETTLED_S
+        if self._mode is Mode.ORDERLY:
+            settled_at += LOCKS_S
+        if now > settled_at:
+            if not self._is_checked and self._agree(now):
+                self._is_checked = True
+                self.seen["settled"] += 1
+                self._look(now, f"{SETTLED_S:g} s after the last change")
+        elif self._mode is Mode.CONCURRENT and not self._was_fast and self._agree(now):
+            arrived_at = self._notified_all_at()
+            if arrived_at is None or arrived_at < self._trouble_until:
+                return  # what it made the client ask for may have failed
+            if now > arrived_at + NOTIFIED_S:
+                self._was_fast = True
+                self.seen["notified"] += 1
+                self._look(now, f"{NOTIFIED_S:g} s after the notification")
+
+    def _agree(self, now: float) -> bool:
+        """Every broker knows exactly those that run, and these had time to know every queue."""
+        alive = tuple(sorted(self._alive))
+        return (
+            bool(alive)
+            and all(view == alive for view in self._views.values())
+            and (
+                now > self._routes_until + SETTLED_S
+                or all(self._known.get(client) == self._queues for client in self._alive)
+            )
+        )
+
+    def _notified_all_at(self) -> float | None:
+        """When the last client heard of the last change, if all have; from every broker."""
+        last = 0.0
+        for broker in self._views:
+            for client in self._alive:
+                sent_at, arrived_at = self._notified_at.get((broker, client), (-1.0, -1.0))
+                # What came before a client knew its queues, say, made it look at too few of them.
+                if sent_at < self._view_changed_at[broker] or arrived_at < self._changed_at:
+                    return None
+                last = max(last, arrived_at)
+        return last
+
+    def _look(self, now: float, when: str) -> None:
+        owners: dict[MessageQueue, list[str]] = {queue: [] for queue in self._queues}
+        for client in sorted(self._alive):
+            for queue in self._owned.get(client, ()):
+                if queue in owners:
+                    owners[queue].append(client)
+        count = len(self._alive) if self._mode is Mode.BROADCAST else 1
+        wrong = {
+            str(queue): names for queue, names in sorted(owners.items()) if len(names) != count
+        }
+        if wrong:
+            each = "every member" if count > 1 else "exactly one"
+            self.violations.append(f"{now:.3f} not {each} owner {when}: {wrong}")

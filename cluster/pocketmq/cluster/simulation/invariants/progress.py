@@ -1,0 +1,326 @@
+"""Messages from the producer's acknowledgement to the listener, and committed offsets. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from pocketmq.cluster.simulation.scenario import Mode
+from pocketmq.protocol.message import MessageQueue
+
+MAX_RECONSUME_TIMES = 16
+ORDER_GRACE_S = 30.0
+"""A broker forgets its locks when it restarts; a client believes in its own for so long (C-52)."""
+LOOKUP_S = 6.0
+"""Longest time from asking where to go on to owning the queue: two requests of 3 s."""
+
+
+@dataclass(slots=True)
+class Done:
+    """Which offsets of a queue have been through a listener, or cannot come to one any more."""
+
+    first_left: int = 0
+    """All below are done."""
+    beyond: set[int] = field(default_factory=set)
+
+    def __contains__(self, offset: int) -> bool:
+        return offset < self.first_left or offset in self.beyond
+
+    def add(self, offset: int) -> None:
+        """A listener has ended with it."""
+        if offset < self.first_left:
+            return
+        self.beyond.add(offset)
+        self._close_up()
+
+    def skip_to(self, offset: int) -> None:
+        """Nobody will get what is below."""
+        self.first_left = max(self.first_left, offset)
+        self.beyond = {each for each in self.beyond if each >= self.first_left}
+        self._close_up()
+
+    def _close_up(self) -> None:
+        while self.first_left in self.beyond:
+            self.beyond.discard(self.first_left)
+            self.first_left += 1
+
+
+@dataclass(slots=True)
+class _Commit:
+    offset: int
+    writer: str
+    epoch: int
+    at: float
+
+
+@dataclass(slots=True)
+class _Turn:
+    """What an ownership of an orderly queue had last."""
+
+    epoch: int
+    offset: int
+    ok: bool = False
+
+
+class ProgressLedger:
+    """Where a group is. Each member of a broadcasting group is a group of its own.
+
+    Args:
+        mode: Orderly: one consumer at a time, in order. Broadcast: failures count as consumed.
+        acked: Key -> where the message was stored, of every acknowledged send; the producer's.
+        violations: Gets one line for each.
+    """
+
+    def __init__(
+        self,
+        mode: Mode,
+        acked: Mapping[str, tuple[MessageQueue, int]] | None = None,
+        violations: list[str] | None = None,
+    ) -> None:
+        self.violations = [] if violations is None else violations
+        self.seen: Counter[str] = Counter()
+        """How often each thing happened that an invariant is about."""
+        self.acked = {} if acked is None else acked
+        self.consumed: Counter[str] = Counter()
+        """Key -> successful deliveries."""
+        self.failures: dict[str, Counter[int]] = defaultdict(Counter)
+        """Key -> reconsume times -> failed deliveries."""
+        self.copies: dict[str, dict[int, set[tuple[MessageQueue, int]]]] = defaultdict(
+            lambda: defaultdict(set)
+        )
+        """Key -> reconsume times -> stored copies that were delivered."""
+        self._orderly = mode is Mode.ORDERLY
+        self._broadcast = mode is Mode.BROADCAST
+        self._done: dict[MessageQueue, Done] = defaultdict(Done)
+        self._excused: set[str] = set()
+        self._skipped_to: dict[MessageQueue, int] = {}
+        self._moved_to: dict[MessageQueue, set[int]] = defaultdict(set)
+        self._running: dict[MessageQueue, dict[str, int]] = defaultdict(dict)
+        self._turns: dict[tuple[str, MessageQueue], _Turn] = {}
+        self._taken_at: dict[int, float] = {}
+        self._committed: dict[tuple[str, MessageQueue], _Commit] = {}
+        self._restarted_at: dict[str, float] = {}
+
+    # -- messages -------------------------------------------------------------------------------
+
+    def started(
+        self,
+        client: str,
+        queue: MessageQueue,
+        offset: int,
+        key: str,
+        times: int,
+        epoch: int,
+        now: float,
+    ) -> None:
+        """A listener begins with a message; `epoch` counts its client's ownerships."""
+        self.seen["deliveries"] += 1
+        self.seen["retries"] += times > 0
+        self.seen["last retries"] += times == MAX_RECONSUME_TIMES
+        done = self._done[queue]
+        self.seen["redelivered"] += offset in done
+        self.copies[key][times].add((queue, offset))
+        if times > MAX_RECONSUME_TIMES and not self._orderly:
+            self._violated(f"{key} is delivered for the {times + 1}th time to {client}", now)
+        if self._orderly:
+            self._started_in_order(client, queue, offset, epoch, now)
+
+    def _started_in_order(
+        self, client: str, queue: MessageQueue, offset: int, epoch: int, now: float
+    ) -> None:
+        grace = now - self._restarted_at.get(queue.broker_name, -1e9) <= ORDER_GRACE_S
+        running, first_left = self._running[queue], self._done[queue].first_left
+        self.seen["orderly deliveries"] += not grace
+        if running and not grace:
+            self._violated(f"{queue} has two consumers: {client} joins {list(running)}", now)
+        if offset > first_left and not grace:
+            self._violated(
+                f"{queue} is out of order: {client} gets {offset} before {first_left}", now
+            )
+        last = self._turns.get((client, queue))
+        if last is not None and last.epoch == epoch and offset != last.offset + last.ok:
+            self._violated(
+                f"{queue} is out of order: {client} gets {offset} after {last.offset}, which it "
+                f"had {'consumed' if last.ok else 'failed'}",
+                now,
+            )
+        self._turns[client, queue] = _Turn(epoch, offset)
+        running[client] = offset
+
+    def ended(
+        self, client: str, queue: MessageQueue, offset: int, key: str, times: int, *, ok: bool
+    ) -> None:
+        """The listener has answered."""
+        self._running[queue].pop(client, None)
+        if ok or self._broadcast:
+            self.consumed[key] += 1
+        if not ok:
+            self.failures[key][times] += 1
+            self.seen["failed deliveries"] += 1
+        turn = self._turns.get((client, queue))
+        if turn is not None:
+            turn.ok = ok
+        if ok or not self._orderly:
+            self._done[queue].add(offset)
+
+    def abandoned(self, client: str, queue: MessageQueue) -> None:
+        """The listener was cancelled; it has not consumed the message."""
+        self._running[queue].pop(client, None)
+
+    def client_gone(self, client: str) -> None:
+        """Its process is dead, and with it its listeners."""
+        for running in self._running.values():
+            running.pop(client, None)
+
+    def missing(self, dead_letters: Collection[str]) -> list[str]:
+        """Acknowledged messages that were neither consumed nor became dead letters."""
+        return [
+            key
+            for key, (queue, offset) in self.acked.items()
+            if not self.consumed[key]
+            and key not in dead_letters
+            and key not in self._excused
+            and offset >= self._skipped_to.get(queue, 0)
+        ]
+
+    def check_copies(self, dead_letters: Iterable[str], *, exactly: bool) -> None:
+        """Each failed delivery makes one copy; two, where an answer to a send-back was lost.
+
+        Args:
+            dead_letters: Keys, as often as they are there.
+            exactly: No answer was lost.
+        """
+        twice = 1 if exactly else 2
+        for key, by_times in self.copies.items():
+            for times, stored in by_times.items():
+                failed = self.failures[key][times - 1]
+                if times and len(stored) > twice * failed:
+                    self._violated(
+                        f"{key} has {len(stored)} copies at {times} retries after {failed} failed "
+                        "deliveries",
+                        0.0,
+                    )
+        for key, count in Counter(dead_letters).items():
+            failed = self.failures[key][MAX_RECONSUME_TIMES]
+            self.seen["dead letters"] += count
+            self.seen["dead letters that must be one"] += exactly and failed == 1
+            if count > twice * failed:
+                self._violated(
+                    f"{key} is in the dead letter topic {count} times after {failed} failures at "
+                    f"{MAX_RECONSUME_TIMES} retries",
+                    0.0,
+                )
+
+    # -- what takes messages away ---------------------------------------------------------------
+
+    def reset(self, queue: MessageQueue, offset: int) -> None:
+        """An operator has moved the group: commits may go there, over what nobody has consumed."""
+        self.seen["resets"] += 1
+        if offset > self._done[queue].first_left:
+            self.seen["resets over messages"] += 1
+            self._skipped_to[queue] = max(offset, self._skipped_to.get(queue, 0))
+            self._done[queue].skip_to(offset)
+        self._moved_to[queue].add(offset)
+
+    def expired(self, queue: MessageQueue, min_offset: int) -> None:
+        """Retention has deleted what is below."""
+        self.seen["queues cut by retention"] += 1
+        self.seen["unconsumed messages expired"] += max(
+            0, min_offset - self._done[queue].first_left
+        )
+        self._done[queue].skip_to(min_offset)
+
+    def excuse(self, keys: Iterable[str]) -> None:
+        """A copy of each of these messages was deleted by retention."""
+        self._excused.update(keys)
+
+    # -- offsets --------------------------------------------------------------------------------
+
+    def taken(self, epoch: int, now: float) -> None:
+        """A client owns a queue from now on; the number of this ownership."""
+        self._taken_at[epoch] = now
+
+    def committed(
+        self, group: str, queue: MessageQueue, offset: int, writer: str, epoch: int, now: float
+    ) -> None:
+        """A broker took a commit, or a broadcasting member wrote its file."""
+        self.seen["commits"] += 1
+        first_left = self._done[queue].first_left
+        if offset > first_left:
+            self._violated(
+                f"{queue}: {writer} committed {offset}, but {first_left} is not consumed", now
+            )
+        before = self._committed.get((group, queue))
+        if before is not None and offset < before.offset:
+            self._fell(queue, offset, writer, epoch, before, now)
+        self._committed[group, queue] = _Commit(offset, writer, epoch, now)
+
+    def _fell(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        writer: str,
+        epoch: int,
+        before: _Commit,
+        now: float,
+    ) -> None:
+        self.seen["offsets fallen"] += 1
+        if offset in self._moved_to[queue] or not epoch:
+            return
+        self.seen["late commits of former owners"] += 1
+        if (before.writer, before.epoch) == (writer, epoch):
+            self._violated(
+                f"{queue}: {writer} committed {offset} after {before.offset} in one ownership", now
+            )
+        elif before.at < self._taken_at[epoch] - LOOKUP_S:
+            self._violated(
+                f"{queue}: {writer} committed {offset}, but took the queue when {before.offset} "
+                "was committed",
+                now,
+            )
+
+    def broker_restarted(
+        self,
+        broker: str,
+        offsets: Mapping[tuple[str, MessageQueue], int],
+        ends: Mapping[MessageQueue, int],
+        now: float,
+        *,
+        crashed: bool,
+    ) -> None:
+        """It came back.
+
+        Args:
+            broker: Its name.
+            offsets: What it had saved.
+            ends: Where its queues end.
+            now: Virtual seconds.
+            crashed: Whether it had no time to save.
+        """
+        self._restarted_at[broker] = now
+        self.seen["broker starts"] += 1
+        lost = [key for key in self._committed if key[1].broker_name == broker]
+        for key in () if self._broadcast else lost:
+            before = self._committed.pop(key)
+            if offsets.get(key, 0) < before.offset:
+                self.seen["offsets fallen"] += 1
+                self.seen["offsets fallen with a broker"] += 1
+                if not crashed:
+                    self._violated(
+                        f"{key[1]}: {before.offset} was committed, and after a restart in order "
+                        f"it is {offsets.get(key, 0)}",
+                        now,
+                    )
+        for key, offset in offsets.items():
+            self._committed[key] = _Commit(offset, "", 0, now)
+        for queue, done in self._done.items():
+            if queue.broker_name == broker and ends.get(queue, 0) < done.first_left:
+                self._violated(
+                    f"{queue}: delivered up to {done.first_left}, and after a restart it ends at "
+                    f"{ends.get(queue, 0)}",
+                    now,
+                )
+
+    def _violated(self, text: str, now: float) -> None:
+        self.violations.append(f"{now:.3f} {text}")

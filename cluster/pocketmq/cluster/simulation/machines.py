@@ -1,0 +1,202 @@
+"""The machines of a simulated cluster: what outlives a process, and the process that runs now.
+
+Each starts production's nameserver, broker or push consumer on the simulation's seams.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pocketmq.broker.config import BrokerConfig
+from pocketmq.broker.server import Broker
+from pocketmq.broker.store import StoreConfig
+from pocketmq.broker.store.config import FlushDiskType
+from pocketmq.client import ConsumeFromWhere, MessageExt, MessageModel, MessageQueue, PushConsumer
+from pocketmq.client.consumer.listener import InlineThreads
+from pocketmq.client.consumer.process_queue import ProcessQueue
+from pocketmq.cluster.simulation.disk import MemoryDisk, MemoryOffsetFiles
+from pocketmq.cluster.simulation.loop import SimProcess, VirtualLoop
+from pocketmq.cluster.simulation.network import SimNetwork
+from pocketmq.cluster.simulation.scenario import Mode, Scenario
+from pocketmq.cluster.simulation.trace import Trace
+from pocketmq.nameserver.config import NameServerConfig
+from pocketmq.nameserver.kv_config import KvTable
+from pocketmq.nameserver.server import NameServer
+from pocketmq.runtime.profile import Profile
+
+TOPIC = "T"
+GROUP = "G"
+NAMESERVER_PORT = 9876
+PORTS = {"a": 10911, "b": 10921}
+CLIENT_IP = "10.0.0.1"
+DELAY_LEVELS = " ".join(["5s"] * 18)
+"""Sixteen retries within 80 s. Much shorter ones explode: while two consumers own one retry queue,
+as they may for 30 s after a reset, each failure of both doubles what is in it."""
+
+MIB = 1024**2
+SMALL_FILE = 16 * 1024
+QUEUE_FILE = 2000 * 20
+
+Listener = Callable[[list[MessageExt], Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What every process of a run shares."""
+
+    plan: Scenario
+    loop: VirtualLoop
+    network: SimNetwork
+    profile: Profile
+    chance: random.Random
+    """For latencies, messages and power cuts."""
+    trace: Trace
+
+    def client_options(self, process: SimProcess) -> dict[str, Any]:
+        """Keyword arguments of every client."""
+        return {
+            "nameservers": f"127.0.0.1:{NAMESERVER_PORT}",
+            "network": self.network,
+            "clock": process.clock,
+            "profile": self.profile,
+            "client_ip": CLIENT_IP,
+            "instance_name": process.name,
+        }
+
+
+class NoKv:
+    """A KV configuration that is never used."""
+
+    async def load(self) -> KvTable:
+        return {}
+
+    async def save(self, table: KvTable) -> None:
+        """Forget it."""
+
+
+class NameServerMachine:
+    """The nameserver keeps nothing: a new process begins empty."""
+
+    def __init__(self, name: str, setting: Setting) -> None:
+        self.name = name
+        self.process = SimProcess(setting.loop, name)
+        self.server: NameServer | None = None
+        self._setting = setting
+
+    async def start(self) -> None:
+        """A new process."""
+        setting = self._setting
+        self.process = SimProcess(setting.loop, self.name)
+        setting.network.machine_is_back(self.name)
+        server = NameServer(
+            NameServerConfig(port=NAMESERVER_PORT), self.process.clock, setting.network,
+            setting.profile, kv_storage=NoKv(),
+        )  # fmt: skip
+        await self.process.start(server.start(), self.name)
+        self.server = server
+
+
+class BrokerMachine:
+    """A broker's disk, and the process that runs now."""
+
+    def __init__(self, name: str, setting: Setting) -> None:
+        self.name = name
+        self.process = SimProcess(setting.loop, name)
+        self.disk = MemoryDisk(
+            lambda: self.process.clock.time_ms(), power_cuts=setting.plan.sync_flush
+        )
+        self.broker: Broker | None = None
+        self.starts = 0
+        self.crashed = False
+        """The last process had no time to save anything."""
+        self.seen_offsets: dict[tuple[str, str], dict[int, int]] = {}
+        self.seen_members: tuple[str, ...] | None = None
+        self.seen_log_start = 0
+        self._setting = setting
+
+    async def start(self) -> None:
+        """A new process on the machine's disk."""
+        setting, process = self._setting, self.process
+        if not process.alive:
+            offset_ms = process.clock.wall_offset_ms
+            process = self.process = SimProcess(setting.loop, self.name)
+            process.clock.wall_offset_ms = offset_ms
+        self.starts += 1
+        setting.network.machine_is_back(self.name)
+
+        async def start() -> None:
+            broker = Broker(
+                BrokerConfig(
+                    name=self.name,
+                    port=PORTS[self.name],
+                    nameservers=(f"127.0.0.1:{NAMESERVER_PORT}",),
+                    data=Path(f"/{self.name}"),
+                ),
+                process.clock,
+                setting.network,
+                setting.profile,
+                store_config=_store_config(setting.plan),
+                disk=self.disk,
+            )
+            await broker.start()
+            self.broker = broker
+
+        await process.start(start(), f"start {self.name}")
+
+
+def _store_config(plan: Scenario) -> StoreConfig:
+    return StoreConfig(
+        mapped_file_size_commit_log=SMALL_FILE if plan.small_files or plan.sync_flush else MIB,
+        mapped_file_size_consume_queue=QUEUE_FILE,
+        message_index_enable=False,
+        message_delay_level=DELAY_LEVELS,
+        flush_disk_type=(
+            FlushDiskType.SYNC_FLUSH if plan.sync_flush else FlushDiskType.ASYNC_FLUSH
+        ),
+        file_reserved_time_h=0,
+        delete_when="",  # only when an operator says so: the hour depends on where this runs
+    )
+
+
+class ConsumerMachine:
+    """One consumer process; a broadcasting one's offset file lies in `files`."""
+
+    def __init__(self, name: str, setting: Setting, files: MemoryOffsetFiles | None) -> None:
+        self.name = name
+        self.process = SimProcess(setting.loop, name)
+        self.consumer: PushConsumer | None = None
+        self.client_id = f"{CLIENT_IP}@{name}"
+        self.slow_s = 0.0
+        self.fails = False
+        """Its listener fails whatever it gets."""
+        self.owned: dict[MessageQueue, ProcessQueue] = {}
+        self.epochs: dict[MessageQueue, int] = {}
+        """Numbers of its latest ownerships."""
+        self.known: object = None
+        self._files = files
+        self._setting = setting
+
+    def start(self, listener: Listener) -> None:
+        """Join the group, sooner or later."""
+        setting, mode = self._setting, self._setting.plan.mode
+        broadcast = mode is Mode.BROADCAST
+
+        async def start() -> None:
+            consumer = PushConsumer(
+                GROUP,
+                message_model=MessageModel.BROADCASTING if broadcast else MessageModel.CLUSTERING,
+                consume_from_where=ConsumeFromWhere.FIRST_OFFSET,
+                threads=InlineThreads(),
+                offset_files=self._files,
+                **setting.client_options(self.process),
+            )
+            consumer.subscribe(TOPIC)
+            consumer.listen_batch(listener, orderly=mode is Mode.ORDERLY)
+            self.consumer = consumer
+            await consumer.start()
+
+        self.process.start(start(), f"start {self.name}")

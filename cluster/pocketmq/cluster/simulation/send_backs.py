@@ -1,0 +1,45 @@
+"""Which send-backs (36) had no answer: then a message may get a second copy (B-80)."""
+
+from __future__ import annotations
+
+from pocketmq.protocol.codes import RequestCode
+from pocketmq.protocol.frame import FrameDecoder
+
+PATIENCE_S = 2.9
+"""A client takes no answer after 3 s (P-41)."""
+
+
+class SendBackWatch:
+    """Requests under way from consumers to brokers."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self._open: dict[object, dict[int, float]] = {}
+        """Connection -> opaque -> when it was sent."""
+        self._late = 0
+        self._copies = 0
+
+    @property
+    def lost(self) -> int:
+        """Send-backs without an answer in time, and copies that clients sent because of that."""
+        return self._late + self._copies + sum(map(len, self._open.values()))
+
+    def sent(self, connection: object, data: bytes, now: float) -> None:
+        """A consumer wrote to a broker."""
+        if b"originMsgId" in data:
+            for command in FrameDecoder().feed(data):
+                if command.code == RequestCode.CONSUMER_SEND_MSG_BACK:
+                    self.asked += 1
+                    self._open.setdefault(connection, {})[command.opaque] = now
+        elif b"ORIGIN_MESSAGE_ID" in data:
+            self._copies += 1
+
+    def answered(self, connection: object, data: bytes, now: float) -> None:
+        """A broker's bytes have arrived."""
+        waiting = self._open.get(connection)
+        if not waiting:
+            return
+        for command in FrameDecoder().feed(data):
+            sent_at = waiting.pop(command.opaque, None) if command.is_response else None
+            if sent_at is not None and now - sent_at > PATIENCE_S:
+                self._late += 1
