@@ -11,7 +11,7 @@ A test that fails prints the tail of each process's log.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -156,12 +156,14 @@ async def running(
     nameservers: int = 1,
     brokers: int = 1,
     clock: Literal["real", "manual"] = "real",
+    env: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Cluster]:
-    """A cluster on free ports, with its files below `data`."""
+    """A cluster on free ports, with its files below `data`; `env` is added for each process."""
     options = ClusterOptions(
         nameservers=nameservers, brokers=brokers, any_port=True, clock=clock, log_level="debug"
     )
-    supervisor = Supervisor(cluster_spec(options, data, broker_arguments=broker_arguments))
+    spec = cluster_spec(options, data, broker_arguments=broker_arguments)
+    supervisor = Supervisor(spec, env=env)
     cluster = Cluster(supervisor)
     running_clusters.append(cluster)
     async with supervisor:

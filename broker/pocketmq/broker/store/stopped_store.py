@@ -61,13 +61,17 @@ class Row:
         self.directory = directory
         self.files: list[MappedFile] = []
         """Each with its real length as `size`; what it holds is for the reader to find out."""
+        self.unborn: str | None = None
+        """A last file of length 0: a crash or a full disk came before it was sized (S-3)."""
         self._empty: list[str] = []
         for name in disk.list_directory(directory):
             if len(name) == 20 and name.isdigit():
                 path = os.path.join(directory, name)
                 length = disk.file_size(path) or 0
+                if self.unborn is not None:
+                    self._empty.append(self.unborn)
+                self.unborn = path if length == 0 else None
                 if length == 0:
-                    self._empty.append(path)
                     continue
                 file = MappedFile(disk, path, int(name), length, mappings)
                 file.wrote = length

@@ -124,6 +124,9 @@ class _Verification:
         self._look_at_index(stretches)
         self._look_at_checkpoint()
         result.add(_config_problems(store))
+        for row in (store.log, *(queue.row for queue in store.queues)):
+            if row.unborn is not None:
+                result.notes.append(f"{row.unborn}: the file is empty; the next start removes it")
         if not store.is_clean:
             result.notes.append("the broker did not stop cleanly; its next start will recover")
         return result
