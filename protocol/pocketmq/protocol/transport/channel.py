@@ -86,6 +86,8 @@ class Channel(asyncio.Protocol):
         self._held: list[Command] = []
         """Read, and to be processed when the peer has taken its answers."""
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+        """When it fires. Kept here: uvloop's handle of a moment that has come knows none."""
         self._close_listeners: list[Callable[[Channel], None]] = []
         self.closed: asyncio.Future[None] = self._loop.create_future()
 
@@ -352,9 +354,10 @@ class Channel(asyncio.Protocol):
         if deadline is None:
             return
         if self._timer is not None:
-            if self._timer.when() <= deadline:
+            if self._timer_at <= deadline:
                 return
             self._timer.cancel()
+        self._timer_at = deadline
         self._timer = self._loop.call_at(deadline, self._expire_calls)
 
     def _expire_calls(self) -> None:
