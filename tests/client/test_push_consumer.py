@@ -17,6 +17,7 @@ from pocketmq.client import (
     MessageQueue,
     PushConsumer,
 )
+from pocketmq.client.consumer.send_back import SendBack
 from pocketmq.client.instance import DuplicateGroupError
 from pocketmq.protocol.bodies.clients import ConsumerRunningInfo
 from pocketmq.protocol.bodies.offsets import ResetOffsetBody
@@ -273,6 +274,33 @@ async def test_what_cannot_be_sent_back_goes_to_the_retry_topic_as_a_plain_messa
         assert copy.properties["ORIGIN_MESSAGE_ID"] == "key-1"
         assert seen[1].topic == "T"  # C-54: shown under its original topic
         assert seen[1].body == b"x"
+
+
+async def test_an_error_of_our_own_ends_no_worker_and_leaves_no_message_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def broken(*_arguments: object) -> bool:
+        raise RuntimeError("a bug")
+
+    attempts: list[bytes] = []
+
+    async def fail_at_first(message: MessageExt) -> None:
+        attempts.append(message.body)
+        if attempts.count(message.body) == 1:
+            raise ValueError("not today")
+
+    monkeypatch.setattr(SendBack, "send_back", broken)
+    async with client_rig() as rig:
+        rig.brokers[0].put_many("T", 0, [b"%d" % i for i in range(3)])
+        with capture_logs() as logs:
+            async with listening(rig, fail_at_first, consume_thread_max=1):
+                await rig.advance(1)
+                await eventually(lambda: len(attempts) == 3, "all were tried by the one worker")
+                await rig.advance(5)
+                await eventually(lambda: len(attempts) == 6, "all were tried again")
+                await rig.advance(10)
+                assert rig.brokers[0].offsets["consumers", "T", 0] == 3
+        assert [entry["event"] for entry in logs].count("run.failed") == 3
 
 
 async def test_what_cannot_be_given_back_at_all_comes_to_the_listener_again_in_5_s() -> None:

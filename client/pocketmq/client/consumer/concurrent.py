@@ -182,7 +182,11 @@ class ConcurrentConsumeService:
                 messages, held, queue = line.popleft()
                 if line:
                     self._wake_one()
-                await self._consume(messages, held, queue)
+                try:
+                    await self._consume(messages, held, queue)
+                except Exception:  # a worker that ended would leave its messages behind for ever
+                    log.exception("run.failed", group=self._group, queue=str(queue))
+                    self._submit_later(messages, held, queue)
                 done += 1
                 if done % MESSAGES_PER_TURN == 0:
                     await self._clock.sleep(0)
