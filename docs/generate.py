@@ -1,4 +1,4 @@
-"""Rewrites docs/generated and docs/behaviour.md from code and tests: `make docs`."""
+"""Rewrites what docs/ derives from code and tests: `make docs`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any
 
 from docs.behaviour_page import behaviour_page
 from docs.protocol_pages import codes_page, headers_page
+from docs.store_page import store_page
 
 from pocketmq.runtime.config import OptionDescription, as_text, describe, section_of
 
@@ -87,6 +88,7 @@ PAGES = {
     "generated/codes.md": codes_page,
     "generated/headers.md": headers_page,
     "behaviour.md": behaviour_page,
+    "store.md": store_page,
 }
 
 

@@ -1,16 +1,7 @@
 """The stored record: one message in the commit log, and in pull, view and query replies (S-5, S-6).
 
-    at  size  field                             at  size  field              (IPv4 hosts)
-     0    4   TOTALSIZE    whole record         56    8   STORETIMESTAMP     ms
-     4    4   MAGICCODE    V1, V2 or BLANK      64    8   STOREHOST          ip, port int32; v6: 20
-     8    4   BODYCRC      of the stored body   72    4   RECONSUMETIMES
-    12    4   QUEUEID                           76    8   PREPAREDTRANSACTIONOFFSET
-    16    4   FLAG         the application's    84  4+n   body length, BODY
-    20    8   QUEUEOFFSET                           1+n   topic length, TOPIC   (V2: 2+n)
-    28    8   PHYSICALOFFSET                        2+n   properties length, PROPERTIES
-    36    4   SYSFLAG      hosts, compression
-    40    8   BORNTIMESTAMP  ms                 big endian throughout; an IPv6 host shifts
-    48    8   BORNHOST     ip, port int32       what follows it by 12
+`RECORD` below is its layout, drawn in docs/store.md. An IPv6 host has 20 bytes and not 8, and
+shifts what follows it by 12; in V2 the topic's length takes two bytes.
 
 A file of the log ends with a blank: int32 bytes left in the file, int32 MAGIC_BLANK, anything.
 
@@ -31,6 +22,7 @@ from pocketmq.protocol.errors import RecordError
 from pocketmq.protocol.hosts import HOST_V4_BYTES, HOST_V6_BYTES
 from pocketmq.protocol.hosts import pack_host as pack_host
 from pocketmq.protocol.hosts import unpack_host as unpack_host
+from pocketmq.protocol.layout import Field, Layout
 from pocketmq.protocol.message import Buffer, MessageExt
 from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES
 from pocketmq.protocol.scalars import MessageSysFlag
@@ -57,9 +49,39 @@ _MIN_HEAD: Final = 88
 """Up to and including the body's length, with IPv4 hosts."""
 
 
+RECORD: Final = Layout(
+    Field("TOTALSIZE", "i", "bytes of the whole record"),
+    Field("MAGICCODE", "i", "which layout: V1 `0xDAA320A7`, V2 `0xDAA320AB`; or a blank"),
+    Field("BODYCRC", "i", "CRC32 of the stored body, without its top bit"),
+    Field("QUEUEID", "i", "queue of the topic"),
+    Field("FLAG", "i", "the application's own"),
+    Field("QUEUEOFFSET", "q", "number of the message in its queue"),
+    Field("PHYSICALOFFSET", "q", "log offset of this record's first byte"),
+    Field("SYSFLAG", "i", "bits: compressed, transaction, IPv6 hosts"),
+    Field("BORNTIMESTAMP", "q", "ms, the producer's clock"),
+    Field("BORNHOST", f"{HOST_V4_BYTES}s", "the producer: address, and port as i32"),
+    Field("STORETIMESTAMP", "q", "ms, the broker's clock"),
+    Field("STOREHOST", f"{HOST_V4_BYTES}s", "the broker: address, and port as i32"),
+    Field("RECONSUMETIMES", "i", "how often it was given back for a retry"),
+    Field("PREPAREDTRANSACTIONOFFSET", "q", "log offset of the half message it ends"),
+    Field("body length", "i", ""),
+    Field("BODY", "", "as the producer sent it, perhaps compressed"),
+    Field("topic length", "B", "u16 in V2"),
+    Field("TOPIC", "", "UTF-8"),
+    Field("properties length", "H", ""),
+    Field("PROPERTIES", "", "`name 0x01 value 0x02 ...`: tag, keys, unique key, delay level"),
+)
+"""One message, with IPv4 hosts."""
+BLANK: Final = Layout(
+    Field("TOTALSIZE", "i", "bytes left in the file"),
+    Field("MAGICCODE", "i", "`0xCBD43194`"),
+)
+"""What covers the end of a file into which the next record did not fit (S-14)."""
+
+
 def _head(born: int, store: int, *, hosts: bool) -> struct.Struct:
-    born_host, store_host = (f"{size}{'s' if hosts else 'x'}" for size in (born, store))
-    return struct.Struct(f">iiiiiqqiq{born_host}q{store_host}iqi")
+    code = "s" if hosts else "x"
+    return RECORD.struct_with({"BORNHOST": f"{born}{code}", "STOREHOST": f"{store}{code}"})
 
 
 _SIZES: Final = {
@@ -75,7 +97,7 @@ _pack_v4: Final = _WRITE_HEAD[0].pack
 _unpack_v4: Final = _READ_HEAD[0].unpack_from
 _pack_length: Final = struct.Struct(">H").pack
 _INT32: Final = struct.Struct(">i")
-_TWO_INT32: Final = struct.Struct(">ii")
+_TWO_INT32: Final = BLANK.struct
 
 
 def crc(body: Buffer) -> int:

@@ -1,14 +1,5 @@
 """How much of the store is known to survive a power cut (S-54).
 
-    checkpoint, 4096 bytes, big endian
-     0  physicMsgTimestamp   i64  store time of the last message flushed to the log
-     8  logicsMsgTimestamp   i64  ... whose queue entries are flushed
-    16  indexMsgTimestamp    i64  ... whose index entries are flushed
-    24  masterFlushedOffset  i64  used by replication
-    32  confirmPhyOffset     i64  log, queues and index below it are flushed
-    40  PocketMQ's own: queue entries below confirmPhyOffset i64, boot id 16 bytes,
-        CRC32 u32 of the 64 bytes before it
-
 RocketMQ reads and writes the first 40 bytes and leaves the rest alone. When it has had the store
 in between, our CRC no longer fits, and recovery goes by RocketMQ's own rule (S-63).
 """
@@ -16,14 +7,25 @@ in between, our CRC no longer fits, and recovery goes by RocketMQ's own rule (S-
 from __future__ import annotations
 
 import os
-import struct
 from zlib import crc32
 
 from pocketmq.broker.store.disk import Disk
+from pocketmq.protocol.layout import Field, Layout
 
 SIZE = 4096
-_FIELDS = struct.Struct(">qqqqqq16s")
-_CRC = struct.Struct(">I")
+CHECKPOINT = Layout(
+    Field("physicMsgTimestamp", "q", "store time of the last message flushed to the log, ms"),
+    Field("logicsMsgTimestamp", "q", "... whose queue entry is flushed"),
+    Field("indexMsgTimestamp", "q", "... whose index file is flushed"),
+    Field("masterFlushedOffset", "q", "used by replication"),
+    Field("confirmPhyOffset", "q", "log, queues and index below this log offset are flushed"),
+    Field("confirmed entries", "q", "PocketMQ's: queue entries below confirmPhyOffset"),
+    Field("boot id", "16s", "PocketMQ's: of the machine's run, so that a power cut shows"),
+)
+"""The first 64 of the file's 4096 bytes; `CHECKPOINT_CRC` follows."""
+CHECKPOINT_CRC = Layout(Field("CRC", "I", "PocketMQ's: CRC32 of the 64 bytes before it"))
+_FIELDS = CHECKPOINT.struct
+_CRC = CHECKPOINT_CRC.struct
 
 
 class StoreCheckpoint:

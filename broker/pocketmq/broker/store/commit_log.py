@@ -28,6 +28,7 @@ from pocketmq.broker.store.errors import DiskFullError
 from pocketmq.broker.store.mapped_file import MappedFile
 from pocketmq.broker.store.mapped_files import MappedFiles
 from pocketmq.broker.store.stored_message import PutResult, PutStatus, StoredMessage
+from pocketmq.protocol.hosts import HOST_V4_BYTES, HOST_V6_BYTES
 from pocketmq.protocol.message import Buffer
 from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES
 from pocketmq.protocol.record import (
@@ -35,6 +36,7 @@ from pocketmq.protocol.record import (
     MAGIC_V1,
     MAGIC_V2,
     MAX_TOPIC_BYTES_V1,
+    RECORD,
     encode_blank,
     record_parts,
 )
@@ -58,10 +60,12 @@ _TRANSACTION = MessageSysFlag.TRANSACTION_MASK
 UNCOUNTED = (MessageSysFlag.TRANSACTION_PREPARED, MessageSysFlag.TRANSACTION_ROLLBACK)
 """Transaction types that get no place in their queue (S-13, S-22)."""
 
-OFFSET_AT = 28
+OFFSET_AT = RECORD.offset_of("PHYSICALOFFSET")
 """Where a record holds its own physical offset (wire 5.1)."""
 _OFFSET = struct.Struct(">q")
-SYS_FLAG_AT = 36
+SYS_FLAG_AT = RECORD.offset_of("SYSFLAG")
+_STORE_TIME_AT = RECORD.offset_of("STORETIMESTAMP")
+_V6_EXTRA = HOST_V6_BYTES - HOST_V4_BYTES
 _INT32 = struct.Struct(">i")
 _SIZE_MAGIC = struct.Struct(">ii")
 
@@ -248,6 +252,6 @@ class CommitLog:
         if record is None:
             return -1
         (sys_flag,) = _INT32.unpack_from(record, SYS_FLAG_AT)
-        at = 68 if sys_flag & MessageSysFlag.BORN_HOST_V6 else 56
+        at = _STORE_TIME_AT + (_V6_EXTRA if sys_flag & MessageSysFlag.BORN_HOST_V6 else 0)
         time_ms: int = _OFFSET.unpack_from(record, at)[0]
         return time_ms

@@ -1,13 +1,9 @@
 """One topic's queue: which records of the log are its messages, in order (S-30 to S-36).
 
     consumequeue/<topic>/<queueId>/00000000000000000000
-
-    entry n, at byte n * 20:
-    +--------------------+----------+--------------------+
-    | physical offset i64| size i32 | tags code i64      |   big endian
-    +--------------------+----------+--------------------+
-      of the record in     its        Java's hash of the tag, or the time
-      the commit log       length     of delivery for a delayed message
+    +---------+---------+---------+-- ...
+    | entry 0 | entry 1 | entry 2 |             entry n at byte n * 20
+    +---------+---------+---------+-- ...
 
 300,000 entries make a file. An entry is small and fixed so that a consumer's position is plain
 arithmetic, and a tag is tested without touching the message.
@@ -16,7 +12,6 @@ arithmetic, and a tag is tested without touching the message.
 from __future__ import annotations
 
 import os
-import struct
 
 import structlog
 
@@ -24,11 +19,17 @@ from pocketmq.broker.store.config import ENTRY_SIZE, KIB, SCHEDULE_TOPIC
 from pocketmq.broker.store.disk import Disk
 from pocketmq.broker.store.mapped_file import MappedFile, Mappings
 from pocketmq.broker.store.mapped_files import MappedFiles
+from pocketmq.protocol.layout import Field, Layout
 from pocketmq.protocol.record import topic_field
 
 log = structlog.get_logger()
 
-ENTRY = struct.Struct(">qiq")
+QUEUE_ENTRY = Layout(
+    Field("physical offset", "q", "log offset of the message's record"),
+    Field("size", "i", "bytes of the record"),
+    Field("tags code", "q", "Java's hash of the tag; of a delayed message when it is due, in ms"),
+)
+ENTRY = QUEUE_ENTRY.struct
 FILLER_SIZE = 0x7FFFFFFF
 FILLER = ENTRY.pack(0, FILLER_SIZE, 0)
 """Stands where no message is: before a queue's first offset, and in a hole (S-32, S-33)."""

@@ -2,16 +2,12 @@
 
     index/20240102030405678                  named by the local time at which it was made
 
-         0 +------------------------------------------------------------------------------+
-           | begin time i64 | end time i64 | begin offset i64 | end offset i64 |          |
-           | used slots i32 | next entry i32                          header, 40 bytes    |
-        40 +------------------------------------------------------------------------------+
-           | slot 0 i32 | slot 1 | ...  5,000,000 of them; each the number of the newest  |
-           |                            entry whose hash falls into it, or 0              |
-    20 MB  +------------------------------------------------------------------------------+
-           | entry 0 (never used) | entry 1 | ...        20,000,000 of 20 bytes           |
-           |   key hash i32 | physical offset i64 | seconds since begin i32 | older i32   |
-           +------------------------------------------------------------------------------+
+    +--------+------------------+----------------------------------------------+
+    | header | 5,000,000 slots  | entry 0 (never used), entry 1, ...           |
+    +--------+------------------+----------------------------------------------+
+    0        40                 20 MB                   20,000,000 entries, 420 MB
+
+    slot: number of the newest entry whose hash falls into it; 0 for none
 
 Entries of one slot form a chain from new to old. Only the hash of a key is kept, so whoever asks
 compares the real key in the record.
@@ -20,21 +16,35 @@ compares the real key in the record.
 from __future__ import annotations
 
 import os
-import struct
 from collections.abc import Iterator
 
 from pocketmq.broker.store.config import KIB, MIB
 from pocketmq.broker.store.disk import Disk
 from pocketmq.broker.store.mapped_file import MappedFile
 from pocketmq.protocol.java import java_hash
+from pocketmq.protocol.layout import Field, Layout
 
-HEADER = struct.Struct(">qqqqii")
-SLOT_SIZE = 4
-ENTRY = struct.Struct(">iqii")
-"""key hash, physical offset, seconds since the file's begin, number of the next older entry."""
+INDEX_HEADER = Layout(
+    Field("beginTimestamp", "q", "store time of the first message, ms"),
+    Field("endTimestamp", "q", "store time of the last message, ms"),
+    Field("beginPhyOffset", "q", "log offset of the first message"),
+    Field("endPhyOffset", "q", "log offset of the last message"),
+    Field("hashSlotCount", "i", "slots that are used"),
+    Field("indexCount", "i", "number of the entry to be written next"),
+)
+INDEX_SLOT = Layout(Field("newest", "i", "number of the newest entry in this slot; 0 for none"))
+INDEX_ENTRY = Layout(
+    Field("key hash", "i", "Java's hash of `topic#key`, made positive"),
+    Field("physical offset", "q", "log offset of the message's record"),
+    Field("seconds", "i", "store time, counted from beginTimestamp"),
+    Field("older", "i", "number of the next older entry in the same slot; 0 for none"),
+)
+HEADER = INDEX_HEADER.struct
+SLOT_SIZE = INDEX_SLOT.struct.size
+ENTRY = INDEX_ENTRY.struct
 
 _INT32_MAX = 2**31 - 1
-_INT32 = struct.Struct(">i")
+_INT32 = INDEX_SLOT.struct
 _WINDOW_LOW = 64 * KIB
 _WINDOW_HIGH = MIB
 
