@@ -31,13 +31,16 @@ def _flights_are_installed() -> None:
 
 
 @pytest.mark.cluster
+@pytest.mark.java
+@pytest.mark.xdist_group("spark")  # one JVM at a time
+@pytest.mark.timeout(400)
 def test_the_demo_loses_nothing_and_says_what_happened(tmp_path: Path) -> None:
     data = tmp_path / "kept"
     done = subprocess.run(
         [*POCKETMQ, "demo", "--flights", "5000", "--seed", "7", "--data", str(data)],
         capture_output=True,
         text=True,
-        timeout=110,
+        timeout=380,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
@@ -50,6 +53,8 @@ def test_the_demo_loses_nothing_and_says_what_happened(tmp_path: Path) -> None:
     assert re.search(r"stored .* 5,000 ", out)
     assert re.search(r"consumed, distinct .* 5,000 ", out)
     assert re.search(r"lost .* 0 ", out)
+    assert re.search(r"\n│ UA +│ (-?\d+\.\d+) +│ \1 +│ \1 +│ yes", out)
+    assert re.search(r"\nSpark read 5,000 flights from the brokers in \d+\.\d s", out)
     assert "nothing was lost, and the figures are those of the CSV" in out
     assert (data / "broker-a" / "commitlog" / "00000000000000000000").exists()
     assert len(list((data / "consumed").glob("consumer-*.csv"))) == 4
@@ -70,7 +75,7 @@ def test_the_demo_starts_with_new_stores_only(tmp_path: Path) -> None:
 
 @pytest.mark.cluster
 def test_an_interrupted_demo_leaves_no_process_and_is_no_success() -> None:
-    command = [*POCKETMQ, "demo", "--flights", "5000"]
+    command = [*POCKETMQ, "demo", "--no-spark", "--flights", "5000"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as p:
         assert p.stdout is not None
         next(line for line in p.stdout if "consumed" in line)

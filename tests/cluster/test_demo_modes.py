@@ -170,7 +170,10 @@ def test_the_demo_loses_nothing_in_any_mode(options: list[str], facts: list[str]
     except MissingToolError as exc:
         pytest.skip(str(exc))
     done = subprocess.run(
-        [sys.executable, "-m", "pocketmq.cluster.cli.main", "demo", "--flights", "3000", *options],
+        [
+            *(sys.executable, "-m", "pocketmq.cluster.cli.main"),
+            *("demo", "--no-spark", "--flights", "3000", *options),
+        ],
         capture_output=True, text=True, timeout=170, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, ""), done.stdout

@@ -9,6 +9,7 @@ Python, times are UTC, nothing listens beyond this machine, and conditions reach
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
@@ -58,13 +59,9 @@ def session(
     Raises:
         MissingToolError: PySpark, or Java 17 or later, is not installed.
     """
-    check_java()
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError as exc:
-        raise MissingToolError(
-            "PySpark", "reading topics as tables", "pip install 'pocketmq[spark]'"
-        ) from exc
+    check_spark()
+    from pyspark.sql import SparkSession
+
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -77,6 +74,17 @@ def session(
     for name, value in {**SETTINGS, **(settings or {})}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def check_spark() -> None:
+    """Make sure that Spark can be started here.
+
+    Raises:
+        MissingToolError: PySpark is not installed, or Java is not, or too old.
+    """
+    if importlib.util.find_spec("pyspark") is None:
+        raise MissingToolError("PySpark", "Spark", "pip install 'pocketmq[spark]'")
+    check_java()
 
 
 def check_java() -> None:

@@ -12,7 +12,8 @@ DEMO_HELP = """Carry every flight that left New York in 2013 through a cluster o
 Two nameservers, two brokers, two producers and three consumers start as processes of their own. A
 fourth consumer joins when a third of the flights is consumed, and one of the first three is killed
 with SIGKILL at two thirds. In the end nothing may be lost, and the mean delay per carrier from the
-consumed messages must be that of the CSV, to the last digit: only then the exit status is 0.
+consumed messages must be that of the CSV, to the last digit: only then the exit status is 0. Where
+Java 17 and PySpark are installed, Spark computes the same once more, straight from the brokers.
 
 \b
 Examples:
@@ -54,9 +55,12 @@ def demo(
             show_default="none",
         ),
     ] = None,
+    no_spark: Annotated[
+        bool, typer.Option("--no-spark", help="Leave out the last step, Spark's table.")
+    ] = False,
 ) -> int:
     from pocketmq.cluster.demo.modes import Mode
     from pocketmq.cluster.demo.run import run_demo
 
     mode = Mode.chosen(orderly=orderly, broadcast=broadcast, failures=failures)
-    return run_demo(flights=flights, seed=seed, data=data, mode=mode)
+    return run_demo(flights=flights, seed=seed, data=data, mode=mode, spark=not no_spark)

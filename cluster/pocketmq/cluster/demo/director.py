@@ -21,8 +21,9 @@ from pocketmq.cluster.demo.meter import Meter, Usage
 from pocketmq.cluster.demo.modes import DEFAULT_MODE, MAX_RECONSUME_TIMES, Mode
 from pocketmq.cluster.demo.report import DemoReport, ProcessFigures
 from pocketmq.cluster.demo.retries import Retries
+from pocketmq.cluster.demo.spark_step import run_spark_step
 from pocketmq.cluster.demo.topic import DemoTopic
-from pocketmq.cluster.demo.workers import now_ms
+from pocketmq.cluster.demo.workers import TOPIC, now_ms
 from pocketmq.cluster.errors import ProcessDiedError
 from pocketmq.cluster.process import ChildProcess
 from pocketmq.cluster.spec import ClusterOptions, ProcessSpec, cluster_spec
@@ -65,6 +66,8 @@ class DemoOptions:
     """Rows of the CSV, None for all."""
     seed: int = 2013
     mode: Mode = DEFAULT_MODE
+    spark: bool = True
+    """Whether Spark computes the table too, if it can run here."""
 
 
 @dataclass(slots=True)
@@ -181,7 +184,12 @@ class Director:
         await asyncio.gather(*(each.stop() for each in self._cluster.of_role("client")))
         self._read_records()
         self._display.progress(self._sent, self._tally.distinct)
-        return self._figures(stored)
+        report = self._figures(stored)
+        if self._options.spark:
+            self._display.say("Spark reads the flights from the brokers")
+            log_path = self._data / "logs" / "spark.log"
+            report["spark"] = await run_spark_step(self._cluster.namesrv_addr, TOPIC, log_path)
+        return report
 
     async def _drain(self) -> None:
         """Return when every message that failed has been consumed after all."""

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pocketmq.cluster.demo.allocation import Rebalance
+from pocketmq.cluster.demo.spark_step import SparkStep
 
 MIB = 1024 * 1024
 
@@ -63,6 +64,8 @@ class DemoReport:
     notes: Sequence[str] = field(default=())
     complaints: Sequence[str] = ()
     """What the mode of the run found wrong."""
+    spark: SparkStep | None = None
+    """None when nobody wanted it."""
 
     @property
     def figures_agree(self) -> bool:
@@ -72,7 +75,13 @@ class DemoReport:
     @property
     def is_good(self) -> bool:
         """Whether nothing was lost, the figures agree and the run kept its mode's promise."""
-        return not (self.lost or self.unread or self.complaints) and self.figures_agree
+        wrong = self.lost or self.unread or self.complaints or self.spark_complaints
+        return not wrong and self.figures_agree
+
+    @property
+    def spark_complaints(self) -> Sequence[str]:
+        """What is wrong with Spark's table."""
+        return () if self.spark is None else self.spark.complaints(self.stored, self.csv_means)
 
 
 def render(report: DemoReport, console: Console) -> None:
@@ -86,6 +95,8 @@ def render(report: DemoReport, console: Console) -> None:
     console.print(_messages_table(report))
     for note in report.notes:
         console.print(note, highlight=False, soft_wrap=True)
+    if report.spark is not None:
+        console.print(report.spark.line, highlight=False, soft_wrap=True)
     verdict = (
         "nothing was lost, and the figures are those of the CSV"
         if report.is_good
@@ -107,7 +118,7 @@ def _complaints(report: DemoReport) -> list[str]:
         found.append(f"{report.unread:,} stored messages were not consumed")
     if not report.figures_agree:
         found.append("the mean delays differ from the CSV's")
-    return [*found, *report.complaints]
+    return [*found, *report.complaints, *report.spark_complaints]
 
 
 def _allocation_table(report: DemoReport) -> Table:
@@ -143,11 +154,15 @@ def _means_table(report: DemoReport) -> Table:
     table.add_column("carrier")
     table.add_column("from the consumed messages")
     table.add_column("from the CSV")
+    tables = [report.means, report.csv_means]
+    if report.spark is not None and report.spark.means is not None:
+        table.add_column("from the brokers, by Spark")
+        tables.append(report.spark.means)
     table.add_column("equal")
-    for carrier in sorted(report.csv_means.keys() | report.means.keys()):
-        ours, theirs = report.means.get(carrier), report.csv_means.get(carrier)
-        equal = ours == theirs and carrier in report.means and carrier in report.csv_means
-        table.add_row(carrier, mean_text(ours), mean_text(theirs), "yes" if equal else "NO")
+    for carrier in sorted(set().union(*tables)):
+        means = [each.get(carrier) for each in tables]
+        equal = len(set(means)) == 1 and all(carrier in each for each in tables)
+        table.add_row(carrier, *map(mean_text, means), "yes" if equal else "NO")
     return table
 
 

@@ -25,6 +25,7 @@ def run_demo(
     seed: int = 2013,
     data: Path | None = None,
     mode: Mode = DEFAULT_MODE,
+    spark: bool = True,
 ) -> int:
     """Run the demo and print its report.
 
@@ -47,7 +48,8 @@ def run_demo(
         nonlocal report
         total = min(flights or TOTAL_FLIGHTS, TOTAL_FLIGHTS)
         with data_folder(data) as folder, display_for(console, total) as display:
-            report = await Director(DemoOptions(flights, seed, mode), folder.path, display).run()
+            options = DemoOptions(flights, seed, mode, spark)
+            report = await Director(options, folder.path, display).run()
             if not report.is_good and not folder.is_kept:
                 folder.is_kept = True
                 display.say(f"stores, logs and records are kept in {folder.path}")

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 
+from pocketmq.pipeline.plainly import told_by_spark
 from pocketmq.pipeline.session import session
 from pocketmq.runtime import logs
 from pocketmq.runtime.errors import PocketMQError
@@ -52,6 +53,8 @@ def table(
 
     Raises:
         MissingToolError: PySpark, or Java 17 or later, is not installed.
+        OptionError: The topic does not exist, or no name server answers.
+        JobError: Spark has failed.
     """
     from pyspark.sql import functions as f
 
@@ -59,16 +62,21 @@ def table(
     body = spark.read.format("pocketmq").options(
         nameServer=nameservers, topic=topic, columns="body"
     )
-    flight = body.load().select(f.from_json(f.col("body").cast("string"), FLIGHT).alias("flight"))
-    rows = (
-        flight.groupBy("flight.carrier")
-        .agg(
-            f.count("*").alias("flights"),
-            f.count("flight.dep_delay").alias("departed"),
-            f.coalesce(f.sum("flight.dep_delay"), f.lit(0)).alias("minutes"),
+    flight = f.from_json(f.col("body").cast("string"), FLIGHT).alias("flight")
+    try:
+        rows = (
+            body.load()
+            .select(flight)
+            .groupBy("flight.carrier")
+            .agg(
+                f.count("*").alias("flights"),
+                f.count("flight.dep_delay").alias("departed"),
+                f.coalesce(f.sum("flight.dep_delay"), f.lit(0)).alias("minutes"),
+            )
+            .collect()
         )
-        .collect()
-    )
+    except Exception as exc:
+        raise told_by_spark(exc) from exc
     found = [CarrierDelay(row.carrier, row.flights, row.departed, row.minutes) for row in rows]
     return sorted(found, key=lambda each: each.carrier)
 
