@@ -21,6 +21,7 @@ POCKETMQ = [sys.executable, "-m", "pocketmq.cluster.cli.main"]
 COMMANDS = [
     "nameserver", "broker", "up", "demo", "send", "consume",
     "clock advance", "clock show", "topic create", "topic list", "topic route", "config show",
+    "group list", "group show", "group simulate",
 ]  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from pocketmq.runtime.process import report
 import typer  # isort: skip
 
 from pocketmq.cluster.cli import clock, config, demo, message, pipeline, server, store  # isort: skip
-from pocketmq.cluster.cli import topic  # isort: skip
+from pocketmq.cluster.cli import group, topic  # isort: skip
 
 INTRO = """RocketMQ's architecture as small Python processes.
 
@@ -53,6 +53,7 @@ server.register(app)
 demo.register(app)
 clock.register(app)
 topic.register(app)
+group.register(app)
 message.register(app)
 store.register(app)
 pipeline.register(app)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Annotated, Literal
 
 import typer
 
 from pocketmq.client import ConsumeFromWhere, Message, MessageExt, Producer, PushConsumer
-from pocketmq.client.rebalance.averagely import AllocateMessageQueueAveragely
-from pocketmq.client.rebalance.by_circle import AllocateMessageQueueAveragelyByCircle
-from pocketmq.client.rebalance.strategy import AllocateMessageQueueStrategy
+from pocketmq.client.rebalance.by_name import STRATEGIES
+from pocketmq.cluster.cli.route_watch import watch_route
 from pocketmq.cluster.cli.run import (
     DEFAULT_NAMESERVERS,
     Nameservers,
@@ -22,9 +19,11 @@ from pocketmq.cluster.cli.run import (
     remoting,
     run,
 )
+from pocketmq.cluster.cli.strategy import strategy_named
 from pocketmq.cluster.control import ControlledProcess
 from pocketmq.cluster.control_port import control_port
-from pocketmq.runtime.errors import ConfigError
+from pocketmq.protocol.errors import NoNameServerError
+from pocketmq.runtime.errors import ClockMemberError
 from pocketmq.runtime.process import RoleContext, RoleOptions, run_role
 
 SEND_HELP = """Send messages and say where each was stored.
@@ -54,11 +53,6 @@ Examples:
   pocketmq consume orders --strategy mymodule:MyStrategy
   pocketmq consume orders --clock manual              its time moves with `pocketmq clock advance`
 """
-
-STRATEGIES: dict[str, Callable[[], AllocateMessageQueueStrategy]] = {
-    "averagely": AllocateMessageQueueAveragely,
-    "circle": AllocateMessageQueueAveragelyByCircle,
-}
 
 SEND_GROUP = "pocketmq-send"
 CONSUME_GROUP = "pocketmq-consume"
@@ -110,7 +104,7 @@ def consume(
         int, typer.Option(min=0, help="Stop after so many messages.", show_default="never")
     ] = 0,
     strategy: Annotated[
-        str, typer.Option(help="Who gets which queue: averagely, circle, or module:Class.")
+        str, typer.Option(help=f"Who gets which queue: {', '.join(STRATEGIES)}, or module:Class.")
     ] = "averagely",
     clock: Annotated[
         Literal["real", "manual"], typer.Option(help="manual: on the cluster's manual time.")
@@ -132,6 +126,11 @@ def consume(
             consume_from_where=first,
         )
         consumer.subscribe(topic, tags)
+
+        def on_found() -> None:
+            consumer.subscribe(topic, tags)  # a running consumer looks at the route at once
+
+        role.tasks.start(watch_route(topic, where, _tell, on_found), name="route watch")
         status = {"role": "consumer", "group": group, "topic": topic}
         async with (
             control_port(name, role.clock, lambda: status, announce_to=where),
@@ -153,34 +152,16 @@ def consume(
     return 0
 
 
-def strategy_named(name: str) -> AllocateMessageQueueStrategy:
-    """A built-in strategy, or an own one as `module:Class`.
-
-    Raises:
-        ConfigError: There is none of this name.
-    """
-    if name in STRATEGIES:
-        return STRATEGIES[name]()
-    module_name, _, class_name = name.partition(":")
-    if not class_name:
-        raise ConfigError(
-            "strategy",
-            f"there is no {name!r}",
-            advice=f"choose from {', '.join(STRATEGIES)}, or name your own as module:Class",
-        )
-    sys.path.insert(0, os.getcwd())  # as `python -m` does: one's own module lies here
-    try:
-        strategy: AllocateMessageQueueStrategy = getattr(
-            importlib.import_module(module_name), class_name
-        )()
-    except (ImportError, AttributeError) as exc:
-        raise ConfigError("strategy", str(exc)) from exc
-    return strategy
-
-
 async def _cluster_time_ms(nameservers: list[str]) -> int:
     async with remoting() as client:
-        return await ControlledProcess("the nameserver", nameservers[0], client).time_ms()
+        try:
+            return await ControlledProcess("the nameserver", nameservers[0], client).time_ms()
+        except ClockMemberError as exc:
+            raise NoNameServerError((nameservers[0],)) from exc
+
+
+def _tell(news: str) -> None:
+    print(f"pocketmq consume: {news}", file=sys.stderr, flush=True)
 
 
 def _line(message: MessageExt) -> str:

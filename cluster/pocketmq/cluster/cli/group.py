@@ -1,0 +1,228 @@
+"""`pocketmq group`: list, show, simulate."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pocketmq.client import Admin
+from pocketmq.client.rebalance.preview import Allocation, moved, preview
+from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, addresses, run
+from pocketmq.cluster.cli.strategy import ALL_STRATEGIES, Imagined
+from pocketmq.cluster.group_view import GroupView, known_groups, look_at
+from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.validation import check_topic
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+LIST_HELP = """List the consumer groups that the brokers know.
+
+\b
+Example:
+  pocketmq group list
+"""
+
+SHOW_HELP = """Show who is in a consumer group, what it consumes, and how far it is.
+
+For each queue: the broker's offset (the next message gets it), the group's offset (the next message
+it consumes), the messages between, and the client that has the queue.
+
+\b
+Examples:
+  pocketmq group show billing
+  pocketmq group show billing --json
+"""
+
+SIMULATE_HELP = """Show who would get which queue of a topic, step by step.
+
+The queues are those of the running cluster's topic; with --queues no cluster is needed.
+
+\b
+Examples:
+  pocketmq group simulate orders --clients 5
+  pocketmq group simulate orders --clients 5 --strategy consistent-hash
+  pocketmq group simulate any --queues 8 --clients 3 --strategy circle
+  pocketmq group simulate any --queues 4 --broker east@a --broker west@b --rooms east \\
+      --strategy machine-room
+  pocketmq group simulate any --queues 2 --clients 2 --strategy config \\
+      --fixed consumer-1=broker-a/0 --fixed consumer-2=broker-a/1
+"""
+
+PLAIN_WIDTH = 160
+"""Columns when the output is no terminal; tables must not be cut in a log."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+    group.command("list", help=LIST_HELP)(list_groups)
+    group.command("show", help=SHOW_HELP)(show)
+    group.command("simulate", help=SIMULATE_HELP)(simulate)
+    app.add_typer(group, name="group", help="See consumer groups, and try allocations out.")
+
+
+def list_groups(nameservers: Nameservers = DEFAULT_NAMESERVERS) -> None:
+    async def command() -> None:
+        async with Admin(nameservers=addresses(nameservers)) as admin:
+            for name in await known_groups(admin):
+                typer.echo(name)
+
+    run(command())
+
+
+def show(
+    group: Annotated[str, typer.Argument(help="Its name.")],
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+    nameservers: Nameservers = DEFAULT_NAMESERVERS,
+) -> None:
+    async def command() -> GroupView:
+        async with Admin(nameservers=addresses(nameservers)) as admin:
+            return await look_at(admin, group)
+
+    view = run(command())
+    if as_json:
+        typer.echo(json.dumps(view.as_dict(), indent=2))
+    else:
+        _print(view)
+
+
+def simulate(
+    topic: Annotated[str, typer.Argument(help="Whose queues; any name with --queues.")],
+    clients: Annotated[int, typer.Option(min=1, help="How many members the group has.")] = 5,
+    strategy: Annotated[
+        str, typer.Option(help=f"{', '.join(ALL_STRATEGIES)}, or module:Class.")
+    ] = "averagely",
+    queues: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="No cluster: so many queues on each broker.", show_default="the route's"
+        ),
+    ] = None,
+    broker: Annotated[
+        list[str] | None,
+        typer.Option(help="With --queues: a broker's name; may be repeated."),
+    ] = None,
+    rooms: Annotated[
+        str, typer.Option(metavar="A,B", help="For the machine rooms: which; clients take turns.")
+    ] = "",
+    fixed: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CLIENT=BROKER/QUEUE,...", help="For config: a client's queues."),
+    ] = None,
+    nameservers: Nameservers = DEFAULT_NAMESERVERS,
+) -> None:
+    check_topic(topic)
+    room_names = tuple(name.strip() for name in rooms.split(",") if name.strip())
+    imagined = Imagined(clients, room_names, tuple(fixed or ()))
+    strategy_of = imagined.strategy_of(strategy, topic)
+
+    async def of_the_route() -> list[MessageQueue]:
+        async with Admin(nameservers=addresses(nameservers)) as admin:
+            return await admin.subscribe_queues(topic)
+
+    if queues is None:
+        mq_all = run(of_the_route())
+    else:
+        names = broker or ["broker-a"]
+        mq_all = [MessageQueue(topic, name, number) for name in names for number in range(queues)]
+    allocation = preview(strategy_of, mq_all, imagined.client_ids())
+    _tell(allocation, strategy_of(allocation.shares[0].client_id).name)
+    fewer = [share.client_id for share in allocation.shares[:-1]]
+    if fewer:
+        count = moved(allocation, preview(strategy_of, mq_all, fewer))
+        typer.echo(
+            f"4. If {allocation.shares[-1].client_id} left, or joined the others: "
+            f"{count} of {len(allocation.queues)} queues would change hands"
+        )
+
+
+def _tell(allocation: Allocation, name: str) -> None:
+    """The steps of one allocation in lines."""
+    queues, shares = allocation.queues, allocation.shares
+    typer.echo(f"{queues[0].topic} with {name}: {len(queues)} queues for {len(shares)} members")
+    typer.echo("1. All members sort the queues by broker and number (A-1):")
+    for at, queue in enumerate(queues):
+        typer.echo(f"   {at:3}  {_place(queue)}")
+    typer.echo("2. And the client ids as text (A-1):")
+    for at, share in enumerate(shares):
+        typer.echo(f"   {at:3}  {share.client_id}")
+    typer.echo("3. Then each computes its own share:")
+    for share in shares:
+        typer.echo(f"   {share.client_id}: {share.explanation}")
+        typer.echo(f"      -> {' '.join(map(_place, share.queues)) or 'nothing'}")
+    owners = allocation.owners()
+    for problem, places in (
+        ("nobody has", [queue for queue, who in owners.items() if not who]),
+        ("several have", [queue for queue, who in owners.items() if len(who) > 1]),
+        ("the topic lacks", [queue for queue in owners if queue not in queues]),
+    ):
+        if places:
+            typer.echo(f"   {problem}: {' '.join(map(_place, places))}")
+    sizes = [len(share.queues) for share in shares]
+    typer.echo(f"   from {min(sizes)} to {max(sizes)} queues a member")
+
+
+def _place(queue: MessageQueue) -> str:
+    return f"{queue.broker_name}/{queue.queue_id}"
+
+
+def _print(view: GroupView) -> None:
+    from rich.console import Console
+
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=PLAIN_WIDTH)
+    about = f"{view.message_model}, {view.consume_from_where}" if view.members else "nobody is here"
+    console.print(f"group {view.group}: {about}; {view.lag:,} messages to go", highlight=False)
+    if view.members:
+        console.print(_members_table(view))
+        console.print(_subscriptions_table(view))
+    if view.queues:
+        console.print(_queues_table(view))
+
+
+def _members_table(view: GroupView) -> Table:
+    from rich.table import Table
+
+    table = Table(title="Members", title_justify="left")
+    for column in ("client id", "address", "language", "version", "known to", "queues"):
+        table.add_column(column, overflow="fold")
+    for member in view.members:
+        count = sum(member.client_id in queue.owners for queue in view.queues)
+        table.add_row(
+            member.client_id, member.address, member.language, str(member.version),
+            " ".join(member.brokers), str(count) if member.answers else "does not say",
+        )  # fmt: skip
+    return table
+
+
+def _subscriptions_table(view: GroupView) -> Table:
+    from rich.table import Table
+
+    table = Table(title="Subscriptions", title_justify="left")
+    for column in ("topic", "expression", "type"):
+        table.add_column(column, overflow="fold")
+    for each in view.subscriptions:
+        table.add_row(each.topic, each.expression, each.expression_type)
+    return table
+
+
+def _queues_table(view: GroupView) -> Table:
+    from rich.table import Table
+
+    table = Table(title="Queues", title_justify="left")
+    table.add_column("topic", overflow="fold")
+    table.add_column("queue", overflow="fold")
+    for column in ("broker offset", "consumer offset", "lag"):
+        table.add_column(column, justify="right")
+    table.add_column("owner", overflow="fold")
+    for each in view.queues:
+        committed = "-" if each.consumer_offset < 0 else f"{each.consumer_offset:,}"
+        table.add_row(
+            each.topic, f"{each.broker}/{each.queue}", f"{each.broker_offset:,}", committed,
+            f"{each.lag:,}", " ".join(each.owners) or "-",
+        )  # fmt: skip
+    return table

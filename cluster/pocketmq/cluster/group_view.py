@@ -1,0 +1,182 @@
+"""A consumer group as a running cluster sees it: who is in it, what it reads, how far it is.
+
+The brokers tell members, subscriptions and offsets; each member tells which queues are its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pocketmq.client import Admin
+from pocketmq.protocol.bodies.clients import ConsumerConnection
+from pocketmq.protocol.body import parse_mq_key
+from pocketmq.protocol.message import MessageQueue
+from pocketmq.runtime.errors import CallerError, PocketMQError
+
+
+class UnknownGroupError(CallerError):
+    """No broker knows the group."""
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+        super().__init__(
+            f"no broker knows group {group!r}: it has no member and no offset; "
+            "see `pocketmq group list`"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MemberView:
+    """One client of the group."""
+
+    client_id: str
+    address: str
+    """As the first broker sees it."""
+    language: str
+    version: int
+    """RocketMQ's number of the client's protocol version."""
+    brokers: tuple[str, ...]
+    """Those that have its heartbeat."""
+    answers: bool
+    """Whether it said which queues it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionView:
+    """One topic that the group consumes."""
+
+    topic: str
+    expression: str
+    expression_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueView:
+    """One queue and how far the group is."""
+
+    topic: str
+    broker: str
+    queue: int
+    broker_offset: int
+    """The next message that comes gets it."""
+    consumer_offset: int
+    """The next message that the group consumes has it; -1 when nothing was committed."""
+    owners: tuple[str, ...]
+    """Client ids; several when the members broadcast, or for a moment while queues move."""
+
+    @property
+    def lag(self) -> int:
+        """Messages to go; with nothing committed, all there ever were."""
+        return max(0, self.broker_offset - max(0, self.consumer_offset))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """All that is known of a group."""
+
+    group: str
+    message_model: str
+    """Empty when no member is connected."""
+    consume_from_where: str
+    members: tuple[MemberView, ...]
+    subscriptions: tuple[SubscriptionView, ...]
+    queues: tuple[QueueView, ...]
+
+    @property
+    def lag(self) -> int:
+        """Messages to go in all queues."""
+        return sum(queue.lag for queue in self.queues)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        plain = asdict(self)
+        for queue, made in zip(self.queues, plain["queues"], strict=True):
+            made["lag"] = queue.lag
+        return {**plain, "lag": self.lag}
+
+
+async def look_at(admin: Admin, group: str) -> GroupView:
+    """Ask every broker, and every member through one of them.
+
+    Raises:
+        UnknownGroupError: no broker knows the group.
+        PocketMQError: the cluster cannot be asked.
+    """
+    connections = await admin.consumer_connections(group)
+    progress = await admin.consume_stats(group)
+    if not connections and not progress and group not in await known_groups(admin):
+        raise UnknownGroupError(group)
+    subscriptions = {
+        data.topic: SubscriptionView(data.topic, data.sub_string, data.expression_type)
+        for found in connections.values()
+        for data in found.subscription_table.values()
+    }
+    ids = sorted(
+        {each.client_id for found in connections.values() for each in found.connection_set}
+    )
+    owned = dict(
+        zip(ids, await asyncio.gather(*(_owned(admin, group, i) for i in ids)), strict=True)
+    )
+    queues: dict[MessageQueue, tuple[int, int]] = {
+        queue: (each.broker_offset, each.consumer_offset) for queue, each in progress.items()
+    }
+    for topic in subscriptions:
+        for queue, bounds in (await _bounds(admin, topic)).items():
+            queues.setdefault(queue, (bounds, -1))
+    first = next(iter(connections.values()), ConsumerConnection(message_model=""))
+    return GroupView(
+        group=group,
+        message_model=first.message_model,
+        consume_from_where=first.consume_from_where if connections else "",
+        members=tuple(_member(i, connections, answers=owned[i] is not None) for i in ids),
+        subscriptions=tuple(subscriptions[topic] for topic in sorted(subscriptions)),
+        queues=tuple(
+            QueueView(
+                queue.topic, queue.broker_name, queue.queue_id, broker_offset, consumer_offset,
+                owners=tuple(i for i in ids if queue in (owned[i] or ())),
+            )
+            for queue, (broker_offset, consumer_offset) in sorted(queues.items())
+        ),
+    )  # fmt: skip
+
+
+async def known_groups(admin: Admin) -> list[str]:
+    """Names of all groups that a broker keeps, sorted."""
+    found: set[str] = set()
+    for broker in await admin.brokers():
+        found.update(await admin.groups(broker))
+    return sorted(found)
+
+
+async def _owned(admin: Admin, group: str, client_id: str) -> set[MessageQueue] | None:
+    """A member's queues; None when it does not say, a frozen one for example."""
+    try:
+        info = await admin.consumer_running_info(group, client_id)
+    except PocketMQError:
+        return None
+    return {parse_mq_key(key) for key, held in info.mq_table.items() if not held.droped}
+
+
+async def _bounds(admin: Admin, topic: str) -> Mapping[MessageQueue, int]:
+    """Ends of a topic's queues; none when it does not exist (yet)."""
+    if await admin.route(topic) is None:
+        return {}
+    return {queue: each.max_offset for queue, each in (await admin.topic_stats(topic)).items()}
+
+
+def _member(
+    client_id: str, connections: Mapping[str, ConsumerConnection], *, answers: bool
+) -> MemberView:
+    here = {
+        broker: each
+        for broker, found in connections.items()
+        for each in found.connection_set
+        if each.client_id == client_id
+    }
+    first = next(iter(here.values()))
+    return MemberView(
+        client_id, first.client_addr, first.language, first.version, tuple(here), answers
+    )
