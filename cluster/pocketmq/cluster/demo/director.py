@@ -185,7 +185,7 @@ class Director:
         self._read_records()
         self._display.progress(self._sent, self._tally.distinct)
         report = self._figures(stored)
-        if self._options.spark:
+        if self._options.spark and not self._mode.stores_copies:
             self._display.say("Spark reads the flights from the brokers")
             log_path = self._data / "logs" / "spark.log"
             report["spark"] = await run_spark_step(self._cluster.namesrv_addr, TOPIC, log_path)

@@ -73,6 +73,11 @@ class Mode:
         """Whether each consumer has all queues."""
         return self.name == "broadcast"
 
+    @property
+    def stores_copies(self) -> bool:
+        """Whether flights may lie in the topic twice: dead letters that were sent again do."""
+        return self.name == "failures"
+
     def broker_arguments(self) -> tuple[str, ...]:
         """Added to each broker's command line."""
         if self.name == "orderly":
@@ -94,7 +99,10 @@ class Mode:
                 "have a killed consumer's queues before"
             ]
         if self.name == "failures":
-            return [f"retries came after {' and '.join(RETRY_DELAYS)} here, 10s and 30s by default"]
+            return [
+                f"retries came after {' and '.join(RETRY_DELAYS)} here, 10s and 30s by default",
+                "Spark is left out: it would count dead letters that were sent again twice",
+            ]
         return []
 
     def tally(self, total: int) -> Tally:
