@@ -50,6 +50,7 @@ mutants: setup ## break a line for each behaviour; its tests must notice: 5 to 1
 
 bench: setup ## ratios to a floor measured in the same run
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/store.py
 
 docs: setup ## rewrite docs/generated and docs/behaviour.md from code and tests
 	$(BIN)/python -m docs.generate

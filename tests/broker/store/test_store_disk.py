@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import mmap
 import os
 import subprocess
 import sys
@@ -64,6 +66,19 @@ def test_a_new_file_has_its_length_and_takes_no_space(tmp_path: Path) -> None:
     file.close()
     assert os.stat(path).st_blocks * 512 >= 1 << 20
     assert disk.file_size(path) == 1 << 30
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems count otherwise")
+def test_the_first_entry_of_a_queue_brings_one_page_into_memory(tmp_path: Path) -> None:
+    disk, path, size = OsDisk(), str(tmp_path / "f"), 6_000_000
+    disk.create_file(path, size)
+    view = disk.map_file(path, size)
+    view[3_000_000:3_000_020] = bytes(range(20))
+    libc = ctypes.CDLL(None, use_errno=True)
+    address = ctypes.addressof(ctypes.c_ubyte.from_buffer(view))
+    pages = (ctypes.c_ubyte * (-(-size // mmap.PAGESIZE)))()
+    assert libc.mincore(ctypes.c_void_p(address), ctypes.c_size_t(size), pages) == 0
+    assert sum(page & 1 for page in pages) == 1
 
 
 def test_the_end_of_the_content_is_found_without_reading_holes(tmp_path: Path) -> None:

@@ -223,7 +223,8 @@ def _report(result: Verified) -> int:
         f"{result.records:,} records in {_bytes(result.log_bytes)}, "
         f"{result.entries:,} queue entries, {result.index_entries:,} index entries"
     )
-    verdict = f"{result.problem_count:,} problems" if result.problem_count else "all right"
+    count = result.problem_count
+    verdict = f"{count:,} problem{'s' if count > 1 else ''}" if count else "all right"
     typer.echo(f"{result.root}: {verdict}: {counts}")
     return 1 if result.problem_count else 0
 
