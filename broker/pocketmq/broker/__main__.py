@@ -7,9 +7,16 @@ from pocketmq.runtime.interrupts import end_quietly
 if __name__ == "__main__":
     end_quietly()  # until run_role hears signals itself
 
-from pocketmq.runtime.process import RoleContext, RoleOptions, load_all, report, run_role
+from pocketmq.runtime.process import (
+    RoleContext,
+    RoleOptions,
+    RoleParser,
+    load_all,
+    report,
+    run_role,
+)
 
-import argparse  # isort: skip  - runtime.process comes first
+import errno  # isort: skip
 import os  # isort: skip
 import sys  # isort: skip
 from collections.abc import Sequence  # isort: skip
@@ -18,16 +25,15 @@ from pathlib import Path  # isort: skip
 
 from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.store.config import StoreConfig
-from pocketmq.runtime.errors import ConfigError
+from pocketmq.protocol.transport.network import split_address
+from pocketmq.runtime.errors import ConfigError, DiskError
 from pocketmq.runtime.ports import check_port_free
 from pocketmq.runtime.profile import profile_named
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run until told to stop; the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m pocketmq.broker", description="A PocketMQ broker."
-    )
+    parser = RoleParser(prog="python -m pocketmq.broker", description="A PocketMQ broker.")
     try:
         options_loaded, config_loaded, store_loaded = load_all(
             parser, [RoleOptions, BrokerConfig, StoreConfig], arguments
@@ -45,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from pocketmq.broker.store.fault_disk import disk_of
         from pocketmq.protocol.transport.tcp import TcpNetwork
 
-        check_port_free(config.host, config.port)
+        _check(config)
         profile = profile_named(options.profile)
         broker = Broker(
             config,
@@ -63,6 +69,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
             await broker.stop()
 
     return run_role(serve, role="broker", name=config.name, options=options)
+
+
+def _check(config: BrokerConfig) -> None:
+    """Refuse, in one line and before anything is logged, what could not work.
+
+    Raises:
+        PocketMQError: It names the option.
+    """
+    for address in config.nameservers:
+        try:
+            split_address(address)
+        except ValueError as exc:
+            raise ConfigError("nameservers", str(exc)) from exc
+    folder = config.data.expanduser()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as exc:
+        reason = exc.strerror or str(exc)
+        raise DiskError(folder, reason, advice="choose another folder with --data") from exc
+    check_port_free(config.host, config.port)
 
 
 if __name__ == "__main__":

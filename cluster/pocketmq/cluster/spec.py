@@ -53,8 +53,10 @@ class ClusterOptions:
     )
 
     def __post_init__(self) -> None:
-        if self.nameservers < 1 or self.brokers < 0:
-            raise ValueError("a cluster needs at least one nameserver and no fewer than 0 brokers")
+        if self.nameservers < 1:
+            raise ValueError(f"{self.nameservers} nameservers are too few; a cluster needs one")
+        if self.brokers < 0:
+            raise ValueError(f"{self.brokers} brokers are too few; write 0 or more")
 
 
 @dataclass(frozen=True, slots=True)

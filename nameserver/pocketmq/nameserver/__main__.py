@@ -7,22 +7,27 @@ from pocketmq.runtime.interrupts import end_quietly
 if __name__ == "__main__":
     end_quietly()  # until run_role hears signals itself
 
-from pocketmq.runtime.process import RoleContext, RoleOptions, load_all, report, run_role
+from pocketmq.runtime.process import (
+    RoleContext,
+    RoleOptions,
+    RoleParser,
+    load_all,
+    report,
+    run_role,
+)
 
-import argparse  # isort: skip  - runtime.process comes first
 import sys  # isort: skip
 from collections.abc import Sequence  # isort: skip
 
 from pocketmq.nameserver.config import NameServerConfig
 from pocketmq.runtime.errors import ConfigError
+from pocketmq.runtime.ports import check_port_free
 from pocketmq.runtime.profile import profile_named
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run until told to stop; the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m pocketmq.nameserver", description="A PocketMQ nameserver."
-    )
+    parser = RoleParser(prog="python -m pocketmq.nameserver", description="A PocketMQ nameserver.")
     try:
         options_loaded, config_loaded = load_all(parser, [RoleOptions, NameServerConfig], arguments)
     except ConfigError as exc:
@@ -34,6 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from pocketmq.nameserver.server import NameServer
         from pocketmq.protocol.transport.tcp import TcpNetwork
 
+        check_port_free(config.host, config.port)
         profile = profile_named(options.profile)
         server = NameServer(config, role.clock, TcpNetwork(), profile)
         await server.start()

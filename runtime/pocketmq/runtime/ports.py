@@ -5,7 +5,19 @@ from __future__ import annotations
 import errno
 import socket
 
-from pocketmq.runtime.errors import EnvironmentFault, PocketMQError, PortInUseError
+from pocketmq.runtime.errors import ConfigError, EnvironmentFault, PocketMQError, PortInUseError
+
+MAX_PORT = 65_535
+
+
+def check_port(port: int) -> None:
+    """Refuse what is no port: uvloop would listen on its last 16 bits.
+
+    Raises:
+        ConfigError: It is not in 0..65535.
+    """
+    if not 0 <= port <= MAX_PORT:
+        raise ConfigError("port", f"{port} is none", advice=f"write 0 to {MAX_PORT}")
 
 
 def bind_error(exc: OSError, host: str, port: int) -> PocketMQError:
@@ -31,8 +43,10 @@ def check_port_free(host: str, port: int) -> None:
     For roles that have slow or wordy things to do before they listen.
 
     Raises:
+        ConfigError: It is no port at all.
         PortInUseError, EnvironmentFault: as from `bind_error`.
     """
+    check_port(port)
     if port == 0:
         return
     try:

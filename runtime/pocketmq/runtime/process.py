@@ -29,7 +29,7 @@ import sys
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, NoReturn, TypeVar
 
 import structlog
 
@@ -149,6 +149,7 @@ def run_role(main: RoleMain, *, role: str, name: str, options: RoleOptions | Non
     """
     options = options if options is not None else RoleOptions()
     try:
+        ready_line(role=role, name=name)  # a name that cannot be told stops us before we begin
         logs.configure(options.log_level, options.log_format)
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             return runner.run(_run(main, role, name, options))
@@ -296,6 +297,13 @@ def parse_ready_line(line: str) -> dict[str, str] | None:
 
 
 # -- options ------------------------------------------------------------------------------------
+
+
+class RoleParser(argparse.ArgumentParser):
+    """A parser whose complaint is one line: a role has too many options to list them each time."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}; see `{self.prog} --help`\n")
 
 
 def load_all(

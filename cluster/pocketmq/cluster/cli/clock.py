@@ -9,6 +9,7 @@ import typer
 
 from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, addresses, remoting, run
 from pocketmq.cluster.control import ControlledProcess, discover, reachable
+from pocketmq.protocol.errors import NoNameServerError
 from pocketmq.runtime import lock_step
 from pocketmq.runtime.errors import CallerError, ClockMemberError
 
@@ -64,6 +65,7 @@ def advance(
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
     by_ms = parse_duration_ms(duration)
+    silent: list[ClockMemberError] = []
 
     def left_out(error: ClockMemberError) -> None:
         typer.echo(f"left out: {error.member} ({error.reason})", err=True)
@@ -71,7 +73,11 @@ def advance(
     async def command() -> None:
         async with remoting() as client:
             everyone = await discover(addresses(nameservers), client)
-            members = await reachable(everyone, left_out)
+            members = await reachable(everyone, silent.append)
+            if len(silent) == len(everyone):
+                raise NoNameServerError(tuple(addresses(nameservers)))
+            for error in silent:
+                left_out(error)
             if not members:
                 raise CallerError(
                     f"nobody at {nameservers} has a clock that can be moved; "
@@ -90,17 +96,24 @@ def advance(
 def show(nameservers: Nameservers = DEFAULT_NAMESERVERS) -> None:
     async def command() -> None:
         async with remoting() as client:
-            for member in await discover(addresses(nameservers), client):
-                typer.echo(f"{member.name:14} {member.address:21} {await _describe(member)}")
+            lines = {
+                member: await _describe(member)
+                for member in await discover(addresses(nameservers), client)
+            }
+            if not any(lines.values()):
+                raise NoNameServerError(tuple(addresses(nameservers)))
+            for member, line in lines.items():
+                typer.echo(f"{member.name:14} {member.address:21} {line or 'no answer'}")
 
     run(command())
 
 
 async def _describe(member: ControlledProcess) -> str:
+    """Its clock in words; nothing if it does not answer."""
     try:
         clock = await member.clock()
-    except ClockMemberError as exc:
-        return f"no answer: {exc.reason}"
+    except ClockMemberError:
+        return ""
     if not clock.manual:
         return f"{_text(clock.now_ms)}  real"
     next_ms = clock.next_deadline_ms

@@ -94,6 +94,7 @@ def _usage_error(exc: Exception) -> int:
     if type(exc).__name__ == "NoArgsIsHelpError":  # its message is the whole help
         print(message)
     else:
+        message = " ".join(message.replace("Value error, ", "").split())  # choices come in lines
         first, rest = message[:1].lower(), message[1:]
         print(f"{command}: {first}{rest}; see `{command} --help`", file=sys.stderr)
     return 2

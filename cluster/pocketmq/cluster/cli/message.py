@@ -11,6 +11,7 @@ import typer
 
 from pocketmq.client import ConsumeFromWhere, Message, MessageExt, Producer, PushConsumer
 from pocketmq.client.rebalance.by_name import STRATEGIES
+from pocketmq.cluster.cli.route_watch import watch_route
 from pocketmq.cluster.cli.run import (
     DEFAULT_NAMESERVERS,
     Nameservers,
@@ -21,6 +22,8 @@ from pocketmq.cluster.cli.run import (
 from pocketmq.cluster.cli.strategy import strategy_named
 from pocketmq.cluster.control import ControlledProcess
 from pocketmq.cluster.control_port import control_port
+from pocketmq.protocol.errors import NoNameServerError
+from pocketmq.runtime.errors import ClockMemberError
 from pocketmq.runtime.process import RoleContext, RoleOptions, run_role
 
 SEND_HELP = """Send messages and say where each was stored.
@@ -123,6 +126,11 @@ def consume(
             consume_from_where=first,
         )
         consumer.subscribe(topic, tags)
+
+        def on_found() -> None:
+            consumer.subscribe(topic, tags)  # a running consumer looks at the route at once
+
+        role.tasks.start(watch_route(topic, where, _tell, on_found), name="route watch")
         status = {"role": "consumer", "group": group, "topic": topic}
         async with (
             control_port(name, role.clock, lambda: status, announce_to=where),
@@ -146,7 +154,14 @@ def consume(
 
 async def _cluster_time_ms(nameservers: list[str]) -> int:
     async with remoting() as client:
-        return await ControlledProcess("the nameserver", nameservers[0], client).time_ms()
+        try:
+            return await ControlledProcess("the nameserver", nameservers[0], client).time_ms()
+        except ClockMemberError as exc:
+            raise NoNameServerError((nameservers[0],)) from exc
+
+
+def _tell(news: str) -> None:
+    print(f"pocketmq consume: {news}", file=sys.stderr, flush=True)
 
 
 def _line(message: MessageExt) -> str:

@@ -76,11 +76,11 @@ def _become(module: str, help_text: str, arguments: list[str]) -> None:
 
 def up(
     nameservers: Annotated[
-        int | None, typer.Option(help="How many nameservers.", show_default="1")
+        int | None, typer.Option(min=1, help="How many nameservers.", show_default="1")
     ] = None,
     brokers: Annotated[
         int | None,
-        typer.Option(help="How many brokers: broker-a, broker-b, ...", show_default="1"),
+        typer.Option(min=0, help="How many brokers: broker-a, broker-b, ...", show_default="1"),
     ] = None,
     any_port: Annotated[
         bool | None,

@@ -37,7 +37,7 @@ def run_demo(
         CallerError: `data` holds something already.
     """
     find_csv()
-    if data is not None and data.exists() and any(data.iterdir()):
+    if data is not None and data.is_dir() and any(data.iterdir()):
         raise CallerError(f"{data} is not empty; the demo starts with new stores, choose another")
     console = Console()
     if not console.is_terminal:

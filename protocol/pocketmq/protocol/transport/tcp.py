@@ -10,7 +10,7 @@ from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.errors import ConnectError
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.network import OnChannel, OpenChannels, split_address
-from pocketmq.runtime.ports import bind_error
+from pocketmq.runtime.ports import bind_error, check_port
 
 _BACKLOG = 4096
 
@@ -42,6 +42,7 @@ class TcpNetwork:
         on_open: OnChannel | None = None,
         on_close: OnChannel | None = None,
     ) -> TcpListener:
+        check_port(port)
         channels = OpenChannels()
 
         def opened(channel: Channel) -> None:

@@ -1,0 +1,148 @@
+"""Whatever a user gets wrong: one line that says what, exit status 1 or 2, no traceback."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from pocketmq.broker.__main__ import main as broker
+from pocketmq.cluster.cli.main import main as pocketmq
+from pocketmq.nameserver.__main__ import main as nameserver
+
+NOBODY = "127.0.0.1:1"
+
+Command = Callable[[Sequence[str]], int]
+
+WRONG_COMMAND_LINES = [
+    ("up --foo", "up: no such option: --foo"),
+    ("up stray", "up: got unexpected extra argument"),
+    ("up --nameservers 0", "up: invalid value for '--nameservers'"),
+    ("up --brokers x", "up: invalid value for '--brokers'"),
+    ("up --clock sundial", "up: invalid value for '--clock': 'sundial' is not one of"),
+    ("demo --flights 0", "demo: invalid value for '--flights'"),
+    ("topic create", "topic create: missing argument 'topic'"),
+    ("topic create orders --queues 0", "topic create: invalid value for '--queues'"),
+    ("topic drop", "topic: no such command 'drop'"),
+    ("send", "send: missing argument 'topic'"),
+    ("send orders hello --count many", "send: invalid value for '--count'"),
+    ("consume", "consume: missing argument 'topic'"),
+    ("consume orders --from middle", "consume: invalid value for '--from': 'middle' is not"),
+    ("clock advance", "clock advance: missing argument 'duration'"),
+    ("config show", "config show: missing argument 'role'. Choose from: nameserver, broker, up;"),
+    ("config show me", "config show: invalid value for 'role': 'me' is not one of 'nameserver'"),
+]
+
+WHAT_CANNOT_BE_DONE = [
+    ("up --data {file}", "{file}: File exists; choose another folder"),
+    ("up --data /proc/none", "/proc/none: No such file or directory; choose another folder"),
+    ("up --config {file}", "{file}: is no valid TOML"),
+    ("up --config {folder}", "{folder}: cannot be read: Is a directory"),
+    ("demo --data {file} --flights 1", "{file}: File exists; choose another folder"),
+    ("topic create orders", "no name server: none of 127.0.0.1:1 answers; start one with"),
+    ("topic create a/b", "topic 'a/b' has an illegal character; use only letters"),
+    ("topic list", "no name server: none of 127.0.0.1:1 answers"),
+    ("topic list -n nonsense", "nameservers: 'nonsense' is no address of the form host:port"),
+    ("topic list -n ;", "nameservers: names no address; write host:port"),
+    ("topic route orders", "no name server: none of 127.0.0.1:1 answers"),
+    ("send orders hello", "no name server: none of 127.0.0.1:1 answers"),
+    ("send a/b hello", "topic 'a/b' has an illegal character"),
+    ("consume a/b", "topic 'a/b' has an illegal character"),
+    ("consume orders --group a/b", "group 'a/b' has an illegal character"),
+    ("consume orders --tags ||", "subscription '||' to topic 'orders': it names no tag"),
+    ("consume orders --strategy luck", "strategy: there is no 'luck'"),
+    ("consume orders --strategy none:Such", "strategy: 'none:Such' cannot be made: No module"),
+    ("consume orders --clock manual", "no name server: none of 127.0.0.1:1 answers"),
+    ("clock advance 1", "no name server: none of 127.0.0.1:1 answers"),
+    ("clock advance soon", "'soon' is no duration; write 126"),
+    ("clock show", "no name server: none of 127.0.0.1:1 answers"),
+    ("config show broker --config {folder}", "{folder}: cannot be read: Is a directory"),
+]
+
+ROLES: dict[str, Command] = {"nameserver": nameserver, "broker": broker}
+
+WRONG_ROLES = [
+    ("nameserver --foo", "python -m pocketmq.nameserver: unrecognized arguments: --foo; see"),
+    ("nameserver --port x", "nameserver: port (from flag --port): 'x' is not a whole number"),
+    ("nameserver --port 65536", "nameserver: port: 65536 is none; write 0 to 65535"),
+    ("nameserver --port -1", "nameserver: port: -1 is none"),
+    (
+        "nameserver --port {port}",
+        "nameserver: port {port} on 127.0.0.1 is taken by pid {pid}; stop",
+    ),
+    ("nameserver --host 192.0.2.1", "nameserver: cannot listen on 192.0.2.1:9876:"),
+    ("nameserver --config {folder}", "nameserver: {folder}: cannot be read: Is a directory"),
+    ("broker stray", "python -m pocketmq.broker: unrecognized arguments: stray; see"),
+    ("broker --port 65536 --data {folder}", "broker: port: 65536 is none"),
+    ("broker --port {port} --data {folder}", "broker: port {port} on 127.0.0.1 is taken by pid"),
+    ("broker --data {file}", "broker: {file}: File exists; choose another folder with --data"),
+    ("broker --data /proc/none", "broker: /proc/none: No such file or directory; choose another"),
+    ("broker --nameservers nonsense", "broker: nameservers: 'nonsense' is no address of the form"),
+    ("broker --broker-conf {folder}", "broker: {folder}: cannot be read: Is a directory"),
+    (
+        "broker --flush-disk-type SOME",
+        "python -m pocketmq.broker: argument --flush-disk-type: invalid choice",
+    ),
+]
+
+
+def by_text(value: object) -> str:
+    return str(value)
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> dict[str, object]:
+    """What the examples name: a file, a folder."""
+    file = tmp_path / "file"
+    file.write_text("this is no option\n")
+    (tmp_path / "folder").mkdir()
+    return {"file": file, "folder": tmp_path / "folder"}
+
+
+def one_line(capsys: pytest.CaptureFixture[str]) -> str:
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err.endswith("\n")
+    assert len(shown.err.splitlines()) == 1, shown.err
+    return shown.err
+
+
+@pytest.mark.parametrize(("command", "line"), WRONG_COMMAND_LINES, ids=by_text)
+def test_a_wrong_command_line_is_one_line_and_status_2(
+    command: str, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert pocketmq(command.split()) == 2
+    shown = one_line(capsys)
+    assert shown.startswith(f"pocketmq {line}")
+    assert "--help`" in shown
+
+
+@pytest.mark.parametrize(("command", "line"), WHAT_CANNOT_BE_DONE, ids=by_text)
+def test_what_cannot_be_done_is_one_line_and_status_1(
+    command: str,
+    line: str,
+    places: dict[str, object],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("NAMESRV_ADDR", NOBODY)
+    assert pocketmq(command.format(**places).split()) == 1
+    assert one_line(capsys).startswith("pocketmq: " + line.format(**places))
+
+
+@pytest.mark.parametrize(("command", "line"), WRONG_ROLES, ids=by_text)
+def test_a_role_that_cannot_start_says_so_in_one_line(
+    command: str, line: str, places: dict[str, object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    role, *words = command.split()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        facts = places | {"port": taken.getsockname()[1], "pid": os.getpid()}
+        try:
+            status = ROLES[role]([word.format(**facts) for word in words])
+        except SystemExit as exc:
+            status = int(str(exc.code))
+    assert status in (1, 2)
+    assert one_line(capsys).startswith(line.format(**facts))
