@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from docs.behaviour_page import behaviour_page
+from docs.movement_page import movement_chart, movement_page
 from docs.protocol_pages import codes_page, headers_page
 from docs.store_page import store_page
 
@@ -87,6 +88,8 @@ PAGES = {
     "generated/config.md": config_page,
     "generated/codes.md": codes_page,
     "generated/headers.md": headers_page,
+    "generated/movement.md": movement_page,
+    "generated/movement.svg": movement_chart,
     "behaviour.md": behaviour_page,
     "store.md": store_page,
 }

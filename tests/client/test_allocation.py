@@ -17,10 +17,10 @@ from pocketmq.client.rebalance.consistent_hash import (
 )
 from pocketmq.client.rebalance.machine_room import AllocateMessageQueueByMachineRoom, room_of
 from pocketmq.client.rebalance.machine_room_nearby import AllocateMachineRoomNearby
+from pocketmq.client.rebalance.preview import moved, preview
 from pocketmq.client.rebalance.strategy import (
     AllocateMessageQueueStrategy,
     AllocationError,
-    explain,
     sorted_client_ids,
     sorted_queues,
 )
@@ -217,30 +217,65 @@ def test_beyond_the_basic_plane_order_is_javas() -> None:  # A-1
 NAMES = st.text(string.ascii_lowercase + string.digits + "@.#", min_size=1, max_size=6)
 
 
-@pytest.mark.parametrize("strategy", [AVG, CIRCLE, HASH], ids=lambda each: each.name)
+class RoomsByLetter:
+    """Every broker and every client stands in one of three rooms."""
+
+    def broker_deploy_in(self, message_queue: MessageQueue) -> str:
+        return "abc"[int(message_queue.broker_name[-1]) % 3]
+
+    def consumer_deploy_in(self, client_id: str) -> str:
+        return "abc"[len(client_id) % 3]
+
+
+class Own(AllocateMessageQueueByConfig):
+    """CONFIG as its users keep it right: lists that together are everything, each queue once."""
+
+    def __init__(self, everything: list[MessageQueue], members: list[str], client_id: str) -> None:
+        super().__init__(everything[members.index(client_id) :: len(members)])
+
+
+EVERYWHERE = AllocateMessageQueueByMachineRoom({"r"})
+NEARBY = [AllocateMachineRoomNearby(inner, RoomsByLetter()) for inner in (AVG, CIRCLE, HASH)]
+ALL = [AVG, CIRCLE, HASH, EVERYWHERE, *NEARBY, AllocateMessageQueueByConfig()]
+
+
+@pytest.mark.parametrize("strategy", ALL, ids=lambda each: each.name)
 @given(
     counts=st.lists(st.integers(1, 12), min_size=1, max_size=4), clients=st.sets(NAMES, min_size=1)
 )
 def test_shares_are_complete_disjoint_and_independent_of_the_order_of_arrival(
     strategy: AllocateMessageQueueStrategy, counts: list[int], clients: set[str]
 ) -> None:
-    everything = [q for i, count in enumerate(counts) for q in queues(count, f"b{i}")]
-    backwards = sorted_queues(reversed(everything))
+    everything = [q for i, count in enumerate(counts) for q in queues(count, f"r@b{i}")]
     members = sorted_client_ids(clients)
-    got: list[MessageQueue] = []
-    sizes = []
-    for client_id in members:
-        share = list(strategy.allocate("g", client_id, sorted_queues(everything), members) or ())
-        again = strategy.allocate("g", client_id, backwards, sorted_client_ids(reversed(members)))
-        assert share == again
-        assert share == sorted_queues(share)
-        sizes.append(len(share))
-        got += share
-        assert explain(strategy, client_id, everything, members).startswith(strategy.name)
-    assert sorted_queues(got) == sorted_queues(everything)
-    assert len(got) == len(set(got))
-    if strategy is not HASH:
+
+    def strategy_of(client_id: str) -> AllocateMessageQueueStrategy:
+        if isinstance(strategy, AllocateMessageQueueByConfig):
+            return Own(everything, members, client_id)
+        return strategy
+
+    found = preview(strategy_of, everything, members)
+    assert found == preview(strategy_of, reversed(everything), reversed(members))
+    assert found.queues == tuple(sorted_queues(everything))
+    assert [share.client_id for share in found.shares] == members
+    owners = found.owners()
+    assert set(owners) == set(everything), "complete, and nothing beside"
+    assert {len(who) for who in owners.values()} == {1}, "disjoint"
+    for share in found.shares:
+        assert len(set(share.queues)) == len(share.queues)
+        assert share.explanation.startswith(strategy.name)
+    if strategy in (AVG, CIRCLE, EVERYWHERE):
+        sizes = [len(share.queues) for share in found.shares]
         assert max(sizes) - min(sizes) <= 1
+
+
+def test_what_moved_counts_queues_with_another_owner_or_none() -> None:
+    both = preview(lambda _: AVG, queues(8), ["c1", "c2"])
+    three = preview(lambda _: AVG, queues(8), ["c1", "c2", "c3"])
+    assert moved(both, both) == 0
+    assert moved(both, three) == moved(three, both) == 3  # 3 from c1 to c2, 6 and 7 to c3
+    grown = preview(lambda _: AVG, queues(9), ["c1", "c2"])
+    assert moved(both, grown) == 2  # 4 from c2 to c1, and 8 is new
 
 
 @given(count=st.integers(1, 64), clients=st.sets(NAMES, min_size=2), data=st.data())
