@@ -77,8 +77,10 @@ def test_up_with_two_and_two_stops_cleanly_and_leaves_no_child(number: signal.Si
 
 
 def test_a_kept_folder_holds_a_store_root_per_broker_and_the_logs(tmp_path: Path) -> None:
-    with started("up", "--brokers", "2", "--any-port", "--data", str(tmp_path)) as up:
+    options = ("--brokers", "2", "--any-port", "--profile", "4.9", "--data", str(tmp_path))
+    with started("up", *options) as up:
         first_line(up)
+        assert all("--profile 4.9" in " ".join(child.cmdline()) for child in children(up))
         up.send_signal(signal.SIGINT)
         end(up)
     assert sorted(path.name for path in (tmp_path / "logs").iterdir()) == [

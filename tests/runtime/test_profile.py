@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+from pathlib import Path
 
 import pytest
 
 from pocketmq.runtime.errors import ConfigError
-from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_X, Profile, profile_named
+from pocketmq.runtime.profile import (
+    NOT_BUILT_YET,
+    PROFILE_4_9,
+    PROFILE_5_X,
+    Profile,
+    profile_named,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
 
 SWITCHBOARD = {
     "nameserver_scan_period_ms": (10_000, 5_000),
@@ -45,6 +55,15 @@ def test_only_what_differs_is_in_a_profile() -> None:
         if getattr(PROFILE_4_9, field.name) == getattr(PROFILE_5_X, field.name)
     }
     assert same == {"nameserver_scan_initial_delay_ms"}  # N-3 gives the pair; only the period moved
+
+
+def test_what_is_not_built_yet_is_marked_and_nothing_else_is() -> None:
+    own = ROOT / "runtime" / "pocketmq" / "runtime" / "profile.py"
+    files = [path for path in ROOT.glob("*/pocketmq/**/*.py") if path != own]
+    read = set(re.findall(r"\.(\w+)", "\n".join(path.read_text() for path in files)))
+    read |= set(re.findall(r"self\.(\w+)", own.read_text()))
+    fields = {field.name for field in dataclasses.fields(Profile)}
+    assert fields - read == NOT_BUILT_YET
 
 
 @pytest.mark.parametrize(

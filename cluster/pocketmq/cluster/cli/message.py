@@ -25,6 +25,7 @@ from pocketmq.cluster.control_port import control_port
 from pocketmq.protocol.errors import NoNameServerError
 from pocketmq.runtime.errors import ClockMemberError
 from pocketmq.runtime.process import RoleContext, RoleOptions, run_role
+from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
 
 SEND_HELP = """Send messages and say where each was stored.
 
@@ -109,6 +110,9 @@ def consume(
     clock: Annotated[
         Literal["real", "manual"], typer.Option(help="manual: on the cluster's manual time.")
     ] = "real",
+    profile: Annotated[
+        ProfileName, typer.Option(help="RocketMQ line whose client it behaves like.")
+    ] = DEFAULT_PROFILE,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> int:
     where = addresses(nameservers)
@@ -122,6 +126,7 @@ def consume(
             group,
             nameservers=where,
             clock=role.clock,
+            profile=profile,
             strategy=allocation,
             consume_from_where=first,
         )

@@ -11,6 +11,7 @@ import typer
 
 from pocketmq.cluster.spec import BROKER_MODULE, NAMESERVER_MODULE, ClusterOptions
 from pocketmq.runtime.config import load
+from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
 
 UP_HELP = """Start a whole cluster in the foreground; Ctrl-C stops it.
 
@@ -22,6 +23,7 @@ Examples:
   pocketmq up
   pocketmq up --nameservers 2 --brokers 2 --data ./cluster
   pocketmq up --any-port --clock manual      then: pocketmq clock advance 126
+  pocketmq up --profile 4.9                  as RocketMQ 4.9 behaves; the default is 5.x
   pocketmq up --config cluster.toml          tables [cluster], [nameserver], [broker], ...
 """
 
@@ -100,6 +102,13 @@ def up(
             help="manual: time moves by `pocketmq clock advance` only.", show_default="real"
         ),
     ] = None,
+    profile: Annotated[
+        ProfileName | None,
+        typer.Option(
+            help="RocketMQ line whose rules apply where 4.9 and 5.x differ.",
+            show_default=DEFAULT_PROFILE,
+        ),
+    ] = None,
     config: Annotated[
         Path | None, typer.Option(metavar="TOML", help="File with options, also for the roles.")
     ] = None,
@@ -112,6 +121,7 @@ def up(
         "any_port": any_port,
         "data": data,
         "clock": clock,
+        "profile": profile,
     }
     options = load(ClusterOptions, flags, os.environ, config).config
     return run_up(options, config_path=config)
