@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pocketmq.client import ConsumeFromWhere, Message, Producer, PushConsumer
+from pocketmq.pipeline.settings import ReadSettings
+from pocketmq.pipeline.source import TopicReader
+from support import spark_store
 from support.java import run_java
 from support.real_rocketmq import RealRocketMQ, real_rocketmq
 
@@ -74,3 +78,33 @@ async def test_our_consumer_reads_from_rocketmq_what_java_sent(
     await asyncio.to_thread(run_java, "SendMessages", *args)
     keys = await consumed(cluster, encoding, topic, COUNT)
     assert sorted(keys) == [f"key-{index:08}" for index in range(COUNT)]
+
+
+@pytest.mark.parametrize("encoding", ENCODINGS)
+def test_spark_reads_a_new_store_of_rocketmq_and_its_topics_as_java_does(
+    cluster: RealRocketMQ, encoding: str
+) -> None:
+    """The files of the running broker, and its answers, are the same table."""
+    topic = f"Table-{encoding}"
+    for options in ((), ("--batch", 16), ("--size", 6000)):
+        run_java("SendMessages", cluster.namesrv_addr, topic, 96, *options)
+    dumped = run_java("DumpTopics", cluster.namesrv_addr, topic).stdout.splitlines()
+    expected = {line["commitLogOffset"]: line for line in map(json.loads, dumped)}
+    assert len(expected) == 288
+    settings = ReadSettings(
+        {"nameServer": cluster.namesrv_addr, "topic": topic, "encoding": encoding}
+    )
+    reader = TopicReader(settings, settings.columns)
+    pulled = spark_store.read_rows(reader, reader.partitions())
+    stored = spark_store.rows(
+        path=str(cluster.store_dir), topic=topic, brokerName="broker-a", verifyCrc="true"
+    )
+    walked = spark_store.rows(
+        path=str(cluster.store_dir), topic=topic, brokerName="broker-a", scan="commitlog"
+    )
+    pulled.sort(key=lambda row: row["physicalOffset"])
+    assert pulled == stored == walked
+    assert len(stored) == len(expected)
+    for row in map(spark_store.as_java_says, stored):
+        said = expected[row["commitLogOffset"]]
+        assert row == {name: said[name] for name in row}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pocketmq.broker.store import MessageStore, OsDisk, StoreConfig, StoredMessage
+from pocketmq.pipeline.source import TopicReader
 from pocketmq.pipeline.store_source import StoreReader, StoreSettings
 from pocketmq.protocol.compression import CompressionKind, compress
 from pocketmq.protocol.hosts import pack_host
@@ -146,6 +147,19 @@ def plain(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return made
 
 
+def as_java_says(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row under the names of `DumpTopics`, as far as that tells them."""
+    same = (
+        *("topic", "queueId", "queueOffset", "properties", "bornTimestamp", "storeTimestamp"),
+        *("flag", "reconsumeTimes", "msgId"),
+    )
+    return {
+        **{name: row[name] for name in same},
+        "commitLogOffset": row["physicalOffset"],
+        "bodySize": len(row["body"]),
+    }
+
+
 def planned(filters: Sequence[Any] = (), **options: str) -> tuple[StoreReader, list[Any]]:
     """A reader and its partitions, without Spark."""
     settings = StoreSettings(options)
@@ -155,7 +169,7 @@ def planned(filters: Sequence[Any] = (), **options: str) -> tuple[StoreReader, l
     return reader, reader.partitions()
 
 
-def read_rows(reader: StoreReader, partitions: Sequence[Any]) -> list[dict[str, Any]]:
+def read_rows(reader: StoreReader | TopicReader, partitions: Sequence[Any]) -> list[dict[str, Any]]:
     """The rows of these partitions, in their order."""
     rows: list[dict[str, Any]] = []
     for partition in partitions:
