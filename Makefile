@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system-tools demo test quick check mutants bench docs clean
+.PHONY: help setup system-tools demo test quick check mutants bench bench-spark docs clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -39,11 +39,12 @@ check: setup ## lint, format, types, layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
+# Tests that share a session of Spark form a group, and a group stays in one process.
 test: check ## check, then every test
-	$(PYTEST) -n $(JOBS)
+	$(PYTEST) -n $(JOBS) --dist loadgroup
 
 quick: check ## check, then the pure and in-memory tests, under 3 minutes
-	$(PYTEST) -n $(JOBS) -m "not cluster and not java and not slow"
+	$(PYTEST) -n $(JOBS) --dist loadgroup -m "not cluster and not java and not slow"
 
 mutants: setup ## break a line for each behaviour; its tests must notice: 5 to 15 minutes
 	$(BIN)/python tests/mutants/run.py --jobs $(JOBS)
@@ -51,6 +52,10 @@ mutants: setup ## break a line for each behaviour; its tests must notice: 5 to 1
 bench: setup ## ratios to a floor measured in the same run
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/store.py
+	$(BIN)/python benchmarks/rebalance.py
+
+bench-spark: setup ## the Spark sources and sink beside what they are measured against: half an hour
+	$(BIN)/python benchmarks/spark.py
 
 docs: setup ## rewrite docs/generated and docs/behaviour.md from code and tests
 	$(BIN)/python -m docs.generate
