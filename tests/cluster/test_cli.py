@@ -97,6 +97,30 @@ def test_messages_with_one_ordering_value_go_to_one_queue(nameservers: str) -> N
     assert [int(offset) for _, offset in places] == [0, 1, 2, 3]
 
 
+@pytest.mark.cluster
+def test_lines_of_standard_input_are_sent_as_they_are_and_ctrl_c_ends_the_wait(
+    nameservers: str,
+) -> None:
+    pocketmq("topic", "create", "lines", nameservers=nameservers)
+    with subprocess.Popen(
+        [*POCKETMQ, "send", "lines", "-", "-n", nameservers],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as sending:
+        assert sending.stdin is not None
+        assert sending.stdout is not None
+        sending.stdin.write(b"no text: \xff\xfe\n")
+        sending.stdin.flush()
+        assert sending.stdout.readline().startswith(b"SEND_OK")
+        sending.send_signal(signal.SIGINT)  # now it waits for the next line
+        assert sending.wait(timeout=20) == 130
+        assert sending.stderr is not None
+        assert sending.stderr.read() == b""
+    got = pocketmq("consume", "lines", "--count", "1", nameservers=nameservers)
+    assert got.stdout.endswith(": no text: \N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}\n")
+
+
 def start_consuming(*arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen([*POCKETMQ, "consume", *arguments], stdout=subprocess.PIPE, text=True)
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
+from types import FrameType
 from typing import Annotated, Literal
 
 import typer
@@ -77,12 +80,15 @@ def send(
     delay_level: Annotated[int, typer.Option(min=0, help="1..18: 1s 5s 10s 30s 1m ... 2h.")] = 0,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
-    bodies = (line.rstrip("\n") for line in sys.stdin) if body == "-" else (body,) * count
+    bodies = _lines() if body == "-" else iter((os.fsencode(body),) * count)
+    if body == "-":
+        # While a line is awaited the loop stands still, and with it asyncio's answer to Ctrl-C.
+        signal.signal(signal.SIGINT, _interrupt)
 
     async def command() -> None:
         async with Producer(SEND_GROUP, nameservers=addresses(nameservers)) as producer:
-            for text in bodies:
-                message = Message(topic, text.encode(), tags=tag, keys=key, delay_level=delay_level)
+            for each in bodies:
+                message = Message(topic, each, tags=tag, keys=key, delay_level=delay_level)
                 result = await producer.send(message, key=ordered_by)
                 queue = result.queue
                 typer.echo(
@@ -91,6 +97,15 @@ def send(
                 )
 
     run(command())
+
+
+def _lines() -> Iterator[bytes]:
+    for line in sys.stdin.buffer:
+        yield line.rstrip(b"\n")
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 def consume(
