@@ -79,6 +79,9 @@ class BrokerConfig:
     notify_consumer_ids_changed_enable: bool = option(
         True, help="Tell consumers when their group changes.", rule="B-24"
     )
+    real_time_notify_consumer_change: bool = option(
+        True, help="Tell them at once, not after 30 s and then every 15 s.", rule="B-24"
+    )
     long_polling_enable: bool = option(
         True, help="Hold pulls as long as consumers ask.", rule="B-70"
     )

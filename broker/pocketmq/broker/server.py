@@ -274,6 +274,7 @@ class Broker:
             clock,
             profile,
             _defer,
+            real_time_notify=config.real_time_notify_consumer_change,
         )
         self._send_back = SendBackProcessor(
             self.store,

@@ -249,3 +249,19 @@ async def test_a_hundred_newcomers_at_once_cause_hundreds_of_notices_and_not_tho
     notices = sum(len(voice.told(NOTIFY)) for voice in voices)
     assert all(voice.told(NOTIFY) for voice in voices)
     assert notices < 1000
+
+
+async def test_without_real_time_notices_a_group_is_told_every_15_s(tmp_path: Path) -> None:  # B-24
+    async with running_broker(tmp_path, real_time_notify_consumer_change=False) as rig:
+        one, two = await member(rig, "one"), await member(rig, "two")
+        await rig.advance(29)
+        assert (one.told(NOTIFY), two.told(NOTIFY)) == ([], [])
+        await rig.advance(2)
+        assert (len(one.told(NOTIFY)), len(two.told(NOTIFY))) == (1, 1), "one for both changes"
+        await one.ask(UnregisterClientRequestHeader(client_id="one", consumer_group="readers"))
+        await rig.advance(13)
+        assert len(two.told(NOTIFY)) == 1
+        await rig.advance(2)
+        assert len(two.told(NOTIFY)) == 2, "45 s after the start"
+        await rig.advance(60)
+        assert len(two.told(NOTIFY)) == 2, "nothing has changed"

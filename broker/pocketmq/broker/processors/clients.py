@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Final
+
 import structlog
 
 from pocketmq.broker.consumer_changes import ConsumerChanges
@@ -40,6 +43,11 @@ from pocketmq.runtime.profile import Profile
 
 log = structlog.get_logger()
 
+FIRST_BATCH_S: Final = 30.0
+BATCH_PERIOD_S: Final = 15.0
+"""When notifications leave that are not sent at once; a group is told once however often it changed
+meanwhile (B-24)."""
+
 
 class ClientProcessor:
     """Knows the clients, and tells consumers when their group changes.
@@ -54,6 +62,7 @@ class ClientProcessor:
         clock: stamps heartbeats.
         profile: what a heartbeat is answered.
         defer: sends the notifications after the work at hand.
+        real_time_notify: whether notifications leave at once or in batches (B-24).
     """
 
     def __init__(
@@ -67,6 +76,8 @@ class ClientProcessor:
         clock: Clock,
         profile: Profile,
         defer: Defer,
+        *,
+        real_time_notify: bool = True,
     ) -> None:
         self._consumers = consumers
         self._producers = producers
@@ -78,6 +89,7 @@ class ClientProcessor:
         self._profile = profile
         self._defer = defer
         self._notifying = False
+        self._first_batch_at = None if real_time_notify else clock.monotonic() + FIRST_BATCH_S
 
     # -- coming ---------------------------------------------------------------------------------
 
@@ -212,9 +224,15 @@ class ClientProcessor:
     # -- notifying ------------------------------------------------------------------------------
 
     def _notify_soon(self) -> None:
-        if not self._notifying:
-            self._notifying = True
+        if self._notifying:
+            return
+        self._notifying = True
+        if self._first_batch_at is None:
             self._defer(self._notify)
+            return
+        late_s = self._clock.monotonic() - self._first_batch_at
+        batches = 0 if late_s <= 0 else math.ceil(late_s / BATCH_PERIOD_S)
+        self._clock.call_at(self._first_batch_at + batches * BATCH_PERIOD_S, self._notify)
 
     def _notify(self) -> None:
         self._notifying = False
