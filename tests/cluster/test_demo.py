@@ -58,6 +58,11 @@ def test_the_demo_loses_nothing_and_says_what_happened(tmp_path: Path) -> None:
     assert "nothing was lost, and the figures are those of the CSV" in out
     assert (data / "broker-a" / "commitlog" / "00000000000000000000").exists()
     assert len(list((data / "consumed").glob("consumer-*.csv"))) == 4
+    verified = subprocess.run(
+        [*POCKETMQ, "store", "verify", str(data)], capture_output=True, text=True, check=False
+    )
+    assert verified.returncode == 0, verified.stdout + verified.stderr
+    assert "broker-b" in verified.stdout
 
 
 @pytest.mark.cluster
