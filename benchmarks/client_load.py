@@ -50,8 +50,10 @@ async def send_all(producer: Producer, topic: str, tasks: int, messages: int) ->
 
 async def produce(options: argparse.Namespace) -> dict[str, float]:
     async with Producer("bench-producer", nameservers=options.nameserver) as producer:
+        used_s = time.process_time()
         seconds = await send_all(producer, options.topic, options.tasks, options.messages)
-    return {"messages": options.messages, "seconds": seconds}
+        used_s = time.process_time() - used_s
+    return {"messages": options.messages, "seconds": seconds, "cpu_s": used_s}
 
 
 async def pull(options: argparse.Namespace) -> dict[str, float]:

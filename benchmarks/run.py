@@ -44,6 +44,18 @@ SEND_ROWS = {"pipelined": (8, 256, 150_000), "one at a time": (64, 1, 60_000)}
 """Connections, requests in flight on each, messages."""
 
 
+CPU = " CPU us/message"
+"""Behind the name of a row: what its server, or the client that is measured, used per message.
+Other processes on the machine disturb it less than the rate."""
+
+
+def note(figures: Figures, name: str, result: dict[str, float]) -> None:
+    """Enter the rate and the processor time of one run."""
+    figures.setdefault(name, []).append(rate(result))
+    used_us = result["cpu_s"] / result["messages"] * 1e6
+    figures.setdefault(name + CPU, []).append(used_us)
+
+
 def send_rows(rounds: int, scale: float, encoding: str) -> Figures:
     """Rates of the send rows at broker (with and without index), floor and bare loop, in turn."""
     rates: Figures = {}
@@ -60,13 +72,15 @@ def send_rows(rounds: int, scale: float, encoding: str) -> Figures:
         for _ in range(rounds):
             for row, (connections, window, messages) in SEND_ROWS.items():
                 for name, target in targets.items():
+                    used_s = target.cpu_s
                     result = run_json(
                         "load.py",
                         *("--address", target.address, "--encoding", encoding),
                         *("--connections", str(connections), "--window", str(window)),
                         *("--messages", str(int(messages * scale))),
                     )
-                    rates.setdefault(f"{row} | {name}", []).append(rate(result))
+                    result["cpu_s"] = target.cpu_s - used_s
+                    note(rates, f"{row} | {name}", result)
         rates["RssAnon MiB after sends | broker"] = [plain.rss_anon_mib]
     return rates
 
@@ -140,7 +154,7 @@ def client_rows(rounds: int, scale: float) -> Figures:
             result = run_json(
                 "client_load.py", "produce", "--nameserver", nameserver, "--messages", messages
             )
-            rates.setdefault("producer, 64 coroutines | client", []).append(rate(result))
+            note(rates, "producer, 64 coroutines | client", result)
             result = run_json(
                 "client_load.py",
                 *("end-to-end", "--nameserver", nameserver),
@@ -237,13 +251,26 @@ def show(figures: Figures) -> None:
             name, *[f"{value:,.2f}" if value < 1000 else f"{value:,.0f}" for value in cells]
         )
     CONSOLE.print(table)
-    ratios = Table("ratio", "median", "to reach", title="ratios")
+    ratios = Table("ratio", "of medians", "median of rounds", "by CPU", "to reach", title="ratios")
     for top, bottom, goal in RATIOS:
         if top in figures and bottom in figures:
             value = statistics.median(figures[top]) / statistics.median(figures[bottom])
             mark = "[green]" if value >= goal else "[red]"
-            ratios.add_row(f"{top} : {bottom}", f"{mark}{value:.2f}", f">= {goal}")
+            ratios.add_row(
+                f"{top} : {bottom}",
+                f"{mark}{value:.2f}",
+                median_of_rounds(figures, top, bottom),
+                median_of_rounds(figures, bottom + CPU, top + CPU),
+                f">= {goal}",
+            )
     CONSOLE.print(ratios)
+
+
+def median_of_rounds(figures: Figures, top: str, bottom: str) -> str:
+    """Of the ratios of neighbouring runs, which the same disturbance has hit."""
+    rounds = zip(figures.get(top, ()), figures.get(bottom, ()), strict=False)
+    ratios = [over / under for over, under in rounds if under]
+    return f"{statistics.median(ratios):.2f}" if ratios else "-"
 
 
 def main() -> None:
