@@ -19,7 +19,9 @@ setup: $(STAMP) system-tools ## .venv with everything; system tools for some tes
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 		|| { echo "PocketMQ needs Python 3.11 or later; set PYTHON=python3.x" >&2; exit 1; }
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/python && { command -v uv >/dev/null 2>&1 || test -x $(BIN)/pip; } \
+		|| $(PYTHON) -m venv $(VENV)
+	@echo "installing into $(VENV), about 1.1 GB with PySpark; the first time this takes minutes"
 	@if command -v uv >/dev/null 2>&1; then \
 		uv pip install --quiet --python $(BIN)/python -e '.[dev,demo]'; \
 	else \

@@ -18,7 +18,7 @@ Java 17 and PySpark are installed, Spark computes the same once more, straight f
 \b
 Examples:
   pocketmq demo                       336,776 flights
-  pocketmq demo --flights 5000        the first 5,000, in a few seconds
+  pocketmq demo --flights 5000        the first 5,000; with --no-spark in about ten seconds
   pocketmq demo --data ./flights      keep it: ./flights/broker-a/ is a RocketMQ store root
   pocketmq demo --orderly             each queue in order, by one consumer at a time
   pocketmq demo --broadcast           every consumer gets every flight
