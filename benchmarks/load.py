@@ -1,8 +1,9 @@
 """Prepacked load: frames are built once, connections keep a window of them in flight.
 
 Runs in its own process (`python load.py --address H:P --topic T ...`) and prints one JSON line:
-`{"messages": n, "seconds": s, "p50_us": .., "p99_us": ..}`. Latencies are measured for a window of
-one only, where they mean something.
+`{"messages": n, "seconds": s, "refused": 0, "p50_us": .., "p99_us": ..}`. Latencies are measured
+for a window of one only, where they mean something. A send that waits for 200 ms in a broker is
+refused (B-161): on a machine that is busy otherwise, a rate with refusals is none.
 """
 
 from __future__ import annotations
@@ -41,6 +42,10 @@ def send_frame(topic: str, queue_id: int, body_bytes: int, encoding: Encoding) -
         RequestCode.SEND_MESSAGE_V2, header, b"x" * body_bytes, opaque=7, encoding=encoding
     )
     return b"".join(encode_frame(command))
+
+
+STORED = {Encoding.MSGPACK: b"\xa4code\x00", Encoding.JSON: b'"code":0,'}
+"""Bytes that stand once in an answer that says "stored", and in no other answer."""
 
 
 class Loader(asyncio.Protocol):
@@ -87,16 +92,19 @@ class Loader(asyncio.Protocol):
         if done:
             if self.window == 1:
                 self.run.latencies.append(time.perf_counter() - self.sent_at)
-            self.run.finish(done)
+            stored = self.run.stored
+            self.run.finish(done, data.count(stored, 0, at) if stored else done)
             self.put(done)
 
 
 class Run:
     """How many are still to be sent, and when all are answered."""
 
-    def __init__(self, total: int) -> None:
+    def __init__(self, total: int, stored: bytes | None) -> None:
         self.left = total
         self.open = total
+        self.refused = 0
+        self.stored = stored
         self.latencies: list[float] = []
         self.done = asyncio.get_running_loop().create_future()
 
@@ -105,8 +113,9 @@ class Run:
         self.left -= count
         return count
 
-    def finish(self, count: int) -> None:
+    def finish(self, count: int, stored: int) -> None:
         self.open -= count
+        self.refused += count - stored
         if self.open == 0 and not self.done.done():
             self.done.set_result(None)
 
@@ -118,10 +127,11 @@ async def load(
     window: int,
     total: int,
     limit_s: float,
+    stored: bytes | None = None,
 ) -> dict[str, float]:
     """Send `total` frames over all connections together; returns counts and seconds."""
     loop = asyncio.get_running_loop()
-    run = Run(total)
+    run = Run(total, stored)
     began = time.perf_counter()
     protocols = []
     for i in range(connections):
@@ -132,7 +142,7 @@ async def load(
     seconds = time.perf_counter() - began
     for protocol in protocols:
         protocol.transport.close()
-    result: dict[str, float] = {"messages": total, "seconds": seconds}
+    result: dict[str, float] = {"messages": total, "seconds": seconds, "refused": run.refused}
     if run.latencies:
         ordered = sorted(run.latencies)
         result["p50_us"] = ordered[len(ordered) // 2] * 1e6
@@ -165,6 +175,7 @@ def main() -> None:
             options.window,
             options.messages,
             options.limit_s,
+            STORED.get(encoding),
         )
     )
     print(json.dumps(result))

@@ -52,6 +52,10 @@ Other processes on the machine disturb it less than the rate."""
 def note(figures: Figures, name: str, result: dict[str, float]) -> None:
     """Enter the rate and the processor time of one run."""
     figures.setdefault(name, []).append(rate(result))
+    if result.get("refused"):
+        CONSOLE.print(
+            f"[red]{name}: {result['refused']:,} sends were refused; is the machine busy?"
+        )
     used_us = result["cpu_s"] / result["messages"] * 1e6
     figures.setdefault(name + CPU, []).append(used_us)
 
