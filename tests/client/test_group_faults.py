@@ -1,0 +1,148 @@
+"""What goes wrong with whole groups: fault matrix A5, rows 35, 36, 46 and 54.
+
+Production name server and brokers, one loop, a manual clock.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from pocketmq.client import ConsumeFromWhere, Message, MessageQueue, PushConsumer
+from pocketmq.client.instance import DuplicateGroupError
+from support.eventually import eventually
+from support.house import Collected, House, house
+
+FIRST = ConsumeFromWhere.FIRST_OFFSET
+
+
+def member(
+    cluster: House, listener: Collected, expression: str = "*", **options: object
+) -> PushConsumer:
+    consumer = cluster.consumer(consume_from_where=FIRST, **options)
+    consumer.subscribe("T", expression)
+    consumer.listen(listener)
+    return consumer
+
+
+def owned(consumer: PushConsumer) -> list[MessageQueue]:
+    return [queue for queue in consumer.assignment if queue.topic == "T"]
+
+
+def has_one_owner_each(cluster: House, members: list[PushConsumer]) -> bool:
+    queues = [queue for each in members for queue in owned(each)]
+    return sorted(queues) == sorted(cluster.queues_of("T"))
+
+
+async def test_fifty_members_that_come_and_go_every_200_ms_settle_and_lose_nothing(
+    tmp_path: Path,
+) -> None:
+    """I4, and one owner for each queue within two periods of 20 s."""
+    # row 46: C-20, C-21, B-24
+    chance = random.Random(46)
+    got = Collected()
+    sent: list[bytes] = []
+    async with house(tmp_path, "a", "b") as cluster:
+        await cluster.create_topic("T", queues=30)
+        members = [member(cluster, got) for _ in range(50)]
+        for each in members[:40]:
+            await each.start()
+        running, waiting = members[:40], members[40:]
+        async with cluster.producer() as producer:
+            for number in range(40):
+                if waiting and (chance.random() < 0.5 or len(running) < 30):
+                    running.append(waiting.pop())
+                    await running[-1].start()
+                else:
+                    leaver = running.pop(chance.randrange(len(running)))
+                    await leaver.stop()
+                    waiting.append(member(cluster, got))
+                for part in range(3):
+                    sent.append(b"%d-%d" % (number, part))
+                    await producer.send(Message("T", sent[-1]))
+                await cluster.advance(0.2)
+            began = cluster.clock.monotonic()
+            await cluster.until(lambda: has_one_owner_each(cluster, running), "all is shared out")
+            assert cluster.clock.monotonic() - began <= 40
+            await cluster.until(lambda: set(sent) <= set(got.bodies), "all is consumed")
+        for each in running:
+            await each.stop()
+    copies = Counter(got.bodies)
+    assert set(copies) == set(sent)
+
+
+async def test_two_clients_of_one_id_are_refused_in_one_process(tmp_path: Path) -> None:
+    # row 35: B-28
+    async with house(tmp_path) as cluster:
+        await cluster.create_topic("T")
+        async with member(cluster, Collected(), instance_name="same"):
+            twin = member(cluster, Collected(), instance_name="same")
+            with pytest.raises(DuplicateGroupError, match="same"):
+                await twin.start()
+
+
+async def test_members_that_disagree_are_named_and_the_latest_subscription_loses_nothing(
+    tmp_path: Path,
+) -> None:
+    """I4 for the latest: what it subscribes to is delivered, whoever has the queue."""
+    # row 36: B-23
+    one, two = Collected(), Collected()
+    async with house(tmp_path) as cluster:
+        await cluster.create_topic("T")
+        first = member(cluster, one, "A", instance_name="first")
+        async with first, cluster.producer() as producer:
+            await cluster.advance(1)
+            with capture_logs() as logs:
+                latest = member(cluster, two, "A || B", instance_name="latest")
+                async with latest:
+                    await cluster.until(
+                        lambda: has_one_owner_each(cluster, [first, latest]), "all is shared out"
+                    )
+                    warnings = [line for line in logs if line["event"] == "subscription.disagrees"]
+                    await first.stop()
+                    for number in range(8):
+                        await producer.send(Message("T", b"%d" % number, tags="B"))
+                    await cluster.until(lambda: len(two) == 8, "all of B is consumed")
+    assert any("latest" in line["client_id"] for line in warnings), "the warning says who"
+    assert all(line["changed"] for line in warnings), "and what"
+
+
+@pytest.mark.parametrize("profile", ["4.9", "5.x"])
+async def test_a_reset_by_time_while_members_consume_moves_their_queues_to_the_message(
+    tmp_path: Path, profile: str
+) -> None:
+    """Exact offsets, only the group that was named, and progress goes on from there."""
+    # row 54: C-70, B-33
+    got, others = Collected(), Collected()
+    async with house(tmp_path, profile=profile) as cluster:
+        await cluster.create_topic("T", queues=1)
+        bystander = cluster.consumer("bystanders", consume_from_where=FIRST)
+        bystander.subscribe("T")
+        bystander.listen(others)
+        async with (
+            member(cluster, got),
+            bystander,
+            cluster.producer() as producer,
+            cluster.admin() as admin,
+        ):
+            for number in range(20):
+                if number == 12:
+                    await cluster.advance(60)
+                    moment_ms = cluster.clock.time_ms()
+                await producer.send(Message("T", b"%d" % number))
+            await cluster.until(lambda: len(got) == len(others) == 20, "all is consumed")
+            moved = await admin.reset_offset("consumers", "T", moment_ms)
+            queue = MessageQueue("T", "a", 0)
+            assert moved == {queue: 12}
+            await cluster.until(lambda: len(got) == 28, "what came since is consumed again")
+            await producer.send(Message("T", b"20"))
+            await cluster.until(lambda: len(got) == 29, "and what comes now")
+            await cluster.advance(11)
+            await eventually(lambda: len(others) == 21, "the others have it too")
+            assert await admin.consumer_offset("consumers", queue) == 21
+    assert [message.queue_offset for message in got.messages[20:]] == [*range(12, 21)]
+    assert [message.queue_offset for message in others.messages] == [*range(21)]
