@@ -15,6 +15,7 @@ from pocketmq.protocol.transport.memory import MemoryNetwork
 from pocketmq.runtime.errors import PortInUseError
 from pocketmq.runtime.manual_clock import ManualClock
 from support.broker_rig import SMALL_FILES, START_MS, consumer, running_broker
+from support.eventually import eventually
 
 
 def config_dir(path: Path) -> Path:
@@ -35,6 +36,32 @@ async def test_everything_is_there_again_after_a_restart(tmp_path: Path) -> None
         assert rig.broker.groups.get("readers") is not None
         assert rig.broker.topics.get("%RETRY%readers") is not None
         assert (await voice.send()).queue_offset == 2
+
+
+async def test_an_idle_broker_wakes_every_few_seconds_and_not_twice_a_second(
+    tmp_path: Path,
+) -> None:
+    async with running_broker(tmp_path) as rig:
+        voice = await rig.voice()
+        await voice.send()
+        await voice.heartbeat(consumers=[consumer()])
+        await voice.commit(1)
+        store = rig.broker.store
+        await rig.advance(61)  # queues and checkpoint are flushed, by a thread in real time
+        await eventually(
+            lambda: store.checkpoint.confirm_phy_offset == store.commit_log.max_offset,
+            "all is flushed",
+        )
+        await rig.advance(5)
+        begins_ms = rig.clock.time_ms()
+        wakes = 0
+        while rig.clock.time_ms() < begins_ms + 60_000:
+            next_ms = rig.clock.next_deadline_ms()
+            assert next_ms is not None
+            await rig.clock.move_to(next_ms)
+            wakes += 1
+        # Three services that look every 10 s (clients, disk, delayed messages), and registration.
+        assert wakes <= 3 * 6 + 3
 
 
 async def test_files_that_rocketmq_wrote_are_read(tmp_path: Path) -> None:  # B-31, wire 6.7, T-7

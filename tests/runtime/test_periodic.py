@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.manual_clock import ManualClock
-from pocketmq.runtime.periodic import PeriodicService
+from pocketmq.runtime.periodic import AT_REST, PeriodicService
 
 START_MS = 1_700_000_000_000
 
@@ -93,6 +93,74 @@ async def test_a_number_that_the_action_returns_is_the_next_wait(clock: ManualCl
     await clock.move_to(START_MS + 50_000)
     assert seen == [20, 21, 22, 42]
     await service.stop()
+
+
+async def test_a_service_at_rest_sets_no_timer_and_runs_a_period_after_it_is_resumed(
+    clock: ManualClock,
+) -> None:
+    seen: list[int] = []
+
+    def action() -> float | None:
+        seen.append(_second(clock))
+        return AT_REST
+
+    service = PeriodicService("save", clock, 5, action)
+    service.start()
+    service.resume()  # it does not rest: nothing changes
+    await clock.move_to(START_MS + 60_000)
+    assert (seen, clock.next_deadline_ms()) == ([5], None)
+    service.resume()
+    service.resume()
+    await clock.move_to(START_MS + 64_999)
+    assert seen == [5]
+    await clock.move_to(START_MS + 120_000)
+    assert (seen, clock.next_deadline_ms()) == ([5, 65], None)
+    await service.stop()
+
+
+async def test_a_wakeup_ends_a_rest_at_once_also_after_a_resume(clock: ManualClock) -> None:
+    seen: list[int] = []
+
+    def action() -> float | None:
+        seen.append(_second(clock))
+        return AT_REST
+
+    service = PeriodicService("save", clock, 5, action)
+    service.start()
+    await clock.move_to(START_MS + 7_000)
+    service.wakeup()
+    await clock.move_to(START_MS + 8_000)
+    assert seen == [5, 7]
+    service.resume()
+    service.wakeup()
+    await clock.move_to(START_MS + 9_000)
+    assert seen == [5, 7, 8]
+    await service.stop()
+
+
+async def test_a_wakeup_during_the_run_that_ends_in_rest_is_kept(clock: ManualClock) -> None:
+    seen: list[int] = []
+
+    async def action() -> float | None:
+        seen.append(_second(clock))
+        if len(seen) == 1:
+            service.wakeup()
+        await clock.sleep(1)
+        return AT_REST
+
+    service = PeriodicService("save", clock, 5, action)
+    service.start()
+    await clock.move_to(START_MS + 60_000)
+    assert seen == [5, 6]
+    await service.stop()
+
+
+async def test_a_service_at_rest_can_be_stopped(clock: ManualClock) -> None:
+    service = PeriodicService("save", clock, 5, lambda: AT_REST)
+    service.start()
+    await clock.move_to(START_MS + 6_000)
+    await service.stop()
+    assert (service.runs, service.running) == (1, False)
 
 
 async def test_an_error_is_logged_and_the_next_period_comes(clock: ManualClock) -> None:

@@ -7,7 +7,7 @@ one deadline per level is all there is to watch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pocketmq.broker.store.stored_message import StoredMessage
 from pocketmq.protocol import properties as names
@@ -102,6 +102,8 @@ class DelayPlanner:
         self.data_version = DataVersion()
         self.dirty = False
         """A safe offset has moved since the table was last stored."""
+        self.on_dirty: Callable[[], None] | None = None
+        """Called when one has moved after a while in which none did."""
         self._offsets: dict[int, int] = {}
         self._safe: dict[int, int] = {}
         self._next_at_ms: dict[int, int] = {}
@@ -127,7 +129,10 @@ class DelayPlanner:
         """
         if self._safe.get(level) != offset:
             self._safe[level] = offset
-            self.dirty = True
+            if not self.dirty:
+                self.dirty = True
+                if self.on_dirty is not None:
+                    self.on_dirty()
 
     def due_at_ms(self, level: int, stored_at_ms: int, now_ms: int) -> int:
         """When a message is due.

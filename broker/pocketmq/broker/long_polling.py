@@ -55,6 +55,9 @@ class PullRequestHoldTable:
         self._held: dict[QueueKey, dict[HeldPull, None]] = {}
         self._of_peer: dict[Peer, set[HeldPull]] = {}
 
+    def __bool__(self) -> bool:
+        return bool(self._held)
+
     def __len__(self) -> int:
         return sum(map(len, self._held.values()))
 

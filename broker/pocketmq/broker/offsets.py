@@ -24,6 +24,8 @@ class ConsumerOffsetManager:
         self.data_version = DataVersion()
         self.dirty = False
         """Something was committed since the table was last stored."""
+        self.on_dirty: Callable[[], None] | None = None
+        """Called when the table has become dirty."""
         self._committed: dict[tuple[str, str], dict[int, int]] = {}
         self._pulled: dict[tuple[str, str], dict[int, int]] = {}
         self._resets: dict[tuple[str, str], dict[int, int]] = {}
@@ -44,7 +46,7 @@ class ConsumerOffsetManager:
             queues = self._add(key)
         before = queues.get(queue_id)
         queues[queue_id] = offset
-        self.dirty = True
+        self._note_change()
         self._commits += 1
         if self._commits % COMMITS_PER_VERSION == 0:
             self.data_version = self.data_version.next_version(now_ms)
@@ -103,7 +105,7 @@ class ConsumerOffsetManager:
         if queues is None:
             queues = self._add(key)
         queues[queue_id] = offset
-        self.dirty = True
+        self._note_change()
 
     def pending_reset(self, group: str, topic: str, queue_id: int) -> int | None:
         """The offset that the next pull of the queue is moved to, if any."""
@@ -143,7 +145,7 @@ class ConsumerOffsetManager:
             table.pop(key, None)
         _discard(self._groups_of_topic, topic, group)
         _discard(self._topics_of_group, group, topic)
-        self.dirty = True
+        self._note_change()
 
     def remove_stale(
         self,
@@ -193,7 +195,7 @@ class ConsumerOffsetManager:
                 if offset > end:
                     fallen.append((topic, group, queue_id, offset))
                     queues[queue_id] = end
-                    self.dirty = True
+                    self._note_change()
         return fallen
 
     def wrapper(self) -> ConsumerOffsetTable:
@@ -205,6 +207,12 @@ class ConsumerOffsetManager:
                 for (topic, group), queues in self._committed.items()
             },
         )
+
+    def _note_change(self) -> None:
+        if not self.dirty:
+            self.dirty = True
+            if self.on_dirty is not None:
+                self.on_dirty()
 
     def _add(self, key: tuple[str, str]) -> dict[int, int]:
         topic, group = key

@@ -320,6 +320,9 @@ class Broker:
             offset_period_s=config.flush_consumer_offset_interval_ms / 1000,
             delay_offset_period_s=config.flush_delay_offset_interval_ms / 1000,
         )
+        self.offsets.on_dirty = self._services.offsets_changed
+        self.planner.on_dirty = self._services.delay_offsets_changed
+        self._pull.on_hold = self._services.pull_held
 
     def _add_tools_processors(self) -> None:
         """What people and tools ask; it waits in a queue of its own (B-161)."""

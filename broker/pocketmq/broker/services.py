@@ -22,16 +22,19 @@ FIRST_FLUSH_S = 10.0
 
 
 class BrokerServices:
-    """The periodic shells; what they do is passed in."""
+    """The periodic shells; what they do is passed in.
+
+    Those that wait for a change rest until they are told of one: an idle broker sleeps for seconds.
+    """
 
     def __init__(
         self,
         clock: Clock,
         *,
         scan_clients: Callable[[], None],
-        check_held_pulls: Callable[[], None],
-        save_offsets: Callable[[], Awaitable[None]],
-        save_delay_offsets: Callable[[], Awaitable[None]],
+        check_held_pulls: Callable[[], float | None],
+        save_offsets: Callable[[], Awaitable[float | None]],
+        save_delay_offsets: Callable[[], Awaitable[float | None]],
         look_after_groups: Callable[[], None],
         long_polling: bool,
         offset_period_s: float,
@@ -52,9 +55,12 @@ class BrokerServices:
             initial_delay_s=FIRST_FLUSH_S,
         )
         hold_check_s = HOLD_CHECK_S if long_polling else SHORT_HOLD_CHECK_S
+        self._held_pulls = PeriodicService(
+            "check held pulls", clock, hold_check_s, check_held_pulls
+        )
         self._others = [
+            self._held_pulls,
             PeriodicService("scan clients", clock, SCAN_S, scan_clients),
-            PeriodicService("check held pulls", clock, hold_check_s, check_held_pulls),
             PeriodicService("look after groups", clock, GROUP_CHECK_S, look_after_groups),
         ]
 
@@ -62,6 +68,18 @@ class BrokerServices:
         """Begin all."""
         for service in (*self._others, self._offsets, self._delay_offsets):
             service.start()
+
+    def offsets_changed(self) -> None:
+        """There are consumer offsets to save."""
+        self._offsets.resume()
+
+    def delay_offsets_changed(self) -> None:
+        """There is progress of delay levels to save."""
+        self._delay_offsets.resume()
+
+    def pull_held(self) -> None:
+        """A pull waits."""
+        self._held_pulls.resume()
 
     async def stop(self) -> None:
         """End all; offsets are saved one last time."""

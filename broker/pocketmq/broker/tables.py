@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 import structlog
@@ -20,6 +20,7 @@ from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable, DelayOffsetTab
 from pocketmq.protocol.bodies.topics import TopicConfigSerializeWrapper
 from pocketmq.protocol.validation import SCHEDULE_TOPIC
 from pocketmq.runtime.errors import DiskError
+from pocketmq.runtime.periodic import AT_REST
 
 log = structlog.get_logger()
 
@@ -92,17 +93,13 @@ class BrokerTables:
         }
         self._planner.load(delays or DelayOffsetTable(), bounds)
 
-    async def save_offsets(self) -> None:
-        """Write the committed offsets, if one has changed (B-31)."""
-        if self._offsets.dirty:
-            self._offsets.dirty = False
-            self._offsets.dirty |= not await _write(self._offsets_json, self._offsets.wrapper())
+    async def save_offsets(self) -> float | None:
+        """Write the committed offsets, if one has changed (B-31); what `PeriodicService` wants."""
+        return await _save(self._offsets_json, self._offsets)
 
-    async def save_delay_offsets(self) -> None:
+    async def save_delay_offsets(self) -> float | None:
         """Write the progress of the delay levels, if one has moved (B-94)."""
-        if self._planner.dirty:
-            self._planner.dirty = False
-            self._planner.dirty |= not await _write(self._delays_json, self._planner.wrapper())
+        return await _save(self._delays_json, self._planner)
 
     async def stop(self) -> None:
         """Return when topics and groups are written."""
@@ -116,14 +113,29 @@ class BrokerTables:
         await self._groups_json.save(self._groups.wrapper())
 
 
-async def _write(file: JsonFile, table: msgspec.Struct) -> bool:
-    """Whether it was written; a full disk is logged, and the next period tries again."""
-    try:
-        await file.save(table)
-    except DiskError as exc:
-        log.error("table.save_failed", table=file.path.name, reason=str(exc))
-        return False
-    return True
+class _Offsets(Protocol):
+    """What is written periodically."""
+
+    dirty: bool
+
+    def wrapper(self) -> msgspec.Struct:
+        """The table as it is stored."""
+
+
+async def _save(file: JsonFile, table: _Offsets) -> float | None:
+    """Write a dirty table; a full disk is logged, and the next period tries again.
+
+    Returns:
+        AT_REST when every change is in the file, None when another period has to come.
+    """
+    if table.dirty:
+        table.dirty = False  # before the first await: a change during the write is in the next one
+        try:
+            await file.save(table.wrapper())
+        except DiskError as exc:
+            log.error("table.save_failed", table=file.path.name, reason=str(exc))
+            table.dirty = True
+    return None if table.dirty else AT_REST
 
 
 async def _read(file: JsonFile, cls: type[TableT]) -> TableT | None:

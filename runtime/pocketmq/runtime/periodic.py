@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import math
 from collections.abc import Awaitable, Callable
 
 import structlog
@@ -11,6 +12,9 @@ import structlog
 from pocketmq.runtime.clock import Clock, Latch
 
 log = structlog.get_logger()
+
+AT_REST = math.inf
+"""What an action returns when nothing is left to do: no timer runs until somebody has work."""
 
 Action = Callable[[], float | None] | Callable[[], Awaitable[float | None]]
 
@@ -21,6 +25,9 @@ class PeriodicService:
     Runs never overlap. A `wakeup()` during a run causes exactly one more run after it; one before
     `start()` makes the first run come at once. An error in the action is reported and the service
     goes on with the next period.
+
+    An action that finds nothing to do may return `AT_REST`. The service then waits for `resume()`,
+    after which the next run comes one period later, or for `wakeup()`.
 
     Args:
         name: Names the task and the log lines.
@@ -50,6 +57,9 @@ class PeriodicService:
         self._initial_delay_s = period_s if initial_delay_s is None else initial_delay_s
         self._on_error = on_error
         self._latch = Latch()
+        self._resting = False
+        self._resumed = False
+        """A rest was ended by `resume`, and by nothing that wants a run at once."""
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
 
@@ -67,7 +77,15 @@ class PeriodicService:
 
     def wakeup(self) -> None:
         """Run as soon as possible; several calls before that run collapse into one."""
+        self._resumed = False
         self._latch.wakeup()
+
+    def resume(self) -> None:
+        """There is work again: end a rest, and run one period from now. Costs next to nothing."""
+        if self._resting:
+            self._resting = False
+            self._resumed = True
+            self._latch.wakeup()
 
     async def stop(self, *, final_run: bool = False) -> None:
         """Return when the service has ended; no run starts after this call except the final one.
@@ -93,6 +111,8 @@ class PeriodicService:
     async def _run(self) -> None:
         wait_s = self._initial_delay_s
         while not self._must_stop():
+            if wait_s == AT_REST:
+                wait_s = await self._rest()
             if wait_s > 0 or self._latch.notified:
                 await self._clock.wait(self._latch, wait_s)
             else:
@@ -101,6 +121,13 @@ class PeriodicService:
                 return
             next_s = await self._run_once()
             wait_s = self.period_s if next_s is None else next_s
+
+    async def _rest(self) -> float:
+        """Wait until there is work; seconds until the next run."""
+        self._resting, self._resumed = True, False
+        await self._clock.wait(self._latch, None)
+        self._resting = False
+        return self.period_s if self._resumed else 0
 
     def _must_stop(self) -> bool:
         return self._stopping  # asked anew after each await; another task may have set it

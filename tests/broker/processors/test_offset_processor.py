@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import msgspec
@@ -222,4 +223,36 @@ async def test_offsets_that_could_not_be_written_are_written_later(tmp_path: Pat
         aside.rename(config)
         await rig.advance(5)
         written = msgspec.json.decode((config / "consumerOffset.json").read_bytes())
+        assert written["offsetTable"] == {"orders@readers": {"0": 8}}
+
+
+class SlowDisk(OsDisk):
+    """Takes its time over the next file of offsets that is written."""
+
+    def __init__(self) -> None:
+        self.writing = asyncio.Event()
+        self.go_on = asyncio.Event()
+
+    async def write_text(self, path: str, text: str) -> None:
+        await super().write_text(path, text)
+        if "consumerOffset" in path:
+            self.writing.set()
+            await self.go_on.wait()
+
+
+async def test_a_commit_during_a_write_is_in_the_next_one(tmp_path: Path) -> None:  # B-31
+    disk = SlowDisk()
+    async with running_broker(tmp_path, disk=disk) as rig:
+        voice = await rig.voice()
+        await voice.create_topic()
+        await voice.heartbeat(consumers=[consumer()])
+        await voice.commit(7)
+        moving = asyncio.ensure_future(rig.advance(10))
+        await disk.writing.wait()
+        await voice.commit(8)  # and none after it
+        disk.go_on.set()
+        await moving
+        await rig.advance(5)
+        path = rig.broker.config.data / "config" / "consumerOffset.json"
+        written = msgspec.json.decode(path.read_bytes())
         assert written["offsetTable"] == {"orders@readers": {"0": 8}}

@@ -8,6 +8,8 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from pocketmq.broker.store import FlushDiskType, GetStatus, MessageStore, PutStatus, StoredMessage
 from pocketmq.broker.store.disk_worker import DiskWorker, Done, InlineWorker, Job, ThreadWorker
 from pocketmq.broker.store.flush_service import SYNC_FAILED
@@ -305,3 +307,51 @@ async def test_a_store_that_could_not_be_flushed_stays_marked_unclean(  # S-60
     disk.on_step = fail
     await store.close()
     assert has_abort_file(store)
+
+
+# -- rest ----------------------------------------------------------------------------------------
+
+
+async def test_a_store_with_nothing_to_flush_sleeps_until_it_looks_at_the_disk(
+    open_store: Make, message: Message, clock: ManualClock
+) -> None:
+    store = open_store(disk=SteppedDisk())
+    store.start()
+    store.put_messages([message(b"a")])
+    await clock.move_to(clock.time_ms() + 130_000)  # 60 s later queues and checkpoint are flushed
+    before = clock.time_ms()
+    deadline = clock.next_deadline_ms()
+    assert deadline is not None
+    assert deadline % 10_000 == 0, "only the cleaner is left (S-70)"
+    assert deadline - before >= 5_000
+    await store.close()
+
+
+@pytest.mark.parametrize("rested_s", [0, 3, 3600])
+async def test_four_pages_are_flushed_500_ms_after_they_were_appended(  # S-50
+    open_store: Make, message: Message, clock: ManualClock, rested_s: int
+) -> None:
+    store = open_store(disk=SteppedDisk())
+    store.start()
+    await clock.move_to(clock.time_ms() + rested_s * 1000)
+    store.put_messages([message(b"x" * 5000) for _ in range(4)])
+    assert store.unflushed_bytes > 4 * 4096
+    await clock.move_to(clock.time_ms() + 499)
+    assert store.unflushed_bytes > 0
+    await clock.move_to(clock.time_ms() + 1)
+    assert store.unflushed_bytes == 0
+    await store.close()
+
+
+async def test_few_dirty_pages_are_flushed_within_10_s_however_long_the_store_rested(  # S-50
+    open_store: Make, message: Message, clock: ManualClock
+) -> None:
+    store = open_store(disk=SteppedDisk())
+    store.start()
+    for _ in range(5):
+        store.put_messages([message(b"a")])
+        await clock.move_to(clock.time_ms() + 10_500)
+        assert store.unflushed_bytes == 0
+        await clock.move_to(clock.time_ms() + 77_777)
+    assert store.checkpoint.confirm_phy_offset == store.commit_log.max_offset  # S-52, S-53
+    await store.close()

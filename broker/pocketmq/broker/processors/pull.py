@@ -26,6 +26,7 @@ from pocketmq.protocol.dispatch import Peer, Reply, error_reply, handles
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
 from pocketmq.protocol.scalars import PullSysFlag
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.periodic import AT_REST
 
 log = structlog.get_logger()
 
@@ -83,6 +84,8 @@ class PullProcessor:
         self._slave_read_enable = slave_read_enable
         self._on_offset_moved = on_offset_moved
         self._woken: list[HeldPull] = []
+        self.on_hold: Callable[[], None] | None = None
+        """Called after a pull begins to wait."""
 
     @handles(RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
     def pull(self, peer: Peer, request: Command) -> Reply:
@@ -100,10 +103,14 @@ class PullProcessor:
                 self._defer(self._answer_woken)
             self._woken += woken
 
-    def sweep(self) -> None:
-        """Answer held pulls whose time is up or whose queue grew (B-71); called every 5 s."""
+    def sweep(self) -> float | None:
+        """Answer held pulls whose time is up or whose queue grew (B-71).
+
+        Called every 5 s, but not while no pull is held.
+        """
         for pull in self._held.due(self._clock.monotonic(), self._store.max_offset):
             self._run_again(pull)
+        return None if self._held else AT_REST
 
     def topic_gone(self, topic: str) -> None:
         """A topic was deleted: nobody waits for it any more."""
@@ -197,3 +204,5 @@ class PullProcessor:
         pull.request.ext = None
         pull.request.body = b""
         self._held.hold(pull)
+        if self.on_hold is not None:
+            self.on_hold()

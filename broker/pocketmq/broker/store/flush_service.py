@@ -17,7 +17,7 @@ from pocketmq.broker.store.flush import LogFlusher
 from pocketmq.broker.store.flush_queues import Progress, QueueFlusher, sync_file
 from pocketmq.broker.store.index_file import IndexFile
 from pocketmq.runtime.clock import Clock
-from pocketmq.runtime.periodic import PeriodicService
+from pocketmq.runtime.periodic import AT_REST, PeriodicService
 
 log = structlog.get_logger()
 
@@ -74,7 +74,18 @@ class FlushService:
         )
         self._log_worker: DiskWorker = InlineWorker()
         self._queue_worker: DiskWorker = InlineWorker()
-        self._services: list[PeriodicService] = []
+        self._log_passes = PeriodicService(
+            "FlushCommitLog",
+            clock,
+            config.flush_interval_commit_log_ms / 1000,
+            self.flush_log,
+        )
+        self._queue_passes = PeriodicService(
+            "FlushConsumeQueue",
+            clock,
+            config.flush_interval_consume_queue_ms / 1000,
+            self.flush_queues,
+        )
         self._log_thorough_at = self._queue_thorough_at = clock.monotonic()
         self._prepared_behind = -1
 
@@ -87,20 +98,13 @@ class FlushService:
         if self._dispatcher.dirty:
             # Recovery had to dispatch again. The first pass sees to it that the next need not.
             self._queue_thorough_at = -math.inf
-        log_s = self._config.flush_interval_commit_log_ms / 1000
-        queue_s = self._config.flush_interval_consume_queue_ms / 1000
-        self._services = [
-            PeriodicService("FlushCommitLog", self._clock, log_s, self.flush_log),
-            PeriodicService("FlushConsumeQueue", self._clock, queue_s, self.flush_queues),
-        ]
-        for service in self._services:
-            service.start()
+        self._log_passes.start()
+        self._queue_passes.start()
 
     async def stop(self) -> None:
         """End the passes; those under way are waited for."""
-        for service in self._services:
-            await service.stop()
-        self._services = []
+        await self._log_passes.stop()
+        await self._queue_passes.stop()
         self._log_worker.close()
         self._queue_worker.close()
         inline = self._log_worker = self._queue_worker = InlineWorker()
@@ -108,11 +112,20 @@ class FlushService:
         self._queue_flusher.start(inline)
         await self._clock.sleep(0)  # one turn of the loop, in which the last outcomes arrive
 
-    def flush_log(self) -> None:
-        """One periodic pass over the log (S-50)."""
+    def appended(self, now_ms: int) -> None:
+        """The log has grown; its passes go on if they rested."""
+        self.stored_ms = now_ms
+        self._log_passes.resume()
+
+    def dispatched(self) -> None:
+        """Queues were written; their passes go on if they rested."""
+        self._queue_passes.resume()
+
+    def flush_log(self) -> float | None:
+        """One periodic pass over the log (S-50); none follows while nothing is dirty."""
         if self._log_flusher.failed:
             self._log_flusher.restore(lambda: self._blocked_by.discard(SYNC_FAILED))
-            return
+            return None
         now = self._clock.monotonic()
         pages = self._config.flush_commit_log_least_pages
         waited_ms = (now - self._log_thorough_at) * 1000
@@ -122,9 +135,13 @@ class FlushService:
         if self._log_flusher.is_due(pages):
             self._log_flusher.flush()
         self._prepare_next_file()
+        return AT_REST if self._log_flusher.dirty_bytes <= 0 else None
 
-    def flush_queues(self) -> None:
-        """One periodic pass over the queues, and the checkpoint (S-52, S-53)."""
+    def flush_queues(self) -> float | None:
+        """One periodic pass over the queues, and the checkpoint (S-52, S-53).
+
+        None follows once the checkpoint says all that was dispatched.
+        """
         now = self._clock.monotonic()
         unconfirmed = self._dispatcher.offset - self._checkpoint.confirm_phy_offset
         waited_ms = (now - self._queue_thorough_at) * 1000
@@ -136,6 +153,8 @@ class FlushService:
             self._queue_flusher.flush_thoroughly(self._progress())
         else:
             self._queue_flusher.flush()
+        is_clean = not unconfirmed and not self._dispatcher.dirty
+        return AT_REST if is_clean else None
 
     def log_flushed(self) -> None:
         """The log has come further; the checkpoint may have waited for that."""

@@ -49,7 +49,7 @@ from pocketmq.broker.store.recovery import Recoverer, Recovery
 from pocketmq.broker.store.stored_message import PutResult, PutStatus, StoredMessage
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.errors import DiskError
-from pocketmq.runtime.periodic import PeriodicService
+from pocketmq.runtime.periodic import AT_REST, PeriodicService
 from pocketmq.runtime.profile import Profile
 
 log = structlog.get_logger()
@@ -257,7 +257,8 @@ class MessageStore:
             return [_REFUSED] * len(messages)
         get_queue = self.consume_queues.get_or_create
         queues = [get_queue(message.topic, message.queue_id) for message in messages]
-        now_ms = self._flush.stored_ms = self._clock.time_ms()
+        now_ms = self._clock.time_ms()
+        self._flush.appended(now_ms)
         began_s = self._clock.monotonic()
         results = self.commit_log.append(messages, queues, now_ms, together=together)
         self._appended_s = self._clock.monotonic()
@@ -279,20 +280,24 @@ class MessageStore:
             # The messages are in the log, and will be visible once there is space (S-35).
             log.error("dispatch.failed", error=str(exc), offset=self.dispatcher.offset)
             self.blocked_by.add(BEHIND)
+            self._catching_up.resume()
+        self._flush.dispatched()
 
-    def _catch_up(self) -> None:
+    def _catch_up(self) -> float | None:
         """Dispatch from the log what could not be dispatched when it came."""
         if BEHIND not in self.blocked_by:
-            return
+            return AT_REST
         end = self._log_flusher.flushed_offset if self._sync else self.commit_log.max_offset
         scan = LogScan(self.commit_log, self.consume_queues, self.dispatcher, check_crc=False)
         try:
             scan.run(self.dispatcher.offset, end)
         except DiskError as exc:
             log.warning("dispatch.failed", error=str(exc), offset=self.dispatcher.offset)
-            return
+            return None
         log.info("dispatch.caught_up", records=scan.records)
         self.blocked_by.discard(BEHIND)
+        self._flush.dispatched()
+        return AT_REST
 
     def when_flushed(self, physical_offset_end: int, callback: FlushCallback) -> None:
         """Call back when a message may be acknowledged under this store's flush mode (B-144).
