@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from typing import Any, cast
 
 import pytest
 
@@ -226,6 +227,8 @@ async def test_a_queue_of_another_topic_is_refused() -> None:  # P-24
     [
         (Message("T", b""), IllegalMessageError),  # P-22
         (Message("T", b"x" * 101), IllegalMessageError),  # P-22
+        (Message("T", cast(Any, "text")), IllegalMessageError),
+        (Message("T", cast(Any, None)), IllegalMessageError),  # P-22
         (Message("", b"x"), IllegalNameError),  # P-20
         (Message("t.dot", b"x"), IllegalNameError),  # P-20
         (Message("t" * 128, b"x"), IllegalNameError),  # P-20

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from structlog.testing import capture_logs
@@ -771,6 +771,8 @@ async def test_what_a_consumer_may_not_be_told() -> None:  # C-1, C-15, 5.1
             consumer.subscribe("T", " || ")
         with pytest.raises(IllegalNameError):
             consumer.subscribe("no.dots")
+        with pytest.raises(ClientError, match="a str cannot listen"):
+            consumer.listen(cast(Any, "on_message"))
         consumer.listen(Collected())
         with pytest.raises(ClientError, match="already"):
             consumer.listen(Collected())

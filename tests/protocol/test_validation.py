@@ -153,6 +153,12 @@ def test_a_body_has_1_byte_to_4_mib():  # P-22
     check_message(Message("T", bytes(10)), max_body_bytes=10)
 
 
+@pytest.mark.parametrize("body", ["text", 7, ["b"], {"a": 1}])
+def test_a_body_that_is_no_bytes_is_refused(body):
+    with pytest.raises(IllegalMessageError, match=rf"is a {type(body).__name__} and must be bytes"):
+        check_message(Message("T", body))
+
+
 def test_a_chosen_queue_must_be_the_topics():  # P-24
     with pytest.raises(IllegalMessageError, match="another topic"):
         check_message(Message("T", b"x"), queue=MessageQueue("U", "b", 0))

@@ -191,7 +191,14 @@ def check_message(
         IllegalMessageError: the body breaks a limit, or the queue is another topic's.
     """
     check_send_topic(message.topic)
-    size = len(message.body or b"")  # None, which types forbid, is empty as well
+    body: object = message.body or b""  # None, which types forbid, is empty as well
+    if not isinstance(body, bytes | bytearray | memoryview):
+        raise IllegalMessageError(
+            f"the body is a {type(body).__name__} and must be bytes; encode it, say with "
+            "text.encode()",
+            topic=message.topic,
+        )
+    size = len(body)
     if size == 0:
         raise IllegalMessageError("the body is empty; send at least one byte", topic=message.topic)
     if size > max_body_bytes:

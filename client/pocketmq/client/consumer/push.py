@@ -154,6 +154,8 @@ class PushConsumer:
     def _set_listener(
         self, listener: Callable[..., Any], *, one_by_one: bool, orderly: bool
     ) -> None:
+        if not callable(listener):
+            raise ClientError(f"consumer {self._group}: a {type(listener).__name__} cannot listen")
         if self.listener is not None:
             raise ClientError(f"consumer {self._group} has a listener already; one is enough")
         if self._instance is not None:

@@ -437,9 +437,12 @@ class Producer:
     # -- preparing ------------------------------------------------------------------------------
 
     def _known_info(self, message: Message) -> TopicPublishInfo | None:
-        """The topic's queues, if it was sent to before and the body has a legal size; O(1)."""
-        if message.topic in self.published_topics and (
-            0 < len(message.body) <= self.max_message_size
+        """The topic's queues, if it was sent to before and the body can be sent; O(1)."""
+        body = message.body
+        if (
+            type(body) is bytes
+            and 0 < len(body) <= self.max_message_size
+            and message.topic in self.published_topics
         ):
             info = self._started().routes.publish.get(message.topic)
             if info is not None and info.queues:

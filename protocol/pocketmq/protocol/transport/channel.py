@@ -125,7 +125,7 @@ class Channel(asyncio.Protocol):
             if isinstance(answer, Command):
                 future.set_result(answer)
             elif isinstance(answer, TimeoutError):
-                name = type(header).__name__.removesuffix("RequestHeader")
+                name = type(header).__name__.replace("RequestHeader", "")
                 late = RequestTimeoutError(self.address, name, round(timeout_s * 1000))
                 future.set_exception(late)
             else:
