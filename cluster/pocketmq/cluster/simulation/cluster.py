@@ -67,7 +67,7 @@ class SimCluster:
         self.clock = LoopClock(loop, START_MS)
         self.network = SimNetwork(loop, self.clock, chance)
         self.setting = Setting(plan, loop, self.network, profile_named(plan.profile), chance, trace)
-        self.watch = watch = Watch(plan.mode, loop, trace)
+        self.watch = watch = Watch(plan.mode, self.setting.profile, loop, trace)
         self.network.on_sent = watch.sent
         self.network.on_delivered = watch.delivered
         self.network.on_notification = watch.notified

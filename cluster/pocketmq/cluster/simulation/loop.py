@@ -77,7 +77,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
         super().__init__()
         self._now = 0.0
         self._ready: deque[asyncio.Handle] = deque()
-        self._scheduled: list[asyncio.TimerHandle] = []
+        self._scheduled: list[tuple[float, int, asyncio.TimerHandle]] = []
+        """A heap: when, the how-manieth timer it is, and the timer."""
+        self._timers = 0
         self.on_step: Callable[[list[SimProcess]], None] | None = None
         self.steps = 0
         self.callbacks = 0
@@ -91,15 +93,15 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _run_once(self) -> None:
         """What `run_forever` calls over and over: one batch of callbacks at one moment."""
         ready, scheduled = self._ready, self._scheduled
-        while scheduled and scheduled[0].cancelled():
+        while scheduled and scheduled[0][2]._cancelled:
             heapq.heappop(scheduled)
         if not ready:
             if not scheduled:
                 raise SimulationStuckError("nothing is ready and no timer is armed")
-            self._now = max(self._now, scheduled[0].when())
+            self._now = max(self._now, scheduled[0][0])
         now = self._now + 1e-9
-        while scheduled and scheduled[0].when() <= now:
-            ready.append(heapq.heappop(scheduled))
+        while scheduled and scheduled[0][0] <= now:
+            ready.append(heapq.heappop(scheduled)[2])
         ran: list[SimProcess] = []
         for _ in range(len(ready)):
             handle = ready.popleft()
@@ -128,7 +130,20 @@ class VirtualLoop(asyncio.BaseEventLoop):
         context: contextvars.Context,
     ) -> None:
         """Run a callback as somebody else's: bytes arrive in the receiver's context."""
-        heapq.heappush(self._scheduled, asyncio.TimerHandle(when_s, callback, args, self, context))
+        self.call_at(when_s, callback, *args, context=context)
+
+    def call_at(  # type: ignore[override]  # typeshed's is generic in the arguments
+        self,
+        when: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """Timers of one moment fire in the order in which they were set."""
+        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        self._timers += 1
+        heapq.heappush(self._scheduled, (when, self._timers, timer))
+        return timer
 
     def call_soon_threadsafe(self, *_: Any, **__: Any) -> Any:  # type: ignore[override]
         raise RuntimeError("a thread in the simulation: its order would not be the seed's")

@@ -174,6 +174,8 @@ class ConsumerMachine:
         self.fails = False
         """Its listener fails whatever it gets."""
         self.owned: dict[MessageQueue, ProcessQueue] = {}
+        self.leaving: dict[MessageQueue, ProcessQueue] = {}
+        """Dropped, and not yet let go."""
         self.epochs: dict[MessageQueue, int] = {}
         """Numbers of its latest ownerships."""
         self.known: object = None

@@ -316,7 +316,7 @@ class SimNetwork:
             link.waiting.append((receiver, data))
             return
         at = max(receiver.arrives_at, self.loop.time() + self._latency_s(link.pair))
-        receiver.arrives_at = at = at + 1e-7  # heap order of equal times is not the order of calls
+        receiver.arrives_at = at
         if data is None:
             self.loop.run_at(at, receiver.lose, context=receiver.context)
         else:

@@ -169,6 +169,8 @@ def _events(rng: random.Random, made: Scenario) -> list[Event]:
         del weights[Kind.RETENTION]
     if made.mode is Mode.BROADCAST:
         del weights[Kind.OFFSET_RESET]  # its offsets are not the brokers'
+    if made.mode is Mode.ORDERLY:
+        weights[Kind.SLOW_LISTENER] *= 3  # a queue changes hands while its listener is at work
     at = rng.uniform(5.0, 25.0)
     while at < made.duration_s - 10.0:
         kind = rng.choices(list(weights), list(weights.values()))[0]
@@ -231,7 +233,7 @@ def _between(rng: random.Random, kind: Kind, at: float, client: str, broker: str
 def _at_consumer(rng: random.Random, kind: Kind, at: float, name: str) -> Event:
     if kind is Kind.SLOW_LISTENER:
         return Event(
-            at, kind, name, lasts_s=rng.uniform(5.0, 30.0), amount=rng.choice([0.2, 1.0, 5.0])
+            at, kind, name, lasts_s=rng.uniform(5.0, 60.0), amount=rng.choice([0.2, 1.0, 5.0])
         )
     if kind is Kind.FAILING_LISTENER:
         return Event(at, kind, name, lasts_s=rng.uniform(1.0, 10.0))

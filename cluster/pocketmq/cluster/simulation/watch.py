@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from pocketmq.broker.server import Broker
 from pocketmq.client import MessageQueue
 from pocketmq.client.consumer.local_offsets import decode_offsets
+from pocketmq.client.consumer.process_queue import ProcessQueue
 from pocketmq.cluster.simulation.invariants import OwnershipLedger, ProgressLedger
 from pocketmq.cluster.simulation.loop import SimProcess, VirtualLoop
 from pocketmq.cluster.simulation.machines import GROUP, TOPIC, BrokerMachine, ConsumerMachine
@@ -22,6 +23,7 @@ from pocketmq.protocol.body import decode_body, parse_mq_key
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.frame import FrameDecoder
 from pocketmq.protocol.record import check_record
+from pocketmq.runtime.profile import Profile
 
 ADMIN = "admin"
 
@@ -31,11 +33,12 @@ class Watch:
 
     Args:
         mode: Each broadcasting member has a ledger of its own.
+        profile: Says what RocketMQ itself allows.
         loop: For the time.
         trace: Gets what people may want to read.
     """
 
-    def __init__(self, mode: Mode, loop: VirtualLoop, trace: Trace) -> None:
+    def __init__(self, mode: Mode, profile: Profile, loop: VirtualLoop, trace: Trace) -> None:
         self.acked: dict[str, tuple[MessageQueue, int]] = {}
         self.violations: list[str] = []
         """Of all ledgers."""
@@ -43,6 +46,7 @@ class Watch:
         self.send_backs = SendBackWatch()
         self.machines: dict[SimProcess, BrokerMachine | ConsumerMachine] = {}
         self._mode = mode
+        self._profile = profile
         self._loop = loop
         self._trace = trace
         self._progress: dict[str, ProgressLedger] = {}
@@ -114,12 +118,16 @@ class Watch:
         consumer = machine.consumer
         if consumer is None or consumer._parts is None or not machine.process.alive:
             return
-        held = {}
+        held, leaving = {}, {}
         moves = consumer._suspended
         for queue, each in consumer._parts.planner.process_queues.items():
-            if not each.dropped:
+            if each.dropped:
+                leaving[queue] = each
+            else:
                 held[queue] = each
             moves = moves or each.correcting
+        if leaving or machine.leaving:
+            self._look_at_leaving(machine, leaving, now)
         if moves:
             self.ownership.trouble(now)  # it lets go of queues, for its offsets to be corrected
         if held != machine.owned:
@@ -137,6 +145,18 @@ class Watch:
             if known is not machine.known:
                 machine.known = known
                 self.ownership.known(machine.client_id, frozenset(known or ()), now)
+
+    def _look_at_leaving(
+        self, machine: ConsumerMachine, leaving: dict[MessageQueue, ProcessQueue], now: float
+    ) -> None:
+        """Queues that were to go and are gone; by force, if the profile's rule for that holds."""
+        force_after_ms = self._profile.orderly_removal_force_after_ms
+        for queue, each in machine.leaving.items():
+            if leaving.get(queue) is each or force_after_ms is None:
+                continue
+            if (now - each.last_lock_at) * 1000 > force_after_ms:
+                self.progress(machine.name).let_go(machine.name, queue)
+        machine.leaving = leaving
 
     # -- on the wire ----------------------------------------------------------------------------
 

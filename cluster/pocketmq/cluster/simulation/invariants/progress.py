@@ -12,6 +12,8 @@ from pocketmq.protocol.message import MessageQueue
 MAX_RECONSUME_TIMES = 16
 ORDER_GRACE_S = 30.0
 """A broker forgets its locks when it restarts; a client believes in its own for so long (C-52)."""
+COPIES_IN_DOUBT = 4
+"""Of one failure, when answers are lost: the send-back and three tries to send a copy (C-55)."""
 LOOKUP_S = 6.0
 """Longest time from asking where to go on to owning the queue: two requests of 3 s."""
 
@@ -168,6 +170,10 @@ class ProgressLedger:
         """The listener was cancelled; it has not consumed the message."""
         self._running[queue].pop(client, None)
 
+    def let_go(self, client: str, queue: MessageQueue) -> None:
+        """It gave the lock back while its listener runs on; 5.x does so with an old lock (C-30)."""
+        self.seen["queues given up by force"] += self._running[queue].pop(client, None) is not None
+
     def client_gone(self, client: str) -> None:
         """Its process is dead, and with it its listeners."""
         for running in self._running.values():
@@ -184,28 +190,36 @@ class ProgressLedger:
             and offset >= self._skipped_to.get(queue, 0)
         ]
 
-    def check_copies(self, dead_letters: Iterable[str], *, exactly: bool) -> None:
-        """Each failed delivery makes one copy; two, where an answer to a send-back was lost.
+    def check_copies(self, *, exactly: bool) -> None:
+        """Each failed delivery makes one copy; a few, where an answer to a send-back was lost.
 
         Args:
-            dead_letters: Keys, as often as they are there.
             exactly: No answer was lost.
         """
-        twice = 1 if exactly else 2
+        most = 1 if exactly else COPIES_IN_DOUBT
         for key, by_times in self.copies.items():
             for times, stored in by_times.items():
                 failed = self.failures[key][times - 1]
-                if times and len(stored) > twice * failed:
+                if times and len(stored) > most * failed:
                     self._violated(
                         f"{key} has {len(stored)} copies at {times} retries after {failed} failed "
                         "deliveries",
                         0.0,
                     )
-        for key, count in Counter(dead_letters).items():
+
+    def check_dead_letters(self, keys: Iterable[str], *, exactly: bool) -> None:
+        """Each failed last retry makes one dead letter.
+
+        Args:
+            keys: Of the messages in the dead letter topic, as often as they are there.
+            exactly: No answer to a send-back was lost.
+        """
+        most = 1 if exactly else COPIES_IN_DOUBT
+        for key, count in Counter(keys).items():
             failed = self.failures[key][MAX_RECONSUME_TIMES]
             self.seen["dead letters"] += count
             self.seen["dead letters that must be one"] += exactly and failed == 1
-            if count > twice * failed:
+            if count > most * failed:
                 self._violated(
                     f"{key} is in the dead letter topic {count} times after {failed} failures at "
                     f"{MAX_RECONSUME_TIMES} retries",
