@@ -102,3 +102,8 @@ def run_json(script: str, *options: str, timeout_s: float = 180.0) -> dict[str, 
         raise RuntimeError(f"{script} failed:\n{done.stderr[-2000:]}")
     result: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return result
+
+
+def processor_us(process: Process) -> float:
+    """What its main thread has used; finer than /proc/PID/stat, and blind to other processes."""
+    return int(Path(f"/proc/{process.popen.pid}/schedstat").read_text().split()[0]) / 1000

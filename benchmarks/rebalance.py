@@ -25,7 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from processes import HERE, Process, cluster
+from processes import HERE, Process, cluster, processor_us
 from rich.console import Console
 from rich.table import Table
 
@@ -201,11 +201,6 @@ async def member_costs(broker: Process, members: int) -> tuple[float, float]:
     for channel in channels:
         channel.close()
     return costs[0], costs[1]
-
-
-def processor_us(process: Process) -> float:
-    """What its main thread has used; finer than /proc/PID/stat, and blind to other processes."""
-    return int(Path(f"/proc/{process.popen.pid}/schedstat").read_text().split()[0]) / 1000
 
 
 async def gathered(requests: list[tuple[Channel, Any, Any]]) -> None:

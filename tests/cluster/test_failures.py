@@ -230,6 +230,34 @@ async def test_consumers_go_on_where_they_were_after_their_broker_was_restarted(
         await eventually(lambda: len(keys(one)) == 100, "the rest is consumed", limit_s=60)
 
 
+async def test_a_broker_that_stood_still_loses_no_send_and_forgets_no_client(
+    tmp_path: Path,
+) -> None:
+    async with running(tmp_path) as cluster:  # fault matrix A5, row 38
+        await cluster.create_topic(TOPIC)
+        one = await cluster.consumer("one", tmp_path)
+        two = await cluster.consumer("two", tmp_path)
+        await eventually(lambda: len(one.queues) == len(two.queues) == 2, "both have their share")
+        await shared(one, two, queues=4)
+        before = [list(one.queues), list(two.queues)]
+        producer = Producer("producers", nameservers=cluster.nameservers, send_timeout_ms=30_000)
+        async with producer:
+            await producer.send(flight(0))
+            await cluster.broker("a").freeze()
+            sends = [asyncio.ensure_future(producer.send(flight(n))) for n in range(1, 21)]
+            # They stand in the broker's socket until it wakes.
+            done, waiting = await asyncio.wait(sends, timeout=2)
+            assert (len(done), len(waiting)) == (0, 20)
+            cluster.broker("a").thaw()
+            results = await asyncio.gather(*sends)
+        assert all(result.status is SendStatus.SEND_OK for result in results)
+        await eventually(lambda: len(keys(one, two)) == 21, "all is consumed")
+        assert len(one.consumed()) + len(two.consumed()) == 21, "and nothing twice"
+        assert [one.queues, two.queues] == before
+        async with cluster.admin() as admin:
+            assert len(await admin.consumer_ids(CONSUMER_GROUP, "broker-a")) == 2
+
+
 # -- nameservers --------------------------------------------------------------------------------
 
 
