@@ -1,4 +1,8 @@
-"""What is looked after every three minutes: stale offsets and groups far behind (B-36, B-168)."""
+"""What is looked after every three minutes: stale offsets and groups far behind (B-36, B-168).
+
+RocketMQ also notes how far each member of a broadcast group has pulled
+(`enableBroadcastOffsetStore`). Only its proxy asks for that; there is none here, so nothing is noted.
+"""
 
 from __future__ import annotations
 
