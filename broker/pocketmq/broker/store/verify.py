@@ -14,6 +14,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import cached_property
 from itertools import islice, pairwise
 from multiprocessing import get_context
 
@@ -30,7 +31,13 @@ from pocketmq.broker.store.verify_derived import (
     lost_index_entries,
     wrong_entries,
 )
-from pocketmq.broker.store.verify_log import MAX_PROBLEMS, LogCheck, QueueName, Stretch
+from pocketmq.broker.store.verify_log import (
+    MAX_PROBLEMS,
+    LogCheck,
+    QueueName,
+    QuickReader,
+    Stretch,
+)
 from pocketmq.protocol import fastjson
 
 STRETCH_BYTES = 32 * MIB
@@ -39,6 +46,7 @@ _PARALLEL_FROM = 4 * STRETCH_BYTES
 Span = tuple[int, int]
 Progress = Callable[[int, int], None]
 """(bytes of the log read, bytes of the log)."""
+MakeQuickReader = Callable[[StoppedStore], QuickReader]
 
 
 class Verified(msgspec.Struct):
@@ -76,6 +84,7 @@ def verify_store(
     index_slots: int | None = None,
     delay_levels: str = DELAY_LEVELS,
     progress: Progress | None = None,
+    quick: MakeQuickReader | None = None,
 ) -> Verified:
     """Check the store at `root`.
 
@@ -87,6 +96,8 @@ def verify_store(
         index_slots: slots of an index file, when it has not four entries to each.
         delay_levels: what the broker had as `message_delay_level`.
         progress: told how far it is.
+        quick: makes a reader for a log of several stretches; what that is sure of need not be
+            looked at record by record.
 
     Raises:
         StoreLockedError: a broker has the store open.
@@ -94,13 +105,18 @@ def verify_store(
     """
     with StoppedStore(disk, root, index_slots=index_slots) as store:
         delays = StoreConfig(message_delay_level=delay_levels).delay_levels_ms()
-        return _Verification(store, delays).run(workers, progress)
+        return _Verification(store, delays, quick).run(workers, progress)
 
 
 class _Verification:
-    def __init__(self, store: StoppedStore, delays: Sequence[int]) -> None:
+    def __init__(
+        self, store: StoppedStore, delays: Sequence[int], make_quick: MakeQuickReader | None
+    ) -> None:
         self._store = store
         self._delays = delays
+        self._make_quick = make_quick
+        self._is_large = False
+        """The log has more than one stretch."""
         self._result = Verified(store.root)
         self._matched: Counter[QueueName] = Counter()
 
@@ -139,6 +155,7 @@ class _Verification:
         bounds = self._cut()
         total = bounds[-1] - bounds[0]
         spans = list(pairwise(bounds))
+        self._is_large = len(spans) > 1
         found: list[Stretch] = []
         done = 0
         if workers > 1 and total >= _PARALLEL_FROM and sys.platform == "linux":
@@ -173,7 +190,7 @@ class _Verification:
 
     def _alone(self, spans: Sequence[Span]) -> Iterator[tuple[Stretch | None, int]]:
         for span in spans:
-            check = LogCheck(self._store, self._delays)
+            check = LogCheck(self._store, self._delays, self._quick)
             for read in check.run(*span):
                 yield None, read
             yield check.found, 0
@@ -197,14 +214,24 @@ class _Verification:
 
     def check(self, span: Span) -> Stretch:
         """Check one stretch to its end."""
-        check = LogCheck(self._store, self._delays)
+        check = LogCheck(self._store, self._delays, self._quick)
         for _ in check.run(*span):
             pass
         return check.found
 
     def check_index(self, number: int) -> list[Problem]:
         """Check the chains of one index file."""
-        return list(islice(index_file_problems(self._store.index_files()[number]), MAX_PROBLEMS))
+        file = self._store.index_files()[number]
+        if self._quick is not None and self._quick.index_is_right(file):
+            return []
+        return list(islice(index_file_problems(file), MAX_PROBLEMS))
+
+    @cached_property
+    def _quick(self) -> QuickReader | None:
+        """Made when a process first needs it: its libraries take longer than a small log."""
+        if self._make_quick is None or not self._is_large:
+            return None
+        return self._make_quick(self._store)
 
     def _look_at_end(self, last: Stretch) -> None:
         if last.behind_end is None:

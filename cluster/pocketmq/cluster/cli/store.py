@@ -8,6 +8,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
     from pocketmq.broker.store.inspect import StoreFacts
     from pocketmq.broker.store.rebuild import Rebuild
+    from pocketmq.broker.store.stopped_store import StoppedStore
     from pocketmq.broker.store.verify import Verified
+    from pocketmq.broker.store.verify_log import QuickReader
 
 INSPECT_HELP = """Show what a store holds: files, offsets, topics, sizes, times.
 
@@ -206,9 +209,21 @@ def verify(
                 index_slots=index_slots,
                 delay_levels=delay_levels or DELAY_LEVELS,
                 progress=show,
+                quick=_quick_reader if _has_columns() else None,
             )
         status |= _report(result)
     return status
+
+
+def _has_columns() -> bool:
+    """Whether NumPy and Arrow are installed: they read a large log three times as fast."""
+    return all(find_spec(name) is not None for name in ("numpy", "pyarrow"))
+
+
+def _quick_reader(store: StoppedStore) -> QuickReader:
+    from pocketmq.pipeline.verify_columns import ColumnReader
+
+    return ColumnReader(store)
 
 
 def _report(result: Verified) -> int:
