@@ -45,6 +45,8 @@ def test_all_tries_share_one_timeout() -> None:  # P-40
     assert sending.failed(ConnectError("b", "no"), 3.5) is None
     with pytest.raises(SendTimeoutError):
         sending.begin_try("a", 3.5)
+    with pytest.raises(SendTimeoutError):
+        sending.begin_try("a", 2.9995)  # nobody answers within half a millisecond
 
 
 def test_a_bound_per_try_does_not_bind_the_last() -> None:  # P-40

@@ -170,6 +170,42 @@ def test_a_killed_broker_is_told_and_the_others_go_on() -> None:
         assert up.returncode == 0
 
 
+def test_a_cluster_whose_reader_has_enough_goes_on() -> None:
+    with started("up", "--brokers", "2", "--any-port") as up:  # up | head -1
+        first_line(up)
+        assert up.stdout is not None
+        up.stdout.close()
+        one, *others = children(up)
+        one.kill()  # this would be told
+        one.wait(timeout=20)
+        assert all(child.is_running() for child in others)
+        up.send_signal(signal.SIGINT)
+        assert up.wait(timeout=30) == 0
+        assert up.stderr is not None
+        assert up.stderr.read() == ""
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.2"])
+def test_a_cluster_tells_the_address_that_it_listens_on(tmp_path: Path, host: str) -> None:
+    if sys.platform != "linux" and host == "127.0.0.2":
+        pytest.skip("only Linux has all of 127.0.0.0/8")
+    toml = tmp_path / "cluster.toml"
+    toml.write_text(f'[cluster]\nhost = "{host}"\nany_port = true\n')
+    with started("up", "--config", str(toml)) as up:
+        nameservers = first_line(up).removeprefix("NAMESRV_ADDR=")
+        assert nameservers.startswith("127.0.0.2:" if host == "127.0.0.2" else ("127.", "::1"))
+        sent = subprocess.run(
+            [*POCKETMQ, "send", "orders", "hello", "-n", nameservers],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert (sent.returncode, sent.stderr) == (0, "")
+        up.send_signal(signal.SIGINT)
+        end(up)
+
+
 def test_up_ends_with_status_1_when_no_process_is_left() -> None:
     with started("up", "--any-port") as up:
         first_line(up)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 import signal
 import socket
@@ -14,8 +15,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pocketmq.runtime.errors import ConfigError, PortInUseError
-from pocketmq.runtime.ports import check_port_free, listener_pid
+from pocketmq.runtime.errors import ConfigError, EnvironmentFault, PortInUseError
+from pocketmq.runtime.ports import check_port_free, listener_pid, told_ip
 from pocketmq.runtime.process import loop_factory, parse_ready_line, ready_line
 
 pytestmark = pytest.mark.cluster
@@ -213,6 +214,15 @@ def test_a_ready_line_is_read_back() -> None:
 def test_the_plain_loop_can_be_forced() -> None:
     assert loop_factory({"POCKETMQ_LOOP": "asyncio"}).__module__.startswith("asyncio")
     assert loop_factory({}).__module__.startswith("uvloop")
+
+
+def test_others_are_told_an_address_and_never_a_name_or_every_address() -> None:
+    assert told_ip("127.0.0.2") == "127.0.0.2"
+    assert ipaddress.ip_address(told_ip("localhost")).is_loopback
+    assert not ipaddress.ip_address(told_ip("0.0.0.0")).is_unspecified
+    assert not ipaddress.ip_address(told_ip("::")).is_unspecified
+    with pytest.raises(EnvironmentFault, match=r"cannot listen on no\.such\.invalid:0"):
+        told_ip("no.such.invalid")
 
 
 def test_a_port_is_looked_at_before_anything_slow_is_begun() -> None:

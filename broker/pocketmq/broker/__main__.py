@@ -27,7 +27,7 @@ from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.store.config import StoreConfig
 from pocketmq.protocol.transport.network import split_address
 from pocketmq.runtime.errors import ConfigError, DiskError
-from pocketmq.runtime.ports import check_port_free
+from pocketmq.runtime.ports import check_port_free, told_ip
 from pocketmq.runtime.profile import profile_named
 
 
@@ -41,17 +41,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ConfigError as exc:
         return report(exc, "broker")
     options: RoleOptions = options_loaded.config
-    config: BrokerConfig = config_loaded.config
+    asked: BrokerConfig = config_loaded.config
     store_config: StoreConfig = store_loaded.config
     if config_loaded.origins["data"] == "default":  # the directory has two names
-        config = replace(config, data=Path(store_config.store_path_root_dir))
+        asked = replace(asked, data=Path(store_config.store_path_root_dir))
 
     async def serve(role: RoleContext) -> None:
         from pocketmq.broker.server import Broker
         from pocketmq.broker.store.fault_disk import disk_of
         from pocketmq.protocol.transport.tcp import TcpNetwork
 
-        _check(config)
+        _check(asked)
+        config = replace(asked, broker_ip1=asked.broker_ip1 or told_ip(asked.host))
         profile = profile_named(options.profile)
         broker = Broker(
             config,
@@ -62,13 +63,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             disk=disk_of(os.environ),  # POCKETMQ_DISK_FAULT: the disk may be told to fail
         )
         await broker.start()
-        role.ready(port=broker.port)
+        role.ready(port=broker.port, host=config.broker_ip1)
         try:
             await role.stopped()
         finally:
             await broker.stop()
 
-    return run_role(serve, role="broker", name=config.name, options=options)
+    return run_role(serve, role="broker", name=asked.name, options=options)
 
 
 def _check(config: BrokerConfig) -> None:

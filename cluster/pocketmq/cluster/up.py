@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,10 +36,7 @@ def run_up(options: ClusterOptions, *, config_path: Path | None = None) -> int:
         # It never calls itself ready, so a signal cancels it, and leaving the block stops all.
         def ended(process: ChildProcess) -> None:
             nonlocal all_gone
-            print(
-                f"{process.name} ended with status {process.status}; its log: {process.log_path}",
-                flush=True,
-            )
+            _say(f"{process.name} ended with status {process.status}; its log: {process.log_path}")
             if not cluster.alive:
                 all_gone = True
                 role.request_stop("no process is left")
@@ -76,11 +75,19 @@ def _readable_port_error() -> Iterator[None]:
 
 
 def _introduce(cluster: Supervisor, options: ClusterOptions) -> None:
-    print(f"NAMESRV_ADDR={cluster.namesrv_addr}", flush=True)
+    _say(f"NAMESRV_ADDR={cluster.namesrv_addr}")
     for process in cluster.processes:
-        print(f"{process.name:14} {process.address:21} pid {process.pid}")
+        _say(f"{process.name:14} {process.address:21} pid {process.pid}")
     kept = "" if options.data is not None else " (removed at the end; keep them with --data DIR)"
-    print(f"stores and logs: {cluster.spec.data}{kept}")
+    _say(f"stores and logs: {cluster.spec.data}{kept}")
     if options.clock == "manual":
-        print(f"time stands still; pocketmq clock advance 126 -n '{cluster.namesrv_addr}' moves it")
-    print("Ctrl-C stops the cluster", flush=True)
+        _say(f"time stands still; pocketmq clock advance 126 -n '{cluster.namesrv_addr}' moves it")
+    _say("Ctrl-C stops the cluster")
+
+
+def _say(line: str) -> None:
+    """Print a line; whoever read us may have enough (`| head -1`), and the cluster goes on."""
+    try:
+        print(line, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -21,7 +21,7 @@ from collections.abc import Sequence  # isort: skip
 
 from pocketmq.nameserver.config import NameServerConfig
 from pocketmq.runtime.errors import ConfigError
-from pocketmq.runtime.ports import check_port_free
+from pocketmq.runtime.ports import check_port_free, told_ip
 from pocketmq.runtime.profile import profile_named
 
 
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         profile = profile_named(options.profile)
         server = NameServer(config, role.clock, TcpNetwork(), profile)
         await server.start()
-        role.ready(port=server.port)
+        role.ready(port=server.port, host=told_ip(config.host))
         try:
             await role.stopped()
         finally:

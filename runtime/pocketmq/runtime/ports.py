@@ -9,6 +9,13 @@ from pocketmq.runtime.errors import ConfigError, EnvironmentFault, PocketMQError
 
 MAX_PORT = 65_535
 
+_EVERY_ADDRESS = {
+    "": (socket.AF_INET, "192.0.2.1"),
+    "0.0.0.0": (socket.AF_INET, "192.0.2.1"),  # noqa: S104 - compared with, not listened on
+    "::": (socket.AF_INET6, "2001:db8::1"),
+}
+"""How to write it, and an address elsewhere that nobody has (RFC 5737, 3849)."""
+
 
 def check_port(port: int) -> None:
     """Refuse what is no port: uvloop would listen on its last 16 bits.
@@ -53,6 +60,29 @@ def check_port_free(host: str, port: int) -> None:
         socket.create_server((host, port)).close()
     except OSError as exc:
         raise bind_error(exc, host, port) from exc
+
+
+def told_ip(host: str) -> str:
+    """The address under which others reach a server that listens on `host`.
+
+    A name is looked up. For "every address" it is the one that this machine's own packets would
+    leave from; nothing is sent to find it.
+
+    Raises:
+        EnvironmentFault: the name has no address.
+    """
+    try:
+        if host not in _EVERY_ADDRESS:
+            return str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
+    except OSError as exc:
+        raise bind_error(exc, host, 0) from exc
+    family, somewhere = _EVERY_ADDRESS[host]
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((somewhere, 9))
+        except OSError:  # no network but itself
+            return "127.0.0.1" if family == socket.AF_INET else "::1"
+        return str(probe.getsockname()[0])
 
 
 def listener_pid(port: int) -> int | None:

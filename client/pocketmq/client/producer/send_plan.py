@@ -13,11 +13,15 @@ Pure: the producer's first try needs no plan; when it did not end well, the plan
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Final
 
 from pocketmq.client.producer.send_result import SendResult, SendStatus
 from pocketmq.protocol.codes import ClientErrorCode
 from pocketmq.protocol.errors import BrokerError, ClientError, RemotingError
 from pocketmq.runtime.errors import PeerError, PocketMQError
+
+LEAST_TRY_S: Final = 0.001
+"""With less time left a try is not begun: nobody answers so soon, and it might be stored twice."""
 
 
 class SendFailedError(PeerError):
@@ -106,7 +110,7 @@ class SendPlan:
             SendTimeoutError: no time is left.
         """
         left = self._timeout_s - (now - self._began_at)
-        if left < 0:
+        if left < LEAST_TRY_S:
             raise SendTimeoutError(
                 self._topic, self.brokers_sent, self._cost_ms(now), self._last_error
             ) from self._last_error

@@ -9,7 +9,7 @@ import typer
 from pocketmq.client import Admin
 from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, addresses, run
 from pocketmq.protocol.errors import TopicNotFoundError
-from pocketmq.protocol.validation import SYSTEM_TOPICS, is_retry
+from pocketmq.protocol.validation import is_retry, is_system_topic
 
 CREATE_HELP = """Create a topic, or change its number of queues.
 
@@ -72,9 +72,10 @@ def list_topics(
             topics = await admin.topics()
             # A broker and a cluster have a topic of their own name each (template topics).
             info = await admin.cluster_info()
-        templates = {*info.broker_addr_table, *info.cluster_addr_table}
+        own = {*info.broker_addr_table, *info.cluster_addr_table}
+        own |= {f"{cluster}_REPLY_TOPIC" for cluster in info.cluster_addr_table}
         for topic in topics:
-            if everything or not (topic in SYSTEM_TOPICS or topic in templates or is_retry(topic)):
+            if everything or not (is_system_topic(topic) or topic in own or is_retry(topic)):
                 typer.echo(topic)
 
     run(command())
