@@ -58,6 +58,22 @@ async def test_queues_are_locked_before_they_are_pulled_and_unlocked_at_the_end(
         assert broker.offsets["consumers", "T", 0] == 3
 
 
+async def test_the_groups_retry_queue_is_locked_as_any_other() -> None:  # C-63
+    async with client_rig() as rig:
+        broker = rig.brokers[0]
+        rig.nameserver.add_topic("%RETRY%consumers", rig.brokers, queues=1)
+        broker.put("%RETRY%consumers", 0, b"again")
+        got: list[bytes] = []
+
+        async def listener(message: MessageExt) -> None:
+            got.append(message.body)
+
+        async with orderly(rig, listener) as consumer:
+            await rig.advance(1)
+            await eventually(lambda: got == [b"again"], "consumed")
+            assert broker.locks[MessageQueue("%RETRY%consumers", "a", 0)] == consumer.client_id
+
+
 async def test_a_queue_locked_by_another_is_not_consumed_and_asked_for_again() -> None:
     # C-25.3, C-21
     async with client_rig() as rig:

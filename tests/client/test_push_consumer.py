@@ -510,6 +510,48 @@ async def test_a_message_stuck_for_15_minutes_is_sent_back() -> None:  # C-53
             )
 
 
+@pytest.mark.parametrize(("profile", "times"), [("5.x", 1), ("4.9", 2)])
+async def test_what_was_sent_back_already_is_not_sent_back_again_when_its_listener_fails_at_last(
+    profile: str, times: int
+) -> None:  # C-53, C-56, C-57
+    async with client_rig() as rig:
+        broker = rig.brokers[0]
+        broker.put("T", 0, b"stuck")
+        gate, ended = asyncio.Event(), asyncio.Event()
+
+        async def listener(_message: MessageExt) -> None:
+            await gate.wait()
+            ended.set()
+            raise ValueError("too late")
+
+        async with listening(rig, listener, profile=profile):
+            await rig.advance(31 * 60)  # the clean-up comes every 15 min
+            assert len(broker.sent_back) == 1
+            gate.set()
+            await ended.wait()
+            await eventually(lambda: len(broker.sent_back) == times, "the failure is settled")
+            await rig.advance(1)
+            assert len(broker.sent_back) == times
+
+
+async def test_an_answer_for_a_queue_that_was_given_up_is_not_consumed() -> None:  # C-44
+    async with client_rig() as rig:
+        broker = rig.brokers[0]
+        rig.nameserver.add_topic("T", rig.brokers, queues=1)
+        got = Collected()
+        async with listening(rig, got) as consumer:
+            await rig.advance(1)
+            await eventually(lambda: broker.held, "the pull of the queue is held")
+            consumer.unsubscribe("T")
+            await rig.advance(20)
+            assert MessageQueue("T", "a", 0) not in consumer.assignment
+            broker.put("T", 0, b"late")  # answers the held pull
+            await rig.advance(5)
+            assert got.bodies == []
+            assert consumer.offsets_in_memory("T") == {}
+        assert ("consumers", "T", 0) not in broker.offsets
+
+
 async def test_a_broker_error_on_pull_is_tried_again_after_a_second() -> None:  # C-40
     async with client_rig() as rig:
         broker = rig.brokers[0]
