@@ -1,4 +1,4 @@
-"""What goes wrong with whole groups: fault matrix A5, rows 35, 36, 46 and 54.
+"""What goes wrong with whole groups: fault matrix A5, rows 35, 36, 45, 46 and 54.
 
 Production name server and brokers, one loop, a manual clock.
 """
@@ -8,12 +8,17 @@ from __future__ import annotations
 import random
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
 from pocketmq.client import ConsumeFromWhere, Message, MessageQueue, PushConsumer
 from pocketmq.client.instance import DuplicateGroupError
+from pocketmq.protocol.dispatch import Dispatcher
+from pocketmq.protocol.errors import ConnectError
+from pocketmq.protocol.transport.channel import Channel
+from pocketmq.protocol.transport.memory import MemoryNetwork
 from support.eventually import eventually
 from support.house import Collected, House, house
 
@@ -36,6 +41,67 @@ def owned(consumer: PushConsumer) -> list[MessageQueue]:
 def has_one_owner_each(cluster: House, members: list[PushConsumer]) -> bool:
     queues = [queue for each in members for queue in owned(each)]
     return sorted(queues) == sorted(cluster.queues_of("T"))
+
+
+class Cuttable:
+    """A client's way to the others, which can be cut from one address."""
+
+    def __init__(self, network: MemoryNetwork) -> None:
+        self._network = network
+        self._open: list[tuple[str, Channel]] = []
+        self.cut_off: set[str] = set()
+
+    async def connect(self, address: str, dispatcher: Dispatcher, **options: Any) -> Channel:
+        if address in self.cut_off:
+            raise ConnectError(address, "cut off")
+        channel = await self._network.connect(address, dispatcher, **options)
+        self._open.append((address, channel))
+        return channel
+
+    def cut(self, address: str) -> None:
+        self.cut_off.add(address)
+        for where, channel in self._open:
+            if where == address:
+                channel.close()
+
+
+async def test_a_member_cut_from_one_of_two_brokers_costs_no_message(tmp_path: Path) -> None:
+    """The brokers do not agree on the members, so a queue may have two owners, or none that can
+    pull it, for as long as the cut lasts (W); afterwards each has one, and nothing is lost (I4)."""
+    # row 45: B-26, B-28, C-24
+    one, two = Collected(), Collected()
+    async with house(tmp_path, "a", "b") as cluster:
+        await cluster.create_topic("T", queues=4)
+        way = Cuttable(cluster.network)
+        whole = member(cluster, one, instance_name="whole")
+        half = member(cluster, two, instance_name="half", network=way)
+        both, sent = [whole, half], []
+        async with whole, half, cluster.producer() as producer:
+
+            async def send(count: int) -> None:
+                for _ in range(count):
+                    sent.append(b"%d" % len(sent))
+                    await producer.send(Message("T", sent[-1]))
+
+            await cluster.until(lambda: has_one_owner_each(cluster, both), "all is shared out")
+            await send(40)
+            way.cut(cluster.brokers["b"].address)
+            for _ in range(60):
+                await send(1)
+                await cluster.advance(1)
+            way.cut_off.clear()
+            healed_at = cluster.clock.monotonic()
+            await cluster.until(
+                lambda: (
+                    has_one_owner_each(cluster, both) and set(sent) <= {*one.bodies, *two.bodies}
+                ),
+                "each queue has one owner, and all is consumed",
+            )
+            assert cluster.clock.monotonic() - healed_at <= 60, "route, heartbeat and rebalance"
+            await send(16)
+            await cluster.until(
+                lambda: set(sent) == {*one.bodies, *two.bodies}, "what comes now is consumed"
+            )
 
 
 async def test_fifty_members_that_come_and_go_every_200_ms_settle_and_lose_nothing(
