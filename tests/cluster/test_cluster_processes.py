@@ -114,6 +114,7 @@ INSTALLED = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scr
     [
         ("typer", ["-c", "import sys; from {0} import {1}; sys.exit({1}())", "up", "--any-port"]),
         ("psutil", ["-c", "import sys; from {0} import {1}; sys.exit({1}())", "up", "--any-port"]),
+        ("typer", ["-m", "pocketmq.cluster.cli.main", "up", "--any-port"]),
         ("structlog", ["-m", "pocketmq.nameserver", "--port", "0"]),
         ("structlog", ["-m", "pocketmq.broker", "--port", "0"]),
     ],

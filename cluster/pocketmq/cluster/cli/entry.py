@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from pocketmq.runtime.interrupts import end_quietly, interrupt_again
+from pocketmq.runtime.interrupts import end_quietly
 
 end_quietly()  # here and not in main(): the installed script imports this module first
 
-from pocketmq.cluster.cli import main as command  # noqa: E402
+from pocketmq.cluster.cli.main import main  # noqa: E402
 
-
-def main() -> int:
-    """Run the command that the command line names; its exit status."""
-    interrupt_again()
-    return command.main()
+__all__ = ["main"]

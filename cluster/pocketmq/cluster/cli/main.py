@@ -6,6 +6,11 @@ line is one line and status 2. `--debug`, anywhere on the line, adds the traceba
 
 from __future__ import annotations
 
+from pocketmq.runtime.interrupts import end_quietly, interrupt_again
+
+if __name__ == "__main__":
+    end_quietly()  # until everything is imported; the installed command begins in entry.py
+
 import os
 import sys
 from collections.abc import Sequence
@@ -62,6 +67,7 @@ config.register(app)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; its exit status."""
+    interrupt_again()
     words = list(sys.argv[1:] if arguments is None else arguments)
     rest = words.index("--") if "--" in words else len(words)
     if "--debug" in words[:rest]:
