@@ -123,9 +123,11 @@ class SendProcessor:
         replies: list[Reply] = [None] * len(requests)
         messages: list[StoredMessage] = []
         slots: list[tuple[int, int]] = []
-        for index, request in enumerate(requests):
-            peer = peers[index]
-            born_host = packed_address(peer.address)
+        last_peer: Peer | None = None
+        for index, (peer, request) in enumerate(zip(peers, requests, strict=True)):
+            if peer is not last_peer:
+                last_peer = peer
+                born_host = packed_address(peer.address)
             try:
                 header = request.header(header_class)
                 if header.batch:
