@@ -1,16 +1,19 @@
 """Run the deterministic simulation of a whole cluster, seed after seed.
 
     python scripts/simulate.py                      # 100 seeds
-    python scripts/simulate.py --seeds 100000       # all night
+    python scripts/simulate.py --seeds 100000       # all night; Ctrl-C ends it with a summary
     python scripts/simulate.py --seed 17 --trace    # one seed again, with all that happens in it
 
 Exits with 1 when an invariant was violated, and prints one line per failing seed that replays it.
+docs/simulation.md says what is simulated.
 """
 
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
+import signal
 import sys
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
@@ -21,6 +24,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from pocketmq.cluster.simulation.runner import Result, run
 from pocketmq.cluster.simulation.scenario import scenario
+
+INTERRUPTED = 130
+CHUNK = 4
+"""Seeds that a process takes at once."""
+SEEDS_PER_PROCESS = 2000
+"""Then a new one takes its place."""
 
 
 def main() -> int:
@@ -46,33 +55,73 @@ def _one(seed: int, trace: bool) -> int:
     result = run(seed, sink=print if trace else None)
     print(f"seed {seed}: trace {result.digest}, {result.virtual_s:.0f} virtual seconds in "
           f"{result.real_s:.2f} s")  # fmt: skip
-    print("  ".join(f"{name} {count}" for name, count in result.stats.items()))
+    _print_counts(result.stats)
     if result.violation is not None:
         print(f"VIOLATED {result.violation}")
         return 1
     return 0
 
 
+class _Summary:
+    """What came of many seeds."""
+
+    def __init__(self) -> None:
+        self.done = 0
+        self.failed = 0
+        self.processor_s = 0.0
+        self.totals: Counter[str] = Counter()
+        self._began_at = perf_counter()
+
+    def add(self, result: Result) -> None:
+        """Count a run; a failing one gets a line that can be pasted into a shell."""
+        self.done += 1
+        self.processor_s += result.real_s
+        self.totals.update(result.stats)
+        if result.violation is not None:
+            self.failed += 1
+            print(f"{result.replay}  # {result.violation}", flush=True)
+
+    def print(self) -> None:
+        """At the end, or when interrupted."""
+        per_s = self.done / (perf_counter() - self._began_at)
+        print(
+            f"{self.done} seeds, {self.failed} failed, {per_s:.1f} seeds/s, "
+            f"{self.processor_s / max(1, self.done):.2f} processor seconds each"
+        )
+        _print_counts(self.totals)
+
+
 def _many(seeds: range, jobs: int) -> int:
-    console = Console(stderr=True)
-    failed: list[Result] = []
-    totals: Counter[str] = Counter()
-    began_at = perf_counter()
+    summary = _Summary()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
                TimeRemainingColumn())  # fmt: skip
-    with Progress(*columns, console=console) as progress, ProcessPoolExecutor(jobs) as pool:
-        task = progress.add_task("seeds", total=len(seeds))
-        for result in pool.map(run, seeds, chunksize=4):
-            totals.update(result.stats)
-            if result.violation is not None:
-                failed.append(result)
-                progress.console.print(f"seed {result.seed}: {result.violation}")
-                print(f"replay: {result.replay}", flush=True)
-            progress.update(task, advance=1, description=f"seeds, {len(failed)} failed")
-    took_s = perf_counter() - began_at
-    print(f"{len(seeds)} seeds, {len(failed)} failed, {len(seeds) / took_s:.1f} seeds/s")
-    print("  ".join(f"{name} {count}" for name, count in totals.items()))
-    return 1 if failed else 0
+    pool = ProcessPoolExecutor(
+        jobs,
+        mp_context=multiprocessing.get_context("spawn"),
+        initializer=_leave_interrupts_to_the_parent,
+        max_tasks_per_child=SEEDS_PER_PROCESS // CHUNK,
+    )
+    try:
+        with Progress(*columns, console=Console(stderr=True)) as progress:
+            task = progress.add_task("seeds", total=len(seeds))
+            for result in pool.map(run, seeds, chunksize=CHUNK):
+                summary.add(result)
+                progress.update(task, advance=1, description=f"seeds, {summary.failed} failed")
+    except KeyboardInterrupt:
+        pool.shutdown(cancel_futures=True)
+        summary.print()
+        return INTERRUPTED
+    pool.shutdown()
+    summary.print()
+    return 1 if summary.failed else 0
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _print_counts(counts: dict[str, int]) -> None:
+    print("  ".join(f"{name} {count}" for name, count in sorted(counts.items()) if count))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from pocketmq.cluster.simulation.scenario import Mode
 from pocketmq.protocol.message import MessageQueue
 
 Q0, Q1 = MessageQueue("T", "a", 0), MessageQueue("T", "a", 1)
+RETRY = MessageQueue("%RETRY%G", "a", 0)
 
 
 @pytest.fixture
@@ -30,8 +31,9 @@ def start(
     times: int = 0,
     epoch: int = 1,
     now: float = 100.0,
+    queue: MessageQueue = Q0,
 ) -> None:
-    ledger.started(client, Q0, offset, key or f"m{offset}", times, epoch, now)
+    ledger.started(client, queue, offset, key or f"m{offset}", times, epoch, now)
 
 
 def consume(ledger: ProgressLedger, *offsets: int, ok: bool = True, epoch: int = 1) -> None:
@@ -157,11 +159,12 @@ def test_a_seventeenth_retry_is_one_too_many(ledger: ProgressLedger) -> None:
 
 def test_one_failed_delivery_makes_one_copy(ledger: ProgressLedger) -> None:
     consume(ledger, 0, ok=False)
-    start(ledger, 5, key="m0", times=1)
-    start(ledger, 5, key="m0", times=1)  # the same copy again
+    start(ledger, 5, key="m0", times=1, queue=RETRY)
+    start(ledger, 5, key="m0", times=1, queue=RETRY)  # the same copy again
+    start(ledger, 0, key="m0", times=1)  # the message itself, which could not be sent back
     ledger.check_copies(exactly=True)
     assert not ledger.violations
-    start(ledger, 6, key="m0", times=1)
+    start(ledger, 6, key="m0", times=1, queue=RETRY)
     ledger.check_copies(exactly=False)  # an answer may have been lost
     assert not ledger.violations
     ledger.check_copies(exactly=True)
@@ -281,6 +284,15 @@ def test_an_orderly_queue_may_wait_for_the_lock_of_a_dead_owner(  # B-50
     assert not ledger.violations
     ledger.check(93.1)
     assert ledger.violations
+
+
+def test_until_then_it_has_at_most_one_owner() -> None:
+    ledger = settled(Mode.ORDERLY, first=ONE)
+    ledger.check(31.1)
+    assert (ledger.seen["settled but for locks"], ledger.violations) == (1, [])
+    ledger.owned("c2", ONE)
+    ledger.check(31.2)
+    assert "not at most one owner" in ledger.violations[0]
 
 
 def test_after_a_notification_2_s_are_enough() -> None:

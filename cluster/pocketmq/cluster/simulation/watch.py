@@ -51,6 +51,7 @@ class Watch:
         self._trace = trace
         self._progress: dict[str, ProgressLedger] = {}
         self._excused: set[str] = set()
+        self._expired_to: dict[MessageQueue, int] = {}
         self._epoch = 0
 
     @property
@@ -65,6 +66,8 @@ class Watch:
         if ledger is None:
             ledger = self._progress[key] = ProgressLedger(self._mode, self.acked, self.violations)
             ledger.excuse(self._excused)
+            for queue, least in self._expired_to.items():
+                ledger.expired(queue, least)
         return ledger
 
     # -- after a step ---------------------------------------------------------------------------
@@ -100,8 +103,10 @@ class Watch:
             least = broker.store.min_offset(topic, queue_id)
             if least:
                 self._trace.note("expired", name, topic, queue_id, least)
+                queue = MessageQueue(topic, name, queue_id)
+                self._expired_to[queue] = least
                 for ledger in self.ledgers:
-                    ledger.expired(MessageQueue(topic, name, queue_id), least)
+                    ledger.expired(queue, least)
 
     def file_removed(self, machine: BrokerMachine, path: str, content: bytes) -> None:
         """A file of a broker is gone; the messages in it were too old, unless it recovers."""

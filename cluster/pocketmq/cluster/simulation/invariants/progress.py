@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from pocketmq.cluster.simulation.scenario import Mode
 from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.validation import is_retry
 
 MAX_RECONSUME_TIMES = 16
 ORDER_GRACE_S = 30.0
@@ -122,7 +123,8 @@ class ProgressLedger:
         self.seen["last retries"] += times == MAX_RECONSUME_TIMES
         done = self._done[queue]
         self.seen["redelivered"] += offset in done
-        self.copies[key][times].add((queue, offset))
+        if is_retry(queue.topic):  # others that come again could not be sent back
+            self.copies[key][times].add((queue, offset))
         if times > MAX_RECONSUME_TIMES and not self._orderly:
             self._violated(f"{key} is delivered for the {times + 1}th time to {client}", now)
         if self._orderly:

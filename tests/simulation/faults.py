@@ -1,0 +1,156 @@
+"""The deliberate faults of faults.toml: runs seeds on brokers and clients that have one.
+
+    python tests/simulation/faults.py                  each fault with its own seed
+    python tests/simulation/faults.py --seeds 40       how many of 40 seeds catch each fault
+    python tests/simulation/faults.py --table          the table of docs/simulation.md
+
+A fault is applied to a copy of the folder it is in; the copy comes first on PYTHONPATH of a process
+that runs one seed. The work tree is never touched.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+for folder in (ROOT, ROOT / "tests"):
+    if str(folder) not in sys.path:
+        sys.path.insert(0, str(folder))
+
+from mutants.run import Mutant  # noqa: E402 - tests/ first
+
+DATA = Path(__file__).with_name("faults.toml")
+SEED_LIMIT_S = 100
+VIOLATED = re.compile(r"VIOLATED (.*)")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One broken line, and how it shows."""
+
+    name: str
+    file: str
+    old: str
+    """The line, without its indentation."""
+    new: str
+    violation: str
+    """Pattern that the invariant's words contain."""
+    seed: int
+    """Catches it."""
+    nth: int | None = None
+    """Which of several equal lines."""
+
+    def applied_to(self, text: str) -> str:
+        """The file's text with the line broken.
+
+        Raises:
+            ValueError: the line is not there, or not to be told from others.
+        """
+        return Mutant(0, self.file, self.old, self.new, self.nth).applied_to(text)
+
+    def is_caught_by(self, violation: str | None) -> bool:
+        """Whether an invariant saw it, for the right reason."""
+        return violation is not None and re.search(self.violation, violation) is not None
+
+
+def read_faults() -> list[Fault]:
+    """All of them."""
+    with DATA.open("rb") as file:
+        return [Fault(**entry) for entry in tomllib.load(file)["fault"]]
+
+
+@contextmanager
+def overlay(fault: Fault) -> Iterator[Path]:
+    """A folder with a copy of the fault's part of the house, and the fault in it."""
+    house = fault.file.split("/", 1)[0]
+    with tempfile.TemporaryDirectory(prefix="fault-") as folder:
+        left_out = shutil.ignore_patterns("*.pyc.*")  # a compiler that works here now renames them
+        shutil.copytree(ROOT / house / "pocketmq", Path(folder, house, "pocketmq"), ignore=left_out)
+        path = Path(folder, fault.file)
+        path.write_text(fault.applied_to(path.read_text(encoding="utf-8")), encoding="utf-8")
+        yield Path(folder, house)
+
+
+def run_seed(packages: Path, seed: int) -> str | None:
+    """Run a seed with the packages of a folder in place of the house's; the violation, if any.
+
+    Raises:
+        RuntimeError: the simulation itself failed.
+    """
+    houses = [packages, *(folder.parent for folder in sorted(ROOT.glob("*/pocketmq")))]
+    ran = subprocess.run(
+        [sys.executable, "scripts/simulate.py", "--seed", str(seed)],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, houses))},
+        capture_output=True,
+        text=True,
+        timeout=SEED_LIMIT_S,
+    )
+    found = VIOLATED.search(ran.stdout)
+    if ran.returncode not in (0, 1) or (ran.returncode == 1) != (found is not None):
+        raise RuntimeError(f"seed {seed} did not run: {ran.stdout[-1000:]}{ran.stderr[-3000:]}")
+    return None if found is None else found[1]
+
+
+def table() -> str:
+    """The faults as docs/simulation.md shows them."""
+    rows = []
+    for fault in read_faults():
+        words = fault.violation.replace(".*", "...").replace("|", " or ")
+        folder, name = fault.file.split("/", 1)[0], fault.file.rsplit("/", 1)[1]
+        rows.append(f"| {fault.name} | {folder}: `{name}` | {fault.seed} | {words} |")
+    return "\n".join(rows)
+
+
+def main() -> int:
+    """Run faults; 1 when one is not caught."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("words", nargs="*", help="only faults with one of these in their name")
+    parser.add_argument("--seeds", type=int, default=0, help="count over so many seeds")
+    parser.add_argument("--first", type=int, default=0, help="the first of them")
+    parser.add_argument("--table", action="store_true", help="print the page's table, run nothing")
+    options = parser.parse_args()
+    if options.table:
+        print(table())
+        return 0
+    chosen = [
+        fault
+        for fault in read_faults()
+        if not options.words or any(word in fault.name for word in options.words)
+    ]
+    missed = 0
+    for fault in chosen:
+        seeds = range(options.first, options.first + options.seeds) or [fault.seed]
+        missed += not _count(fault, seeds)
+    return 1 if missed else 0
+
+
+def _count(fault: Fault, seeds: Sequence[int]) -> bool:
+    caught, others = [], []
+    with overlay(fault) as packages:
+        for seed in seeds:
+            violation = run_seed(packages, seed)
+            if fault.is_caught_by(violation):
+                caught.append(seed)
+                example = violation
+            elif violation is not None:
+                others.append(f"{seed}: {violation[:120]}")
+    print(f"{fault.name}: {len(caught)} of {len(seeds)}", flush=True)
+    print(f"    {example}" if caught else "    not caught")
+    print(f"    seeds {caught[:20]}", *others[:3], sep="\n    ", flush=True)
+    return bool(caught)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,39 @@
+"""Each deliberate fault is caught by its seed, for the right reason, and only with the fault."""
+
+from __future__ import annotations
+
+import pytest
+
+from pocketmq.cluster.simulation.runner import run
+from simulation.faults import ROOT, Fault, overlay, read_faults, run_seed, table
+
+FAULTS = read_faults()
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
+def test_a_seed_catches_the_fault_and_is_green_without_it(fault: Fault) -> None:
+    with overlay(fault) as packages:
+        violation = run_seed(packages, fault.seed)
+    assert fault.is_caught_by(violation), violation
+    assert run(fault.seed).violation is None
+
+
+def test_ten_faults_and_more_are_one_line_each_of_brokers_and_clients() -> None:
+    assert len(FAULTS) >= 10
+    assert {fault.file.split("/")[0] for fault in FAULTS} == {"broker", "client"}
+    for fault in FAULTS:
+        text = (ROOT / fault.file).read_text(encoding="utf-8")
+        broken = fault.applied_to(text)
+        assert [a != b for a, b in zip(text.splitlines(), broken.splitlines(), strict=True)].count(
+            True
+        ) == 1
+
+
+def test_the_faults_break_different_promises() -> None:
+    assert len({fault.violation for fault in FAULTS}) >= 10
+
+
+def test_the_page_shows_these_faults() -> None:
+    page = (ROOT / "docs" / "simulation.md").read_text(encoding="utf-8")
+    assert f"has {len(FAULTS)} deliberate faults" in page
+    assert table() in page, "copy it from `python tests/simulation/faults.py --table`"
