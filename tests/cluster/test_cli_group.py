@@ -92,7 +92,7 @@ async def test_show_tells_members_subscriptions_offsets_lag_and_owners(tmp_path:
     assert sum(each.broker_offset for each in queues) == 8
     assert re.search(r"orders +│ broker-b/1 +│ +\d+ │ +[\d-]+ │ +\d+ │ \S+@two", shown.stdout)
 
-    assert "billing\n" in listed.stdout
+    assert listed.stdout == "billing\n", "and no built-in group"
     after = json.loads(left.stdout)
     assert (after["group"], after["members"], after["lag"]) == ("billing", [], 1)
     assert [queue["owners"] for queue in after["queues"]] == [[]] * len(after["queues"])

@@ -13,7 +13,7 @@ from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, addresses
 from pocketmq.cluster.cli.strategy import ALL_STRATEGIES, Imagined
 from pocketmq.cluster.group_view import GroupView, known_groups, look_at
 from pocketmq.protocol.message import MessageQueue
-from pocketmq.protocol.validation import check_topic
+from pocketmq.protocol.validation import check_topic, is_system_group
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 LIST_HELP = """List the consumer groups that the brokers know.
 
 \b
-Example:
+Examples:
   pocketmq group list
+  pocketmq group list --all                         also built-in groups
 """
 
 SHOW_HELP = """Show who is in a consumer group, what it consumes, and how far it is.
@@ -64,10 +65,15 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="group", help="See consumer groups, and try allocations out.")
 
 
-def list_groups(nameservers: Nameservers = DEFAULT_NAMESERVERS) -> None:
+def list_groups(
+    everything: Annotated[bool, typer.Option("--all", help="Built-in groups as well.")] = False,
+    nameservers: Nameservers = DEFAULT_NAMESERVERS,
+) -> None:
     async def command() -> None:
         async with Admin(nameservers=addresses(nameservers)) as admin:
-            for name in await known_groups(admin):
+            names = await known_groups(admin)
+        for name in names:
+            if everything or not is_system_group(name):
                 typer.echo(name)
 
     run(command())
