@@ -1,0 +1,28 @@
+"""What docs/reliability.md says runs a fault is there to be run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+NAMED = re.compile(r"\b((?:tests|scripts|benchmarks)/[\w/]+\.py)(?:::(\w+))?")
+ROWS = {*range(1, 29), *range(35, 41), *range(45, 48), *range(52, 57)}
+
+
+def test_every_test_and_script_on_the_page_exists() -> None:
+    named = NAMED.findall(PAGE)
+    assert len(named) > 40
+    for path, function in named:
+        assert (ROOT / path).is_file(), path
+        if function:
+            source = (ROOT / path).read_text(encoding="utf-8")
+            assert re.search(rf"def {function}\(", source), f"{path}::{function}"
+
+
+def test_every_row_has_something_that_runs_it() -> None:
+    rows = re.findall(r"^\| ([\d, ]+) \| [^|]+ \| ([^|]+) \|", PAGE, re.MULTILINE)
+    assert {int(number) for numbers, _ in rows for number in numbers.split(",")} == ROWS
+    for numbers, runs in rows:
+        assert NAMED.search(runs) or re.search(r"row|above|same", runs), numbers
