@@ -122,7 +122,9 @@ def test_available_now_ends_where_the_queues_ended_when_it_began(cluster: SparkC
     assert total(reader.reportLatestOffset()) == 20
 
 
-def test_offsets_that_are_not_stored_stop_the_stream_or_are_left_out(cluster: SparkCluster) -> None:
+def test_offsets_that_are_not_stored_stop_the_stream_or_are_left_out(
+    cluster: SparkCluster, caplog: pytest.LogCaptureFixture
+) -> None:
     cluster.create_topic("Cut", queues=1)
     send(cluster, "Cut", *range(10))
     beyond = {"Cut": {"broker-a": {"0": 15}}}
@@ -131,6 +133,8 @@ def test_offsets_that_are_not_stored_stop_the_stream_or_are_left_out(cluster: Sp
         reader.partitions(reader.initialOffset(), beyond)
     reader = stream(cluster, "Cut", startingOffsets="earliest", failOnDataLoss="false")
     assert batch(reader, reader.initialOffset(), beyond) == list(range(10))
+    assert "event='messages.lost'" in caplog.text
+    assert "wanted=15 found=10 count=0" in caplog.text
 
 
 def test_a_broker_that_comes_while_the_query_runs_is_read_from_its_beginning(

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from pocketmq.client import Admin, Message, MessageQueue, Producer
 from pocketmq.cluster import Supervisor, local_cluster
@@ -34,6 +34,10 @@ class SparkCluster:
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the cluster's loop."""
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop).result(timeout=120)
+
+    def advance(self, seconds: float) -> None:
+        """Move the clocks of a cluster that has manual ones."""
+        assert self.run(self.supervisor.advance(seconds)) == []
 
     def create_topic(self, topic: str, *, queues: int = 4) -> None:
         """On every broker; returns when the name servers know it."""
@@ -78,13 +82,19 @@ class SparkCluster:
 
 @contextmanager
 def spark_cluster(
-    data: Path, *, brokers: int = 2, broker_arguments: Sequence[str] = ()
+    data: Path,
+    *,
+    brokers: int = 2,
+    broker_arguments: Sequence[str] = (),
+    clock: Literal["real", "manual"] = "real",
 ) -> Iterator[SparkCluster]:
     """A cluster for the length of a block."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="cluster-loop", daemon=True)
     thread.start()
-    manager = local_cluster(brokers=brokers, data=data, broker_arguments=broker_arguments)
+    manager = local_cluster(
+        brokers=brokers, data=data, broker_arguments=broker_arguments, clock=clock
+    )
 
     def run(coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, loop).result(timeout=60)

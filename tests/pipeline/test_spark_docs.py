@@ -1,0 +1,116 @@
+"""`docs/spark.md` does what it says: each block is run, and what it prints stands below it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pocketmq.pipeline.options import Option
+from pocketmq.pipeline.settings import READ, WRITE
+from pocketmq.pipeline.store_source import OPTIONS as STORE
+from support.spark_cluster import SparkCluster, spark_cluster
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "spark.md"
+ADDRESS = "127.0.0.1:9876"
+STORE_PATH = "./cluster/broker-a"
+
+Block = tuple[str, str]
+"""Language and text."""
+
+
+def blocks() -> list[Block]:
+    return re.findall(r"^```(\w+)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def one_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    with spark_cluster(tmp_path_factory.mktemp("docs"), brokers=1) as cluster:
+        yield cluster
+
+
+def run_console(text: str, cluster: SparkCluster) -> None:
+    for line in text.splitlines():
+        if line.startswith("$ pocketmq "):
+            words = line.removeprefix("$ pocketmq ").split()
+            done = subprocess.run(
+                [sys.executable, "-m", "pocketmq.cluster.cli.main", *words],
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+                env=os.environ | {"NAMESRV_ADDR": cluster.nameservers},
+            )
+            assert (done.returncode, done.stderr) == (0, ""), line
+
+
+def run_python(text: str, names: dict[str, object], cluster: SparkCluster) -> str:
+    code = text.replace(ADDRESS, cluster.nameservers)
+    code = code.replace(STORE_PATH, str(cluster.store("broker-a")))
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(code, str(PAGE), "exec"), names)
+    return printed.getvalue()
+
+
+def stripped(text: str) -> list[str]:
+    return [line.rstrip() for line in text.strip().splitlines() if line.strip()]
+
+
+def test_every_block_runs_and_prints_what_is_shown(
+    spark: SparkSession, one_broker: SparkCluster
+) -> None:
+    names: dict[str, object] = {}
+    printed: str | None = None
+    one_broker.create_topic("flights", queues=2)
+    for language, text in blocks():
+        if language == "text":
+            assert printed is not None, "output without a block before it"
+            assert stripped(printed) == stripped(text)
+            printed = None
+            continue
+        assert not (printed or "").strip(), f"prints more than is shown: {printed}"
+        if language == "console":
+            run_console(text, one_broker)
+            printed = None
+        else:
+            assert language == "python", f"a block that is not run: {language}"
+            printed = run_python(text, names, one_broker)
+    assert not (printed or "").strip()
+
+
+def rendered(options: tuple[Option, ...]) -> str:
+    lines = ["| option | default | what it means |", "|---|---|---|"]
+    for option in options:
+        names = f"`{option.name}`"
+        if option.aliases:
+            names += ", also " + ", ".join(f"`{alias}`" for alias in option.aliases)
+        default = f"`{option.default}`" if option.default else ""
+        lines.append(f"| {names} | {default} | {option.help.replace('|', chr(92) + '|')} |")
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(("name", "options"), [("read", READ), ("write", WRITE), ("store", STORE)])
+def test_the_page_lists_every_option_with_its_names_and_default(
+    name: str, options: tuple[Option, ...]
+) -> None:
+    expected = f"<!-- options: {name} -->\n\n{rendered(options)}\n"
+    if os.environ.get("POCKETMQ_WRITE_DOCS"):
+        page = re.sub(
+            rf"<!-- options: {name} -->\n(\n\|(?:.*\n)*?(?=\n|\Z))?",
+            lambda _: expected,
+            PAGE.read_text(),
+        )
+        PAGE.write_text(page)
+    assert expected in PAGE.read_text(), "POCKETMQ_WRITE_DOCS=1 pytest this file writes it"
