@@ -148,6 +148,31 @@ async def test_a_broker_that_joins_later_is_consumed_too(tmp_path: Path) -> None
             assert {q.broker_name for q in consumer.assignment if q.topic == "T"} == {"a", "b"}
 
 
+async def test_queues_come_and_go_while_a_group_consumes(tmp_path: Path) -> None:  # P-3, P-13, C-24
+    async with house(tmp_path) as cluster:
+        await cluster.create_topic("T", queues=2)
+        got = Collected()
+        consumer = cluster.consumer(consume_from_where=FIRST)
+        consumer.subscribe("T")
+        consumer.listen(got)
+
+        def owned() -> list[int]:
+            return [queue.queue_id for queue in consumer.assignment if queue.topic == "T"]
+
+        async with consumer, cluster.producer() as producer:
+            await cluster.until(lambda: owned() == [0, 1], "the topic's queues are ours")
+            await cluster.create_topic("T", queues=4)
+            await cluster.advance(51)  # the route is asked for every 30 s, then at most 20 s
+            assert owned() == [0, 1, 2, 3]
+            await producer.send(Message("T", b"in a new queue"), queue=MessageQueue("T", "a", 3))
+            await cluster.until(lambda: got.bodies == [b"in a new queue"], "it is consumed")
+            await cluster.create_topic("T", queues=1)
+            await cluster.advance(51)
+            assert owned() == [0]
+        async with cluster.admin() as admin:
+            assert await admin.consumer_offset("consumers", MessageQueue("T", "a", 3)) == 1
+
+
 async def test_tags_select_on_the_broker(tmp_path: Path) -> None:  # B-57, C-15
     async with house(tmp_path) as cluster:
         await cluster.create_topic("T")

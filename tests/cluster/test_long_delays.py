@@ -15,10 +15,10 @@ pytestmark = pytest.mark.cluster
 
 DELAYS_S = [1, 5, 10, 30, *(60 * minutes for minutes in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 30))]
 DELAYS_S += [3600, 7200]
-"""Of level 1, 2, ... 18 (B-80)."""
+"""Of level 1, 2, ... 18 (B-90)."""
 
 RETRIES_S = DELAYS_S[2:]
-"""Of retry 1, 2, ... 16: level 3 + times (B-83)."""
+"""Of retry 1, 2, ... 16: level 3 + times (B-84)."""
 
 
 class Listener:
@@ -41,7 +41,7 @@ class Listener:
 
 
 async def test_every_delay_level_and_16_retries_take_their_4_h_46_min(tmp_path: Path) -> None:
-    # B-80, B-83, B-84, B-90, A5 row 53
+    # B-83, B-84, B-90, A5 row 53
     assert sum(RETRIES_S) == 17_140  # 4 h 45 min 40 s
     async with running(tmp_path, clock="manual") as cluster:
         await cluster.create_topic("orders", queues=1)
