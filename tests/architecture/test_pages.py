@@ -26,6 +26,9 @@ PAGES = [
 
 COMMAND = re.compile(r"^(?: {4}|\$ )((?:pocketmq|python -m pocketmq\.\w+|make|\.venv/bin/\w+) .*)$")
 
+GROUPED = ("topic", "clock", "config", "store", "group")
+"""Commands that have commands of their own."""
+
 RUNNABLE = [("broker/README.md", "SEND_OK"), ("protocol/README.md", "")]
 """Pages whose first program is whole, and what it prints."""
 
@@ -78,7 +81,7 @@ def test_each_command_line_names_a_command_and_options_that_exist(page: Path) ->
             assert words[1] in targets
         if words[0] not in ("pocketmq", "python") or "--help" in words:
             continue
-        size = 3 if words[0] == "python" or words[1] in ("topic", "clock", "config") else 2
+        size = 3 if words[0] == "python" or words[1] in GROUPED else 2
         if words[1].startswith("-") and words[0] == "pocketmq":
             continue
         shown = help_of(*words[:size])
