@@ -21,6 +21,7 @@ from pocketmq.protocol.errors import (
 )
 from pocketmq.protocol.headers.send import SendMessageRequestHeaderV2
 from pocketmq.protocol.java import java_hash
+from pocketmq.runtime.errors import ConfigError
 from support.client_rig import client_rig
 
 
@@ -267,6 +268,17 @@ async def test_a_body_of_4096_bytes_is_compressed(profile: str, sys_flag: int) -
     assert stored[b"a"].body == b"a" * 4096
     assert stored[b"a"].body_size < 100
     assert stored[b"b"].sys_flag == 0
+
+
+@pytest.mark.parametrize(("kind", "sys_flag"), [("lz4", 0x101), ("zstd", 0x201)])
+async def test_bodies_are_compressed_as_5_x_can(kind: str, sys_flag: int) -> None:  # P-44
+    async with client_rig() as rig, rig.producer(compression=kind) as producer:
+        await producer.send(Message("T", b"a" * 4096))
+        [stored] = rig.brokers[0].messages("T")
+        assert (stored.sys_flag, stored.body) == (sys_flag, b"a" * 4096)
+        assert stored.body_size < 100
+        with pytest.raises(ConfigError, match="there is no 'rar'; choose from"):
+            rig.producer(compression="rar")
 
 
 async def test_a_one_way_send_wants_no_answer() -> None:  # P-47
