@@ -104,6 +104,7 @@ async def test_a_member_cut_from_one_of_two_brokers_costs_no_message(tmp_path: P
             )
 
 
+@pytest.mark.slow
 async def test_fifty_members_that_come_and_go_every_200_ms_settle_and_lose_nothing(
     tmp_path: Path,
 ) -> None:
