@@ -13,25 +13,31 @@ import argparse
 import itertools
 import json
 import os
+import socket
 import statistics
+import struct
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+from load import send_frame
 from processes import HERE, Process, cluster, run_json, started
 from rich.console import Console
 from rich.table import Table
 from store_child import BATCH, messages, open_store
 
 from pocketmq.broker.store import OsDisk
+from pocketmq.protocol.command import Encoding
+from pocketmq.protocol.transport.network import split_address
 from pocketmq.runtime import logs
 
 CONSOLE = Console()
 CHILD = str(HERE / "store_child.py")
 MIB = 1 << 20
 MANY_QUEUES = 10_000
+_LENGTH = struct.Struct(">i")
 
 Figures = dict[str, list[float]]
 
@@ -125,18 +131,18 @@ class Rows:
                 send(broker, 1, 4000)
             for _ in range(self.rounds):
                 for name, broker in (("ASYNC_FLUSH", quick), ("SYNC_FLUSH", safe)):
-                    rate = send(broker, 64, int(30_000 * self.scale))
-                    self.note(f"64 connections | {name}", rate)
-                # The disk's own speed changes from second to second: one look before, one after.
-                path = os.path.join(folder, "synced")
-                count = max(25, int(500 * self.scale))
-                sync_s = fdatasync_s(path, count) / 2
-                rate = send(quick, 1, int(3000 * self.scale))
-                self.note("1 connection | ASYNC_FLUSH", rate)
-                self.note("1 connection | SYNC_FLUSH", send(safe, 1, int(2000 * self.scale)))
-                sync_s += fdatasync_s(path, count) / 2
-                self.note("fdatasync us", sync_s * 1e6)
-                floor = 1 / (sync_s + 1 / rate)
+                    count = max(1000, int(30_000 * self.scale))
+                    used_s = broker.cpu_s
+                    self.note(f"64 connections | {name}", send(broker, 64, count))
+                    used_s = broker.cpu_s - used_s
+                    self.note(
+                        f"64 connections, broker CPU us a message | {name}", used_s / count * 1e6
+                    )
+                count = max(100, int(1000 * self.scale))
+                means = one_by_one(quick, safe, os.path.join(folder, "synced"), count)
+                for name, seconds in means.items():
+                    self.note(f"1 connection | {name}", 1 / seconds)
+                floor = 1 / (means["fdatasync"] + means["ASYNC_FLUSH"])
                 self.note("1 connection | fdatasync + round trip", floor)
 
     # -- restart -----------------------------------------------------------------------------
@@ -224,24 +230,35 @@ def send(broker: Process, connections: int, count: int) -> float:
     return float(result["messages"] / result["seconds"])
 
 
-def fdatasync_s(path: str, count: int) -> float:
-    """Seconds of one sync of a record just written to a mapped file with its blocks."""
+def one_by_one(quick: Process, safe: Process, path: str, count: int) -> dict[str, float]:
+    """Mean seconds of a send to each broker and of a sync, in turn: a disk's speed changes fast."""
     disk = OsDisk()
     record = b"x" * 1200
-    size = len(record) * count
-    disk.create_file(path, size)
+    disk.create_file(path, len(record) * count)
     file = disk.open_file(path)
-    file.reserve(0, size)
+    file.reserve(0, len(record) * count)
     file.sync()
-    view = disk.map_file(path, size)
-    began = time.perf_counter()
-    for at in range(0, size, len(record)):
-        view[at : at + len(record)] = record
-        file.sync()
-    seconds = time.perf_counter() - began
+    view = disk.map_file(path, len(record) * count)
+    frame = send_frame("bench", 0, 1024, Encoding.MSGPACK)
+    total_s = {"ASYNC_FLUSH": 0.0, "SYNC_FLUSH": 0.0, "fdatasync": 0.0}
+    with (
+        socket.create_connection(split_address(quick.address)) as to_quick,
+        socket.create_connection(split_address(safe.address)) as to_safe,
+    ):
+        for at in range(0, len(view), len(record)):
+            for name, connection in (("ASYNC_FLUSH", to_quick), ("SYNC_FLUSH", to_safe)):
+                began = time.perf_counter()
+                connection.sendall(frame)
+                (length,) = _LENGTH.unpack(connection.recv(4, socket.MSG_WAITALL))
+                connection.recv(length, socket.MSG_WAITALL)
+                total_s[name] += time.perf_counter() - began
+            began = time.perf_counter()
+            view[at : at + len(record)] = record
+            file.sync()
+            total_s["fdatasync"] += time.perf_counter() - began
     file.close()
     disk.remove_file(path)
-    return seconds / count
+    return {name: seconds / count for name, seconds in total_s.items()}
 
 
 def broker_start_s(root: str) -> float:
@@ -256,6 +273,11 @@ def broker_start_s(root: str) -> float:
 RATIOS = [
     ("append | log", "append | slice assignment", 0.15),
     ("64 connections | SYNC_FLUSH", "64 connections | ASYNC_FLUSH", 0.6),
+    (
+        "64 connections, broker CPU us a message | ASYNC_FLUSH",
+        "64 connections, broker CPU us a message | SYNC_FLUSH",
+        0.6,
+    ),
     ("1 connection | SYNC_FLUSH", "1 connection | fdatasync + round trip", 0.8),
     ("scan MiB/s | recovery", "scan MiB/s | crc32", 0.3),
     *(
