@@ -162,10 +162,13 @@ class MappedFile:
         """Whether any byte from `position` on is not zero. Holes are not read."""
         view = self.view()
         at: int | None = position
-        while at is not None and at < self.size:
-            if bytes(view[at : at + _CHUNK]).strip(b"\0"):
+        # At first no further than its page: on a tmpfs, to look at a hole is to fill it.
+        end = min(self.size, (position // PAGE + 1) * PAGE)
+        while at is not None:
+            if bytes(view[at:end]).strip(b"\0"):
                 return True
-            at = self.disk.next_data(self.path, at + _CHUNK) if at + _CHUNK < self.size else None
+            at = self.disk.next_data(self.path, end) if end < self.size else None
+            end = self.size if at is None else min(self.size, at + _CHUNK)
         return False
 
     def remove(self) -> None:
