@@ -13,6 +13,8 @@ import hypothesis
 import pytest
 import structlog
 
+from support.groups import group_of
+
 IN_CI = os.environ.get("CI", "").lower() in ("true", "1")
 
 TOOLS_OF_MARKER = {"java": ("java", "mvn"), "root": ("strace",)}
@@ -75,6 +77,23 @@ def nothing_unhandled_on_the_loop(request: pytest.FixtureRequest) -> Iterator[No
         found = "\n".join(_unhandled)
         _unhandled.clear()
         pytest.fail(f"unhandled on the event loop:\n{found}", pytrace=False)
+
+
+# -- processes ----------------------------------------------------------------------------------
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """With `--dist loadgroup` our groups stay together, as `make test` wants them."""
+    if config.getoption("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByGroup(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid)
+
+    return ByGroup(config, log)
 
 
 # -- tools --------------------------------------------------------------------------------------

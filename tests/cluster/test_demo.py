@@ -32,7 +32,6 @@ def _flights_are_installed() -> None:
 
 @pytest.mark.cluster
 @pytest.mark.java
-@pytest.mark.xdist_group("spark")  # one JVM at a time
 @pytest.mark.timeout(400)
 def test_the_demo_loses_nothing_and_says_what_happened(tmp_path: Path) -> None:
     data = tmp_path / "kept"

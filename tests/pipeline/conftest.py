@@ -8,22 +8,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from support.groups import SPARK, group_of
 from support.spark_cluster import SparkCluster, spark_cluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SPARK_GROUP = "spark"
-"""Tests of this xdist group share a worker process, so only one JVM runs at a time."""
-
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever uses the session runs in one process and needs Java."""
+    """Whatever uses the session needs Java, and time."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
+            if group_of(item.nodeid) != SPARK:
+                raise pytest.UsageError(f"{item.nodeid}: a second JVM; see tests/support/groups.py")
             item.add_marker(pytest.mark.java)
             item.add_marker(pytest.mark.cluster)
-            item.add_marker(pytest.mark.xdist_group(SPARK_GROUP))
             item.add_marker(pytest.mark.timeout(600))
 
 

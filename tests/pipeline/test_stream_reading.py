@@ -22,7 +22,7 @@ from pocketmq.runtime.errors import CallerError
 from support.spark_cluster import SparkCluster, spark_cluster
 from support.spark_store import plain
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("spark-cluster")]
+pytestmark = pytest.mark.cluster
 
 Tree = dict[str, Any]
 

@@ -17,7 +17,7 @@ from pocketmq.pipeline.source import TopicReader
 from support.spark_cluster import SparkCluster, spark_cluster
 from support.spark_store import plain
 
-pytestmark = [pytest.mark.cluster, pytest.mark.xdist_group("spark-cluster")]
+pytestmark = pytest.mark.cluster
 
 COUNT = 2_000
 
