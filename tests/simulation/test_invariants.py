@@ -326,6 +326,14 @@ def test_nothing_is_asked_while_brokers_disagree_or_know_a_dead_client() -> None
     assert (ledger.seen["settled"], ledger.violations) == (0, [])
 
 
+def test_a_new_process_knows_nothing_of_what_the_last_one_of_its_name_knew() -> None:
+    ledger = settled(first=ONE, second=OTHER)
+    ledger.alive(frozenset({"c2"}), 20.0)
+    ledger.alive(frozenset({"c1", "c2"}), 21.0)  # brokers do not know yet that c1 had died
+    ledger.check(60.0)
+    assert (ledger.seen["settled"], ledger.violations) == (0, [])
+
+
 def test_a_client_may_not_know_its_queues_for_as_long_as_routes_take() -> None:  # B-3, P-3
     ledger = settled(first=ONE, second=OTHER)
     ledger.known("c1", frozenset({Q0}), 20.0)

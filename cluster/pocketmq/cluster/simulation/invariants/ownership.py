@@ -59,8 +59,9 @@ class OwnershipLedger:
     def alive(self, members: frozenset[str], now: float) -> None:
         """Clients that really run."""
         self._alive = members
-        for name in self._owned.keys() - members:
-            del self._owned[name]
+        for table in (self._owned, self._known):
+            for name in table.keys() - members:
+                del table[name]
         self._changed(now)
 
     def queues(self, queues: frozenset[MessageQueue], now: float) -> None:
