@@ -40,15 +40,8 @@ class PropertyColumns:
 
     def values_of(self, name: str) -> pa.Array:
         """One property of each row as Arrow `string`; null where it has none."""
-        wanted = name.encode()
-        found = np.flatnonzero(self.name_len == len(wanted))
-        if len(found):
-            names = gather(self.data, self.name_at[found], np.dtype(f"V{len(wanted)}"))
-            found = found[names == np.void(wanted)]
+        found = self.find(name)
         row = self.row[found]
-        if len(row) > 1:
-            is_last = np.append(row[1:] != row[:-1], True)
-            row, found = row[is_last], found[is_last]
         values = utf8(binary(self.data, self.value_at[found], self.value_len[found]))
         if len(found) == self.rows:
             return values
@@ -57,6 +50,18 @@ class PropertyColumns:
         index[row] = np.arange(len(found))
         missing[row] = False
         return values.take(pa.array(index, mask=missing))
+
+    def find(self, name: str) -> Ints:
+        """Which entries are the value of this property: at most one of each row, in order."""
+        wanted = name.encode()
+        found = np.flatnonzero(self.name_len == len(wanted))
+        if len(found):
+            names = gather(self.data, self.name_at[found], np.dtype(f"V{len(wanted)}"))
+            found = found[names == np.void(wanted)]
+        row = self.row[found]
+        if len(row) > 1:
+            found = found[np.append(row[1:] != row[:-1], True)]
+        return found
 
     def maps(self) -> pa.Array:
         """All properties of each row as Arrow `map<string, string>`."""

@@ -23,7 +23,7 @@ from pocketmq.broker.store.config import ENTRY_SIZE, SCHEDULE_TOPIC
 from pocketmq.broker.store.index_file import IndexFile
 from pocketmq.broker.store.stopped_store import StoppedStore
 from pocketmq.broker.store.verify_log import Right
-from pocketmq.pipeline.property_columns import read_properties
+from pocketmq.pipeline.property_columns import PropertyColumns, read_properties
 from pocketmq.pipeline.record_columns import (
     ROWS,
     Bytes,
@@ -104,13 +104,11 @@ class ColumnReader:
         entries = entries[columns.rows]
         good = self._heads_fit(columns, entries) & self._topics_fit(columns, entries)
         properties = read_properties(columns.properties())
-        good &= _tags_codes(properties.values_of("TAGS")) == entries["tags"]
+        good &= _tags_codes(properties) == entries["tags"]
         counts = np.zeros(len(entries), np.int64)
         if self._index.is_there:
             topics = self._topic_hashes[entries["queue"]]
-            hashes = [
-                _key_hashes(properties.values_of(name), topics) for name in ("UNIQ_KEY", "KEYS")
-            ]
+            hashes = [_key_hashes(properties, name, topics) for name in ("UNIQ_KEY", "KEYS")]
             stored_ms = columns.head["store_timestamp"].astype(np.int64)
             fits, counts = self._index.fits(entries["offset"], stored_ms, hashes)
             good &= fits
@@ -146,7 +144,7 @@ class ColumnReader:
         names = binary(columns.buffer, columns.topic_at, columns.topic_len).dictionary_encode()
         known = {name: number for number, name in enumerate(names.dictionary.to_pylist())}
         of_queue = np.array([known.get(topic, -1) for topic in self._topics], np.int64)
-        fits: Mask = names.indices.to_numpy() == of_queue[entries["queue"]]
+        fits: Mask = _indices(names) == of_queue[entries["queue"]]
         return fits
 
 
@@ -191,13 +189,21 @@ def _between(column: npt.NDArray[Any], start: int, end: int) -> tuple[int, int]:
     return low, bisect_left(range(len(column)), end, low, key=column.__getitem__)
 
 
-def _tags_codes(tags: pa.Array) -> Ints:
-    """What `tags_code` says of each."""
-    known = tags.dictionary_encode()
-    codes = [tags_code(tag) for tag in known.dictionary.to_pylist()]
-    numbers = known.indices.fill_null(len(codes)).to_numpy()
-    found: Ints = np.array([*codes, tags_code(None)], np.int64)[numbers]
-    return found
+def _tags_codes(properties: PropertyColumns) -> Ints:
+    """What `tags_code` says of each row's tag."""
+    found = properties.find("TAGS")
+    codes = np.full(properties.rows, tags_code(None), np.int64)
+    if len(found):
+        places = properties.value_at[found], properties.value_len[found]
+        tags = binary(properties.data, *places).dictionary_encode()
+        texts = (str(tag, "utf-8", "replace") for tag in tags.dictionary.to_pylist())
+        codes[properties.row[found]] = np.array([tags_code(text) for text in texts])[_indices(tags)]
+    return codes
+
+
+def _indices(encoded: pa.DictionaryArray) -> npt.NDArray[np.int32]:
+    """Which word of its dictionary each is. Arrow's own `to_numpy` would load pandas."""
+    return np.frombuffer(encoded.indices.buffers()[1], np.int32, len(encoded))
 
 
 def _crcs_fit(columns: RecordColumns, rows: Ints) -> Mask:
@@ -214,26 +220,25 @@ _ABSENT: Final = -1
 _UNUSUAL: Final = -2
 
 
-def _key_hashes(keys: pa.Array, topics: Ints) -> Ints:
+def _key_hashes(properties: PropertyColumns, name: str, topics: Ints) -> Ints:
     """`index_file.key_hash` of each; `_ABSENT` without a key, `_UNUSUAL` if that is no plain one.
 
     Java's hash is a polynomial, so that of `topic#key` follows from the hashes of both parts.
 
     Args:
-        keys: Arrow strings.
+        properties: of the rows.
+        name: which of them holds the key.
         topics: hash of each row's `topic#`.
     """
-    hashes = np.full(len(keys), _ABSENT, np.int64)
-    bounds = np.frombuffer(keys.buffers()[1], np.int32, len(keys) + 1).astype(np.int64)
-    data = np.frombuffer(keys.buffers()[2] or b"", np.uint8)
-    starts, lengths = bounds[:-1], np.diff(bounds)
+    hashes = np.full(properties.rows, _ABSENT, np.int64)
+    found = properties.find(name)
+    lengths = properties.value_len[found]
     for length in np.unique(lengths).tolist():
-        rows = np.flatnonzero(lengths == length)
-        if length == 0:
-            continue
+        same = found[lengths == length]
+        rows = properties.row[same]
         powers = np.array([pow(31, length - 1 - i, 1 << 32) for i in range(length)], np.uint32)
-        letters = gather(data, starts[rows], np.dtype(f"V{length}")).view(np.uint8)
-        letters = letters.reshape(len(rows), length)
+        letters = gather(properties.data, properties.value_at[same], np.dtype(f"V{length}"))
+        letters = letters.view(np.uint8).reshape(len(same), length)
         plain = ((letters < 0x80) & (letters != ord(" "))).all(axis=1)
         value = letters.astype(np.uint32) @ powers
         value += topics[rows].astype(np.uint32) * np.uint32(pow(31, length, 1 << 32))
