@@ -18,6 +18,7 @@ ROUNDS = 10
 
 
 @pytest.mark.cluster
+@pytest.mark.timeout(600)  # some 50 s where nothing else runs
 async def test_nothing_acknowledged_is_lost_over_thirty_kills(tmp_path: Path) -> None:
     figures = crash_loop.Figures()  # fault matrix A5, rows 1, 3 and 5; both flush modes
     for life in range(LIVES):

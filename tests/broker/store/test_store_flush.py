@@ -355,3 +355,49 @@ async def test_few_dirty_pages_are_flushed_within_10_s_however_long_the_store_re
         await clock.move_to(clock.time_ms() + 77_777)
     assert store.checkpoint.confirm_phy_offset == store.commit_log.max_offset  # S-52, S-53
     await store.close()
+
+
+async def test_queues_whose_sync_failed_are_written_again_and_read_back(  # A5 17
+    open_store: Make, message: Message, clock: ManualClock
+) -> None:
+    disk = SteppedDisk()
+    store = open_store(disk=disk)
+    store.start()
+    broken = True
+
+    def fail(number: int, operation: str, path: str) -> None:
+        if broken and operation == "sync" and "consumequeue" in path:
+            raise fail_with(BROKEN)
+
+    disk.on_step = fail
+    store.put_messages([message(b"a"), message(b"b")])
+    await clock.move_to(clock.time_ms() + 61_000)
+    assert store.checkpoint.confirm_phy_offset == 0, "the checkpoint waits"
+    broken = False
+    disk.steps.clear()
+    await clock.move_to(clock.time_ms() + 61_000)
+    of_queues = [operation for operation, path in disk.steps if "consumequeue/T/0/" in path]
+    assert of_queues == ["sync", "verify"], "a second sync alone would prove nothing"
+    assert store.checkpoint.confirm_phy_offset == store.commit_log.max_offset
+    store.put_messages([message(b"c")])
+    disk.steps.clear()
+    await store.close()
+    assert "verify" not in [operation for operation, _ in disk.steps]
+    assert not has_abort_file(store)
+
+
+async def test_a_store_whose_index_could_not_be_synced_stays_marked_unclean(  # S-49, S-60
+    open_store: Make, message: Message
+) -> None:
+    disk = SteppedDisk()
+    store = open_store(disk=disk)
+    store.start()
+    store.put_messages([message(b"a", keys="k")])
+
+    def fail(number: int, operation: str, path: str) -> None:
+        if operation == "sync" and "/index/" in path:
+            raise fail_with(BROKEN)
+
+    disk.on_step = fail
+    await store.close()
+    assert has_abort_file(store)

@@ -9,6 +9,7 @@ and after every 64 MiB of log.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import msgspec
 import structlog
@@ -18,7 +19,7 @@ from pocketmq.broker.store.consume_queue import ConsumeQueue
 from pocketmq.broker.store.disk import Disk
 from pocketmq.broker.store.disk_worker import DiskWorker
 from pocketmq.broker.store.flush import LogFlusher
-from pocketmq.broker.store.mapped_file import MappedFile
+from pocketmq.broker.store.mapped_file import PAGE, MappedFile
 
 log = structlog.get_logger()
 
@@ -63,6 +64,8 @@ class QueueFlusher:
         self._least_pages = least_pages
         self._worker: DiskWorker | None = None
         self._running = False
+        self._doubtful: set[str] = set()
+        """Paths whose sync failed: the system may have marked clean what it could not write."""
         self._unconfirmed: Progress | None = None
         """Its queues are flushed, its log is not yet."""
 
@@ -87,13 +90,18 @@ class QueueFlusher:
         self._running = True
         self._dirty.difference_update(chosen)
         marks = [(file, file.wrote) for queue in chosen for file in dirty_files(queue)]
+        doubtful = {
+            file.path: _Stretch(file.view()[:wrote], file.flushed // PAGE * PAGE)
+            for file, wrote in marks
+            if file.path in self._doubtful
+        }
         directories = self._new_directories(chosen)
         disk = self._disk
 
         def job() -> None:
             for file, _ in marks:
                 if disk.file_size(file.path) is not None:  # its topic may be deleted by now
-                    sync_file(disk, file.path)
+                    sync_file(disk, file.path, doubtful.get(file.path))
             for directory in directories:
                 disk.sync_directory(directory)
 
@@ -102,11 +110,13 @@ class QueueFlusher:
             if failure is not None:
                 log.error("queues.flush_failed", error=str(failure), queues=len(chosen))
                 self._dirty.update(chosen)
+                self._doubtful.update(file.path for file, _ in marks)
                 for queue in chosen:
                     queue.files.directory_synced = False
                 return
             for file, wrote in marks:
                 file.flushed = max(file.flushed, wrote)
+                self._doubtful.discard(file.path)
             if progress is not None:
                 self._unconfirmed = progress
                 self.confirm()
@@ -155,10 +165,26 @@ def dirty_files(queue: ConsumeQueue) -> list[MappedFile]:
     return [file for file in queue.files.files if file.flushed < file.wrote]
 
 
-def sync_file(disk: Disk, path: str) -> None:
-    """Open, sync, close: for files that are synced too rarely to keep a descriptor."""
+class _Stretch(NamedTuple):
+    """What of a file is in doubt since a sync failed."""
+
+    view: memoryview
+    start: int
+
+
+def sync_file(disk: Disk, path: str, doubtful: _Stretch | None = None) -> None:
+    """Open, sync, close: for files that are synced too rarely to keep a descriptor.
+
+    What is in doubt is written once more and read back from the medium: a second sync alone would
+    succeed and prove nothing.
+    """
     file = disk.open_file(path)
     try:
+        if doubtful is not None:
+            view, start = doubtful
+            view[start:] = bytes(view[start:])  # makes its pages dirty again
         file.sync()
+        if doubtful is not None:
+            file.verify(start, view[start:])
     finally:
         file.close()

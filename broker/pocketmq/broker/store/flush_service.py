@@ -88,6 +88,8 @@ class FlushService:
         )
         self._log_thorough_at = self._queue_thorough_at = clock.monotonic()
         self._prepared_behind = -1
+        self._index_failed = False
+        """An index file could not be synced: the next start has to look at it."""
 
     def start(self) -> None:
         """Begin, on the running loop."""
@@ -174,7 +176,8 @@ class FlushService:
                 self.flush_index(file)
         progress = self._progress()
         self._queue_flusher.flush_thoroughly(progress)
-        return self._checkpoint.confirm_phy_offset == progress.offset == self._log.max_offset
+        confirmed = self._checkpoint.confirm_phy_offset
+        return confirmed == progress.offset == self._log.max_offset and not self._index_failed
 
     def flush_index(self, file: IndexFile) -> None:
         """Bring a full index file to the disk, and then say so in the checkpoint (S-49)."""
@@ -188,6 +191,7 @@ class FlushService:
         def done(failure: Exception | None) -> None:
             if failure is not None:
                 log.error("index.flush_failed", path=file.path, error=str(failure))
+                self._index_failed = True
             elif end_ms > checkpoint.index_msg_timestamp:
                 checkpoint.index_msg_timestamp = end_ms
 
