@@ -135,8 +135,8 @@ def decode_properties(text: str) -> dict[str, str]:
     """
     properties: dict[str, str] = {}
     for entry in text.split("\x02"):
-        name, separator, value = entry.partition("\x01")
-        if separator and name and value:
+        name, _, value = entry.partition("\x01")
+        if name and value:
             properties[name] = value
     return properties
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.batch import encode_batch
 from pocketmq.protocol.command import Buffer
@@ -23,31 +25,21 @@ from pocketmq.protocol.validation import is_retry
 from pocketmq.runtime.profile import Profile
 
 
-class Prepared:
-    """What every try of one send has in common."""
+class Prepared(msgspec.Struct, gc=False):
+    """What every try of one send has in common.
 
-    __slots__ = (
-        "body",
-        "flag",
-        "is_batch",
-        "max_reconsume_times",
-        "properties",
-        "reconsume_times",
-        "sys_flag",
-        "topic",
-        "uniq_key",
-    )
+    A msgspec struct because one is made per message.
+    """
 
-    def __init__(self, topic: str, body: Buffer, flag: int, sys_flag: int, uniq_key: str) -> None:
-        self.topic = topic
-        self.body = body
-        self.flag = flag
-        self.sys_flag = sys_flag
-        self.uniq_key = uniq_key
-        self.properties = ""
-        self.reconsume_times = 0
-        self.max_reconsume_times: int | None = None
-        self.is_batch = False
+    topic: str
+    body: Buffer
+    flag: int
+    sys_flag: int
+    uniq_key: str
+    properties: str = ""
+    reconsume_times: int = 0
+    max_reconsume_times: int | None = None
+    is_batch: bool = False
 
 
 class Preparer:

@@ -38,7 +38,7 @@ class _Received(Command, gc=False):
     encoding: Any = _MSGPACK
 
 
-class _HeaderOut(msgspec.Struct):
+class _HeaderOut(msgspec.Struct, gc=False):
     code: int
     language: int
     version: int
