@@ -107,8 +107,10 @@ class QueueCursor:
         self, offset: int, expected: tuple[int, int, int]
     ) -> tuple[Outcome, Problem | None]:
         """Compare entry `offset` with what its record wants there; go on with the one after it."""
-        self.seek(offset)
-        found = next(self.entries, None)
+        found = next(self.entries, None) if offset == self.next else None
+        if found is None:
+            self.seek(offset)
+            found = next(self.entries, None)
         self.next = offset + 1
         if found == expected:
             self.matched += 1
