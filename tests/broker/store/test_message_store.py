@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 
 from pocketmq.broker.store import GetStatus, MessageStore, PutStatus, StoredMessage
 from pocketmq.protocol.record import decode_records
@@ -78,3 +82,39 @@ def test_a_store_that_was_not_closed_opens_with_all_it_had(
     for queue_id in range(3):
         assert bodies(again, queue_id=queue_id) == [b"%d" % n for n in range(queue_id, 250, 3)]
     assert again.put_messages([message(b"next")])[0].queue_offset == 84
+
+
+MANY_QUEUES = """
+import os, resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (32, 32))
+from pocketmq.broker.store import MessageStore, OsDisk, StoreConfig
+from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.profile import PROFILE_5_X
+from support.store_life import START_MS, messages_of, numbered, silence
+
+silence()
+sizes = {"mapped_file_size_commit_log": 1 << 20, "max_hash_slot_num": 50, "max_index_num": 200}
+config = StoreConfig(store_path_root_dir=sys.argv[1], **sizes)
+topics = [f"T{number}" for number in range(100)]
+for life in range(2):
+    store = MessageStore(config, OsDisk(), ManualClock(START_MS), PROFILE_5_X)
+    store.load()
+    for number in range(100):
+        store.put_messages([numbered(2 * number, topic) for topic in topics[number::7]])
+    for topic in topics:
+        bodies = [body for _, body in messages_of(store, topic, 0)]
+        assert len(bodies) == len(set(bodies)) * (life + 1) >= 1, (topic, len(bodies))
+    assert len(os.listdir("/proc/self/fd")) < 24
+    store.close_files()
+"""
+
+
+def test_more_queues_than_descriptors(tmp_path: Path) -> None:  # A5 52
+    tests = Path(__file__).resolve().parents[2]
+    ran = subprocess.run(
+        [sys.executable, "-c", MANY_QUEUES, str(tmp_path / "store")],
+        env=os.environ | {"PYTHONPATH": str(tests)},
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 0, ran.stderr
