@@ -317,7 +317,7 @@ def topic_rows(spark: Any, folder: Path, messages: int, rounds: int) -> Figures:
                 read(columns)()
                 taken.setdefault(name, []).append(messages / (time.perf_counter() - began))
 
-        rows = messages // 4
+        rows = min(messages // 4, 200_000)
         frame = spark.range(rows, numPartitions=4).selectExpr(
             f"repeat('x', {len(BODY)}) as body", "'TagA' as tags"
         )
@@ -340,6 +340,7 @@ def topic_rows(spark: Any, folder: Path, messages: int, rounds: int) -> Figures:
         "msg/s topic, with bodies": rates["with bodies"],
         "ratio to the bare client, header columns (0.4)": rates["header columns"] / rates["bare"],
         "ratio to the bare client, with bodies (0.4)": rates["with bodies"] / rates["bare"],
+        "messages of the sink": rows,
         "msg/s producer with batches": rates["producer"],
         "msg/s sink": rates["sink"],
         "ratio of the sink to the producer (0.4)": rates["sink"] / rates["producer"],
