@@ -34,8 +34,9 @@ def test_news_come_once_and_again_when_they_change() -> None:
 
 
 @contextmanager
-def consuming(topic: str, nameservers: str) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-m", "pocketmq.cluster.cli.main", "consume", topic, "--count", "1"]
+def consuming(topic: str, nameservers: str, *, count: int = 1) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-m", "pocketmq.cluster.cli.main", "consume", topic]
+    command += ["--count", str(count)]
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -53,6 +54,23 @@ def consuming(topic: str, nameservers: str) -> Iterator[subprocess.Popen[str]]:
 def next_error(process: subprocess.Popen[str]) -> str:
     assert process.stderr is not None
     return process.stderr.readline().removeprefix("pocketmq consume: ")
+
+
+@pytest.mark.cluster
+async def test_it_ends_quietly_when_its_reader_has_enough(tmp_path: Path) -> None:
+    async with running(tmp_path) as cluster:
+        await cluster.create_topic("orders")
+        async with Producer("p", nameservers=cluster.nameservers) as producer:
+            for number in range(3):
+                await producer.send(Message("orders", b"%d" % number))
+            with consuming("orders", cluster.nameservers, count=0) as consumer:  # | head -1
+                assert consumer.stdout is not None
+                consumer.stdout.readline()
+                consumer.stdout.close()
+                await producer.send(Message("orders", b"one too many"))
+                assert consumer.wait(timeout=30) == 0
+                assert consumer.stderr is not None
+                assert consumer.stderr.read() == ""
 
 
 @pytest.mark.cluster

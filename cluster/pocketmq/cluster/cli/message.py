@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from types import FrameType
 from typing import Annotated, Literal
 
@@ -157,7 +156,11 @@ def consume(
             consumer,
         ):
             async for message in consumer:
-                print(_line(message), flush=True)
+                try:
+                    print(_line(message), flush=True)
+                except BrokenPipeError:  # `... | head` has seen enough; this one is not done
+                    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                    return
                 seen += 1
                 if seen == count:
                     return
@@ -167,9 +170,7 @@ def consume(
         clock=clock,
         clock_start_ms=run(_cluster_time_ms(where)) if clock == "manual" else 0,
     )
-    with suppress(BrokenPipeError):  # `... | head` has seen enough
-        return run_role(main, role="pocketmq", name=name, options=options)
-    return 0
+    return run_role(main, role="pocketmq", name=name, options=options)
 
 
 async def _cluster_time_ms(nameservers: list[str]) -> int:
