@@ -216,7 +216,7 @@ def verify(
 
 
 def _has_columns() -> bool:
-    """Whether NumPy and Arrow are installed: they read a large log three times as fast."""
+    """Whether NumPy and Arrow are installed: a large log with keys takes an eighth of the time."""
     return all(find_spec(name) is not None for name in ("numpy", "pyarrow"))
 
 
