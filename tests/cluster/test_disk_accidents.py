@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from pocketmq.client import PullStatus, SendStatus
-from pocketmq.cluster.errors import ProcessStartError
+from pocketmq.cluster.errors import ProcessDiedError, ProcessStartError
 from pocketmq.protocol.errors import RemotingError
 from pocketmq.runtime.clock import SystemClock
 from support.cluster import Cluster, running
@@ -38,7 +38,11 @@ SYNC = ("--flush-disk-type", "SYNC_FLUSH")
 async def die_of_reading(cluster: Cluster, voice: Voice) -> None:
     with pytest.raises(RemotingError):
         await voice.served()
-    assert await cluster.broker("a").wait() == -signal.SIGBUS
+    broker = cluster.broker("a")
+    status = await broker.wait()
+    assert status == -signal.SIGBUS
+    told = str(ProcessDiedError(broker.name, status, broker.log_path))
+    assert "SIGBUS: a file was cut short below it" in told
 
 
 async def test_a_log_cut_below_a_running_broker_ends_it_and_the_rest_is_served_again(

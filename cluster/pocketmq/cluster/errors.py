@@ -10,6 +10,7 @@ PocketMQError
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 from pocketmq.runtime.errors import CallerError, PeerError
@@ -42,6 +43,8 @@ class ProcessDiedError(PeerError):
         self.status = status
         self.log_path = log_path
         how = f"signal {-status}" if status < 0 else f"status {status}"
+        if status == -signal.SIGBUS:  # what a mapping says (docs/reliability.md, row 14)
+            how = "SIGBUS: a file was cut short below it, or its disk failed; start it again"
         super().__init__(f"{name} ended with {how}; its log is {log_path}")
 
 
