@@ -26,8 +26,8 @@ from pocketmq.cluster.simulation.runner import Result, run
 from pocketmq.cluster.simulation.scenario import scenario
 
 INTERRUPTED = 130
-CHUNK = 4
-"""Seeds that a process takes at once."""
+BLOCK = 1000
+"""Seeds that wait in line at once."""
 SEEDS_PER_PROCESS = 2000
 """Then a new one takes its place."""
 
@@ -93,20 +93,22 @@ class _Summary:
 
 def _many(seeds: range, jobs: int) -> int:
     summary = _Summary()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # no process may be left behind
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
                TimeRemainingColumn())  # fmt: skip
     pool = ProcessPoolExecutor(
         jobs,
         mp_context=multiprocessing.get_context("spawn"),
         initializer=_leave_interrupts_to_the_parent,
-        max_tasks_per_child=SEEDS_PER_PROCESS // CHUNK,
+        max_tasks_per_child=SEEDS_PER_PROCESS,
     )
     try:
         with Progress(*columns, console=Console(stderr=True)) as progress:
             task = progress.add_task("seeds", total=len(seeds))
-            for result in pool.map(run, seeds, chunksize=CHUNK):
-                summary.add(result)
-                progress.update(task, advance=1, description=f"seeds, {summary.failed} failed")
+            for first in range(0, len(seeds), BLOCK):
+                for result in pool.map(run, seeds[first : first + BLOCK]):
+                    summary.add(result)
+                    progress.update(task, advance=1, description=f"seeds, {summary.failed} failed")
     except KeyboardInterrupt:
         pool.shutdown(cancel_futures=True)
         summary.print()

@@ -104,7 +104,8 @@ def test_a_failing_seed_is_one_line_that_replays_it() -> None:
     assert "consume" in again.stdout
 
 
-def test_an_interrupted_run_tells_what_it_has_done() -> None:
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+def test_an_interrupted_run_tells_what_it_has_done(sent: signal.Signals) -> None:
     with subprocess.Popen(
         [sys.executable, "scripts/simulate.py", "--seeds", "100000", "--jobs", "1"],
         cwd=ROOT,
@@ -119,7 +120,10 @@ def test_an_interrupted_run_tells_what_it_has_done() -> None:
         while not re.search(r"[1-9]\d*/100000", seen):
             seen += running.stderr.read(1)
             assert running.poll() is None, seen
-        os.killpg(running.pid, signal.SIGINT)  # as a terminal does
+        if sent is signal.SIGINT:
+            os.killpg(running.pid, sent)  # as a terminal does
+        else:
+            running.terminate()
         out, _ = running.communicate()
     assert running.returncode == 130, out
     assert "seeds, 0 failed" in out
