@@ -86,14 +86,19 @@ def test_spark_finds_the_topic_source_by_itself(frames: Frames, orders: str) -> 
 
 
 def test_conditions_reach_the_source(frames: Frames, orders: str) -> None:
+    # Which tags a queue has goes by where the producer began.
+    some = frames.topic(orders).where("queueId = 1 and queueOffset >= 3").first()
+    assert some is not None
+    place = (some.brokerName, 1, some.tags)
     frame = frames.topic(orders).where(
-        "queueId = 1 and queueOffset >= 3 and tags = 'Tag1' and brokerName = 'broker-a'"
+        f"queueId = 1 and queueOffset >= 3 and tags = '{some.tags}'"
+        f" and brokerName = '{some.brokerName}'"
     )
     plan = frame._jdf.queryExecution().executedPlan().toString()
     assert "(queueId" not in plan.partition("BatchScan")[0].replace("queueId#", "")
     rows = frame.collect()
     assert rows
-    assert {(row.brokerName, row.queueId, row.tags) for row in rows} == {("broker-a", 1, "Tag1")}
+    assert {(row.brokerName, row.queueId, row.tags) for row in rows} == {place}
 
 
 def test_a_session_without_pushdown_reads_the_same(frames: Frames, orders: str) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "spark.md"
 ADDRESS = "127.0.0.1:9876"
-STORE_PATH = "./cluster/broker-a"
+STORE_PATH = "cluster/broker-a"
 
 Block = tuple[str, str]
 """Language and text."""
