@@ -6,12 +6,15 @@ import ctypes
 import gc
 import mmap
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from pocketmq.broker.store import FlushDiskType, MessageStore, StoredMessage
 from pocketmq.broker.store.disk import OsDisk
 from pocketmq.broker.store.errors import DiskFullError, StoreFileError, StoreLockedError
 from pocketmq.runtime.errors import DiskError
@@ -153,3 +156,36 @@ def test_a_store_is_open_in_one_process_only(tmp_path: Path) -> None:
 def test_the_boot_id_stays_while_the_machine_runs() -> None:
     assert OsDisk().boot_id() == OsDisk().boot_id()
     assert len(OsDisk().boot_id()) == 16
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's /proc")
+def test_only_where_small_writes_are_expected_nothing_is_read_ahead(tmp_path: Path) -> None:
+    """Pages that are read ahead together are written together: 2 MiB for one synced message."""
+    disk, path, size = OsDisk(), str(tmp_path / "log"), 64 * 1024 * 1024
+
+    def random_bytes() -> int:
+        mappings = Path("/proc/self/smaps").read_text().split(path)[1:]
+        flags = [re.search(r"^Size: +(\d+) kB.*?^VmFlags:(.*?)$", m, re.M | re.S) for m in mappings]
+        return sum(int(found[1]) * 1024 for found in flags if found and " rr" in found[2])
+
+    disk.create_file(path, size)
+    view = disk.map_file(path, size)
+    assert random_bytes() == 0
+    disk.expect_small_writes(view, 0)
+    assert random_bytes() == size
+    disk.expect_small_writes(view, 5_000_000)
+    assert random_bytes() == size - 5_000_000 // 4096 * 4096
+
+
+@pytest.mark.parametrize("mode", FlushDiskType)
+def test_a_log_that_is_synced_often_says_so(
+    open_store: Callable[..., MessageStore],
+    message: Callable[..., StoredMessage],
+    monkeypatch: pytest.MonkeyPatch,
+    mode: FlushDiskType,
+) -> None:
+    said: list[int] = []
+    monkeypatch.setattr(OsDisk, "expect_small_writes", lambda _disk, _view, at: said.append(at))
+    store = open_store(flush_disk_type=mode)
+    store.put_messages([message()])
+    assert said == ([0] if mode is FlushDiskType.SYNC_FLUSH else [])

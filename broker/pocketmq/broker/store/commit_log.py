@@ -81,10 +81,13 @@ class CommitLog:
         *,
         max_message_size: int,
         retry_topic_max: int = 255,
+        synced_often: bool = False,
     ) -> None:
         self.files = MappedFiles(disk, os.path.join(root, "commitlog"), file_size, lasting=True)
         self.max_message_size = max_message_size
         self._retry_topic_max = retry_topic_max
+        self._synced_often = synced_often
+        """Whether a few messages at a time are brought to the disk (SYNC_FLUSH)."""
 
     @property
     def min_offset(self) -> int:
@@ -223,6 +226,8 @@ class CommitLog:
         end = file.wrote + len(data)
         if end > file.reserved:
             file.reserve(end, low=_WINDOW_LOW, high=_WINDOW_HIGH)
+            if self._synced_often:
+                self.files.disk.expect_small_writes(file.view(), file.wrote)
         file.append(data)
 
     def _writable_file(self) -> MappedFile:

@@ -103,6 +103,9 @@ class Disk(Protocol):
             StoreFileError: it is shorter; touching what lies behind its end would be a SIGBUS.
         """
 
+    def expect_small_writes(self, view: memoryview, start: int) -> None:
+        """From `start` on a mapping will be written in small pieces, each synced. Advice only."""
+
     def next_data(self, path: str, position: int) -> int | None:
         """First byte at or behind `position` that may not be zero; None when there is none.
 
@@ -254,6 +257,17 @@ class OsDisk:
                 return _map_shared(descriptor, size)
             finally:
                 os.close(descriptor)
+
+    def expect_small_writes(self, view: memoryview, start: int) -> None:
+        # Pages that were read ahead together are written back together: a sync of one message
+        # then writes 2 MiB. What lies before `start` is read, and reading ahead is good for that.
+        if len(view) <= _SMALL_FILE:
+            return
+        address = ctypes.addressof(ctypes.c_ubyte.from_buffer(view))
+        first = start // mmap.PAGESIZE * mmap.PAGESIZE
+        if first:
+            _libc.madvise(address, first, mmap.MADV_NORMAL)
+        _libc.madvise(address + first, len(view) - first, mmap.MADV_RANDOM)
 
     def next_data(self, path: str, position: int) -> int | None:
         with explained(path):

@@ -83,6 +83,7 @@ class MessageStore:
             config.mapped_file_size_commit_log,
             max_message_size=config.max_message_size,
             retry_topic_max=profile.retry_topic_max_chars,
+            synced_often=config.flush_disk_type is FlushDiskType.SYNC_FLUSH,
         )
         self.consume_queues = ConsumeQueues(
             disk, root, config.mapped_file_size_consume_queue, config.max_open_queue_files

@@ -137,6 +137,9 @@ class MemoryDisk:
             raise StoreFileError(path, "it is missing or too short", advice="this is a bug")
         return memoryview(file.buffer)[:size]
 
+    def expect_small_writes(self, view: memoryview, start: int) -> None:
+        """Nothing is read ahead here."""
+
     def next_data(self, path: str, position: int) -> int | None:
         file = self._files[path]
         rest = bytes(memoryview(file.buffer)[position : file.size]).lstrip(b"\0")
