@@ -25,7 +25,7 @@ from pocketmq.runtime.errors import MissingToolError
 CARRIERS_JOB = (sys.executable, "-m", "pocketmq.pipeline.jobs.carriers")
 
 LIMIT_S = 300.0
-"""Real seconds; Spark takes about fifteen of them on two cores."""
+"""Real seconds; Spark takes about thirty of them on two cores."""
 
 
 @dataclass(frozen=True, slots=True)
