@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import random
 import signal
@@ -25,8 +24,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from figures import CONSOLE, Figures, judged, median_ratio, save, show_figures
 from processes import HERE, Process, cluster, processor_us
-from rich.console import Console
 from rich.table import Table
 
 from pocketmq.client import Admin, ConsumeFromWhere, MessageExt, MessageQueue, PushConsumer
@@ -45,7 +44,6 @@ from pocketmq.runtime import logs
 from pocketmq.runtime.process import loop_factory
 from pocketmq.runtime.profile import ProfileName
 
-CONSOLE = Console()
 TOPIC = "bench"
 QUEUES = 8
 WAIT_S = 60.0
@@ -55,8 +53,6 @@ BEATS = 10_000
 LISTS_AT_ONCE = 50
 IDS = 500_000
 """In all lists that are asked for at one size of the group."""
-
-Figures = dict[str, list[float]]
 
 
 # -- the decision ---------------------------------------------------------------------------------
@@ -247,29 +243,19 @@ LINEAR = [
 
 def show(figures: Figures) -> None:
     """Print all figures, and beside their goals those that have one."""
-    table = Table("measured", "median", "min", "max", title="figures")
-    for name, values in figures.items():
-        table.add_row(
-            name,
-            *(f"{value:,.1f}" for value in (statistics.median(values), min(values), max(values))),
-        )
-    CONSOLE.print(table)
+    show_figures(figures)
     goals = Table("figure", "median", "to reach", title="goals")
     for name, limit in LIMITS:
         if name in figures:
             value = statistics.median(figures[name])
-            goals.add_row(name, f"{mark(value <= limit)}{value:.1f}", f"<= {limit:g}")
+            goals.add_row(name, judged(value, reached=value <= limit), f"<= {limit:g}")
     for name, limit, why in LINEAR:
         few, many = f"{name} | 100 members", f"{name} | 5,000 members"
         if few in figures:
-            value = statistics.median(figures[many]) / statistics.median(figures[few])
+            value = median_ratio(figures, many, few)
             what = f"{name}, 5,000 : 100 members ({why})"
-            goals.add_row(what, f"{mark(value <= limit)}{value:.1f}", f"<= {limit:g}")
+            goals.add_row(what, judged(value, reached=value <= limit), f"<= {limit:g}")
     CONSOLE.print(goals)
-
-
-def mark(reached: bool) -> str:
-    return "[green]" if reached else "[red]"
 
 
 ROWS = {"decision": decision, "takeover": takeover, "members": members}
@@ -290,11 +276,7 @@ def main() -> None:
     for name in options.only or ROWS:
         ROWS[name](figures, options.rounds)
     show(figures)
-    results = HERE / "results"
-    results.mkdir(exist_ok=True)
-    path = results / "rebalance.json"
-    path.write_text(json.dumps(figures, indent=2))
-    CONSOLE.print(f"saved as {path}")
+    save(figures, "rebalance")
 
 
 if __name__ == "__main__":

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TypeAlias
 
+from figures import CONSOLE, Figures, judged, median_ratio, save, show_figures
 from processes import HERE, Process, cluster, run_json, started
-from rich.console import Console
 from rich.table import Table
 
 from pocketmq.protocol.bodies.route import ClusterInfo
@@ -31,14 +29,11 @@ from pocketmq.protocol.transport.remoting import RemotingClient, expect
 from pocketmq.protocol.transport.tcp import TcpNetwork
 
 CEILING = str(HERE / "ceiling.py")
-CONSOLE = Console()
 
 
 def rate(result: dict[str, float]) -> float:
     return result["messages"] / result["seconds"]
 
-
-Figures: TypeAlias = dict[str, list[float]]
 
 SEND_ROWS = {"pipelined": (8, 256, 150_000), "one at a time": (64, 1, 60_000)}
 """Connections, requests in flight on each, messages."""
@@ -248,21 +243,14 @@ RATIOS = [
 
 
 def show(figures: Figures) -> None:
-    table = Table("measured", "median", "min", "max", title="figures")
-    for name, values in figures.items():
-        cells = (statistics.median(values), min(values), max(values))
-        table.add_row(
-            name, *[f"{value:,.2f}" if value < 1000 else f"{value:,.0f}" for value in cells]
-        )
-    CONSOLE.print(table)
+    show_figures(figures)
     ratios = Table("ratio", "of medians", "median of rounds", "by CPU", "to reach", title="ratios")
     for top, bottom, goal in RATIOS:
         if top in figures and bottom in figures:
-            value = statistics.median(figures[top]) / statistics.median(figures[bottom])
-            mark = "[green]" if value >= goal else "[red]"
+            value = median_ratio(figures, top, bottom)
             ratios.add_row(
                 f"{top} : {bottom}",
-                f"{mark}{value:.2f}",
+                judged(value, reached=value >= goal),
                 median_of_rounds(figures, top, bottom),
                 median_of_rounds(figures, bottom + CPU, top + CPU),
                 f">= {goal}",
@@ -301,11 +289,7 @@ def main() -> None:
     if "start" in wanted:
         figures |= start_rows(options.rounds) | up_rows(options.rounds)
     show(figures)
-    results = HERE / "results"
-    results.mkdir(exist_ok=True)
-    path = results / "bench.json"
-    path.write_text(json.dumps(figures, indent=2))
-    CONSOLE.print(f"saved as {path}")
+    save(figures, "bench")
 
 
 if __name__ == "__main__":

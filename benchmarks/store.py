@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import os
 import socket
 import statistics
@@ -22,9 +21,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
+from figures import CONSOLE, Figures, judged, median_ratio, save, show_figures
 from load import send_frame
 from processes import HERE, Process, cluster, run_json, started
-from rich.console import Console
 from rich.table import Table
 from store_child import BATCH, messages, open_store
 
@@ -33,13 +32,10 @@ from pocketmq.protocol.command import Encoding
 from pocketmq.protocol.transport.network import split_address
 from pocketmq.runtime import logs
 
-CONSOLE = Console()
 CHILD = str(HERE / "store_child.py")
 MIB = 1 << 20
 MANY_QUEUES = 10_000
 _LENGTH = struct.Struct(">i")
-
-Figures = dict[str, list[float]]
 
 
 class Rows:
@@ -296,24 +292,16 @@ LIMITS = [
 
 def show(figures: Figures) -> None:
     """Print all figures, and beside their goals those that have one."""
-    table = Table("measured", "median", "min", "max", title="figures")
-    for name, values in figures.items():
-        cells = (statistics.median(values), min(values), max(values))
-        table.add_row(
-            name, *[f"{value:,.2f}" if value < 1000 else f"{value:,.0f}" for value in cells]
-        )
-    CONSOLE.print(table)
+    show_figures(figures)
     goals = Table("ratio or figure", "median", "to reach", title="goals")
     for top, bottom, goal in RATIOS:
         if top in figures and bottom in figures:
-            value = statistics.median(figures[top]) / statistics.median(figures[bottom])
-            mark = "[green]" if value >= goal else "[red]"
-            goals.add_row(f"{top} : {bottom}", f"{mark}{value:.2f}", f">= {goal}")
+            value = median_ratio(figures, top, bottom)
+            goals.add_row(f"{top} : {bottom}", judged(value, reached=value >= goal), f">= {goal}")
     for name, limit in LIMITS:
         if name in figures:
             value = statistics.median(figures[name])
-            mark = "[green]" if value <= limit else "[red]"
-            goals.add_row(name, f"{mark}{value:.2f}", f"<= {limit}")
+            goals.add_row(name, judged(value, reached=value <= limit), f"<= {limit}")
     CONSOLE.print(goals)
 
 
@@ -338,11 +326,7 @@ def main() -> None:
         for name in options.only or ROWS:
             ROWS[name](rows)
     show(rows.figures)
-    results = HERE / "results"
-    results.mkdir(exist_ok=True)
-    path = results / "store.json"
-    path.write_text(json.dumps(rows.figures, indent=2))
-    CONSOLE.print(f"saved as {path}")
+    save(rows.figures, "store")
 
 
 if __name__ == "__main__":

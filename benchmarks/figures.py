@@ -1,0 +1,45 @@
+"""What the benchmarks measured: printed as a table, beside its goals, and saved as JSON."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from typing import TypeAlias
+
+from processes import HERE
+from rich.console import Console
+from rich.table import Table
+
+Figures: TypeAlias = dict[str, list[float]]
+"""What was measured in each round, by name."""
+
+CONSOLE = Console()
+
+
+def show_figures(figures: Figures) -> None:
+    """Print median, least and most of each."""
+    table = Table("measured", "median", "min", "max", title="figures")
+    for name, values in figures.items():
+        cells = (statistics.median(values), min(values), max(values))
+        table.add_row(
+            name, *[f"{value:,.2f}" if value < 1000 else f"{value:,.0f}" for value in cells]
+        )
+    CONSOLE.print(table)
+
+
+def median_ratio(figures: Figures, top: str, bottom: str) -> float:
+    """Median of one by median of another."""
+    return statistics.median(figures[top]) / statistics.median(figures[bottom])
+
+
+def judged(value: float, *, reached: bool) -> str:
+    """The value, green or red."""
+    return f"[{'green' if reached else 'red'}]{value:.2f}"
+
+
+def save(figures: Figures, name: str) -> None:
+    """Write them to `benchmarks/results/NAME.json`."""
+    path = HERE / "results" / f"{name}.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(figures, indent=2))
+    CONSOLE.print(f"saved as {path}")
