@@ -163,6 +163,21 @@ async def test_a_service_at_rest_can_be_stopped(clock: ManualClock) -> None:
     assert (service.runs, service.running) == (1, False)
 
 
+async def test_a_service_resumed_and_stopped_in_one_breath_ends_at_once(clock: ManualClock) -> None:
+    service = PeriodicService("save", clock, 5, lambda: AT_REST)
+    service.start()
+    await clock.move_to(START_MS + 6_000)
+
+    async def resume_and_stop() -> None:
+        service.resume()
+        await service.stop()
+
+    stopping = asyncio.create_task(resume_and_stop())
+    await clock.move_to(START_MS + 6_000)
+    assert stopping.done()
+    assert (service.runs, service.running) == (1, False)
+
+
 async def test_an_error_is_logged_and_the_next_period_comes(clock: ManualClock) -> None:
     calls = 0
 

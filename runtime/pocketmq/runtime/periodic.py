@@ -113,6 +113,8 @@ class PeriodicService:
         while not self._must_stop():
             if wait_s == AT_REST:
                 wait_s = await self._rest()
+                if self._must_stop():
+                    return  # a `resume` just before `stop`: their one wakeup is used up
             if wait_s > 0 or self._latch.notified:
                 await self._clock.wait(self._latch, wait_s)
             else:
