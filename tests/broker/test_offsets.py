@@ -136,3 +136,15 @@ def test_offsets_where_no_messages_are_left_are_forgotten_when_nobody_subscribes
     gone = offsets.remove_stale(lambda _g, topic: topic == "read", lambda topic, _q: starts[topic])
     assert gone == [("old", "g")]
     assert offsets.topics_of("g") == {"partly", "young", "read"}
+
+
+def test_a_name_that_the_broker_made_up_is_kept_whatever_is_removed() -> None:  # B-36
+    offsets, again = ConsumerOffsetManager(), ConsumerOffsetManager()
+    offsets.commit("g@broadcast", "t", 0, 5, NOW_MS)
+    assert offsets.wrapper().offset_table == {"t@g@broadcast": {0: 5}}
+    again.load(offsets.wrapper())
+    assert again.query("g@broadcast", "t", 0) == 5
+    assert again.remove_stale(lambda _g, _t: False, lambda _t, _q: 5) == []
+    assert again.groups_of("t") == frozenset(), "nobody consumes under this name"
+    again.forget_topic("t")
+    assert again.query("g@broadcast", "t", 0) is None

@@ -102,6 +102,17 @@ class BrokerConfig:
     use_server_side_reset_offset: bool | None = option(
         None, help="Reset at the next pull and not by a push; by default as the profile says."
     )
+    enable_broadcast_offset_store: bool | None = option(
+        None,
+        help="Note where members of broadcasting groups pull; by default as the profile says.",
+        rule="B-36",
+    )
+    broadcast_offset_expire_second: int = option(
+        120, unit="s", help="How long a broadcasting member that left still counts.", rule="B-36"
+    )
+    broadcast_offset_expire_max_second: int = option(
+        300, unit="s", help="How long one that stays but does not pull counts.", rule="B-36"
+    )
 
     # -- files
     flush_consumer_offset_interval_ms: int = option(

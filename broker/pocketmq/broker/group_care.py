@@ -1,8 +1,4 @@
-"""What is looked after every three minutes: stale offsets and groups far behind (B-36, B-168).
-
-RocketMQ also notes how far each member of a broadcast group has pulled
-(`enableBroadcastOffsetStore`). Only its proxy asks for that, and there is none here.
-"""
+"""What is looked after every three minutes: stale offsets and groups far behind (B-36, B-168)."""
 
 from __future__ import annotations
 

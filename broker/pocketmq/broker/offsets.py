@@ -11,6 +11,7 @@ from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable
 from pocketmq.protocol.bodies.topics import DataVersion
 
 SEPARATOR = "@"
+"""Between topic and group; a topic has none in it, the group of `T@g@broadcast` has (B-36)."""
 COMMITS_PER_VERSION = 500
 """The data version moves once in so many commits (B-32)."""
 
@@ -66,8 +67,9 @@ class ConsumerOffsetManager:
         return frozenset(self._topics_of_group.get(group, ()))
 
     def groups_of(self, topic: str) -> frozenset[str]:
-        """Groups that have committed in the topic."""
-        return frozenset(self._groups_of_topic.get(topic, ()))
+        """Groups that have committed in the topic; not those that the broker made up (B-36)."""
+        groups = self._groups_of_topic.get(topic, ())
+        return frozenset(group for group in groups if SEPARATOR not in group)
 
     def entries(self) -> Iterator[tuple[str, str, Mapping[int, int]]]:
         """(topic, group, queue id -> offset) of everything committed."""
@@ -156,7 +158,8 @@ class ConsumerOffsetManager:
 
         An entry is stale when nobody subscribes and every offset lies where the queue has no
         messages any more. An offset of 0 is not stale while the queue still begins at 0: RocketMQ
-        drops it, and a group that had not begun would skip what came since.
+        drops it, and a group that had not begun would skip what came since. Nobody can subscribe
+        as `group@broadcast`, so its entries are never stale.
 
         Args:
             is_subscribed: whether (group, topic) has a member.
@@ -165,7 +168,8 @@ class ConsumerOffsetManager:
         stale = [
             (topic, group)
             for (topic, group), queues in self._committed.items()
-            if not is_subscribed(group, topic)
+            if SEPARATOR not in group
+            and not is_subscribed(group, topic)
             and all(offset <= min_offset(topic, q) != 0 for q, offset in queues.items())
         ]
         for topic, group in stale:
@@ -177,7 +181,7 @@ class ConsumerOffsetManager:
     def load(self, stored: ConsumerOffsetTable) -> None:
         """Take over what `consumerOffset.json` holds."""
         for name, queues in stored.offset_table.items():
-            topic, separator, group = name.rpartition(SEPARATOR)
+            topic, separator, group = name.partition(SEPARATOR)
             if separator:
                 self._add((topic, group)).update(queues)
         self.data_version = stored.data_version

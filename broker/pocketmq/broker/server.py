@@ -16,6 +16,7 @@ from pathlib import Path
 
 import structlog
 
+from pocketmq.broker.broadcast_offsets import BroadcastOffsets
 from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.consumer_changes import ConsumerChanges
 from pocketmq.broker.consumers import ConsumerManager
@@ -62,6 +63,7 @@ from pocketmq.protocol.transport.network import Listener, Network
 from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.protocol.validation import SCHEDULE_TOPIC
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.periodic import AT_REST
 from pocketmq.runtime.profile import PROFILE_5_X, Profile
 
 log = structlog.get_logger()
@@ -243,6 +245,19 @@ class Broker:
             self.store, self._tables.topics_file, self.stats, self.overload, clock
         )
         self._moved = OffsetMovedEvents(self.store, clock, config.name)
+        offsets = OffsetProcessor(
+            self.offsets, self.store, self.topics, self.groups, self.planner, clock, profile
+        )
+        self._broadcasts = BroadcastOffsets(
+            self.consumers,
+            self.offsets,
+            offsets.start_offset,
+            expire_s=config.broadcast_offset_expire_second,
+            expire_max_s=config.broadcast_offset_expire_max_second,
+        )
+        note_broadcasts = config.enable_broadcast_offset_store
+        if note_broadcasts is None:
+            note_broadcasts = profile.note_broadcast_offsets
         self._pull = PullProcessor(
             self.store,
             PullChecks(
@@ -263,6 +278,7 @@ class Broker:
             short_polling_ms=config.short_polling_time_ms,
             slave_read_enable=config.slave_read_enable,
             on_offset_moved=self._moved.note if profile.write_offset_moved_event else None,
+            broadcasts=self._broadcasts if note_broadcasts else None,
         )
         self._clients = ClientProcessor(
             self.consumers,
@@ -291,9 +307,7 @@ class Broker:
             self._send_back,
             self._pull,
             self._clients,
-            OffsetProcessor(
-                self.offsets, self.store, self.topics, self.groups, self.planner, clock, profile
-            ),
+            offsets,
             LockProcessor(self.locks, clock),
             QueryProcessor(self.store),
             self._control,
@@ -316,6 +330,7 @@ class Broker:
             save_offsets=self._tables.save_offsets,
             save_delay_offsets=self._tables.save_delay_offsets,
             look_after_groups=care.run,
+            commit_broadcast_offsets=self._commit_broadcast_offsets,
             long_polling=config.long_polling_enable,
             offset_period_s=config.flush_consumer_offset_interval_ms / 1000,
             delay_offset_period_s=config.flush_delay_offset_interval_ms / 1000,
@@ -323,6 +338,7 @@ class Broker:
         self.offsets.on_dirty = self._services.offsets_changed
         self.planner.on_dirty = self._services.delay_offsets_changed
         self._pull.on_hold = self._services.pull_held
+        self._broadcasts.on_first = self._services.broadcast_pulled
 
     def _add_tools_processors(self) -> None:
         """What people and tools ask; it waits in a queue of its own (B-161)."""
@@ -449,6 +465,10 @@ class Broker:
             callback()
         else:
             self._registration.when_registered(callback)
+
+    def _commit_broadcast_offsets(self) -> float | None:
+        self._broadcasts.scan(self._clock.monotonic(), self._clock.time_ms())
+        return None if self._broadcasts else AT_REST
 
     def _scan_clients(self) -> None:
         now = self._clock.monotonic()

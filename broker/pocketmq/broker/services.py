@@ -1,4 +1,4 @@
-"""What the broker does by the clock (B-27, B-31, B-71, B-94)."""
+"""What the broker does by the clock (B-27, B-31, B-36, B-71, B-94)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ SCAN_S = 10.0
 HOLD_CHECK_S = 5.0
 SHORT_HOLD_CHECK_S = 1.0
 """Held pulls are looked at this often, with and without long polling (B-71)."""
+
+BROADCAST_SCAN_S = 5.0
+"""The smallest offsets of broadcasting groups are committed this often (B-36)."""
 
 GROUP_CHECK_S = 180.0
 """Groups that are far behind and offsets that are stale are looked for this often (B-36, B-168)."""
@@ -36,6 +39,7 @@ class BrokerServices:
         save_offsets: Callable[[], Awaitable[float | None]],
         save_delay_offsets: Callable[[], Awaitable[float | None]],
         look_after_groups: Callable[[], None],
+        commit_broadcast_offsets: Callable[[], float | None],
         long_polling: bool,
         offset_period_s: float,
         delay_offset_period_s: float,
@@ -58,6 +62,9 @@ class BrokerServices:
         self._held_pulls = PeriodicService(
             "check held pulls", clock, hold_check_s, check_held_pulls
         )
+        self._broadcasts = PeriodicService(
+            "commit broadcast offsets", clock, BROADCAST_SCAN_S, commit_broadcast_offsets
+        )
         self._others = [
             self._held_pulls,
             PeriodicService("scan clients", clock, SCAN_S, scan_clients),
@@ -66,7 +73,7 @@ class BrokerServices:
 
     def start(self) -> None:
         """Begin all."""
-        for service in (*self._others, self._offsets, self._delay_offsets):
+        for service in (*self._others, self._broadcasts, self._offsets, self._delay_offsets):
             service.start()
 
     def offsets_changed(self) -> None:
@@ -81,9 +88,14 @@ class BrokerServices:
         """A pull waits."""
         self._held_pulls.resume()
 
+    def broadcast_pulled(self) -> None:
+        """There are offsets of broadcasting groups to commit."""
+        self._broadcasts.resume()
+
     async def stop(self) -> None:
         """End all; offsets are saved one last time."""
         for service in self._others:
             await service.stop()
+        await self._broadcasts.stop(final_run=True)  # what it commits is saved with the others
         await self._offsets.stop(final_run=True)
         await self._delay_offsets.stop(final_run=True)

@@ -85,6 +85,15 @@ class PullSysFlag:
     LITE_PULL: Final = 16
 
 
+class RequestSource:
+    """For whom a pull is made, in its `requestSource`; clients leave it out [H] (B-36)."""
+
+    SDK: Final = -1
+    PROXY_FOR_ORDER: Final = 0
+    PROXY_FOR_BROADCAST: Final = 1
+    PROXY_FOR_STREAM: Final = 2
+
+
 class MessageSysFlag:
     """Bits of a message's `sysFlag` (wire 5.3)."""
 

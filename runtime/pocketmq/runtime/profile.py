@@ -75,6 +75,8 @@ class Profile:
     """A slave takes the offset that a pull carries (B-35)."""
     notify_broadcast_groups: bool
     """A changed broadcast group is told by code 40 (B-24, B-26)."""
+    note_broadcast_offsets: bool
+    """A broker notes where members of broadcast groups pull, for proxies (B-36)."""
     dlq_when_retries_equal_max: bool
     """A plain send to `%RETRY%` turns to `%DLQ%` at times >= max, not only above it (B-86).
 
@@ -208,6 +210,7 @@ PROFILE_4_9 = Profile(
     offset_of_empty_queue="zero",
     commit_offset_on_slave_pull=False,
     notify_broadcast_groups=True,
+    note_broadcast_offsets=False,
     dlq_when_retries_equal_max=True,
     dlq_when_group_holds_locks=False,
     slave_rejects_pulls_up_front=False,
@@ -270,6 +273,7 @@ PROFILE_5_X = Profile(
     offset_of_empty_queue="not_found",
     commit_offset_on_slave_pull=True,
     notify_broadcast_groups=False,
+    note_broadcast_offsets=True,
     dlq_when_retries_equal_max=False,
     dlq_when_group_holds_locks=True,
     slave_rejects_pulls_up_front=True,

@@ -89,6 +89,11 @@ class OffsetProcessor:
             return 0 if self._profile.offset_of_empty_queue == "zero" else None
         return None if first.suggest_pulling_from_slave else 0
 
+    def start_offset(self, topic: str, queue_id: int) -> int:
+        """Where a group without an offset begins: at 0 in a young queue, or at the end (B-36)."""
+        offset = self._offset_of_young_queue(topic, queue_id)
+        return self._store.max_offset(topic, queue_id) if offset is None else offset
+
     @handles(RequestCode.UPDATE_CONSUMER_OFFSET)
     def update_consumer_offset(self, peer: Peer, request: Command) -> Reply:
         """Commit; a smaller offset is accepted with a warning (B-32, B-33)."""

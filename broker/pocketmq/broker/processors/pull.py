@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import structlog
 
+from pocketmq.broker.broadcast_offsets import BroadcastOffsets
 from pocketmq.broker.long_polling import HeldPull, PullRequestHoldTable
 from pocketmq.broker.offsets import ConsumerOffsetManager
 from pocketmq.broker.overload import Overload, Work
@@ -53,6 +54,8 @@ class PullProcessor:
         short_polling_ms: how long a pull is held otherwise.
         slave_read_enable: whether consumers that lag are sent to a slave.
         on_offset_moved: told of each 21; only 4.9 wants to know.
+        broadcasts: where members of broadcasting groups pull; 4.9 does not note it
+            (B-36).
     """
 
     def __init__(
@@ -70,6 +73,7 @@ class PullProcessor:
         short_polling_ms: int = 1000,
         slave_read_enable: bool = False,
         on_offset_moved: OffsetMoved | None = None,
+        broadcasts: BroadcastOffsets | None = None,
     ) -> None:
         self._store = store
         self._checks = checks
@@ -83,6 +87,7 @@ class PullProcessor:
         self._short_polling_ms = short_polling_ms
         self._slave_read_enable = slave_read_enable
         self._on_offset_moved = on_offset_moved
+        self._broadcasts = broadcasts
         self._woken: list[HeldPull] = []
         self.on_hold: Callable[[], None] | None = None
         """Called after a pull begins to wait."""
@@ -116,6 +121,8 @@ class PullProcessor:
         """A topic was deleted: nobody waits for it any more."""
         for pull in self._held.release_topic(topic):
             self._run_again(pull)
+        if self._broadcasts is not None:
+            self._broadcasts.forget_topic(topic)
 
     def peer_closed(self, peer: Peer) -> None:
         """A connection ended: its held pulls are dropped."""
@@ -150,11 +157,15 @@ class PullProcessor:
         if first and header.sys_flag & PullSysFlag.COMMIT_OFFSET:
             # A replay would commit what the consumer said before it waited (B-35).
             self._commit(header, now_ms)
-        reset = self._offsets.take_reset(group, topic, queue_id)
-        if reset is not None:
+        broadcasts = self._broadcasts
+        puller = None if broadcasts is None else broadcasts.puller(peer, header)
+        moved_to = self._offsets.take_reset(group, topic, queue_id)
+        if moved_to is None and broadcasts is not None and puller is not None:
+            moved_to = broadcasts.init_offset(header, puller)
+        if moved_to is not None:
             result = GetResult(
                 GetStatus.OFFSET_RESET,
-                reset,
+                moved_to,
                 self._store.min_offset(topic, queue_id),
                 self._store.max_offset(topic, queue_id),
             )
@@ -169,6 +180,9 @@ class PullProcessor:
             )
         self._offsets.note_pull(group, topic, queue_id, offset)
         code = response_code(result.status, offset)
+        if broadcasts is not None and puller is not None:
+            pulled = result.next_begin_offset if code == MOVED else offset
+            broadcasts.note(header, puller, pulled, self._clock.monotonic())
         if code == NOT_FOUND and first and header.sys_flag & PullSysFlag.SUSPEND:
             self._hold(HeldPull(peer, request, header, plan.subscription, self._deadline(header)))
             return None

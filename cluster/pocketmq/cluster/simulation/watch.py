@@ -205,10 +205,10 @@ class Watch:
     def _committed(self, machine: BrokerMachine, broker: Broker, sender: SimProcess) -> None:
         writer = self.machines.get(sender)
         for key, offsets in broker.offsets._committed.items():
-            seen = machine.seen_offsets.get(key)
-            if seen == offsets:
-                continue
             topic, group = key
+            seen = machine.seen_offsets.get(key)
+            if seen == offsets or group != GROUP:  # the broker notes pulls as GROUP@broadcast
+                continue
             for queue_id, offset in offsets.items():
                 if seen is not None and seen.get(queue_id) == offset:
                     continue

@@ -43,7 +43,12 @@ class PullMessageRequestHeader(Header, kw_only=True):
     expression_type: str | None = None
     max_msg_bytes: Int32 | None = None
     request_source: Int32 | None = None
+    """1: a proxy pulls for a member of a broadcasting group; below 0 its `queue_offset` asks where
+    to begin (B-36)."""
+
     proxy_froward_client_id: str | None = None
+    """That member. RocketMQ's own spelling."""
+
     bname: str | None = None
 
 
