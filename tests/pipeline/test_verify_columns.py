@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +15,9 @@ from pocketmq.broker.store import MessageStore, OsDisk, StoreConfig, StoredMessa
 from pocketmq.broker.store import verify as verify_module
 from pocketmq.broker.store.stopped_store import StoppedStore
 from pocketmq.broker.store.verify import Verified, verify_store
+from pocketmq.pipeline import verify_shapes
 from pocketmq.pipeline.verify_columns import ColumnReader
+from pocketmq.pipeline.verify_index import index_is_right
 from pocketmq.protocol.properties import encode_properties
 from pocketmq.protocol.subscription import tags_code
 from pocketmq.runtime.manual_clock import ManualClock
@@ -39,6 +42,11 @@ class TickingClock(ManualClock):
 @pytest.fixture(autouse=True)
 def _many_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verify_module, "STRETCH_BYTES", 5000)
+
+
+@pytest.fixture(autouse=True)
+def _a_shape_for_two(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verify_shapes, "_FEW", 2)
 
 
 def message(number: int) -> StoredMessage:
@@ -116,6 +124,31 @@ def test_nearly_all_of_a_good_store_needs_no_second_look(template: Path) -> None
         # The first entry of an index file counts its seconds from the file before (S-47).
         assert usual - len(store.index_files()) < right.records <= usual
         assert all(reader.index_is_right(file) for file in store.index_files())
+
+
+def test_most_of_a_good_store_has_a_known_shape(
+    template: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    none = np.empty(0, np.int64)
+    monkeypatch.setattr(ColumnReader, "_by_properties", lambda *_: (none, none))
+    with StoppedStore(OsDisk(), str(template)) as store:
+        right = ColumnReader(store).right_stretches(0, store.last_log_file().end)
+    assert right.records > 480 * 3 // 4
+
+
+def test_any_change_to_a_chain_of_the_index_counts(template: Path, tmp_path: Path) -> None:
+    root = shutil.copytree(template, tmp_path / "store")
+    with StoppedStore(OsDisk(), str(root)) as store:
+        file = store.index_files()[0]
+        entries, slots = file.entries(1), file.slot_numbers()
+        older_ends = ((entries, at) for at in range(19, len(entries), 20))
+        slot_ends = ((slots, at) for at in range(3, len(slots), 4))
+        for view, end in (*older_ends, *slot_ends):
+            for bit in (0, 1, 3, 6, 31):
+                view[end - bit // 8] ^= 1 << bit % 8
+                assert not index_is_right(file), (end, bit)
+                view[end - bit // 8] ^= 1 << bit % 8
+        assert index_is_right(file)
 
 
 @pytest.mark.parametrize("name", ["clean", "killed"])

@@ -15,7 +15,7 @@ from zlib import crc32
 import structlog
 
 from pocketmq.broker.store.commit_log import UNCOUNTED, CommitLog
-from pocketmq.broker.store.config import MIB
+from pocketmq.broker.store.config import KIB, MIB
 from pocketmq.broker.store.consume_queue import ConsumeQueue
 from pocketmq.broker.store.consume_queues import ConsumeQueues
 from pocketmq.broker.store.dispatch import Batch, Dispatcher
@@ -48,6 +48,7 @@ _V6 = MessageSysFlag.HOSTS_V6_MASK
 _MAGICS = (MAGIC_V1.to_bytes(4, "big", signed=True), MAGIC_V2.to_bytes(4, "big", signed=True))
 _MAGIC_AT = _MAGIC_SIZE = 4
 _BATCH = 512
+_NEAR = 64 * KIB
 _MAX_QUEUES = 1 << 16
 
 
@@ -343,8 +344,10 @@ def sound_positions(file: MappedFile, position: int) -> Iterator[int]:
     """Positions from `position` on at which a whole record stands in its right place."""
     view = file.view()
     at = file.disk.next_data(file.path, position)
+    step = _NEAR  # the first one is mostly not far, and often the only one that is wanted
     while at is not None:
-        end = min(file.size, at + MIB)
+        end = min(file.size, at + step)
+        step = MIB
         # A magic may lie across the border of two chunks: look a little back, not ahead, as
         # reading ahead into a hole would fill it.
         first = max(position, at - _MAGIC_SIZE + 1)

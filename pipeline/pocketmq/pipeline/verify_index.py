@@ -1,0 +1,121 @@
+"""The index, for verification by columns: its chains, and its entries beside the log's records."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from pocketmq.broker.store.index_file import IndexFile
+from pocketmq.pipeline.record_columns import Ints
+from pocketmq.pipeline.verify_shapes import INT32_MAX, Mask
+
+ENTRY: Final = np.dtype([("hash", ">i4"), ("offset", ">i8"), ("seconds", ">i4"), ("older", ">i4")])
+UNUSUAL: Final = -2
+"""Hash of a key that takes a closer look."""
+
+
+def index_is_right(file: IndexFile) -> bool:
+    """Whether chains, slots and header of an index file fit its entries. 40 ns an entry.
+
+    An entry names the next older one of its slot, or none. If it is one of the same slot, nobody
+    else names it, and each slot has one entry that nobody names, then the entries of a slot form
+    one chain. It goes through all of them, from new to old.
+    """
+    entries = np.frombuffer(file.entries(1), ENTRY)
+    if not len(entries):
+        return False
+    places, hashes = entries["offset"].astype(np.int64), entries["hash"].astype(np.int32)
+    if hashes.min() < 0 or entries["seconds"].min() < 0 or (places[1:] < places[:-1]).any():
+        return False
+    if (places[0], places[-1]) != (file.begin_physical, file.end_physical):
+        return False
+    slots = hashes % np.int32(file.slots)
+    older = entries["older"].astype(np.int32)
+    rows = np.flatnonzero(older)
+    named = older[rows] - 1
+    if (named < 0).any() or (named >= rows).any() or (slots[named] != slots[rows]).any():
+        return False
+    is_newest = np.ones(len(entries), np.bool_)
+    is_newest[named] = False
+    newest = np.flatnonzero(is_newest)
+    if len(newest) != len(entries) - len(rows):  # some are named twice
+        return False
+    said = np.frombuffer(file.slot_numbers(), ">i4")
+    if (said[slots[newest]] != newest + 1).any():
+        return False
+    return int(np.count_nonzero(said.view(np.int32))) == len(newest)
+
+
+class IndexEntries:
+    """The index' entries, to be asked for those of ascending records."""
+
+    def __init__(self, files: Sequence[IndexFile]) -> None:
+        self._files = [file for file in files if file.next_entry > 1]
+        self.is_there = bool(self._files)
+
+    def fits(self, offsets: Ints, stored_ms: Ints, hashes: Sequence[Ints]) -> tuple[Mask, Ints]:
+        """Which records have exactly the entries that their keys want, and how many that are.
+
+        Args:
+            offsets: log offsets of the records, ascending.
+            stored_ms: their store times.
+            hashes: of their first keys, of their second keys, ...
+        """
+        expected = np.zeros(len(offsets), np.int64)
+        fits = np.ones(len(offsets), np.bool_)
+        if not len(offsets):
+            return fits, expected
+        found, base_ms = self._entries(int(offsets[0]), int(offsets[-1]) + 1)
+        places = found["offset"].astype(np.int64)
+        if (places[1:] < places[:-1]).any():
+            return np.zeros(len(offsets), np.bool_), expected
+        first: Ints
+        count: Ints = np.zeros(len(offsets), np.int64)
+        for column in hashes:
+            count += column >= 0
+        if len(places) == count.sum() and (places == np.repeat(offsets, count)).all():
+            first = np.cumsum(count) - count  # each has as many as it wants, as good as always
+        else:
+            first = np.searchsorted(places, offsets)
+            count = np.searchsorted(places, offsets, "right") - first
+        for column in hashes:
+            fits &= column != UNUSUAL
+            has_key = column >= 0
+            rows = np.flatnonzero(has_key & (expected < count))
+            fits[has_key & (expected >= count)] = False
+            at = first[rows] + expected[rows]
+            passed = (stored_ms[rows] - base_ms[at]) // 1000
+            fits[rows] &= found["hash"][at] == column[rows]
+            fits[rows] &= np.clip(passed, 0, INT32_MAX) == found["seconds"][at]
+            expected += has_key
+        fits &= expected == count
+        return fits, expected
+
+    def _entries(self, start: int, end: int) -> tuple[npt.NDArray[Any], Ints]:
+        """Entries for records between two log offsets, and each one's begin of file in ms."""
+        parts = [(entries, file.begin_ms) for file, entries in self._parts(start, end)]
+        if not parts:
+            return np.empty(0, ENTRY), np.empty(0, np.int64)
+        entries = np.concatenate([part for part, _ in parts])
+        return entries, np.repeat([ms for _, ms in parts], [len(part) for part, _ in parts])
+
+    def _parts(self, start: int, end: int) -> Iterator[tuple[IndexFile, npt.NDArray[Any]]]:
+        for file in self._files:
+            if file.end_physical < start or file.begin_physical >= end:
+                continue
+            entries = np.frombuffer(file.entries(1), ENTRY)
+            low, high = between(entries["offset"], start, end)
+            yield file, entries[low:high]
+
+
+def between(column: npt.NDArray[Any], start: int, end: int) -> tuple[int, int]:
+    """Indices between which ascending values are from `start` to below `end`.
+
+    By bisection in Python: `searchsorted` would first copy a column that is big endian.
+    """
+    low = bisect_left(range(len(column)), start, key=column.__getitem__)
+    return low, bisect_left(range(len(column)), end, low, key=column.__getitem__)
