@@ -16,9 +16,16 @@ from pocketmq.client import (
     MessageQueue,
     PushConsumer,
 )
+from pocketmq.client.consumer.listener import ListenerCall, PooledThreads
+from pocketmq.client.consumer.offset_table import OffsetTable
+from pocketmq.client.consumer.orderly import OrderlyConsumeService
+from pocketmq.client.consumer.process_queue import ProcessQueue
 from pocketmq.protocol.codes import RequestCode
-from support.client_rig import ClientRig, client_rig
+from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.profile import PROFILE_5_X
+from support.client_rig import START_MS, ClientRig, client_rig
 from support.eventually import eventually
+from support.messages import pulled_message
 
 QUEUE = MessageQueue("T", "a", 0)
 SUSPEND = ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
@@ -360,6 +367,58 @@ async def test_a_queue_whose_listener_runs_is_given_up_later(
             gate.set()
             await rig.advance(25)
             assert QUEUE not in broker.locks
+
+
+async def test_what_is_done_after_the_queue_was_dropped_is_not_committed() -> None:  # C-62
+    async with client_rig() as rig:
+        broker = rig.brokers[0]
+        broker.put_many("T", 0, [b"0", b"1"])
+        gate, got = asyncio.Event(), list[bytes]()
+
+        async def listener(message: MessageExt) -> None:
+            got.append(message.body)
+            if message.body == b"1":
+                await gate.wait()
+
+        async with orderly(rig, listener) as consumer:
+            await rig.advance(2)
+            await eventually(lambda: got == [b"0", b"1"], "the second is at work")
+            broker.extra_members.append("0.0.0.0@first")
+            broker.notify("consumers")
+            while consumer.assignment:
+                await rig.advance(0.1)
+            gate.set()  # while the removal waits for it (C-30)
+            await rig.advance(1)
+            assert QUEUE not in broker.locks, "let go, and its offset written down"
+            assert broker.offsets["consumers", "T", 0] == 1, "the next owner gets the second again"
+
+
+async def test_progress_in_order_is_taken_also_when_it_is_smaller() -> None:  # C-62
+    clock, table, held = ManualClock(START_MS), OffsetTable(), ProcessQueue(0.0)
+    table.update(QUEUE, 9, increase_only=False)
+
+    async def listener(_messages: list[MessageExt], _context: ConsumeOrderlyContext) -> None:
+        pass
+
+    service = OrderlyConsumeService(
+        "consumers",
+        clock,
+        ListenerCall(listener, one_by_one=False, threads=PooledThreads("consumers", 1)),
+        PROFILE_5_X,
+        offsets=table,
+        gives_to_broker=None,  # type: ignore[arg-type]  # nothing fails here
+        locks=None,
+        process_queues={QUEUE: held},
+        max_workers=1,
+        batch_max_size=1,
+        suspend_ms=1_000,
+        max_reconsume_times=16,
+    )
+    messages = [pulled_message(offset=offset) for offset in (3, 4)]
+    service.submit(messages, held, QUEUE, dispatch=held.put(messages))
+    await eventually(lambda: held.count == 0, "consumed")
+    assert table.get(QUEUE) == 5
+    await service.stop()
 
 
 async def test_broadcasting_in_order_needs_no_lock(tmp_path: Any) -> None:  # C-58
