@@ -23,7 +23,7 @@ from pocketmq.broker.store import (
     StoredMessage,
 )
 from pocketmq.broker.store.disk_worker import InlineWorker
-from pocketmq.protocol.record import decode_records
+from pocketmq.protocol.record import RECORD, decode_records
 from pocketmq.runtime.errors import DiskError
 from pocketmq.runtime.manual_clock import ManualClock
 from pocketmq.runtime.profile import PROFILE_5_X
@@ -231,6 +231,32 @@ def test_a_flipped_byte_in_the_log_costs_at_most_its_record(  # A5 12
     for key, body in served.items():
         assert held[key] == body
     assert len(served) >= len(held) - 1
+
+
+@pytest.mark.parametrize("number", [0, 6, 13, 28, 29])
+@pytest.mark.parametrize("flip", [1, 2, 16])
+def test_a_queue_offset_that_leaps_ahead_costs_its_own_message_and_none_behind_it(  # A5 12
+    template: tuple[Path, dict[Any, bytes]], tmp_path: Path, number: int, flip: int
+) -> None:
+    source, held = template
+    root = tmp_path / "store"
+    shutil.copytree(source, root)
+    store = store_at(root)
+    store.load()
+    queue = store.consume_queues.get("T", 1)
+    entry = None if queue is None else queue.entry(number)
+    assert entry is not None
+    store.close_files()
+    shutil.rmtree(root / "consumequeue")
+    path = root / "commitlog" / f"{entry[0] // LOG_FILE * LOG_FILE:020d}"
+    last_byte_of_the_queue_offset = entry[0] % LOG_FILE + RECORD.offset_of("QUEUEOFFSET") + 7
+    served = damaged_once(root, path, last_byte_of_the_queue_offset, flip)
+    assert served is not None
+    assert held.keys() - served.keys() <= {("T", 1, number)}
+    assert [key for key in held.keys() & served.keys() if held[key] != served[key]] in (
+        [],
+        [("T", 1, number ^ flip)],
+    )
 
 
 @settings(max_examples=150 if not NIGHTLY else 3000)

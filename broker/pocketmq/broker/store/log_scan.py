@@ -94,6 +94,8 @@ class LogScan:
         """Queue offset behind the last record of each queue."""
         self._anew: dict[ConsumeQueue, MessageExt] = {}
         """Records with which a queue may begin anew."""
+        self._leapt: dict[ConsumeQueue, MessageExt] = {}
+        """Records that leave places before them empty, if it is true what they say."""
         self._known: dict[tuple[bytes, int], ConsumeQueue] = {}
         self._messages: list[StoredMessage] = []
         self._of_queues: list[ConsumeQueue] = []
@@ -112,6 +114,8 @@ class LogScan:
                 break
         for queue, record in self._anew.items():
             self._begin_anew(queue, record)
+        for queue, record in self._leapt.items():
+            self._add(queue, record)
         self._dispatch(offset)
         return offset
 
@@ -194,15 +198,28 @@ class LogScan:
     def _follows(self, queue: ConsumeQueue, record: MessageExt) -> bool:
         """Whether a record is the next of its queue, as far as can be told now.
 
-        A queue whose topic was deleted and made again begins a second time with offset 0. As a
-        flipped bit may look like that, the record after it has to agree.
+        A queue whose topic was deleted and made again begins a second time with offset 0, and
+        where records were lost the next one leaps over their places. A flipped bit may look like
+        either, so the record after it has to agree.
         """
         if record.commit_log_offset + record.store_size <= queue.max_physical:
             self._index_alone(record)  # its entry is there (S-32), or its topic was deleted
             return False
-        first = self._anew.pop(queue, None)
         offset = record.queue_offset
-        if offset < self._next.get(queue, queue.max_offset):
+        leapt = self._leapt.pop(queue, None)
+        if leapt is not None:
+            if offset > leapt.queue_offset:
+                self._add(queue, leapt)
+                self._next[queue] = leapt.queue_offset + 1
+            else:
+                _misplaced(queue, leapt)
+        first = self._anew.pop(queue, None)
+        following = self._next.get(queue, queue.max_offset)
+        if offset > following:
+            self._index_alone(record)
+            self._leapt[queue] = record
+            return False
+        if offset < following:
             if first is not None and offset == 1:
                 self._begin_anew(queue, first)
             elif offset == 0:
@@ -211,13 +228,7 @@ class LogScan:
                 return False
             else:
                 self._index_alone(record)
-                log.error(
-                    "record.misplaced",
-                    at=record.commit_log_offset,
-                    topic=queue.topic,
-                    queue_id=queue.queue_id,
-                    offset=offset,
-                )
+                _misplaced(queue, record)
                 return False
         self._next[queue] = offset + 1
         return True
@@ -278,6 +289,16 @@ class LogScan:
             "record.lost", at=file.start + position, bytes=following - position, reason=reason
         )
         return following
+
+
+def _misplaced(queue: ConsumeQueue, record: MessageExt) -> None:
+    log.error(
+        "record.misplaced",
+        at=record.commit_log_offset,
+        topic=queue.topic,
+        queue_id=queue.queue_id,
+        offset=record.queue_offset,
+    )
 
 
 def implausible(message: MessageExt, offset: int) -> str:
