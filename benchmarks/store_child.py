@@ -22,9 +22,9 @@ from typing import Any
 from zlib import crc32
 
 from pocketmq.broker.store import MessageStore, OsDisk, StoreConfig, StoredMessage
-from pocketmq.broker.store.stopped_store import Row, StoppedStore
+from pocketmq.broker.store.stopped_store import Row
 from pocketmq.broker.store.verify import verify_store
-from pocketmq.broker.store.verify_log import QuickReader
+from pocketmq.pipeline.quick_reader import quick_reader
 from pocketmq.protocol.properties import encode_properties
 from pocketmq.protocol.subscription import tags_code
 from pocketmq.runtime import logs
@@ -125,19 +125,12 @@ def load(options: argparse.Namespace) -> None:
     store.close_files()
 
 
-def by_columns(store: StoppedStore) -> QuickReader:
-    """As the command has it; loading NumPy and Arrow counts."""
-    from pocketmq.pipeline.verify_columns import ColumnReader
-
-    return ColumnReader(store)
-
-
 def verify(options: argparse.Namespace) -> None:
-    """Verify once; with more than one worker `cpu_s` is not all of it."""
+    """Verify once, loading NumPy included; with more than one worker `cpu_s` is not all of it."""
     crc = crc_of(options.data, 0, options.bytes)
     disk = OsDisk()
     result = measured(
-        lambda: verify_store(disk, options.data, workers=options.workers, quick=by_columns)
+        lambda: verify_store(disk, options.data, workers=options.workers, quick=quick_reader)
     )
     print(json.dumps({**result, "crc": crc}), flush=True)
 

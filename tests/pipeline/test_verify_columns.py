@@ -158,6 +158,17 @@ def test_a_store_of_the_real_rocketmq_is_judged_alike(name: str, tmp_path: Path)
     assert told(quick) == told(plain)
 
 
+def test_an_index_with_zeros_in_it_is_judged_alike(template: Path, tmp_path: Path) -> None:
+    root = shutil.copytree(template, tmp_path / "store")
+    for path in sorted((root / "index").iterdir())[:3]:
+        content = path.read_bytes()
+        path.write_bytes(content[:932] + bytes(178) + content[932 + 178 :])
+        quick, plain = both(root)
+        assert plain.problems
+        assert told(quick) == told(plain), path
+        path.write_bytes(content)
+
+
 @settings(max_examples=60)
 @given(data=st.data())
 def test_a_damaged_store_is_judged_alike(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pocketmq.broker.store.index_file import key_hash
 from pocketmq.pipeline import verify_shapes
-from pocketmq.pipeline.record_columns import Ints
+from pocketmq.pipeline.fixed_fields import Ints
 from pocketmq.pipeline.verify_shapes import ABSENT, Mask, Shapes
 from pocketmq.protocol.java import java_hash
 from pocketmq.protocol.properties import encode_properties

@@ -14,7 +14,8 @@ from typing import Final
 
 import numpy as np
 
-from pocketmq.pipeline.record_columns import ROWS, Bytes, Ints
+from pocketmq.pipeline.fixed_fields import Bytes, Ints
+from pocketmq.pipeline.record_columns import ROWS
 from pocketmq.pipeline.store_files import FileRow
 from pocketmq.protocol.record import (
     FIXED_SIZE,

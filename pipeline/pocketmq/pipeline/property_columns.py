@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pocketmq.pipeline.record_columns import Bytes, Ints, binary, gather, utf8
+from pocketmq.pipeline.fixed_fields import Bytes, Ints, gather
+from pocketmq.pipeline.record_columns import binary, utf8
 
 _NAME_END: Final = 1
 _ENTRY_END: Final = 2

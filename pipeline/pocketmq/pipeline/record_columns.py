@@ -1,11 +1,7 @@
 """Many stored records as columns, without a Python loop over them.
 
 Records lie anywhere in one buffer: a stretch of a commit-log file, or the bodies of pull replies.
-Given where each begins, NumPy gathers the fixed fields of all of them at once:
-
-    a view of the buffer with stride 1, one item per byte position, each item as wide as the fields
-    -> index it with the positions -> a structured array of big-endian fields
-
+Given where each begins, NumPy gathers the fixed fields of all of them at once (fixed_fields.py).
 Bodies and property strings become Arrow `binary_view`s that point into the buffer; the cast to
 `binary` copies them in C. What few records have (IPv6 hosts, topics over 127 bytes) is corrected in
 the rows that have it. Layout of the record: `pocketmq.protocol.record`.
@@ -16,12 +12,13 @@ About 100 ns a record for the columns; take some 16,000 at a time, so that they 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pocketmq.pipeline.fixed_fields import HEAD, Bytes, Ints, gather
 from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES
 from pocketmq.protocol.record import (
     FIXED_SIZE,
@@ -31,32 +28,8 @@ from pocketmq.protocol.record import (
 )
 from pocketmq.protocol.scalars import MessageSysFlag
 
-Ints: TypeAlias = npt.NDArray[np.int64]
-Bytes: TypeAlias = npt.NDArray[np.uint8]
-
 ROWS: Final = 16_384
 """Records to take at a time."""
-
-HEAD: Final = np.dtype(
-    [
-        ("size", ">i4"),
-        ("magic", ">i4"),
-        ("body_crc", ">i4"),
-        ("queue_id", ">i4"),
-        ("flag", ">i4"),
-        ("queue_offset", ">i8"),
-        ("physical_offset", ">i8"),
-        ("sys_flag", ">i4"),
-        ("born_timestamp", ">i8"),
-        ("born_host", "V8"),
-        ("store_timestamp", ">i8"),
-        ("store_host", "V8"),
-        ("reconsume_times", ">i4"),
-        ("prepared", ">i8"),
-        ("body_len", ">i4"),
-    ]
-)
-"""The fixed fields with IPv4 hosts: 88 bytes."""
 
 _TAIL: Final = np.dtype([("reconsume_times", ">i4"), ("prepared", ">i8"), ("body_len", ">i4")])
 _INT64: Final = np.dtype(">i8")
@@ -265,18 +238,6 @@ def _correct_hosts(
     for name in _TAIL.names or ():
         head[name][rows] = tail[name]
     return fixed
-
-
-def gather(buffer: Bytes, positions: Ints, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """The `dtype` that begins at each position; one copy, in C.
-
-    Every position must leave room for a whole item.
-    """
-    if len(positions) == 0:
-        return np.empty(0, dtype)
-    width = dtype.itemsize
-    windows = np.ndarray((len(buffer) - width + 1,), f"V{width}", buffer, strides=(1,))
-    return windows[positions].view(dtype)
 
 
 def binary(buffer: Bytes, starts: Ints, lengths: Ints) -> pa.Array:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from pocketmq.pipeline.record_columns import Ints
+from pocketmq.pipeline.fixed_fields import Ints
 
 ENTRY: Final = np.dtype([("offset", ">i8"), ("size", ">i4"), ("tags", ">i8")])
 """A consume-queue entry (S-30): 20 bytes."""

@@ -18,8 +18,9 @@ import pyarrow as pa
 
 from pocketmq.pipeline.arrow import MessageBatch, Shape
 from pocketmq.pipeline.errors import CorruptRecordError
+from pocketmq.pipeline.fixed_fields import Bytes, Ints
 from pocketmq.pipeline.log_walk import walk
-from pocketmq.pipeline.record_columns import ROWS, Bytes, Ints, RecordColumns, read_columns
+from pocketmq.pipeline.record_columns import ROWS, RecordColumns, read_columns
 from pocketmq.pipeline.row_choice import of_topics, wanted
 from pocketmq.pipeline.row_filter import RowFilter
 from pocketmq.pipeline.store_files import ENTRY, FILLER_SIZE, FileRow, QueueFiles

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from pocketmq.broker.store.index_file import IndexFile
-from pocketmq.pipeline.record_columns import Ints
+from pocketmq.pipeline.fixed_fields import Ints
 from pocketmq.pipeline.verify_shapes import INT32_MAX, Mask
 
 ENTRY: Final = np.dtype([("hash", ">i4"), ("offset", ">i8"), ("seconds", ">i4"), ("older", ">i4")])
@@ -51,11 +52,24 @@ def index_is_right(file: IndexFile) -> bool:
 
 
 class IndexEntries:
-    """The index' entries, to be asked for those of ascending records."""
+    """The index' entries, to be asked for those of ascending records once they are in order."""
 
     def __init__(self, files: Sequence[IndexFile]) -> None:
         self._files = [file for file in files if file.next_entry > 1]
         self.is_there = bool(self._files)
+
+    @cached_property
+    def is_in_order(self) -> bool:
+        """Whether entries can be found by bisection, as the broker's loop finds them too."""
+        last = 0
+        for file in self._files:
+            places = np.frombuffer(file.entries(1), ENTRY)["offset"].astype(np.int64)
+            if places[0] < last or (places[1:] < places[:-1]).any():
+                return False
+            if (places[0], places[-1]) != (file.begin_physical, file.end_physical):
+                return False
+            last = file.end_physical
+        return True
 
     def fits(self, offsets: Ints, stored_ms: Ints, hashes: Sequence[Ints]) -> tuple[Mask, Ints]:
         """Which records have exactly the entries that their keys want, and how many that are.
@@ -71,8 +85,6 @@ class IndexEntries:
             return fits, expected
         found, base_ms = self._entries(int(offsets[0]), int(offsets[-1]) + 1)
         places = found["offset"].astype(np.int64)
-        if (places[1:] < places[:-1]).any():
-            return np.zeros(len(offsets), np.bool_), expected
         first: Ints
         count: Ints = np.zeros(len(offsets), np.int64)
         for column in hashes:

@@ -1,6 +1,6 @@
 """Checks a whole store: every record, queue entry and index entry, and that they fit each other.
 
-Nothing is changed. The log is read once, in stretches of 32 MiB which several processes may share
+Nothing is changed. The log is read once, in stretches of 16 MiB which several processes may share
 (verify_log.py); queues and index are compared on the way, and looked at from their own side only
 where something is left over (verify_derived.py).
 
@@ -40,8 +40,8 @@ from pocketmq.broker.store.verify_log import (
 )
 from pocketmq.protocol import fastjson
 
-STRETCH_BYTES = 32 * MIB
-_PARALLEL_FROM = 4 * STRETCH_BYTES
+STRETCH_BYTES = 16 * MIB
+_PARALLEL_FROM = 128 * MIB
 
 Span = tuple[int, int]
 Progress = Callable[[int, int], None]

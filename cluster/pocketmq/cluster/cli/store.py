@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
     from pocketmq.broker.store.inspect import StoreFacts
     from pocketmq.broker.store.rebuild import Rebuild
-    from pocketmq.broker.store.stopped_store import StoppedStore
     from pocketmq.broker.store.verify import Verified
-    from pocketmq.broker.store.verify_log import QuickReader
 
 INSPECT_HELP = """Show what a store holds: files, offsets, topics, sizes, times.
 
@@ -192,6 +190,7 @@ def verify(
     from pocketmq.broker.store.disk import OsDisk
     from pocketmq.broker.store.stopped_store import find_stores
     from pocketmq.broker.store.verify import verify_store
+    from pocketmq.pipeline.quick_reader import quick_reader
 
     disk = OsDisk()
     status = 0
@@ -209,7 +208,7 @@ def verify(
                 index_slots=index_slots,
                 delay_levels=delay_levels or DELAY_LEVELS,
                 progress=show,
-                quick=_quick_reader if _has_columns() else None,
+                quick=quick_reader if _has_columns() else None,
             )
         status |= _report(result)
     return status
@@ -218,12 +217,6 @@ def verify(
 def _has_columns() -> bool:
     """Whether NumPy and Arrow are installed: a large log with keys takes an eighth of the time."""
     return all(find_spec(name) is not None for name in ("numpy", "pyarrow"))
-
-
-def _quick_reader(store: StoppedStore) -> QuickReader:
-    from pocketmq.pipeline.verify_columns import ColumnReader
-
-    return ColumnReader(store)
 
 
 def _report(result: Verified) -> int:
