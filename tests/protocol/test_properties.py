@@ -1,12 +1,12 @@
 """The property string (S-6, wire 5.4, 10)."""
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.errors import IllegalMessageError
-from pocketmq.protocol.properties import decode_properties, encode_properties, find_property
+from pocketmq.protocol.properties import decode_properties, encode_properties
 from support.strategies import property_maps
 
 
@@ -44,16 +44,6 @@ def test_a_property_cannot_forge_another(found):
         assert any(c in name + value for name, value in found.items() for c in "\x01\x02")
         return
     assert decode_properties(text) == {k: v for k, v in found.items() if k and v}
-
-
-SEPARATED = st.text("ab\x01\x02")
-
-
-@given(SEPARATED, st.text("ab", min_size=1, max_size=2))
-@example("a\x01b\x02a\x01\x02", "a")
-@example("ba\x01b\x02", "a")
-def test_finding_one_property_agrees_with_reading_all(text, name):
-    assert find_property(text, name) == decode_properties(text).get(name)
 
 
 def test_the_name_that_holds_a_separator_is_told():

@@ -15,6 +15,7 @@ from pocketmq.broker.groups import SubscriptionGroupManager
 from pocketmq.broker.queue_locks import RebalanceLockManager
 from pocketmq.broker.retry import max_reconsume_times, resend_goes_to_dlq
 from pocketmq.broker.send_checks import SendChecks, SendPlan
+from pocketmq.broker.sent_properties import TIMERS, read_sent
 from pocketmq.broker.store.stored_message import StoredMessage
 from pocketmq.broker.topics import TopicConfigManager
 from pocketmq.protocol import properties as names
@@ -32,17 +33,6 @@ from pocketmq.protocol.validation import MAX_TOPIC_CHARS
 from pocketmq.runtime.profile import Profile
 
 SendHeader = SendMessageRequestHeader | SendMessageRequestHeaderV2
-
-_TIMERS = frozenset({names.TIMER_DELAY_SEC, names.TIMER_DELAY_MS, names.TIMER_DELIVER_MS})
-_SPECIAL = _TIMERS | {
-    names.DELAY,
-    names.TRANSACTION_PREPARED,
-    names.POP_CK,
-    names.CLUSTER,
-    names.MSG_REGION,
-    names.TRACE_SWITCH,
-}
-"""Properties that take a message from the short road to the long one."""
 
 _TRANSACTION = MessageSysFlag.TRANSACTION_MASK
 _SEPARATOR = "\x02"
@@ -121,18 +111,10 @@ class IncomingMessages:
         if queue_id < 0:
             queue_id = plan.queue_of(queue_id)
         text = header.properties
-        properties = decode_properties(text)
+        uniq_key, keys, traits = read_sent(text)
         sys_flag = header.sys_flag
-        if (
-            plan.retry_group is not None
-            or sys_flag & _TRANSACTION
-            or not _SPECIAL.isdisjoint(properties)
-        ):
-            return self._special(
-                request, header, plan, queue_id, properties, born_host, now_ms, now
-            )
-        get = properties.get
-        uniq_key = get("UNIQ_KEY")
+        if plan.retry_group is not None or sys_flag & _TRANSACTION or not traits.is_plain:
+            return self._special(request, header, plan, queue_id, born_host, now_ms, now)
         if text and text[-1] != _SEPARATOR:
             text += _SEPARATOR
         if uniq_key is None:
@@ -153,11 +135,11 @@ class IncomingMessages:
             self._store_host,
             header.reconsume_times,
             0,
-            tags_code(get("TAGS")),
+            traits.tags_code,
             0,
             uniq_key,
-            get("KEYS"),
-            get("WAIT") != "false",
+            keys,
+            traits.wait_store_ok,
         ), queue_id
 
     def batch(
@@ -204,12 +186,12 @@ class IncomingMessages:
         header: SendHeader,
         plan: SendPlan,
         queue_id: int,
-        properties: dict[str, str],
         born_host: bytes,
         now_ms: int,
         now: float,
     ) -> tuple[StoredMessage, int]:
         """A message whose properties or topic ask for more than being stored."""
+        properties = decode_properties(header.properties)
         delay_level = level_of(properties.get(names.DELAY))
         if properties.get(names.TRANSACTION_PREPARED) == "true" and not (
             header.reconsume_times > 0 and delay_level > 0
@@ -288,10 +270,10 @@ class IncomingMessages:
 
     def _check_timers(self, properties: dict[str, str], delay_level: int, now_ms: int) -> None:
         """Delays by milliseconds (B-96) are refused rather than delivered early."""
-        if not self._profile.arbitrary_delay or _TIMERS.isdisjoint(properties):
+        if not self._profile.arbitrary_delay or TIMERS.isdisjoint(properties):
             return
         if delay_level > 0:
-            for name in _TIMERS:
+            for name in TIMERS:
                 properties.pop(name, None)
             return
         is_future = (

@@ -15,7 +15,7 @@ from __future__ import annotations
 import struct
 
 from pocketmq.protocol.codecs import codec_of
-from pocketmq.protocol.command import CODECS, Command, Encoding
+from pocketmq.protocol.command import CODECS, HEADER_ERRORS, Command, Encoding
 from pocketmq.protocol.errors import FrameError
 
 MAX_FRAME_BYTES = 16 * 1024 * 1024
@@ -23,7 +23,7 @@ MAX_FRAME_BYTES = 16 * 1024 * 1024
 
 _WORD = struct.Struct(">i")
 _WORDS = struct.Struct(">iI")
-_CODEC_BY_BYTE = {int(encoding): codec for encoding, codec in CODECS.items()}
+_ENCODINGS = {int(encoding): encoding for encoding in Encoding}
 
 
 class FrameDecoder:
@@ -64,33 +64,37 @@ class FrameDecoder:
             self._parts = []
             self._have = 0
         commands: list[Command] = []
-        append = commands.append
+        append, unpack = commands.append, _WORDS.unpack_from
         view = memoryview(data)
         at, end = 0, len(data)
         max_total = self._max_bytes - 4
+        codec_byte = -1
         while end - at >= 8:
-            total, word = _WORDS.unpack_from(data, at)
-            if not 4 <= total <= max_total:
-                self._fail(_bad_length(total, self._max_bytes))
-                return commands
+            total, word = unpack(data, at)
+            body_at = at + 8 + (word & 0xFFFFFF)
             stop = at + 4 + total
-            header_end = at + 8 + (word & 0xFFFFFF)
-            if header_end > stop:
-                self._fail(FrameError(f"a header of {word & 0xFFFFFF} bytes in a frame of {total}"))
+            if body_at > stop or total > max_total:
+                self._fail(self._bad_lengths(total, word & 0xFFFFFF))
                 return commands
-            codec = _CODEC_BY_BYTE.get(word >> 24)
-            if codec is None:
-                self._fail(
-                    FrameError(f"unknown header encoding {word >> 24}; known are 0, 1 and 77")
-                )
-                return commands
+            if word >> 24 != codec_byte:
+                codec_byte = word >> 24
+                if codec_byte not in _ENCODINGS:
+                    self._fail(
+                        FrameError(f"unknown header encoding {codec_byte}; known are 0, 1 and 77")
+                    )
+                    return commands
+                encoding = _ENCODINGS[codec_byte]
+                decode = CODECS[encoding].decode
             if stop > end:
                 break
             try:
-                append(codec.decode(view[at + 8 : header_end], view[header_end:stop]))
-            except FrameError as exc:
-                self._fail(exc)
+                command = decode(view[at + 8 : body_at])
+            except HEADER_ERRORS as exc:
+                self._fail(FrameError(f"the {encoding.name} header cannot be read: {exc}"))
                 return commands
+            command.body = view[body_at:stop]
+            command.encoding = encoding  # after the header, which may say nothing of these two
+            append(command)
             at = stop
         if at < end:
             rest = data[at:] if at else data
@@ -107,16 +111,17 @@ class FrameDecoder:
             # Eight bytes at least, so that the header length is judged early as well.
             self._need = max(8, 4 + total) if len(start) >= 8 else 8
         else:
-            self._fail(_bad_length(total, self._max_bytes))
+            self._fail(self._bad_lengths(total, 0))
+
+    def _bad_lengths(self, total: int, header_bytes: int) -> FrameError:
+        if 4 <= total <= self._max_bytes - 4:
+            return FrameError(f"a header of {header_bytes} bytes in a frame of {total}")
+        return FrameError(f"frame length {total} is not between 4 and {self._max_bytes - 4}")
 
     def _fail(self, error: FrameError) -> None:
         self.failure = error
         self._parts = []
         self._have = 0
-
-
-def _bad_length(total: int, max_bytes: int) -> FrameError:
-    return FrameError(f"frame length {total} is not between 4 and {max_bytes - 4}")
 
 
 def encode_frame(command: Command) -> list[bytes | bytearray | memoryview]:

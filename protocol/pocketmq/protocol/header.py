@@ -26,7 +26,7 @@ REQUEST_HEADERS: dict[int, type[Header]] = {}
 """Request code -> the header class that declares it."""
 
 
-class Header(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+class Header(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, gc=False):
     """Base of all typed headers. msgpack leaves out what equals its default, text only None."""
 
     CODE: ClassVar[int] = -1

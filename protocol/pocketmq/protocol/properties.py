@@ -139,22 +139,3 @@ def decode_properties(text: str) -> dict[str, str]:
         if name and value:
             properties[name] = value
     return properties
-
-
-def find_property(text: str, name: str) -> str | None:
-    """One value out of the string without decoding the rest: `decode_properties(text).get(name)`.
-
-    For the broker's hot path, which wants TAGS and UNIQ_KEY of a string it passes on unread.
-    """
-    key = f"{name}\x01"
-    at = text.rfind(f"\x02{key}")
-    if at >= 0:
-        start = at + 1 + len(key)
-    elif text.startswith(key):
-        start = len(key)
-    else:
-        return None
-    end = text.find("\x02", start)
-    value = text[start:] if end < 0 else text[start:end]
-    # An entry without a value does not count, so an earlier one of the same name may.
-    return value or decode_properties(text).get(name)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import struct
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 from zlib import crc32
 
 from pocketmq.protocol.compression import DEFAULT_MAX_BODY_BYTES
@@ -118,6 +118,44 @@ def record_size(topic_len: int, body_len: int, properties_len: int, sys_flag: in
     )
 
 
+class Recordable(Protocol):
+    """A message as a record holds it: everything but topic, offsets and store time."""
+
+    @property
+    def queue_id(self) -> int: ...
+    @property
+    def flag(self) -> int: ...
+    @property
+    def sys_flag(self) -> int: ...
+    @property
+    def born_timestamp_ms(self) -> int: ...
+    @property
+    def born_host(self) -> bytes: ...
+    @property
+    def store_host(self) -> bytes: ...
+    @property
+    def reconsume_times(self) -> int: ...
+    @property
+    def prepared_transaction_offset(self) -> int: ...
+    @property
+    def body(self) -> Buffer: ...
+    @property
+    def properties(self) -> bytes: ...
+
+
+class _Recordable(NamedTuple):
+    queue_id: int
+    flag: int
+    sys_flag: int
+    born_timestamp_ms: int
+    born_host: bytes
+    store_host: bytes
+    reconsume_times: int
+    prepared_transaction_offset: int
+    body: Buffer
+    properties: bytes
+
+
 def encode_record(
     *,
     topic: bytes,
@@ -134,7 +172,6 @@ def encode_record(
     prepared_transaction_offset: int,
     body: Buffer,
     properties: bytes,
-    body_crc: int | None = None,
 ) -> bytes:
     """One record's bytes; the body is copied once.
 
@@ -144,27 +181,24 @@ def encode_record(
         born_host: 8 or 20 bytes from `pack_host`, as is `store_host`.
         body: as it is stored, maybe compressed.
         properties: `encode_properties(...)` as UTF-8.
-        body_crc: `crc(body)` when it is known already.
 
     Raises:
         RecordError: a value does not fit its field; the store checks messages before it comes here.
     """
-    _, parts = record_parts(
-        topic_field(topic),
+    message = _Recordable(
         queue_id,
         flag,
-        queue_offset,
-        physical_offset,
         sys_flag,
         born_timestamp_ms,
         born_host,
-        store_timestamp_ms,
         store_host,
         reconsume_times,
         prepared_transaction_offset,
         body,
         properties,
-        body_crc,
+    )
+    _, parts = record_parts(
+        message, topic_field(topic), queue_offset, physical_offset, store_timestamp_ms
     )
     return b"".join(parts)
 
@@ -182,39 +216,33 @@ def topic_field(topic: bytes) -> bytes:
 
 
 def record_parts(
+    message: Recordable,
     topic: bytes,
-    queue_id: int,
-    flag: int,
     queue_offset: int,
     physical_offset: int,
-    sys_flag: int,
-    born_timestamp_ms: int,
-    born_host: bytes,
     store_timestamp_ms: int,
-    store_host: bytes,
-    reconsume_times: int,
-    prepared_transaction_offset: int,
-    body: Buffer,
-    properties: bytes,
-    body_crc: int | None = None,
 ) -> tuple[int, tuple[Buffer, ...]]:
     """`encode_record` for the log: a record's size, and its bytes in parts.
 
     The parts of a whole batch are joined once; the body is not copied before.
 
     Args:
+        message: what is stored.
         topic: `topic_field(...)`.
+        queue_offset: number of the message in its queue.
+        physical_offset: log offset of the record's first byte.
+        store_timestamp_ms: the broker's clock.
 
     Raises:
         RecordError: a value does not fit its field.
     """
-    topic_len = len(topic)
-    properties_len = len(properties)
-    body_len = len(body)
+    body, properties = message.body, message.properties
+    born_host, store_host = message.born_host, message.store_host
+    topic_len, body_len, properties_len = len(topic), len(body), len(properties)
     if properties_len > MAX_PROPERTIES_BYTES:
         raise RecordError(f"{properties_len} bytes of properties, {MAX_PROPERTIES_BYTES} fit")
     size = _WITHOUT_TOPIC_FIELD + topic_len + body_len + properties_len
-    sys_flag &= ~_V6
+    sys_flag = message.sys_flag & ~_V6
     if len(born_host) == HOST_V4_BYTES == len(store_host):
         pack = _pack_v4
     else:
@@ -226,18 +254,18 @@ def record_parts(
         head = pack(
             size,
             MAGIC_V1 if topic_len <= _TOPIC_FIELD_V1 else MAGIC_V2,
-            crc32(body) & 0x7FFFFFFF if body_crc is None else body_crc,
-            queue_id,
-            flag,
+            crc32(body) & 0x7FFFFFFF,
+            message.queue_id,
+            message.flag,
             queue_offset,
             physical_offset,
             sys_flag,
-            born_timestamp_ms,
+            message.born_timestamp_ms,
             born_host,
             store_timestamp_ms,
             store_host,
-            reconsume_times,
-            prepared_transaction_offset,
+            message.reconsume_times,
+            message.prepared_transaction_offset,
             body_len,
         )
     except struct.error as exc:

@@ -156,20 +156,7 @@ class CommitLog:
             counted = message.sys_flag & _TRANSACTION not in UNCOUNTED
             queue_offset = queue.next_offset if counted else 0
             size, record = record_parts(
-                queue.topic_field,
-                message.queue_id,
-                message.flag,
-                queue_offset,
-                base + position,
-                message.sys_flag,
-                message.born_timestamp_ms,
-                message.born_host,
-                now_ms,
-                message.store_host,
-                message.reconsume_times,
-                message.prepared_transaction_offset,
-                message.body,
-                message.properties,
+                message, queue.topic_field, queue_offset, base + position, now_ms
             )
             if position + size > room:
                 if size > room:  # in no file of this size, however empty

@@ -117,13 +117,16 @@ class Dispatcher:
         return stored_ms + levels[min(message.delay_level, len(levels) - 1)]
 
 
-class _Run(msgspec.Struct, gc=False):
+class _Run:
     """Neighbouring entries of one queue, gathered from a batch."""
 
-    queue: ConsumeQueue
-    first: int
-    next_offset: int = 0
-    end: int = 0
-    """Log offset behind the last record."""
-    entries: list[bytes] = []
-    codes: list[int] = []
+    __slots__ = ("codes", "end", "entries", "first", "next_offset", "queue")
+
+    def __init__(self, queue: ConsumeQueue, first: int) -> None:
+        self.queue = queue
+        self.first = first
+        self.next_offset = first
+        self.end = 0
+        """Log offset behind the last record."""
+        self.entries: list[bytes] = []
+        self.codes: list[int] = []

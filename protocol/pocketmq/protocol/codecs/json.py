@@ -13,7 +13,6 @@ import msgspec
 
 from pocketmq.protocol.codes import LanguageCode
 from pocketmq.protocol.command import Buffer, Command, Encoding
-from pocketmq.protocol.errors import FrameError
 from pocketmq.protocol.header import NO_FIELDS, Header, HeaderT, convert, to_text_value
 from pocketmq.protocol.scalars import Int32
 
@@ -56,16 +55,13 @@ class JsonCodec:
         self._by_class: dict[type[Header], msgspec.json.Decoder[Any]] = {}
         self._encode = msgspec.json.Encoder().encode
 
-    def decode(self, header: memoryview, body: memoryview) -> Command:
-        try:
-            read = self._header.decode(header)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
-            raise FrameError(f"the JSON header cannot be read: {exc}") from exc
+    def decode(self, header: memoryview) -> Command:
+        read = self._header.decode(header)
         raw = read.extFields
         return Command(
             read.code,
             None if raw is _NO_RAW else raw,
-            body,
+            b"",
             read.opaque,
             read.flag,
             read.remark,

@@ -34,27 +34,23 @@ _LONG_CODES = {
 class RocketmqCodec:
     """RocketMQ binary headers, parsed by hand: no C decoder knows them."""
 
-    def decode(self, header: memoryview, body: memoryview) -> Command:
-        try:
-            code, language, version, opaque, flag, remark_len = _FIXED.unpack_from(header)
-            at = _FIXED.size
-            if remark_len < 0 or at + remark_len + 4 > len(header):
-                raise FrameError(f"a remark of {remark_len} bytes in a header of {len(header)}")
-            remark = str(header[at : at + remark_len], "utf-8") if remark_len else None
-            at += remark_len
-            (ext_len,) = _I32.unpack_from(header, at)
-            at += 4
-            if ext_len < 0 or at + ext_len > len(header):
-                raise FrameError(f"{ext_len} bytes of fields in a header of {len(header)}")
-            fields = _read_fields(header[at : at + ext_len]) if ext_len else None
-        except (struct.error, UnicodeDecodeError) as exc:
-            raise FrameError(f"the binary header cannot be read: {exc}") from exc
+    def decode(self, header: memoryview) -> Command:
+        code, language, version, opaque, flag, remark_len = _FIXED.unpack_from(header)
+        at = _FIXED.size
+        if remark_len < 0 or at + remark_len + 4 > len(header):
+            raise FrameError(f"a remark of {remark_len} bytes in a header of {len(header)}")
+        remark = str(header[at : at + remark_len], "utf-8") if remark_len else None
+        at += remark_len
+        (ext_len,) = _I32.unpack_from(header, at)
+        at += 4
+        if ext_len < 0 or at + ext_len > len(header):
+            raise FrameError(f"{ext_len} bytes of fields in a header of {len(header)}")
+        fields = _read_fields(header[at : at + ext_len]) if ext_len else None
         if not flag & FLAG_RESPONSE:
             code = _LONG_CODES.get(code, code)
         return Command(
             code,
             fields,
-            body,
             opaque=opaque,
             flag=flag,
             remark=remark,

@@ -156,8 +156,15 @@ class Channel(asyncio.Protocol):
     def answer(self, requests: Sequence[Command], replies: Sequence[Reply]) -> None:
         """Answer what the dispatcher had gathered of this peer, in one write."""
         self._awaited -= len(requests)
+        out = self._out
+        size_bytes = 0
         for request, reply in zip(requests, replies, strict=True):
-            self._answer(request, reply)
+            if type(reply) is bytes and not request.flag & FLAG_ONEWAY:
+                out.append(reply)
+                size_bytes += len(reply)
+            else:
+                self._answer(request, reply)
+        self._out_bytes += size_bytes
         if not self._processing:
             self._flush()
 

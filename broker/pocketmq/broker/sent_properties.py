@@ -1,0 +1,91 @@
+"""What the broker has to know of a sent message's properties, without reading them all each time.
+
+Two properties differ from message to message: UNIQ_KEY and KEYS. They are cut out of the text; what
+is left comes again and again ("WAIT true, TAGS TagA"), so it is read once and remembered.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import msgspec
+
+from pocketmq.protocol import properties as names
+from pocketmq.protocol.properties import decode_properties
+from pocketmq.protocol.subscription import tags_code
+
+TIMERS = frozenset({names.TIMER_DELAY_SEC, names.TIMER_DELAY_MS, names.TIMER_DELIVER_MS})
+"""Properties of a delay in milliseconds (B-96)."""
+
+_SPECIAL = TIMERS | {
+    names.DELAY,
+    names.TRANSACTION_PREPARED,
+    names.POP_CK,
+    names.CLUSTER,
+    names.MSG_REGION,
+    names.TRACE_SWITCH,
+    # A second one: which of them counts is decided where all are read.
+    names.UNIQ_KEY,
+    names.KEYS,
+}
+_UNIQ_KEY = f"{names.UNIQ_KEY}\x01"
+_KEYS = f"{names.KEYS}\x01"
+_UNIQ_KEY_CHARS = len(_UNIQ_KEY)
+_KEYS_CHARS = len(_KEYS)
+
+_MAX_REMEMBERED_CHARS = 256
+
+
+class Traits(msgspec.Struct, frozen=True, gc=False):
+    """What all messages share whose properties differ in UNIQ_KEY and KEYS only."""
+
+    is_plain: bool
+    """Nothing in them asks for more than being stored. False also where it is not certain."""
+    tags_code: int
+    """Java's hash of the tag, 0 without one (S-31)."""
+    wait_store_ok: bool
+    """Whether the sender waits until the message is flushed, where the flush mode has that."""
+
+
+_NOT_CERTAIN = Traits(False, 0, True)
+
+
+def read_sent(text: str) -> tuple[str | None, str | None, Traits]:
+    """UNIQ_KEY, KEYS and the traits of a send's properties.
+
+    Unless `is_plain`, only that is certain: read them with `decode_properties`.
+    """
+    uniq_key = keys = None
+    at = text.find(_UNIQ_KEY)
+    if at >= 0:
+        end = text.find("\x02", at)
+        if end < 0:
+            end = len(text)
+        if at and text[at - 1] != "\x02":
+            return None, None, _NOT_CERTAIN
+        uniq_key = text[at + _UNIQ_KEY_CHARS : end] or None
+        text = text[:at] + text[end + 1 :]
+    at = text.find(_KEYS)
+    if at >= 0:
+        end = text.find("\x02", at)
+        if end < 0:
+            end = len(text)
+        if at and text[at - 1] != "\x02":
+            return None, None, _NOT_CERTAIN
+        keys = text[at + _KEYS_CHARS : end] or None
+        text = text[:at] + text[end + 1 :]
+    if len(text) > _MAX_REMEMBERED_CHARS:
+        return uniq_key, keys, _read_traits(text)
+    return uniq_key, keys, _traits(text)
+
+
+def _read_traits(text: str) -> Traits:
+    properties = decode_properties(text)
+    return Traits(
+        _SPECIAL.isdisjoint(properties),
+        tags_code(properties.get(names.TAGS)),
+        properties.get(names.WAIT) != "false",
+    )
+
+
+_traits = lru_cache(maxsize=1024)(_read_traits)
