@@ -43,6 +43,7 @@ MOST_QUEUES: Final = 2000
 
 _ROWS: Final = 8192
 """Records at a time."""
+_PAUSE: Final = 15
 _FEW: Final = 512
 """While fewer than one in so many records has no shape, the broker's loop takes these: to split
 their properties would load Arrow."""
@@ -65,6 +66,8 @@ class ColumnReader:
         self._topic_hashes = hashes
         self._shapes = Shapes(self._topics, hashes)
         self._properties: PropertiesReader | None = None
+        self._pause = 0
+        """How often to do without shapes, as the last time they were no help."""
         self._seen = 0
         self._odd = 0
         """Records without a shape, of all those seen."""
@@ -91,7 +94,13 @@ class ColumnReader:
 
     def _look(self, buffer: Bytes, base: int, entries: _Entries, right: Right) -> None:
         """Add to `right` what is so among the records of these entries."""
-        rows, counts = self._by_shapes(buffer, base, entries)
+        rows, counts = np.empty(0, np.int64), np.empty(0, np.int64)
+        if self._pause:
+            self._pause -= 1
+        else:
+            rows, counts = self._by_shapes(buffer, base, entries)
+            if 2 * len(rows) < len(entries):
+                self._pause = _PAUSE
         self._seen += len(entries)
         self._odd += len(entries) - len(rows)
         if len(rows) < len(entries) and self._odd > self._seen // _FEW:
@@ -132,6 +141,10 @@ class ColumnReader:
             rows, head, body_len, tails = rows[good], head[good], body_len[good], tails[good]
         known = entries.take(rows)
         good, hashes = self._shapes.recognise(buffer, ends[rows], tails, known.queues, known.tags)
+        if not good.all():
+            rows, head, body_len, tails = rows[good], head[good], body_len[good], tails[good]
+            hashes = [column[good] for column in hashes]
+            known, good = entries.take(rows), good[good]
         bodies = ends[rows] - tails - body_len, body_len
         found, counts = self._confirmed(buffer, known, head, good, hashes, bodies)
         return rows[found], counts

@@ -35,8 +35,8 @@ ABSENT: Final = -1
 INT32_MAX: Final = 2**31 - 1
 
 _WORD: Final = np.dtype("<u8")
-_FEW: Final = 16
-"""Records that are not worth a shape."""
+_FEW: Final = 256
+"""Fewer records are not worth a shape."""
 _MOST_OF_KIND: Final = 4
 """Shapes that are tried on records of one kind."""
 _MOST_KINDS: Final = 4096
@@ -132,6 +132,8 @@ class Shapes:
         self._hashes = dict(zip(topics, topic_hashes, strict=True))
         self._known: dict[tuple[int, int, int], list[_Shape]] = {}
         """By topic, length of the tail, and tags code."""
+        self._varied: set[tuple[int, int, int]] = set()
+        """Of which no more shapes are made: those made last fit few."""
 
     def recognise(
         self, buffer: Bytes, ends: Ints, tails: Ints, queues: Ints, codes: Ints
@@ -174,17 +176,23 @@ class Shapes:
         """Tails of one kind: (which of them have a shape, hashes of their keys), shape by shape."""
         if len(self._known) > _MOST_KINDS:
             self._known.clear()
+            self._varied.clear()
         shapes = self._known.setdefault(kind, [])
         rows = np.arange(len(words))
         for number in range(_MOST_OF_KIND):
             if number >= len(shapes):
+                if kind in self._varied:
+                    return
                 topic = self._topics[kind[0]]
                 shape = _shape_of(words[0].tobytes()[-kind[1] :], topic, self._hashes[topic])
                 if shape is None or shape.tags_code != kind[2]:
+                    self._varied.add(kind)
                     return
                 shapes.append(shape)
             shape = shapes[number]
             fits = shape.fits(words)
+            if np.count_nonzero(fits) < _FEW:
+                self._varied.add(kind)
             if fits.all():
                 yield from shape.found(rows, words)
                 return
@@ -192,7 +200,6 @@ class Shapes:
             rows, words = rows[~fits], words[~fits]
             if len(rows) < _FEW:
                 return
-        shapes.clear()  # too many: perhaps others come
 
 
 def positive(hashes: npt.NDArray[np.uint32]) -> Ints:

@@ -41,8 +41,12 @@ class Peer(Protocol):
         """Answer a request whose processor returned None; nothing happens when the peer is gone."""
         ...
 
+    def reply_all(self, requests: Sequence[Command], replies: Sequence[Reply]) -> None:
+        """`reply` to several at once, in one write that does not wait."""
+        ...
+
     def answer(self, requests: Sequence[Command], replies: Sequence[Reply]) -> None:
-        """Answer requests of a batch processor, in one write."""
+        """Answer requests that were gathered, in one write; None is answered later."""
         ...
 
     def oneway(self, header: Header, body: Body = b"") -> None:

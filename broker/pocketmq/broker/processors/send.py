@@ -235,8 +235,13 @@ class SendProcessor:
             self._topics_file.when_saved(lambda: answer(status))
 
         def answer(status: PutStatus) -> None:
+            shares: dict[Peer, tuple[list[Command], list[Reply]]] = {}
             for each in waiting:
-                each.peer.reply(each.request, each.reply(status))
+                requests, replies = shares.setdefault(each.peer, ([], []))
+                requests.append(each.request)
+                replies.append(each.reply(status))
+            for peer, (requests, replies) in shares.items():
+                peer.reply_all(requests, replies)
 
         if any(each.message.wait_store_ok for each in waiting):
             last = waiting[-1].result
@@ -282,12 +287,20 @@ class _Stored:
         self._msg_id = msg_id
         """Of a batch: all ids."""
 
-    def reply(self, status: PutStatus) -> Command:
+    def reply(self, status: PutStatus) -> Command | bytes:
         """The answer, also when the message was not flushed in time (10)."""
+        result, templates, request = self.result, self._templates, self.request
         code, remark = ResponseCode.SUCCESS, None
         if status is not _OK and self.message.wait_store_ok:
             code, remark = ResponseCode.FLUSH_DISK_TIMEOUT, "stored, but not flushed in time"
-        result, templates = self.result, self._templates
+        elif self._msg_id is None:
+            return templates.builder(request.encoding)(
+                request.opaque,
+                result.physical_offset,
+                self._queue_id,
+                result.queue_offset,
+                self.message.uniq_key or "",
+            )
         header = SendMessageResponseHeader(
             msg_id=self._msg_id or offset_msg_id(templates.store_host, result.physical_offset),
             queue_id=self._queue_id,
@@ -296,7 +309,7 @@ class _Stored:
             region=templates.region,
             trace=templates.trace_on,
         )
-        return self.request.reply(header, code=code, remark=remark)
+        return request.reply(header, code=code, remark=remark)
 
 
 def not_stored(request: Command, result: PutResult, store: MessageStore) -> Command:

@@ -111,13 +111,12 @@ class LogFlusher:
             self._on_failure(failure)
             return
         self.mark_flushed(target)
-        self._on_flushed()
         waiting = self._waiting
         while waiting and waiting[0][0] <= target:
             waiting.popleft()[2](PutStatus.PUT_OK)
-        self._arm()
         if waiting:
             self.flush()
+        self._on_flushed()  # last: whoever waited has waited long enough
 
     def mark_flushed(self, target: int) -> None:
         """Take note that the log is on the disk up to `target`."""
@@ -156,11 +155,11 @@ class LogFlusher:
         self._worker.submit(job, done)
 
     def _arm(self) -> None:
-        """Keep one timer, for whoever has waited longest."""
-        if self._timer is not None and not self._waiting:
-            self._timer.cancel()
-            self._timer = None
-        elif self._timer is None and self._waiting and self._worker is not None:
+        """Keep one timer, for whoever has waited longest; one that came too soon is set again.
+
+        It is not cancelled when nobody waits: the next send would have to make another.
+        """
+        if self._timer is None and self._waiting and self._worker is not None:
             self._timer = self._clock.call_at(self._waiting[0][1], self._expire)
 
     def _expire(self) -> None:
@@ -172,7 +171,6 @@ class LogFlusher:
 
     def _answer_all(self, status: PutStatus) -> None:
         waiting, self._waiting = self._waiting, deque()
-        self._arm()
         for _, _, callback in waiting:
             callback(status)
 

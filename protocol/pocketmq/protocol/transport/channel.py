@@ -154,8 +154,12 @@ class Channel(asyncio.Protocol):
         self._write([response] if isinstance(response, bytes) else self._framed(request, response))
 
     def answer(self, requests: Sequence[Command], replies: Sequence[Reply]) -> None:
-        """Answer what the dispatcher had gathered of this peer, in one write."""
+        """Answer what the dispatcher had gathered of this peer, in one write; None: later."""
         self._awaited -= len(requests)
+        self.reply_all(requests, replies)
+
+    def reply_all(self, requests: Sequence[Command], replies: Sequence[Reply]) -> None:
+        """`reply` to several at once: one write, now or when all that was read is processed."""
         out = self._out
         size_bytes = 0
         for request, reply in zip(requests, replies, strict=True):
