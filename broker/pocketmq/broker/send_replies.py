@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from functools import lru_cache
 
 import msgspec
 
@@ -89,44 +90,44 @@ class SendReplies:
             b"\x87\xa4code\x00\xa8language%c\xa7version\xd2%s\xa4flag%c\xa6remark\xc0\xa6opaque\xd2"
             % (LanguageCode.PYTHON, _I32.pack(version), FLAG_RESPONSE)
         )
-        id_chars = len(self._host) + 16
         before_id = b"\xa3ext\x86\xaaMSG_REGION%s\xa8TRACE_ON%s\xa5msgId\xd9%c%s" % (
             to_msgpack(region),
             to_msgpack(trace_on),
-            id_chars,
+            len(self._host) + 16,
             self._host,
         )
         before_queue = b"\xa7queueId\xd2"
         before_offset = b"\xabqueueOffset\xd3"
-        before_key = b"\xadtransactionId"
-        layout = struct.Struct(
-            f">II{len(start)}si{len(before_id)}s16s{len(before_queue)}si{len(before_offset)}sq"
-            f"{len(before_key)}s"
-        )
-        fill = layout.pack
-        fixed = layout.size - 8
+
+        @lru_cache(maxsize=64)
+        def template(key_bytes: int) -> tuple[Callable[..., bytes], bytes, bytes]:
+            """For transaction ids of one length: what fills the frame, and its first and last
+            constant."""
+            before_key = b"\xadtransactionId" + to_msgpack("x" * key_bytes)[: -key_bytes or None]
+            layout = struct.Struct(
+                f">{8 + len(start)}si{len(before_id)}s16s{len(before_queue)}si"
+                f"{len(before_offset)}sq{len(before_key) + key_bytes}s"
+            )
+            size = layout.size - 8
+            return layout.pack, _WORDS.pack(size + 4, word | size) + start, before_key
+
         word = Encoding.MSGPACK << 24
 
         def build(
             opaque: int, physical_offset: int, queue_id: int, queue_offset: int, uniq_key: str
         ) -> bytes:
-            key = to_msgpack(uniq_key)
-            size = fixed + len(key)
-            return (
-                fill(
-                    size + 4,
-                    word | size,
-                    start,
-                    opaque,
-                    before_id,
-                    b"%016X" % physical_offset,
-                    before_queue,
-                    queue_id,
-                    before_offset,
-                    queue_offset,
-                    before_key,
-                )
-                + key
+            key = uniq_key.encode()
+            fill, begin, before_key = template(len(key))
+            return fill(
+                begin,
+                opaque,
+                before_id,
+                b"%016X" % physical_offset,
+                before_queue,
+                queue_id,
+                before_offset,
+                queue_offset,
+                before_key + key,
             )
 
         return build

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pocketmq.broker.store.consume_queue import ConsumeQueue
 from pocketmq.broker.store.disk import Disk
 from pocketmq.broker.store.mapped_file import Mappings
+from pocketmq.broker.store.stored_message import StoredMessage
 
 
 class ConsumeQueues:
@@ -36,6 +37,14 @@ class ConsumeQueues:
                 self._disk, self.directory, topic, queue_id, self._file_size, self._mappings
             )
         return queue
+
+    def of(self, messages: Sequence[StoredMessage]) -> list[ConsumeQueue]:
+        """The queue of each message, made if it is new."""
+        topics = self._topics
+        try:
+            return [topics[message.topic][message.queue_id] for message in messages]
+        except KeyError:
+            return [self.get_or_create(message.topic, message.queue_id) for message in messages]
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
         for queues in self._topics.values():

@@ -256,8 +256,7 @@ class MessageStore:
     def _put(self, messages: Sequence[StoredMessage], *, together: bool) -> list[PutResult]:
         if self.blocked_by:
             return [_REFUSED] * len(messages)
-        get_queue = self.consume_queues.get_or_create
-        queues = [get_queue(message.topic, message.queue_id) for message in messages]
+        queues = self.consume_queues.of(messages)
         now_ms = self._clock.time_ms()
         self._flush.appended(now_ms)
         began_s = self._clock.monotonic()
