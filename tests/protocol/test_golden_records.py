@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.protocol.record import RecordKind, check_record, encode_record
+from pocketmq.protocol.record import encode_record
+from pocketmq.protocol.record_check import RecordKind, check_record
 from support.golden import unpack_store
 
 

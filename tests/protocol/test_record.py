@@ -18,8 +18,6 @@ from pocketmq.protocol.record import (
     FIXED_SIZE,
     MAGIC_V1,
     MAGIC_V2,
-    RecordKind,
-    check_record,
     crc,
     decode_record,
     decode_records,
@@ -28,6 +26,7 @@ from pocketmq.protocol.record import (
     pack_host,
     record_size,
 )
+from pocketmq.protocol.record_check import RecordKind, check_record
 from pocketmq.protocol.scalars import MessageSysFlag
 from support.strategies import RecordFields, mutated, packed_hosts, record_fields
 

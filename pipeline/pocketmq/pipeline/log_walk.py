@@ -17,14 +17,8 @@ import numpy as np
 from pocketmq.pipeline.fixed_fields import Bytes, Ints
 from pocketmq.pipeline.record_columns import ROWS
 from pocketmq.pipeline.store_files import FileRow
-from pocketmq.protocol.record import (
-    FIXED_SIZE,
-    MAGIC_BLANK,
-    MAGIC_V1,
-    MAGIC_V2,
-    RecordKind,
-    check_record,
-)
+from pocketmq.protocol.record import FIXED_SIZE, MAGIC_BLANK, MAGIC_V1, MAGIC_V2
+from pocketmq.protocol.record_check import RecordKind, check_record
 
 WINDOW_BYTES: Final = 4 * 1024 * 1024
 _HEAD: Final = struct.Struct(">ii20xq")

@@ -26,7 +26,8 @@ from pocketmq.pipeline.row_filter import RowFilter
 from pocketmq.pipeline.store_files import ENTRY, FILLER_SIZE, FileRow, QueueFiles
 from pocketmq.pipeline.store_plan import LIGHT_QUEUE_PREFIX, LogPart, Part, QueuePart
 from pocketmq.pipeline.worker_log import log as worker_log
-from pocketmq.protocol.record import FIXED_SIZE, RecordKind, check_record
+from pocketmq.protocol.record import FIXED_SIZE
+from pocketmq.protocol.record_check import RecordKind, check_record
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.subscription import tags_code
 

@@ -22,14 +22,8 @@ from pocketmq.broker.store.dispatch import Batch, Dispatcher
 from pocketmq.broker.store.mapped_file import MappedFile
 from pocketmq.broker.store.stored_message import PutResult, PutStatus, StoredMessage
 from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.record import (
-    FIXED_SIZE,
-    MAGIC_V1,
-    MAGIC_V2,
-    Checked,
-    RecordKind,
-    check_record,
-)
+from pocketmq.protocol.record import FIXED_SIZE, MAGIC_V1, MAGIC_V2
+from pocketmq.protocol.record_check import Checked, RecordKind, check_record
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.subscription import tags_code
 

@@ -6,7 +6,7 @@ import msgspec
 
 from pocketmq.broker.store.commit_log import CommitLog
 from pocketmq.broker.store.index_service import IndexService
-from pocketmq.protocol.record import check_record
+from pocketmq.protocol.record_check import check_record
 
 
 class QueryResult(msgspec.Struct, gc=False):

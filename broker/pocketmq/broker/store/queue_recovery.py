@@ -9,7 +9,7 @@ from pocketmq.broker.store.config import ENTRY_SIZE
 from pocketmq.broker.store.consume_queue import ENTRY, FILLER_SIZE, ConsumeQueue
 from pocketmq.broker.store.errors import StoreFileError
 from pocketmq.broker.store.mapped_file import MappedFile
-from pocketmq.protocol.record import check_record
+from pocketmq.protocol.record_check import check_record
 
 log = structlog.get_logger()
 

@@ -32,7 +32,7 @@ from pocketmq.broker.store.queue_recovery import (
     load_queue,
     zero_behind_end,
 )
-from pocketmq.protocol.record import check_record
+from pocketmq.protocol.record_check import check_record
 
 log = structlog.get_logger()
 

@@ -17,7 +17,7 @@ from pocketmq.broker.store.index_file import IndexFile, key_hash
 from pocketmq.broker.store.stopped_store import Problem, StoppedQueue, StoppedStore
 from pocketmq.protocol.java import java_hash
 from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.record import check_record
+from pocketmq.protocol.record_check import check_record
 
 NEVER = 1 << 63
 """Physical offset of no entry."""

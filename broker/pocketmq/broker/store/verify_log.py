@@ -22,7 +22,8 @@ from pocketmq.broker.store.mapped_file import MappedFile
 from pocketmq.broker.store.stopped_store import Problem, StoppedStore, first_content
 from pocketmq.broker.store.verify_cursors import IndexCursor, Outcome, QueueCursor
 from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.record import MAGIC_V1, RecordKind, check_record
+from pocketmq.protocol.record import MAGIC_V1
+from pocketmq.protocol.record_check import RecordKind, check_record
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.subscription import tags_code
 

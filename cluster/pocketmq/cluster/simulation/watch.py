@@ -22,7 +22,7 @@ from pocketmq.protocol.bodies.offsets import ResetOffsetBody
 from pocketmq.protocol.body import decode_body, parse_mq_key
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.frame import FrameDecoder
-from pocketmq.protocol.record import check_record
+from pocketmq.protocol.record_check import check_record
 from pocketmq.runtime.profile import Profile
 
 ADMIN = "admin"
