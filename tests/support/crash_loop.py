@@ -187,14 +187,20 @@ class _Life:
             # The fault met the start: that is a kill during recovery, and this start is another.
             self.figures.kills["it starts"] += 1
             await self._start()
-        await self._compare(f"{self._seed}/{self._life}/{number}")
+        if not await self._compare():
+            # It met what a reader's coming has to save.
+            self.figures.kills["a consumer comes"] += 1
+            await self._start()
+            if not await self._compare():
+                raise Verdict("the broker ended by itself while it was read")
         await self._load(number, plan.end)
         self.figures.rounds += 1
 
     async def finish(self) -> None:
         """One more start and comparison, what was delayed becomes due, and a clean stop."""
         await self._start()
-        await self._compare("the end")
+        if not await self._compare():
+            raise Verdict("the broker ended by itself while it was read")
         await self._wait_for_delayed()
         assert self._broker is not None
         status = await self._broker.stop(limit_s=START_LIMIT_S)
@@ -282,12 +288,34 @@ class _Life:
 
     # -- comparing ----------------------------------------------------------------------------
 
-    async def _compare(self, what: str) -> None:
-        """Hold what the broker serves, and its files, against the ledger."""
+    async def _compare(self) -> bool:
+        """Hold what the broker serves, and its files, against the ledger; False when it died."""
+        broker = self._broker
+        assert broker is not None
+        self._verify_copy()
+        judging = asyncio.ensure_future(self._judge())
+        ending = asyncio.ensure_future(broker.wait())
+        try:
+            await asyncio.wait([judging, ending], return_when=asyncio.FIRST_COMPLETED)
+            if judging.done():
+                judging.result()
+                return True
+        finally:
+            for task in (judging, ending):
+                task.cancel()
+            await asyncio.gather(judging, ending, return_exceptions=True)
+        if broker.status != -signal.SIGKILL:
+            raise Verdict(f"the broker ended by itself with status {broker.status}")
+        return False
+
+    def _verify_copy(self) -> None:
         copy = self._home / "copy"
         shutil.copytree(self._data, copy, ignore=shutil.ignore_patterns("lock"))
         self._verify(copy)
         shutil.rmtree(copy)
+
+    async def _judge(self) -> None:
+        """Read all that is served, and the offsets."""
         ledger = self._ledger
         async with (
             PullConsumer("crash-readers", nameservers=self._nameserver.address) as reader,
