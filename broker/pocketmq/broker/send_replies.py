@@ -98,6 +98,7 @@ class SendReplies:
         )
         before_queue = b"\xa7queueId\xd2"
         before_offset = b"\xabqueueOffset\xd3"
+        word = Encoding.MSGPACK << 24
 
         @lru_cache(maxsize=64)
         def template(key_bytes: int) -> tuple[Callable[..., bytes], bytes, bytes]:
@@ -110,8 +111,6 @@ class SendReplies:
             )
             size = layout.size - 8
             return layout.pack, _WORDS.pack(size + 4, word | size) + start, before_key
-
-        word = Encoding.MSGPACK << 24
 
         def build(
             opaque: int, physical_offset: int, queue_id: int, queue_offset: int, uniq_key: str
