@@ -79,11 +79,11 @@ class ConsumerOffsetManager:
     # -- pulled -------------------------------------------------------------------------------
 
     def note_pull(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Remember where the group last pulled; kept in memory only (B-35)."""
+        """Remember up to where the group last pulled; kept in memory only (B-35)."""
         self._pulled.setdefault((topic, group), {})[queue_id] = offset
 
     def pulled(self, group: str, topic: str, queue_id: int) -> int:
-        """Where the group last pulled, or its committed offset, or 0."""
+        """Up to where the group last pulled, or its committed offset, or 0."""
         offset = self._pulled.get((topic, group), _NONE).get(queue_id)
         return offset if offset is not None else self.query(group, topic, queue_id) or 0
 

@@ -178,7 +178,7 @@ class PullProcessor:
                 max_bytes=header.max_msg_bytes,
                 accept=plan.accept,
             )
-        self._offsets.note_pull(group, topic, queue_id, offset)
+        self._offsets.note_pull(group, topic, queue_id, result.next_begin_offset)
         code = response_code(result.status, offset)
         if broadcasts is not None and puller is not None:
             pulled = result.next_begin_offset if code == MOVED else offset
