@@ -212,6 +212,31 @@ async def test_what_a_peer_asked_before_is_done_before(network: Network) -> None
     assert family.words == ["hello", "of the turn's first read", "of its second"]
 
 
+async def test_late_answers_leave_together_and_not_to_a_peer_that_has_gone() -> None:
+    written: list[bytes] = []
+
+    class Wire(asyncio.Transport):
+        closing = False
+
+        def write(self, data: bytes | bytearray | memoryview) -> None:
+            written.append(bytes(data))
+
+        def is_closing(self) -> bool:
+            return self.closing
+
+        def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+            pass
+
+    channel, wire = Channel(Echo().dispatcher, accepted=True), Wire()
+    channel.connection_made(wire)
+    requests = [Command(SILENT, opaque=n) for n in range(3)]
+    channel.reply_all(requests, [b"one ", b"two ", None])
+    assert written == [b"one two "]
+    wire.closing = True
+    channel.reply_all(requests, [b"one ", b"two ", b"three"])
+    assert written == [b"one two "]
+
+
 @pytest.mark.parametrize("end", ["the peer's", "ours"])
 async def test_what_was_asked_in_the_same_turn_before_an_end_is_answered(end: str) -> None:
     family, accepted = Family(), list[Channel]()

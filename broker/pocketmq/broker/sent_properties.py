@@ -28,10 +28,8 @@ _SPECIAL = TIMERS | {
     names.UNIQ_KEY,
     names.KEYS,
 }
-_UNIQ_KEY = f"{names.UNIQ_KEY}\x01"
-_KEYS = f"{names.KEYS}\x01"
-_UNIQ_KEY_CHARS = len(_UNIQ_KEY)
-_KEYS_CHARS = len(_KEYS)
+_VARYING = (f"{names.UNIQ_KEY}\x01", f"{names.KEYS}\x01")
+"""How the properties begin that differ from message to message."""
 
 _MAX_REMEMBERED_CHARS = 256
 
@@ -55,25 +53,20 @@ def read_sent(text: str) -> tuple[str | None, str | None, Traits]:
 
     Unless `is_plain`, only that is certain: read them with `decode_properties`.
     """
-    uniq_key = keys = None
-    at = text.find(_UNIQ_KEY)
-    if at >= 0:
+    found: list[str | None] = []
+    for name in _VARYING:
+        at = text.find(name)
+        if at < 0:
+            found.append(None)
+            continue
+        if at and text[at - 1] != "\x02":
+            return None, None, _NOT_CERTAIN
         end = text.find("\x02", at)
         if end < 0:
             end = len(text)
-        if at and text[at - 1] != "\x02":
-            return None, None, _NOT_CERTAIN
-        uniq_key = text[at + _UNIQ_KEY_CHARS : end] or None
+        found.append(text[at + len(name) : end] or None)
         text = text[:at] + text[end + 1 :]
-    at = text.find(_KEYS)
-    if at >= 0:
-        end = text.find("\x02", at)
-        if end < 0:
-            end = len(text)
-        if at and text[at - 1] != "\x02":
-            return None, None, _NOT_CERTAIN
-        keys = text[at + _KEYS_CHARS : end] or None
-        text = text[:at] + text[end + 1 :]
+    uniq_key, keys = found
     if len(text) > _MAX_REMEMBERED_CHARS:
         return uniq_key, keys, _read_traits(text)
     return uniq_key, keys, _traits(text)

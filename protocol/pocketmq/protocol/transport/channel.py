@@ -160,6 +160,8 @@ class Channel(asyncio.Protocol):
 
     def reply_all(self, requests: Sequence[Command], replies: Sequence[Reply]) -> None:
         """`reply` to several at once: one write, now or when all that was read is processed."""
+        if not self.is_open:
+            return
         out = self._out
         size_bytes = 0
         for request, reply in zip(requests, replies, strict=True):
