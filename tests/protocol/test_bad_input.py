@@ -6,7 +6,6 @@ import asyncio
 import json
 import os
 import struct
-import time
 import tracemalloc
 from collections.abc import AsyncIterator
 from typing import Any
@@ -30,7 +29,9 @@ from pocketmq.protocol.transport import channel as channel_module
 from pocketmq.protocol.transport import network as network_module
 from pocketmq.protocol.transport.channel import HIGH_WATER_BYTES, Channel
 from pocketmq.protocol.transport.memory import MemoryNetwork
-from pocketmq.protocol.transport.tcp import TcpNetwork
+from pocketmq.protocol.transport.network import FRAME_LIMIT_S, IDLE_LIMIT_S, OpenChannels
+from pocketmq.protocol.transport.tcp import TcpListener, TcpNetwork
+from support.cost import cost_s
 from support.eventually import eventually
 from support.strategies import mutated
 from support.wire_pair import (
@@ -176,11 +177,12 @@ async def test_bytes_that_are_no_frame_end_their_connection_and_no_other(
 
 @pytest.mark.parametrize("data", HANG_UP.values(), ids=HANG_UP.keys())
 def test_bytes_that_are_no_frame_are_refused_quickly_and_without_memory(data: bytes) -> None:
-    began = time.process_time()
-    decoder = FrameDecoder()
-    assert decoder.feed(data) == []
-    assert time.process_time() - began < SLOWEST_S
-    assert decoder.failure is not None
+    def refused() -> None:
+        decoder = FrameDecoder()
+        assert decoder.feed(data) == []
+        assert decoder.failure is not None
+
+    assert cost_s(refused) < SLOWEST_S
     tracemalloc.start()
     try:
         FrameDecoder().feed(data)
@@ -227,10 +229,11 @@ BAD_BODIES = {
     ids=lambda value: value.name if isinstance(value, Encoding) else repr(value[:40]),
 )
 def test_a_broken_body_is_a_bad_request_and_nothing_else(encoding: Encoding, data: bytes) -> None:
-    began = time.process_time()
-    with pytest.raises(BadRequestError, match="body is no HeartbeatData"):
-        decode_body(data, HeartbeatData, encoding)
-    assert time.process_time() - began < SLOWEST_S
+    def refused() -> None:
+        with pytest.raises(BadRequestError, match="body is no HeartbeatData"):
+            decode_body(data, HeartbeatData, encoding)
+
+    assert cost_s(refused) < SLOWEST_S
 
 
 def test_a_body_that_lacks_a_field_says_which() -> None:
@@ -341,65 +344,94 @@ async def test_a_reset_in_the_middle_of_a_frame_leaves_nothing_behind(echo: Echo
 
 
 @pytest.fixture
-def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """120 s, 30 s and 5 s become fractions of a second."""
-    monkeypatch.setattr(network_module, "IDLE_LIMIT_S", 0.6)
-    monkeypatch.setattr(network_module, "FRAME_LIMIT_S", 0.3)
-    monkeypatch.setattr(network_module, "SWEEP_S", 0.05)
+async def swept() -> AsyncIterator[tuple[OpenChannels, str]]:
+    """The channels that an echo over TCP accepted, and its address; only a test sweeps them."""
+    async with served(TcpNetwork(), Echo().dispatcher) as (listener, address):
+        assert isinstance(listener, TcpListener)
+        yield listener.channels, address
 
 
-@pytest.mark.usefixtures("short_limits")
 async def test_a_peer_that_vanished_without_a_word_is_closed_after_the_idle_limit(
-    echo: EchoAt,
+    swept: tuple[OpenChannels, str],
 ) -> None:  # row 22; N-22, B-26
-    _, address, accepted = echo
-    silent = await RawPeer.connect(address)
-    silent.say(request_bytes())
-    await silent.answer()
+    channels, address = swept
     async with connected(TcpNetwork(), address) as healthy:
+        await healthy.request(Word())
+        silent = await RawPeer.connect(address)
+        silent.say(request_bytes())
+        await silent.answer()
+        [spoke, silence] = channels.all
+        spoke.last_active_at -= IDLE_LIMIT_S - 5
+        silence.last_active_at -= IDLE_LIMIT_S - 5
         with capture_logs() as logs:
-            while accepted[0].is_open:
-                await healthy.request(Word())
+            channels.sweep()
+            assert (logs, silence.is_open) == ([], True)
+            await healthy.request(Word())
+            for channel in (spoke, silence):
+                channel.last_active_at -= 6
+            channels.sweep()
         assert [line["event"] for line in logs] == ["peer.idle"]
-        assert healthy.is_open
+        assert await silent.is_hung_up_on()
+        assert (await healthy.request(Word())).code == 0
     await silent.close()
 
 
-@pytest.mark.usefixtures("short_limits")
-async def test_a_byte_now_and_then_does_not_keep_a_connection(echo: EchoAt) -> None:  # row 23
-    _, address, accepted = echo
+async def test_silent_peers_are_looked_for_again_and_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(network_module, "IDLE_LIMIT_S", 0.05)
+    monkeypatch.setattr(network_module, "SWEEP_S", 0.01)
+    async with served(TcpNetwork(), Echo().dispatcher) as (_, address):
+        for _ in range(2):
+            silent = await RawPeer.connect(address)
+            assert await silent.is_hung_up_on()
+            await silent.close()
+
+
+async def test_a_byte_now_and_then_does_not_keep_a_connection(
+    swept: tuple[OpenChannels, str],
+) -> None:  # row 23
+    channels, address = swept
     frame = request_bytes(body=bytes(10_000))
     slow = [await RawPeer.connect(address) for _ in range(100)]
     async with connected(TcpNetwork(), address) as healthy:
+        await healthy.request(Word())
+        *stalling, _ = channels.all
         with capture_logs() as logs:
-            at = 0
-            while any(channel.is_open for channel in accepted[:100]):
+            for at, passed_s in enumerate((10, FRAME_LIMIT_S - 15, 6)):
                 for peer in slow:
-                    if not peer.writer.is_closing():
-                        peer.say(frame[at : at + 1])
-                at += 1
-                assert (await healthy.request(Word())).code == 0
-                assert at < len(frame)
-        assert {line["event"] for line in logs} == {"frame.stalled"}
-        assert healthy.is_open
-    for peer in slow:
-        await peer.close()
+                    peer.say(frame[at : at + 1])
+                await eventually(
+                    lambda: all(channel.frame_began_at for channel in stalling), "all have begun"
+                )
+                await healthy.request(Word())
+                assert (logs, len(channels.all)) == ([], 101)
+                for channel in stalling:
+                    assert channel.frame_began_at is not None
+                    channel.frame_began_at -= passed_s
+                channels.sweep()
+        assert [line["event"] for line in logs] == ["frame.stalled"] * 100
+        for peer in slow:
+            assert await peer.is_hung_up_on()
+            await peer.close()
+        assert (await healthy.request(Word())).code == 0
 
 
-@pytest.mark.usefixtures("short_limits")
 async def test_a_peer_that_always_finishes_its_frames_is_never_closed_as_stalled(
-    echo: EchoAt,
+    swept: tuple[OpenChannels, str],
 ) -> None:
-    _, address, accepted = echo
+    channels, address = swept
     peer = await RawPeer.connect(address)
     frame = request_bytes()
-    loop = asyncio.get_running_loop()
-    ends_at = loop.time() + 0.8
-    peer.say(frame[:10])
-    while loop.time() < ends_at:
-        peer.say(frame[10:] + frame[:10])  # always in the middle of some frame
+    peer.say(frame + frame[:10])
+    for _ in range(3):
         await peer.answer()
-    assert accepted[0].is_open
+        [channel] = channels.all
+        assert channel.frame_began_at is not None  # always in the middle of some frame
+        channel.frame_began_at -= FRAME_LIMIT_S - 5
+        channels.sweep()
+        peer.say(frame[10:] + frame[:10])
+    await peer.answer()
     await peer.close()
 
 

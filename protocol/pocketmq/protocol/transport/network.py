@@ -89,7 +89,7 @@ class OpenChannels:
         """Count a new channel."""
         self.all[channel] = None
         if self._timer is None:
-            self._timer = self._loop.call_later(SWEEP_S, self._sweep)
+            self._timer = self._loop.call_later(SWEEP_S, self._sweep_on)
 
     def discard(self, channel: Channel) -> None:
         """A channel has ended."""
@@ -109,7 +109,8 @@ class OpenChannels:
                 for channel in open_channels:
                     channel.abort()
 
-    def _sweep(self) -> None:
+    def sweep(self) -> None:
+        """Close the channels that are idle, or in the middle of a frame, for too long."""
         now = self._loop.time()
         for channel in list(self.all):
             began = channel.frame_began_at
@@ -119,7 +120,10 @@ class OpenChannels:
             elif now - channel.last_active_at > IDLE_LIMIT_S:
                 log.info("peer.idle", peer=channel.address)
                 channel.abort()
-        self._timer = self._loop.call_later(SWEEP_S, self._sweep) if self.all else None
+
+    def _sweep_on(self) -> None:
+        self.sweep()
+        self._timer = self._loop.call_later(SWEEP_S, self._sweep_on) if self.all else None
 
 
 def split_address(address: str) -> tuple[str, int]:
