@@ -112,6 +112,80 @@ def _orders(consumer: PushConsumer) -> list[int]:
     return [queue.queue_id for queue in consumer.assignment if queue.topic == "orders"]
 
 
+@pytest.mark.cluster
+@pytest.mark.parametrize("profile", ["4.9", "5.x"])
+async def test_reset_moves_a_group_that_runs_and_one_that_does_not(
+    tmp_path: Path, profile: str
+) -> None:  # C-70
+    consumed: list[bytes] = []
+
+    async def consume(message: MessageExt) -> None:
+        consumed.append(message.body)
+
+    async with running(tmp_path, "--profile", profile, clock="manual") as cluster:
+        await cluster.create_topic("orders", queues=1)
+        where = cluster.nameservers
+
+        async def reset(*to: str) -> str:
+            found = await asyncio.to_thread(
+                pocketmq, "group", "reset", "billing", "orders", *to, nameservers=where
+            )
+            assert (found.returncode, found.stderr) == (0, "")
+            return found.stdout
+
+        async with Producer("p", nameservers=where) as producer, cluster.admin() as admin:
+            consumer = PushConsumer(
+                "billing", nameservers=where, consume_from_where=ConsumeFromWhere.FIRST_OFFSET
+            )
+            consumer.subscribe("orders")
+            consumer.listen(consume)
+            async with consumer:
+                for number in range(3):
+                    await producer.send(Message("orders", b"%d" % number))
+                await cluster.advance(seconds=90)  # and the member is not expired (120 s)
+                for number in range(3, 5):
+                    await producer.send(Message("orders", b"%d" % number))
+                await eventually(lambda: len(consumed) == 5, "all is consumed")
+                await consumer.persist_offsets()
+                assert await reset("--ago", "10s", "--dry-run") == (
+                    "broker-a/0 5 -> 3  2 come again\nnothing was changed\n"
+                )
+                assert await reset("--ago", "10s") == "broker-a/0 5 -> 3  2 come again\n"
+                await cluster.advance(seconds=20)  # 5.x tells the next pull; this one is held 15 s
+                await eventually(lambda: consumed[5:] == [b"3", b"4"], "two came again")
+                await consumer.persist_offsets()
+            assert await reset("--to", "start") == "broker-a/0 5 -> 0  5 come again\n"
+            assert await reset("--to", "end") == "broker-a/0 0 -> 5  5 are skipped\n"
+            assert await reset("--to", "2013-06-01T08:00Z") == "broker-a/0 5 -> 0  5 come again\n"
+            assert await reset("--to", "start") == "broker-a/0 0 -> 0  stays\n"
+            [queue] = await admin.subscribe_queues("orders")
+            assert await admin.consumer_offset("billing", queue) == 0
+            unknown = await asyncio.to_thread(
+                pocketmq, "group", "reset", "nobody", "orders", "--to", "end", nameservers=where
+            )
+    assert unknown.returncode == 1
+    assert "group nobody" in unknown.stderr
+    assert len(unknown.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([], "say where to: either --to start, --to end, --to TIME, or --ago DURATION"),
+        (["--to", "end", "--ago", "1m"], "say where to: "),
+        (["--to", "soon"], "'soon' is no time; write start, end, or a time like 2026-11-22T09:30"),
+        (["--ago", "soon"], "'soon' is no duration; write"),
+    ],
+)
+def test_reset_says_what_it_needs(
+    options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["group", "reset", "billing", "orders", *options]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith(f"pocketmq: {message}")
+    assert len(error.splitlines()) == 1
+
+
 def simulate(*arguments: str) -> int:
     """The command in this process; what it prints is for `capsys`."""
     return main(["group", "simulate", *arguments])

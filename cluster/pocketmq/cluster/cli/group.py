@@ -1,19 +1,25 @@
-"""`pocketmq group`: list, show, simulate."""
+"""`pocketmq group`: list, show, reset, simulate."""
 
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pocketmq.client import Admin
 from pocketmq.client.rebalance.preview import Allocation, moved, preview
-from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, addresses, run
+from pocketmq.cluster.cli.clock import parse_duration_ms
+from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, addresses, remoting, run
 from pocketmq.cluster.cli.strategy import ALL_STRATEGIES, Imagined
+from pocketmq.cluster.control import ControlledProcess
+from pocketmq.cluster.group_reset import END_MS, START_MS, QueueMove, plan_reset, reset_group
 from pocketmq.cluster.group_view import GroupView, known_groups, look_at
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.validation import check_topic, is_system_group
+from pocketmq.runtime.clock import SystemClock
+from pocketmq.runtime.errors import CallerError, ClockMemberError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -37,6 +43,20 @@ Examples:
   pocketmq group show billing --json
 """
 
+RESET_HELP = """Move a group to another place in a topic, whether its members run or not.
+
+Prints for each queue where the group was, where it is now, and how many messages come again or are
+skipped. A time means the first message that was stored then or later (a 4.9 broker: the nearest).
+
+\b
+Examples:
+  pocketmq group reset billing orders --to start
+  pocketmq group reset billing orders --to end
+  pocketmq group reset billing orders --ago 10m
+  pocketmq group reset billing orders --to 2026-11-22T09:30     local time; or with Z, +01:00
+  pocketmq group reset billing orders --ago 1h --dry-run        only says what it would do
+"""
+
 SIMULATE_HELP = """Show who would get which queue of a topic, step by step.
 
 The queues are those of the running cluster's topic; with --queues no cluster is needed.
@@ -52,6 +72,8 @@ Examples:
       --fixed consumer-1=broker-a/0 --fixed consumer-2=broker-a/1
 """
 
+_ENDS_MS = {"start": START_MS, "end": END_MS}
+
 PLAIN_WIDTH = 160
 """Columns when the output is no terminal; tables must not be cut in a log."""
 
@@ -61,8 +83,9 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
     group.command("list", help=LIST_HELP)(list_groups)
     group.command("show", help=SHOW_HELP)(show)
+    group.command("reset", help=RESET_HELP)(reset)
     group.command("simulate", help=SIMULATE_HELP)(simulate)
-    app.add_typer(group, name="group", help="See consumer groups, and try allocations out.")
+    app.add_typer(group, name="group", help="See and move consumer groups; try allocations out.")
 
 
 def list_groups(
@@ -93,6 +116,63 @@ def show(
         typer.echo(json.dumps(view.as_dict(), indent=2))
     else:
         _print(view)
+
+
+def reset(
+    group: Annotated[str, typer.Argument(help="Whom to move.")],
+    topic: Annotated[str, typer.Argument(help="In which topic.")],
+    to: Annotated[
+        str | None, typer.Option(metavar="start|end|TIME", help="Where to; or give --ago.")
+    ] = None,
+    ago: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="So long before now: 90s, 10m, 2h.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing.")] = False,
+    nameservers: Nameservers = DEFAULT_NAMESERVERS,
+) -> None:
+    if (to is None) == (ago is None):
+        raise CallerError("say where to: either --to start, --to end, --to TIME, or --ago DURATION")
+    where = addresses(nameservers)
+    by_ms = 0 if ago is None else parse_duration_ms(ago)
+    time_ms = None if to is None else _moment_ms(to)
+
+    async def command() -> list[QueueMove]:
+        moment_ms = time_ms
+        if moment_ms is None:
+            moment_ms = max(START_MS, await _now_ms(where[0]) - by_ms)
+        do = plan_reset if dry_run else reset_group
+        async with Admin(nameservers=where) as admin:
+            return await do(admin, group, topic, moment_ms)
+
+    for move in run(command()):
+        typer.echo(str(move))
+    if dry_run:
+        typer.echo("nothing was changed")
+
+
+async def _now_ms(nameserver: str) -> int:
+    """The cluster's time, which may have been moved; RocketMQ's own is that of this machine."""
+    async with remoting() as client:
+        try:
+            return await ControlledProcess("the nameserver", nameserver, client).time_ms()
+        except ClockMemberError:
+            return SystemClock().time_ms()
+
+
+def _moment_ms(text: str) -> int:
+    """Epoch ms of `start`, `end` or a time; one without a zone is local.
+
+    Raises:
+        CallerError: It is none of them.
+    """
+    if text in _ENDS_MS:
+        return _ENDS_MS[text]
+    try:
+        return round(datetime.fromisoformat(text).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        raise CallerError(
+            f"{text!r} is no time; write start, end, or a time like 2026-11-22T09:30"
+        ) from None
 
 
 def simulate(
