@@ -22,13 +22,15 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from figures import CONSOLE, Figures, judged, median_ratio, save, show_figures
 from processes import HERE, Process, cluster, processor_us
 from rich.table import Table
 
 from pocketmq.client import Admin, ConsumeFromWhere, MessageExt, MessageQueue, PushConsumer
+from pocketmq.client.consumer.push_queues import PullListener
+from pocketmq.client.consumer.settings import PushOptions
 from pocketmq.client.rebalance.by_name import STRATEGIES
 from pocketmq.client.rebalance.planner import RebalancePlanner, TopicSeen
 from pocketmq.protocol.bodies.clients import ConsumerData, HeartbeatData
@@ -76,21 +78,17 @@ def decision(figures: Figures, rounds: int) -> None:
 # -- from a crash to its queues' next pull ---------------------------------------------------------
 
 
-class Noting(PushConsumer):
-    """Says of each pull when it went out."""
+def member(note: PullListener | None = None, **options: Unpack[PushOptions]) -> PushConsumer:
+    """One of the group; the topic is empty: what is measured is who pulls."""
 
-    def __init__(self, on_pull: Callable[[MessageQueue], None], **options: Any) -> None:
-        super().__init__("bench-group", consume_from_where=ConsumeFromWhere.FIRST_OFFSET, **options)
-        self._on_pull = on_pull
-        self.subscribe(TOPIC)
-        self.listen(self._consume)
+    async def consume(message: MessageExt) -> None:
+        raise AssertionError(f"nobody sent {message}")
 
-    async def _consume(self, message: MessageExt) -> None:
-        """The topic is empty: what is measured is who pulls."""
-
-    def pull_header(self, request: Any, broker: Any) -> Any:
-        self._on_pull(request.queue)
-        return super().pull_header(request, broker)
+    first = ConsumeFromWhere.FIRST_OFFSET
+    consumer = PushConsumer("bench-group", on_pull=note, consume_from_where=first, **options)
+    consumer.subscribe(TOPIC)
+    consumer.listen(consume)
+    return consumer
 
 
 def mine(consumer: PushConsumer) -> set[MessageQueue]:
@@ -111,7 +109,7 @@ async def take_over(nameserver: str, profile: ProfileName) -> float:
         pulled[queue] = time.perf_counter()
 
     survivors = [
-        Noting(note, nameservers=nameserver, profile=profile, instance_name=f"survivor-{at}")
+        member(note, nameservers=nameserver, profile=profile, instance_name=f"survivor-{at}")
         for at in range(2)
     ]
     child = (__file__, "--victim", nameserver, "--profile", profile)
@@ -134,9 +132,7 @@ async def take_over(nameserver: str, profile: ProfileName) -> float:
 
 async def be_victim(nameserver: str, profile: ProfileName) -> None:
     """Be a member until killed."""
-    consumer = Noting(
-        lambda _queue: None, nameservers=nameserver, profile=profile, instance_name="victim"
-    )
+    consumer = member(nameservers=nameserver, profile=profile, instance_name="victim")
     async with consumer:
         await until(lambda: bool(mine(consumer)))
         print("READY port=0", flush=True)

@@ -764,8 +764,9 @@ async def test_topic_limits_are_shared_out_over_the_owned_queues() -> None:  # C
         ) as consumer,
     ):
         await eventually(lambda: len(consumer.assignment) == 4, "assigned")
-        assert consumer.limits.threshold_for_queue == 25
-        assert consumer.limits.threshold_size_for_queue_mib == 1
+        limits = consumer._made.queues.limits
+        assert limits.threshold_for_queue == 25
+        assert limits.threshold_size_for_queue_mib == 1
 
 
 async def test_the_user_hears_of_a_new_assignment_and_the_brokers_too() -> None:  # C-27

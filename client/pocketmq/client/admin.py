@@ -8,8 +8,7 @@ async with Admin(nameservers="127.0.0.1:9876") as admin:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from types import TracebackType
-from typing import Final, Self, TypeVar, Unpack
+from typing import Final, TypeVar, Unpack
 
 from pocketmq.client.api import ClientApi
 from pocketmq.client.config import ClientConfig, ClientOptions
@@ -82,6 +81,7 @@ from pocketmq.protocol.record import decode_record, decode_records
 from pocketmq.protocol.scalars import INT64_MAX, Perm
 from pocketmq.protocol.validation import check_group, check_topic
 from pocketmq.runtime.errors import PocketMQError
+from pocketmq.runtime.lifetime import StartStop
 
 T = TypeVar("T")
 
@@ -89,7 +89,7 @@ ORDER_NAMESPACE: Final = "ORDER_TOPIC_CONFIG"
 """Where the name servers keep which queues of which broker an order topic has (N-26)."""
 
 
-class Admin:
+class Admin(StartStop):
     """Asks and tells name servers and brokers; belongs to no group.
 
     Args:
@@ -111,18 +111,6 @@ class Admin:
         instance, self._instance = self._instance, None
         if instance is not None:
             await release(instance)
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.stop()
 
     # -- the cluster ----------------------------------------------------------------------------
 

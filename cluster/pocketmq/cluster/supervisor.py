@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import TracebackType
-from typing import Self
 
 import structlog
 
@@ -28,6 +26,7 @@ from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.runtime import lock_step
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import ClockMemberError, PeerError
+from pocketmq.runtime.lifetime import StartStop
 from pocketmq.runtime.lock_step import ClockMember
 
 log = structlog.get_logger()
@@ -40,7 +39,7 @@ _LOOK_S = 0.01
 OnEnded = Callable[[ChildProcess], None]
 
 
-class Supervisor:
+class Supervisor(StartStop):
     """The processes of one cluster, by name.
 
     Args:
@@ -182,18 +181,6 @@ class Supervisor:
                 f"after {ROUTE_LIMIT_S:g} s not every nameserver knew {', '.join(sorted(missing))};"
                 f" the brokers' logs are in {self.spec.logs}"
             ) from None
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.stop()
 
     # -- time -------------------------------------------------------------------------------
 

@@ -5,33 +5,27 @@ They drive themselves: the type in heartbeats is ACTIVELY, nothing is sent back,
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import Final, Self
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Final
 
-import structlog
-
-from pocketmq.client.config import ClientConfig, ClientOptions
+from pocketmq.client.config import ClientOptions
+from pocketmq.client.consumer.group_member import GroupMember
 from pocketmq.client.consumer.offset_store import OffsetStore, RemoteBrokerOffsetStore
+from pocketmq.client.consumer.offset_table import OffsetTable
 from pocketmq.client.consumer.running_info import running_info
 from pocketmq.client.heartbeat import ConsumeFromWhere, ConsumeType, MessageModel
-from pocketmq.client.instance import ClientInstance, acquire, release
+from pocketmq.client.instance import ClientInstance
 from pocketmq.protocol.bodies.clients import ConsumerRunningInfo
-from pocketmq.protocol.errors import BrokerNotFoundError, ClientError
+from pocketmq.protocol.errors import BrokerNotFoundError
 from pocketmq.protocol.message import MessageQueue
-from pocketmq.protocol.subscription import SubscriptionData
-from pocketmq.protocol.validation import check_client_group
-from pocketmq.runtime.errors import PocketMQError
-
-log = structlog.get_logger()
 
 BROKER_SUSPEND_MS: Final = 20_000
 """For how long a broker may hold a pull of theirs (L-1b)."""
 
 
-class PullMember(ABC):
-    """A consumer without a listener, as its client instance sees it."""
+class PullMember(GroupMember):
+    """A consumer without a listener."""
 
     def __init__(
         self,
@@ -40,15 +34,9 @@ class PullMember(ABC):
         *,
         consume_from_where: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET,
     ) -> None:
-        self.config = ClientConfig.of(options)
-        self.profile = self.config.profile
-        check_client_group(group, max_chars=self.profile.group_name_max_chars_client)
-        self._group = group
+        super().__init__(group, options)
         self._consume_from_where = consume_from_where
-        self._subscriptions: dict[str, SubscriptionData] = {}
-        self._instance: ClientInstance | None = None
         self._offset_store: OffsetStore | None = None
-        self.log = log.bind(group=group)
 
     # -- life -----------------------------------------------------------------------------------
 
@@ -59,26 +47,12 @@ class PullMember(ABC):
             ClientError: it is started already.
             DuplicateGroupError: this client id has a consumer of the group already.
         """
-        if self._instance is not None:
-            raise ClientError(f"consumer {self._group} is started already")
-        self.config = await self.config.with_identity(unique=True)
-        instance = acquire(self.config)
-        try:
-            instance.register_consumer(self)
-        except ClientError:
-            await release(instance)
-            raise
-        self._instance = instance
-        self.log = self.log.bind(client_id=instance.client_id)
+        instance = await self._join(unique=True)
         self._offset_store = RemoteBrokerOffsetStore(
             self._group, instance.api, instance.routes, instance.refresh_route
         )
         instance.start()
-        for topic in sorted(self._subscriptions):
-            try:
-                await instance.refresh_route(topic)
-            except PocketMQError as exc:
-                instance.route_failed(topic, exc)
+        await self._refresh_routes(instance)
         await self._started_in(instance)
         await instance.heartbeat()
         instance.rebalance_service.wakeup()
@@ -90,21 +64,7 @@ class PullMember(ABC):
         if instance is None:
             return
         await self._stopping()
-        await instance.unregister(consumer_group=self._group)
-        await release(instance)
-        self.log.info("consumer.stopped")
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.stop()
+        await self._leave(instance)
 
     @abstractmethod
     async def _started_in(self, instance: ClientInstance) -> None:
@@ -148,16 +108,6 @@ class PullMember(ABC):
     # -- for the instance -----------------------------------------------------------------------
 
     @property
-    def group(self) -> str:
-        """The consumer group."""
-        return self._group
-
-    @property
-    def client_id(self) -> str:
-        """`ip@instance[@unit]`; known once started (P-1)."""
-        return self._started().client_id
-
-    @property
     def consume_type(self) -> ConsumeType:
         """For heartbeats."""
         return ConsumeType.ACTIVELY
@@ -172,30 +122,13 @@ class PullMember(ABC):
         """Where the group begins when it has no offset (C-33)."""
         return self._consume_from_where
 
-    @property
-    def subscriptions(self) -> Sequence[SubscriptionData]:
-        """What is consumed."""
-        return list(self._subscriptions.values())
-
     async def rebalance(self) -> bool:
         """Nothing to share out, unless a subclass says otherwise."""
         return True
 
-    @abstractmethod
-    async def persist_offsets(self) -> None:
-        """Write offsets down (P-5)."""
-
     def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
         """Operators move push consumers only; whoever pulls says itself where (C-70)."""
         self.log.info("offsets.reset_ignored", topic=topic, queues=len(offsets))
-
-    def offsets_in_memory(self, topic: str) -> Mapping[MessageQueue, int]:
-        """The next offset to consume of each queue of a topic (221)."""
-        return {
-            queue: offset
-            for queue, offset in self._store.table.offsets.items()
-            if queue.topic == topic
-        }
 
     def running_info(self) -> ConsumerRunningInfo:
         """What the consumer is doing, as operators see it (307)."""
@@ -211,18 +144,12 @@ class PullMember(ABC):
             epoch_at_zero_ms=0,
         )
 
-    def _started(self) -> ClientInstance:
-        if self._instance is None:
-            raise self._not_running()
-        return self._instance
+    @property
+    def _table(self) -> OffsetTable:
+        return self._store.table
 
     @property
     def _store(self) -> OffsetStore:
         if self._offset_store is None:
             raise self._not_running()
         return self._offset_store
-
-    def _not_running(self) -> ClientError:
-        return ClientError(
-            f"consumer {self._group} is not running; use `async with`, or start() it first"
-        )

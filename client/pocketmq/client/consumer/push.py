@@ -11,58 +11,38 @@
             ...
 
 What happens inside: the rebalance decides which queues are ours (rebalance/), the pull service
-pulls each of them all the time (pull_service.py), a process queue holds what was pulled and not yet
+pulls each of them all the time (pull_service.py, push_queues.py), a process queue holds what was pulled and not yet
 done (process_queue.py), the consume service calls the listener (concurrent.py, orderly.py), and the
 offset store notes and writes down how far we are (offset_store.py).
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from types import TracebackType
-from typing import Any, Self, Unpack
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Unpack
 
-import structlog
-
-from pocketmq.client.config import ClientConfig
+from pocketmq.client.consumer.group_member import GroupMember
 from pocketmq.client.consumer.listener import ListenerThreads
 from pocketmq.client.consumer.local_offsets import OffsetFiles
 from pocketmq.client.consumer.message_iterator import MessageIterator
-from pocketmq.client.consumer.offset_table import ReadOffsetType
-from pocketmq.client.consumer.process_queue import ProcessQueue
-from pocketmq.client.consumer.pull_plan import (
-    PULL_BATCH_BYTES,
-    BeforePull,
-    PullRequest,
-    PullStatus,
-    before_pull,
-    pull_header,
-)
+from pocketmq.client.consumer.offset_table import OffsetTable
 from pocketmq.client.consumer.push_parts import PushParts
+from pocketmq.client.consumer.push_queues import AssignmentListener, PullListener
 from pocketmq.client.consumer.running_info import running_info
 from pocketmq.client.consumer.settings import PushOptions, PushSettings
 from pocketmq.client.heartbeat import ConsumeFromWhere, ConsumeType, MessageModel
-from pocketmq.client.instance import ClientInstance, acquire, release
+from pocketmq.client.instance import ClientInstance
 from pocketmq.client.rebalance.averagely import AllocateMessageQueueAveragely
 from pocketmq.client.rebalance.strategy import AllocateMessageQueueStrategy
-from pocketmq.client.routes import BrokerAddress
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.bodies.clients import ConsumerRunningInfo
 from pocketmq.protocol.errors import ClientError
-from pocketmq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
 from pocketmq.protocol.message import MessageExt, MessageQueue
 from pocketmq.protocol.subscription import TAG, SubscriptionData
-from pocketmq.protocol.validation import check_client_group, check_topic, retry_topic
+from pocketmq.protocol.validation import check_topic, retry_topic
 from pocketmq.runtime.errors import PocketMQError
 
-log = structlog.get_logger()
 
-AssignmentListener = Callable[[str, Sequence[MessageQueue], Sequence[MessageQueue]], Any]
-"""`listener(topic, all_queues, my_queues)`, async or plain."""
-
-
-class PushConsumer:
+class PushConsumer(GroupMember):
     """Consumes topics as a member of a group.
 
     Args:
@@ -71,6 +51,7 @@ class PushConsumer:
         threads: Runs plain listeners; by default a pool of `consume_thread_max` threads.
         offset_files: Holds a broadcasting consumer's progress; by default its own file (C-66).
         on_assignment_changed: Called after our share of a topic has changed (C-27).
+        on_pull: Called with the queue of each pull that is sent.
         options: See `PushSettings` and `ClientConfig`.
     """
 
@@ -82,29 +63,25 @@ class PushConsumer:
         threads: ListenerThreads | None = None,
         offset_files: OffsetFiles | None = None,
         on_assignment_changed: AssignmentListener | None = None,
+        on_pull: PullListener | None = None,
         **options: Unpack[PushOptions],
     ) -> None:
         self.settings, client_options = PushSettings.of(options)
-        self.config = ClientConfig.of(client_options)
-        self.profile = self.config.profile
-        check_client_group(group, max_chars=self.profile.group_name_max_chars_client)
-        self._group = group
+        super().__init__(group, client_options)
         self.strategy = strategy or AllocateMessageQueueAveragely()
         self.consume_timestamp_ms = self.settings.consume_timestamp_ms(self.config.clock.time_ms())
-        self.limits = self.settings.pull_limits(owned_queues=1)
         self.threads = threads
         """Runs plain listeners; None until started, unless given."""
         self.offset_files = offset_files
         self._on_assignment_changed = on_assignment_changed
-        self._subscriptions: dict[str, SubscriptionData] = {}
+        self._on_pull = on_pull
         self.listener: Callable[..., Any] | None = None
         self.one_by_one = True
         self._orderly = False
-        self._instance: ClientInstance | None = None
         self._parts: PushParts | None = None
-        self._running = False
-        self._suspended = False
-        self.log = log.bind(group=group)
+        self.is_running = False
+        """From the start to the stop."""
+        self.is_suspended = False
 
     # -- before the start -----------------------------------------------------------------------
 
@@ -121,7 +98,7 @@ class PushConsumer:
         self._subscriptions[topic] = SubscriptionData.parse(
             topic, expression, self.config.clock.time_ms(), expression_type=expression_type
         )
-        if self._instance is not None and self._running:
+        if self._instance is not None and self.is_running:
             self._instance.tasks.start(self._announce(topic), name=f"subscribe {topic}")
 
     def unsubscribe(self, topic: str) -> None:
@@ -174,23 +151,13 @@ class PushConsumer:
             DuplicateGroupError: this client id has a consumer of the group already.
             BrokerError: a broker does not understand a subscription.
         """
-        if self._instance is not None:
-            raise ClientError(f"consumer {self._group} is started already")
         clustering = not self.settings.is_broadcasting
+        instance = await self._join(unique=clustering)
         if clustering:
             topic = retry_topic(self._group)
             self._subscriptions[topic] = SubscriptionData.parse(
                 topic, "*", self.config.clock.time_ms()
             )
-        self.config = await self.config.with_identity(unique=clustering)
-        instance = acquire(self.config)
-        try:
-            instance.register_consumer(self)
-        except ClientError:
-            await release(instance)
-            raise
-        self._instance = instance
-        self.log = self.log.bind(client_id=instance.client_id)
         try:
             await self._start_in(instance)
         except BaseException:
@@ -205,17 +172,18 @@ class PushConsumer:
         )
 
     async def _start_in(self, instance: ClientInstance) -> None:
-        parts = PushParts(self, instance)
+        parts = PushParts(
+            self,
+            instance,
+            on_assignment_changed=self._on_assignment_changed,
+            on_pull=self._on_pull,
+        )
         await parts.offset_store.load()
         self._parts = parts
         parts.service.start()
-        self._running = True
+        self.is_running = True
         instance.start()
-        for topic in sorted(self._subscriptions):
-            try:
-                await instance.refresh_route(topic)
-            except PocketMQError as exc:
-                instance.route_failed(topic, exc)
+        await self._refresh_routes(instance)
         await self._check_subscriptions(instance)
         await instance.heartbeat()
         instance.rebalance_service.wakeup()
@@ -239,7 +207,7 @@ class PushConsumer:
         instance, self._instance = self._instance, None
         if instance is None:
             return
-        self._running = False
+        self.is_running = False
         parts = self._parts
         if parts is not None:
             parts.rebalancer.stop()
@@ -248,45 +216,21 @@ class PushConsumer:
             await parts.offset_store.persist_all(parts.planner.owned())
             if parts.orderly is not None:
                 await parts.orderly.unlock_all()
-        await instance.unregister(consumer_group=self._group)
+        await self._leave(instance)
         if parts is not None:
             parts.planner.forget_all()
-        await release(instance)
-        self.log.info("consumer.stopped")
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.stop()
 
     def suspend(self) -> None:
         """Pause pulling and rebalancing; heartbeats go on, so the queues stay ours (C-72)."""
-        self._suspended = True
+        self.is_suspended = True
 
     def resume(self) -> None:
         """Go on after `suspend`, with a rebalance at once."""
-        self._suspended = False
+        self.is_suspended = False
         if self._instance is not None:
             self._instance.rebalance_service.wakeup()
 
     # -- looking at it --------------------------------------------------------------------------
-
-    @property
-    def group(self) -> str:
-        """The consumer group."""
-        return self._group
-
-    @property
-    def client_id(self) -> str:
-        """`ip@instance[@unit]`; known once started (P-1)."""
-        return self._started().client_id
 
     @property
     def message_model(self) -> MessageModel:
@@ -309,11 +253,6 @@ class PushConsumer:
         return self._orderly
 
     @property
-    def subscriptions(self) -> Sequence[SubscriptionData]:
-        """What is consumed, `%RETRY%group` included."""
-        return list(self._subscriptions.values())
-
-    @property
     def assignment(self) -> list[MessageQueue]:
         """The queues that are ours now, sorted; `%RETRY%group`'s included."""
         return [] if self._parts is None else self._parts.planner.owned()
@@ -321,14 +260,6 @@ class PushConsumer:
     def story(self, topic: str | None = None) -> str:
         """Why we have these queues: the last rebalance decisions in words."""
         return "" if self._parts is None else self._parts.planner.story(topic)
-
-    def offsets_in_memory(self, topic: str) -> Mapping[MessageQueue, int]:
-        """The next offset to consume of each queue of a topic (221)."""
-        return {
-            queue: offset
-            for queue, offset in self._made.offsets.offsets.items()
-            if queue.topic == topic
-        }
 
     def running_info(self) -> ConsumerRunningInfo:
         """What the consumer is doing, as operators see it (307)."""
@@ -369,71 +300,13 @@ class PushConsumer:
         """
         return await self._made.send_back.send_back(message, delay_level)
 
-    # -- for the rebalance ----------------------------------------------------------------------
+    # -- for the instance and its parts ---------------------------------------------------------
 
     async def rebalance(self) -> bool:
         """One round for all topics (C-22)."""
-        if self._suspended or not self._running or self._parts is None:
+        if self.is_suspended or not self.is_running or self._parts is None:
             return self.profile.rebalance_min_interval_ms is None
         return await self._parts.rebalancer.run(list(self._subscriptions))
-
-    async def persist_offsets(self) -> None:
-        """Write all owned queues' offsets down (P-5)."""
-        if self._running and self._parts is not None:
-            await self._parts.offset_store.persist_all(self._parts.planner.owned())
-
-    async def release(self, queue: MessageQueue, held: ProcessQueue) -> bool:
-        """Write the offset down and let go (C-30)."""
-        parts = self._made
-        await parts.offset_store.persist(queue)
-        if parts.orderly is not None and not self.settings.is_broadcasting:
-            if not await parts.orderly.release(queue, held):
-                return False
-            await parts.offset_store.persist(queue)  # the listener may just have ended
-        parts.offsets.remove(queue)
-        return True
-
-    def release_foreign(self, queue: MessageQueue) -> None:
-        """A topic was unsubscribed: nothing is written (C-26)."""
-        self._made.offsets.remove(queue)
-
-    async def lock(self, queues: Sequence[MessageQueue]) -> Collection[MessageQueue]:
-        """Queue locks, for orderly consumption (C-25.3)."""
-        locks = self._made.locks
-        return queues if locks is None else await locks.lock(queues)
-
-    async def find_start_offset(self, queue: MessageQueue) -> int:
-        """C-33, from the store: what is in memory may be a former owner's (removeDirtyOffset)."""
-        parts = self._made
-        parts.offsets.remove(queue)
-        stored = await parts.offset_store.read(queue, ReadOffsetType.READ_FROM_STORE)
-        return await parts.start_offsets.find(queue, stored)
-
-    def start_pulling(self, queue: MessageQueue, held: ProcessQueue, offset: int) -> None:
-        """C-25.4."""
-        self._started().pull_service.execute_later(
-            self, PullRequest(queue, held, offset), self.profile.first_pull_delay_ms
-        )
-
-    async def assignment_changed(
-        self, topic: str, all_queues: Sequence[MessageQueue], mine: Sequence[MessageQueue]
-    ) -> None:
-        """Renew the subscription, share limits out, tell the brokers and the user (C-27)."""
-        subscription = self._subscriptions.get(topic)
-        if subscription is not None:
-            self._subscriptions[topic] = SubscriptionData.parse(
-                topic,
-                subscription.sub_string,
-                self.config.clock.time_ms(),
-                expression_type=subscription.expression_type,
-            )
-        self.limits = self.settings.pull_limits(len(self.assignment))
-        if self._instance is not None:
-            await self._instance.heartbeat()
-        if self._on_assignment_changed is not None:
-            result = self._on_assignment_changed(topic, tuple(all_queues), tuple(mine))
-            if inspect.isawaitable(result):
-                await result
 
     def rebalance_soon(self) -> None:
         """A lock was refused (C-25.3)."""
@@ -441,85 +314,25 @@ class PushConsumer:
         if self._instance is not None and delay_ms is not None:
             self._instance.rebalance_service.wakeup_later(delay_ms)
 
-    # -- for the pull service -------------------------------------------------------------------
+    async def persist_offsets(self) -> None:
+        """Write all owned queues' offsets down (P-5)."""
+        if self.is_running and self._parts is not None:
+            await self._parts.offset_store.persist_all(self._parts.planner.owned())
 
-    def before_pull(self, request: PullRequest) -> BeforePull:
-        """C-36."""
-        return before_pull(
-            request,
-            self.limits,
-            running=self._running,
-            suspended=self._suspended,
-            orderly=self._orderly and not self.settings.is_broadcasting,
-            subscribed=request.queue.topic in self._subscriptions,
-            now=self.config.clock.monotonic(),
-        )
+    def subscription(self, topic: str) -> SubscriptionData | None:
+        """What is consumed of a topic; None once it was unsubscribed."""
+        return self._subscriptions.get(topic)
 
-    def pull_header(self, request: PullRequest, broker: BrokerAddress) -> PullMessageRequestHeader:
-        """C-37."""
-        broadcasting = self.settings.is_broadcasting
-        return pull_header(
-            request,
-            self._group,
-            self._subscriptions[request.queue.topic],
-            commit_offset=0 if broadcasting else self._made.offsets.get(request.queue),
-            max_msg_nums=self.settings.pull_batch_size,
-            post_subscription=self.settings.post_subscription_when_pull,
-            to_slave=broker.is_slave,
-            max_msg_bytes=PULL_BATCH_BYTES if self.profile.pull_names_max_bytes else None,
-        )
-
-    async def find_start(self, request: PullRequest) -> bool:
-        """The start offset once more, under the lock: its last owner may have moved it (C-36)."""
-        offset = await self.find_start_offset(request.queue)
-        if offset < 0:
-            return False
-        request.next_offset = offset
-        request.previously_locked = True
-        return True
-
-    def pulled(
-        self,
-        request: PullRequest,
-        status: PullStatus,
-        header: PullMessageResponseHeader,
-        messages: list[MessageExt],
-    ) -> int | None:
-        """C-41 to C-44."""
-        held, queue, parts = request.process_queue, request.queue, self._made
-        request.next_offset = header.next_begin_offset
-        if status is PullStatus.FOUND:
-            wanted = self._filtered(queue.topic, messages)
-            if not wanted:
-                return 0
-            least, most = str(header.min_offset), str(header.max_offset)
-            for message in wanted:
-                message.properties[names.MIN_OFFSET] = least
-                message.properties[names.MAX_OFFSET] = most
-            dispatch = held.put(wanted)
-            parts.service.submit(wanted, held, queue, dispatch=dispatch)
-            return self.settings.pull_interval_ms
-        if status is PullStatus.OFFSET_ILLEGAL:
-            parts.offset_moves.drop_illegal(request)
-            if self._instance is not None:
-                self._instance.tasks.start(self._correct(request), name=f"correct {queue}")
-            return None
-        if held.count == 0 and not held.dropped:
-            parts.offsets.update(queue, request.next_offset, increase_only=True)
-        return 0
-
-    def _filtered(self, topic: str, messages: list[MessageExt]) -> list[MessageExt]:
-        """Only messages whose tag is wanted: the broker compared hashes only (C-41, B-57)."""
-        subscription = self._subscriptions.get(topic)
-        if subscription is None or not subscription.tags_set:
-            return messages
-        return [message for message in messages if subscription.matches_tag(message.tags)]
-
-    async def _correct(self, request: PullRequest) -> None:
-        if await self._made.offset_moves.correct(request) and self._instance is not None:
-            self._instance.rebalance_service.wakeup()
-
-    # -- for brokers ----------------------------------------------------------------------------
+    def renew_subscription(self, topic: str) -> None:
+        """Give a topic's subscription a new version (C-27)."""
+        known = self._subscriptions.get(topic)
+        if known is not None:
+            self._subscriptions[topic] = SubscriptionData.parse(
+                topic,
+                known.sub_string,
+                self.config.clock.time_ms(),
+                expression_type=known.expression_type,
+            )
 
     def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
         """Go on from other offsets (C-70); returns at once."""
@@ -543,18 +356,12 @@ class PushConsumer:
             instance.route_failed(topic, exc)
         await instance.heartbeat()
 
-    def _started(self) -> ClientInstance:
-        if self._instance is None:
-            raise self._not_running()
-        return self._instance
+    @property
+    def _table(self) -> OffsetTable:
+        return self._made.offsets
 
     @property
     def _made(self) -> PushParts:
         if self._parts is None:
             raise self._not_running()
         return self._parts
-
-    def _not_running(self) -> ClientError:
-        return ClientError(
-            f"consumer {self._group} is not running; use `async with`, or start() it first"
-        )

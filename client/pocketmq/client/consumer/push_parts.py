@@ -11,6 +11,7 @@ from pocketmq.client.consumer.offset_moves import OffsetMoves
 from pocketmq.client.consumer.offset_store import OffsetStore, RemoteBrokerOffsetStore
 from pocketmq.client.consumer.orderly import OrderlyConsumeService
 from pocketmq.client.consumer.process_queue import ProcessQueue
+from pocketmq.client.consumer.push_queues import AssignmentListener, PullListener, PushQueues
 from pocketmq.client.consumer.queue_locks import QueueLocks
 from pocketmq.client.consumer.send_back import SendBack
 from pocketmq.client.consumer.start_offset import StartOffsets
@@ -41,7 +42,14 @@ class ConsumeService(Protocol):
 class PushParts:
     """What a running push consumer is made of."""
 
-    def __init__(self, consumer: PushConsumer, instance: ClientInstance) -> None:
+    def __init__(
+        self,
+        consumer: PushConsumer,
+        instance: ClientInstance,
+        *,
+        on_assignment_changed: AssignmentListener | None,
+        on_pull: PullListener | None,
+    ) -> None:
         settings, group = consumer.settings, consumer.group
         orderly = consumer.is_orderly
         clustering = not settings.is_broadcasting
@@ -52,9 +60,16 @@ class PushParts:
             broadcasting=settings.is_broadcasting,
             orderly=orderly,
         )
+        self.queues = PushQueues(
+            consumer,
+            self,
+            instance,
+            on_assignment_changed=on_assignment_changed,
+            on_pull=on_pull,
+        )
         self.rebalancer = Rebalancer(
             self.planner,
-            consumer,
+            self.queues,
             api=instance.api,
             routes=instance.routes,
             clock=instance.clock,

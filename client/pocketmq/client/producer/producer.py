@@ -14,8 +14,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from types import TracebackType
-from typing import Final, Self, Unpack
+from typing import Final, Unpack
 
 import structlog
 
@@ -51,6 +50,7 @@ from pocketmq.protocol.validation import (
     check_message,
 )
 from pocketmq.runtime.errors import ConfigError, PocketMQError
+from pocketmq.runtime.lifetime import StartStop
 
 log = structlog.get_logger()
 
@@ -58,7 +58,7 @@ ONEWAYS_PER_TURN: Final = 128
 """One-way sends after which the loop gets a turn, so that what they wrote can leave."""
 
 
-class Producer:
+class Producer(StartStop):
     """Sends messages under the name of a group.
 
     Args:
@@ -194,18 +194,6 @@ class Producer:
         await instance.unregister(producer_group=self._group)
         await release(instance)
         log.info("producer.stopped", group=self._group, client_id=instance.client_id)
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.stop()
 
     # -- sending --------------------------------------------------------------------------------
 

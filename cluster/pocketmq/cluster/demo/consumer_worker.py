@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import msgspec
 
@@ -35,6 +35,7 @@ from pocketmq.cluster.demo.workers import (
     tell,
 )
 from pocketmq.protocol.message import MessageExt, MessageQueue
+from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.errors import DiskError, PocketMQError
 
 BATCH = 32
@@ -153,31 +154,22 @@ class Ownership:
         tell("pulled", broker=queue.broker_name, queue=queue.queue_id, at_ms=at_ms)
 
 
-class WatchedConsumer(PushConsumer):
-    """A consumer that notes each queue it pulls from."""
-
-    def __init__(self, group: str, ownership: Ownership, **options: Any) -> None:
-        super().__init__(group, on_assignment_changed=ownership.changed, **options)
-        self._ownership = ownership
-
-    def pull_header(self, request: Any, broker: Any) -> Any:
-        """Called for every pull that is sent."""
-        self._ownership.pulled(request.queue)
-        return super().pull_header(request, broker)
-
-
-def mode_options(options: ConsumerOptions) -> PushOptions:
-    """What a consumer is told because of its mode."""
+def consumer_options(options: ConsumerOptions, clock: Clock) -> PushOptions:
+    """What a consumer is told, its mode's particulars included."""
+    found: PushOptions = {
+        "nameservers": options.nameservers,
+        "clock": clock,
+        "consume_from_where": ConsumeFromWhere.FIRST_OFFSET,
+    }
     if options.mode == "failures":
-        return {"max_reconsume_times": MAX_RECONSUME_TIMES}
+        found["max_reconsume_times"] = MAX_RECONSUME_TIMES
+    else:
+        found["consume_message_batch_max_size"] = BATCH
     if options.mode == "broadcast":  # the name is part of the path of its offsets file
-        return {
-            "consume_message_batch_max_size": BATCH,
-            "message_model": MessageModel.BROADCASTING,
-            "instance_name": options.name,
-            "local_offset_store_dir": options.records.parent / "offsets",
-        }
-    return {"consume_message_batch_max_size": BATCH}
+        found["message_model"] = MessageModel.BROADCASTING
+        found["instance_name"] = options.name
+        found["local_offset_store_dir"] = options.records.parent / "offsets"
+    return found
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -188,13 +180,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return report(exc, "consumer")
 
     async def consume(role: RoleContext) -> None:
-        consumer = WatchedConsumer(
+        ownership = Ownership()
+        consumer = PushConsumer(
             CONSUMER_GROUP,
-            Ownership(),
-            nameservers=options.nameservers,
-            clock=role.clock,
-            consume_from_where=ConsumeFromWhere.FIRST_OFFSET,
-            **mode_options(options),
+            on_assignment_changed=ownership.changed,
+            on_pull=ownership.pulled,
+            **consumer_options(options, role.clock),
         )
         consumer.subscribe(TOPIC)
         failing = options.mode == "failures"

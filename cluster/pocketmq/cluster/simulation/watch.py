@@ -124,7 +124,7 @@ class Watch:
         if consumer is None or consumer._parts is None or not machine.process.alive:
             return
         held, leaving = {}, {}
-        moves = consumer._suspended
+        moves = consumer.is_suspended
         for queue, each in consumer._parts.planner.process_queues.items():
             if each.dropped:
                 leaving[queue] = each

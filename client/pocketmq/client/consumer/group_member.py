@@ -1,0 +1,143 @@
+"""What every consumer is, with or without a listener: a member of its group."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+
+import structlog
+
+from pocketmq.client.config import ClientConfig, ClientOptions
+from pocketmq.client.consumer.offset_table import OffsetTable
+from pocketmq.client.heartbeat import ConsumeFromWhere, ConsumeType, MessageModel
+from pocketmq.client.instance import ClientInstance, acquire, release
+from pocketmq.protocol.bodies.clients import ConsumerRunningInfo
+from pocketmq.protocol.errors import ClientError
+from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.subscription import SubscriptionData
+from pocketmq.protocol.validation import check_client_group
+from pocketmq.runtime.errors import PocketMQError
+from pocketmq.runtime.lifetime import StartStop
+
+log = structlog.get_logger()
+
+
+class GroupMember(StartStop):
+    """A consumer as its client instance sees it."""
+
+    def __init__(self, group: str, options: ClientOptions) -> None:
+        self.config = ClientConfig.of(options)
+        self.profile = self.config.profile
+        check_client_group(group, max_chars=self.profile.group_name_max_chars_client)
+        self._group = group
+        self._subscriptions: dict[str, SubscriptionData] = {}
+        self._instance: ClientInstance | None = None
+        self.log = log.bind(group=group)
+
+    async def _join(self, *, unique: bool) -> ClientInstance:
+        """Become a user of this process's client instance, which need not run yet.
+
+        Args:
+            unique: Whether the instance name becomes one that nobody else has (P-1).
+
+        Raises:
+            ClientError: it is started already.
+            DuplicateGroupError: this client id has a consumer of the group already.
+        """
+        if self._instance is not None:
+            raise ClientError(f"consumer {self._group} is started already")
+        self.config = await self.config.with_identity(unique=unique)
+        instance = acquire(self.config)
+        try:
+            instance.register_consumer(self)
+        except ClientError:
+            await release(instance)
+            raise
+        self._instance = instance
+        self.log = self.log.bind(client_id=instance.client_id)
+        return instance
+
+    async def _leave(self, instance: ClientInstance) -> None:
+        """Tell the brokers, and close what nobody else uses."""
+        await instance.unregister(consumer_group=self._group)
+        await release(instance)
+        self.log.info("consumer.stopped")
+
+    async def _refresh_routes(self, instance: ClientInstance) -> None:
+        """Look at the routes of all topics; one that is not to be had now may come later."""
+        for topic in sorted(self._subscriptions):
+            try:
+                await instance.refresh_route(topic)
+            except PocketMQError as exc:
+                instance.route_failed(topic, exc)
+
+    # -- for the instance -----------------------------------------------------------------------
+
+    @property
+    def group(self) -> str:
+        """The consumer group."""
+        return self._group
+
+    @property
+    def client_id(self) -> str:
+        """`ip@instance[@unit]`; known once started (P-1)."""
+        return self._started().client_id
+
+    @property
+    @abstractmethod
+    def consume_type(self) -> ConsumeType:
+        """For heartbeats."""
+
+    @property
+    @abstractmethod
+    def message_model(self) -> MessageModel:
+        """Who of the group gets a message."""
+
+    @property
+    @abstractmethod
+    def consume_from_where(self) -> ConsumeFromWhere:
+        """Where the group begins when it has no offset (C-33)."""
+
+    @property
+    def subscriptions(self) -> Sequence[SubscriptionData]:
+        """What is consumed; a push consumer's `%RETRY%group` included."""
+        return list(self._subscriptions.values())
+
+    @abstractmethod
+    async def rebalance(self) -> bool:
+        """One round for all topics (C-22); whether the shares are as they should be."""
+
+    @abstractmethod
+    async def persist_offsets(self) -> None:
+        """Write offsets down (P-5)."""
+
+    @abstractmethod
+    def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
+        """An operator wants the group elsewhere (C-70)."""
+
+    @abstractmethod
+    def running_info(self) -> ConsumerRunningInfo:
+        """What the consumer is doing, as operators see it (307)."""
+
+    def offsets_in_memory(self, topic: str) -> Mapping[MessageQueue, int]:
+        """The next offset to consume of each queue of a topic (221)."""
+        return {
+            queue: offset for queue, offset in self._table.offsets.items() if queue.topic == topic
+        }
+
+    # -- inside ---------------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def _table(self) -> OffsetTable:
+        """Offsets in memory."""
+
+    def _started(self) -> ClientInstance:
+        if self._instance is None:
+            raise self._not_running()
+        return self._instance
+
+    def _not_running(self) -> ClientError:
+        return ClientError(
+            f"consumer {self._group} is not running; use `async with`, or start() it first"
+        )
