@@ -11,9 +11,9 @@
             ...
 
 What happens inside: the rebalance decides which queues are ours (rebalance/), the pull service
-pulls each of them all the time (pull_service.py, push_queues.py), a process queue holds what was pulled and not yet
-done (process_queue.py), the consume service calls the listener (concurrent.py, orderly.py), and the
-offset store notes and writes down how far we are (offset_store.py).
+pulls each of them all the time (pull_service.py, push_queues.py), a process queue holds what was
+pulled and not yet done (process_queue.py), the consume service calls the listener (concurrent.py,
+orderly.py), and the offset store notes and writes down how far we are (offset_store.py).
 """
 
 from __future__ import annotations
