@@ -103,6 +103,10 @@ class GroupMember(StartStop):
         """What is consumed; a push consumer's `%RETRY%group` included."""
         return list(self._subscriptions.values())
 
+    def subscription(self, topic: str) -> SubscriptionData | None:
+        """What is consumed of a topic; None once it was unsubscribed."""
+        return self._subscriptions.get(topic)
+
     @abstractmethod
     async def rebalance(self) -> bool:
         """One round for all topics (C-22); whether the shares are as they should be."""

@@ -319,10 +319,6 @@ class PushConsumer(GroupMember):
         if self.is_running and self._parts is not None:
             await self._parts.offset_store.persist_all(self._parts.planner.owned())
 
-    def subscription(self, topic: str) -> SubscriptionData | None:
-        """What is consumed of a topic; None once it was unsubscribed."""
-        return self._subscriptions.get(topic)
-
     def renew_subscription(self, topic: str) -> None:
         """Give a topic's subscription a new version (C-27)."""
         known = self._subscriptions.get(topic)

@@ -1,4 +1,4 @@
-"""A push consumer's queues: how it comes by them, what each pull brings, and how it lets go."""
+"""A push consumer's queues: how they come, what each pull brings, and how they go."""
 
 from __future__ import annotations
 
