@@ -27,15 +27,14 @@ from pocketmq.client.rebalance.strategy import (
     sorted_queues,
 )
 from pocketmq.protocol.codes import RequestCode
+from support.consuming import Collected, consuming, queues_of
 from support.eventually import eventually
-from support.house import Collected
-from support.tcp import consuming, queues_of, tcp_rig
+from support.rebalancing import ANOTHER, MEMBERS
+from support.tcp import tcp_rig
 
 AVG = AllocateMessageQueueAveragely()
 CIRCLE = AllocateMessageQueueAveragelyByCircle()
 HASH = AllocateMessageQueueConsistentHash()
-MEMBERS = RequestCode.GET_CONSUMER_LIST_BY_GROUP
-ANOTHER = "0.0.0.0@another"
 HANGZHOU, SHANGHAI, SHENZHEN = "Hangzhou-A", "Shanghai-A", "Shenzhen-A"
 
 

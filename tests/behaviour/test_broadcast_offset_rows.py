@@ -15,8 +15,8 @@ from pocketmq.client import Admin, Message, MessageModel, MessageQueue, PushCons
 from pocketmq.protocol.command import Encoding
 from pocketmq.protocol.dispatch import Dispatcher
 from support.broker_rig import Pulled, pull_header, read_pull
-from support.house import Collected
-from support.tcp import TcpHouse, consuming, tcp_house
+from support.consuming import Collected, consuming
+from support.tcp import TcpHouse, tcp_house
 
 QUEUE = MessageQueue("T", "a", 0)
 SHOWN = "each@broadcast"

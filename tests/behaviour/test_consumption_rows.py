@@ -24,9 +24,9 @@ from pocketmq.client.consumer.settings import PushSettings
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.headers.send import SendMessageRequestHeaderV2
+from support.consuming import Collected, consuming, queues_of
 from support.eventually import eventually
-from support.house import Collected
-from support.tcp import consuming, queues_of, tcp_house, tcp_rig
+from support.tcp import tcp_house, tcp_rig
 
 BROADCASTING = MessageModel.BROADCASTING
 SUSPEND = ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT

@@ -28,10 +28,10 @@ from pocketmq.protocol.headers.offsets import SearchOffsetRequestHeader
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
 from pocketmq.protocol.transport.remoting import RemotingClient
 from support.client_rig import START_MS, ClientRig
+from support.consuming import Collected, consuming, queues_of
 from support.eventually import eventually
-from support.house import Collected
 from support.scripted_broker import ScriptedBroker
-from support.tcp import TcpHouse, consuming, queues_of, tcp_house, tcp_rig
+from support.tcp import TcpHouse, tcp_house, tcp_rig
 
 LAST = ConsumeFromWhere.LAST_OFFSET
 FIRST = ConsumeFromWhere.FIRST_OFFSET

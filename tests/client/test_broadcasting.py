@@ -26,8 +26,8 @@ from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.errors import BadRequestError
 from pocketmq.runtime.errors import DiskError
 from support.client_rig import ClientRig, client_rig
+from support.consuming import Collected
 from support.eventually import eventually
-from support.house import Collected
 
 QUEUE = MessageQueue("T", "a", 0)
 STORE, MEMORY = ReadOffsetType.READ_FROM_STORE, ReadOffsetType.READ_FROM_MEMORY

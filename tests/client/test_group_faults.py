@@ -19,8 +19,9 @@ from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.errors import ConnectError
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.memory import MemoryNetwork
+from support.consuming import Collected
 from support.eventually import eventually
-from support.house import Collected, House, house
+from support.house import House, house
 
 FIRST = ConsumeFromWhere.FIRST_OFFSET
 

@@ -14,8 +14,9 @@ from pocketmq.client import (
     MessageQueue,
 )
 from pocketmq.client.rebalance.by_circle import AllocateMessageQueueAveragelyByCircle
+from support.consuming import Collected
 from support.eventually import eventually
-from support.house import Collected, house
+from support.house import house
 
 FIRST = ConsumeFromWhere.FIRST_OFFSET
 

@@ -14,7 +14,7 @@ from pocketmq.broker.store import StoreConfig
 from pocketmq.client import Admin, Producer, PushConsumer
 from pocketmq.nameserver.config import NameServerConfig
 from pocketmq.nameserver.server import NameServer
-from pocketmq.protocol.message import MessageExt, MessageQueue
+from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.transport.memory import MemoryNetwork
 from pocketmq.runtime.manual_clock import ManualClock
 from pocketmq.runtime.profile import profile_named
@@ -23,23 +23,6 @@ from support.eventually import eventually
 from support.nameserver_rig import MemoryStorage
 
 START_MS = 1_700_000_000_000
-
-
-class Collected:
-    """A listener that keeps what it got."""
-
-    def __init__(self) -> None:
-        self.messages: list[MessageExt] = []
-
-    async def __call__(self, message: MessageExt) -> None:
-        self.messages.append(message)
-
-    def __len__(self) -> int:
-        return len(self.messages)
-
-    @property
-    def bodies(self) -> list[bytes]:
-        return sorted(message.body for message in self.messages)
 
 
 @dataclass

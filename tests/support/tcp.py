@@ -12,7 +12,6 @@ from typing import Any
 from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.server import Broker
 from pocketmq.broker.store import StoreConfig
-from pocketmq.client import ConsumeFromWhere, MessageQueue, PushConsumer
 from pocketmq.nameserver.config import NameServerConfig
 from pocketmq.nameserver.server import NameServer
 from pocketmq.protocol.command import Command
@@ -157,25 +156,3 @@ async def tcp_house(
             await broker.stop()
         for server in made.nameservers:
             await server.stop()
-
-
-def consuming(
-    rig: ClientRig | House,
-    listener: Any,
-    *topics: str,
-    group: str = "consumers",
-    orderly: bool = False,
-    **options: Any,
-) -> PushConsumer:
-    """A consumer of some topics (T if none is named), from the first offset unless told."""
-    options.setdefault("consume_from_where", ConsumeFromWhere.FIRST_OFFSET)
-    consumer = rig.consumer(group, **options)
-    for topic in topics or ("T",):
-        consumer.subscribe(topic)
-    consumer.listen(listener, orderly=orderly)
-    return consumer
-
-
-def queues_of(consumer: PushConsumer, topic: str = "T") -> list[MessageQueue]:
-    """Its queues of one topic."""
-    return [queue for queue in consumer.assignment if queue.topic == topic]
