@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final, TypedDict
+from dataclasses import dataclass, fields, replace
+from typing import Final, TypedDict, TypeVar
 
 from pocketmq.client.name_servers import parse_addresses
 from pocketmq.protocol.command import Encoding
@@ -33,6 +33,8 @@ _SYSTEM_CLOCK: Final = SystemClock()
 _TCP: Final = TcpNetwork()
 _PROFILE: Final = profile_named(DEFAULT_PROFILE)
 _counter = itertools.count(1)
+
+S = TypeVar("S")
 
 
 class ClientOptions(TypedDict, total=False):
@@ -129,6 +131,19 @@ class ClientConfig:
             nanos = self.clock.time_ms() * 1_000_000 + next(_counter)
             name = f"{os.getpid()}#{nanos}"
         return replace(self, instance_name=name, client_ip=self.client_ip or await local_ip(self))
+
+
+def settings_of(kind: type[S], options: Mapping[str, object]) -> tuple[S, ClientOptions]:
+    """Split a client's keyword arguments into its own settings and those of every client.
+
+    Args:
+        kind: A dataclass; its fields name the client's own.
+        options: As a TypedDict of the same names has typed them.
+    """
+    own = {each.name for each in fields(kind)}  # type: ignore[arg-type]  # a dataclass
+    mine = {name: value for name, value in options.items() if name in own}
+    rest = {name: value for name, value in options.items() if name not in own}
+    return kind(**mine), rest  # type: ignore[return-value]  # the caller's TypedDict typed them
 
 
 async def local_ip(config: ClientConfig) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from pocketmq.client.producer.settings import ProducerSettings
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.batch import encode_batch
 from pocketmq.protocol.command import Buffer
@@ -48,13 +49,7 @@ class Preparer:
     Args:
         group: Producer group.
         profile: 4.9 marks a compressed body without its kind.
-        compress_body_over: Bodies of at least so many bytes are compressed.
-        compression: How.
-        compression_level: As the library counts.
-        max_message_size: For whole batches.
-        create_topic_key: Model of topics that do not exist yet (P-14).
-        default_topic_queue_nums: Queues that such a topic is to get.
-        smart: One-letter header names (310), not long ones (10).
+        settings: What is compressed and how, the largest batch, what headers say.
         new_uniq_key: Makes a UNIQ_KEY.
         time_ms: The moment of birth.
     """
@@ -63,31 +58,25 @@ class Preparer:
         self,
         group: str,
         profile: Profile,
+        settings: ProducerSettings,
         *,
-        compress_body_over: int,
-        compression: CompressionKind,
-        compression_level: int,
-        max_message_size: int,
-        create_topic_key: str,
-        default_topic_queue_nums: int,
-        smart: bool,
         new_uniq_key: Callable[[], str],
         time_ms: Callable[[], int],
     ) -> None:
         self._group = group
-        self._compress_body_over = compress_body_over
-        self._compression = compression
-        self._compression_level = compression_level
+        self._compress_body_over = settings.compress_body_over
+        self._compression = compression = settings.compression_kind
+        self._compression_level = settings.compression_level
         self._compressed_flag = (
             compression.sys_flag
             if profile.compression_kind_in_sys_flag or compression is not CompressionKind.ZLIB
             else MessageSysFlag.COMPRESSED
         )
-        self._max_message_size = max_message_size
-        self._create_topic_key = create_topic_key
-        self._default_topic_queue_nums = default_topic_queue_nums
+        self._max_message_size = settings.max_message_size
+        self._create_topic_key = settings.create_topic_key
+        self._default_topic_queue_nums = settings.default_topic_queue_nums
         self._single: type[SendMessageRequestHeaderV2] | type[SendMessageRequestHeader] = (
-            SendMessageRequestHeaderV2 if smart else SendMessageRequestHeader
+            SendMessageRequestHeaderV2 if settings.send_smart_msg else SendMessageRequestHeader
         )
         self._new_uniq_key = new_uniq_key
         self._time_ms = time_ms

@@ -1,0 +1,197 @@
+"""A prepared message on its way: one try at one broker, and the tries after it (P-40 to P-42).
+
+The first try of a send, which is nearly always the only one, awaits the future of the answer
+itself; only a try that did not end well brings in a `SendPlan`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from pocketmq.client.instance import ClientInstance
+from pocketmq.client.producer.fault_strategy import FaultStrategy
+from pocketmq.client.producer.prepare import Prepared, Preparer
+from pocketmq.client.producer.send_plan import SendPlan
+from pocketmq.client.producer.send_result import STATUS_BY_CODE, SendResult
+from pocketmq.client.producer.settings import ProducerSettings
+from pocketmq.client.routes import TopicPublishInfo
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.errors import (
+    BrokerError,
+    BrokerNotFoundError,
+    ClientError,
+    RemotingError,
+)
+from pocketmq.protocol.headers.send import SendMessageResponseHeader
+from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.transport.channel import Channel
+from pocketmq.runtime.errors import PocketMQError
+from pocketmq.runtime.profile import Profile
+
+log = structlog.get_logger()
+
+
+class Delivery:
+    """Brings one producer's messages to brokers.
+
+    Args:
+        started: The producer's instance; raises `ClientError` once it is stopped.
+        preparer: Makes the header of each try.
+        settings: How many tries, and how long they may take.
+        strategy: Chooses the broker of each further try, and learns from all.
+        profile: Which broker errors another broker may answer otherwise (P-41).
+        real_time: Seconds that timeouts and latencies are counted in.
+        now: Monotonic seconds of the clock, for the strategy.
+    """
+
+    def __init__(
+        self,
+        started: Callable[[], ClientInstance],
+        preparer: Preparer,
+        settings: ProducerSettings,
+        strategy: FaultStrategy,
+        profile: Profile,
+        *,
+        real_time: Callable[[], float],
+        now: Callable[[], float],
+    ) -> None:
+        self._started = started
+        self._preparer = preparer
+        self._settings = settings
+        self._strategy = strategy
+        self._profile = profile
+        self._real_time = real_time
+        self._now = now
+
+    # -- one try --------------------------------------------------------------------------------
+
+    def request(
+        self, prepared: Prepared, queue: MessageQueue, timeout_s: float
+    ) -> Awaitable[Command]:
+        """One try: the future of the answer itself while the channel is open."""
+        channel = self.open_channel(queue)
+        if channel is None:
+            return self._connect_and_request(prepared, queue, timeout_s)
+        return channel.request(
+            self._preparer.header(prepared, queue.queue_id), prepared.body, timeout_s=timeout_s
+        )
+
+    async def _connect_and_request(
+        self, prepared: Prepared, queue: MessageQueue, timeout_s: float
+    ) -> Command:
+        channel = await self.connect(queue)
+        header = self._preparer.header(prepared, queue.queue_id)
+        return await channel.request(header, prepared.body, timeout_s=timeout_s)
+
+    def open_channel(self, queue: MessageQueue) -> Channel | None:
+        """The channel to the queue's master; None if there is none yet, or none that is known."""
+        instance = self._started()
+        address = instance.routes.master(queue.broker_name)
+        return None if address is None else instance.remoting.open_channel(address)
+
+    async def connect(self, queue: MessageQueue) -> Channel:
+        """The same, after a look at the route and a connection if need be.
+
+        Raises:
+            BrokerNotFoundError: the topic's route names no master of that broker.
+            ConnectError: it cannot be reached.
+        """
+        instance = self._started()
+        address = instance.routes.master(queue.broker_name)
+        if address is None:
+            await instance.refresh_route(queue.topic)
+            address = instance.routes.master(queue.broker_name)
+            if address is None:
+                raise BrokerNotFoundError(queue.broker_name)
+        return await instance.api.channel(address)
+
+    # -- the tries after it ---------------------------------------------------------------------
+
+    async def try_again(
+        self,
+        info: TopicPublishInfo,
+        prepared: Prepared,
+        queue: MessageQueue,
+        began_at: float,
+        timeout_s: float,
+        outcome: SendResult | BrokerError | RemotingError | ClientError,
+    ) -> SendResult:
+        """Go on after a first try that did not end well.
+
+        Args:
+            info: Where else the message may go.
+            prepared: What every try sends.
+            queue: Of the first try.
+            began_at: When it began, in real seconds.
+            timeout_s: For all tries together.
+            outcome: What it ended with.
+
+        Raises:
+            Others: see `Producer.send`.
+        """
+        settings, strategy = self._settings, self._strategy
+        per_try_ms = settings.send_timeout_per_request_ms
+        plan = SendPlan(
+            info.topic,
+            tries=1 + settings.retry_times_when_send_failed,
+            timeout_s=timeout_s,
+            began_at=began_at,
+            retryable_codes=self._profile.retryable_response_codes,
+            retry_when_not_stored_ok=settings.retry_another_broker_when_not_store_ok,
+            max_timeout_per_try_s=None if per_try_ms is None else per_try_ms / 1000,
+        )
+        plan.begin_try(queue.broker_name, began_at)
+        try_began_at = began_at
+        while True:
+            now = self._real_time()
+            latency_ms = (now - try_began_at) * 1000
+            if isinstance(outcome, SendResult):
+                strategy.answered(queue.broker_name, latency_ms, self._now())
+                final = plan.answered(outcome, now)
+            else:
+                self._learn(queue.broker_name, latency_ms, outcome)
+                final = plan.failed(outcome, now)
+            if final is not None:
+                return final
+            log.debug("send.retried", topic=info.topic, broker=queue.broker_name, why=str(outcome))
+            queue = strategy.choose(info, plan.last_broker, self._now(), retry=True)
+            try_began_at = now
+            left_s = plan.begin_try(queue.broker_name, now)
+            try:
+                outcome = result_of(await self.request(prepared, queue, left_s), prepared, queue)
+            except (BrokerError, RemotingError, ClientError) as exc:
+                outcome = exc
+
+    def _learn(self, broker_name: str, latency_ms: float, error: PocketMQError) -> None:
+        strategy = self._strategy
+        if isinstance(error, RemotingError):
+            strategy.remoting_failed(broker_name, latency_ms, self._now())
+        elif isinstance(error, BrokerError):
+            strategy.broker_failed(broker_name, latency_ms, self._now())
+        else:
+            strategy.answered(broker_name, latency_ms, self._now())
+
+
+def result_of(response: Command, prepared: Prepared, queue: MessageQueue) -> SendResult:
+    """What a broker's answer to one try says.
+
+    Raises:
+        BrokerError: it does not say "stored".
+    """
+    status = STATUS_BY_CODE.get(response.code)
+    if status is None:
+        raise BrokerError(response.code, response.remark, address=f"broker {queue.broker_name}")
+    header = response.header(SendMessageResponseHeader)
+    if header.queue_id != queue.queue_id:
+        # A negative id left the choice to the broker.
+        queue = MessageQueue(queue.topic, queue.broker_name, header.queue_id)
+    return SendResult(
+        status,
+        prepared.uniq_key,
+        header.msg_id,
+        queue,
+        header.queue_offset,
+        header.transaction_id,
+    )
