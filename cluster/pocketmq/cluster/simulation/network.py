@@ -165,48 +165,17 @@ class SimListener:
     """A port of one process."""
 
     def __init__(
-        self,
-        network: SimNetwork,
-        process: SimProcess,
-        port: int,
-        dispatcher: Dispatcher,
-        version: int,
-        on_open: OnChannel | None,
-        on_close: OnChannel | None,
+        self, network: SimNetwork, process: SimProcess, port: int, channels: OpenChannels
     ) -> None:
         self.process = process
         self.port = port
-        self.channels = OpenChannels()
+        self.channels = channels
         self._network = network
-        self._dispatcher = dispatcher
-        self._version = version
-        self._on_open = on_open
-        self._on_close = on_close
-
-    def accept(self) -> Channel:
-        """A channel for a connection that comes in."""
-        return Channel(
-            self._dispatcher,
-            accepted=True,
-            version=self._version,
-            on_open=self._opened,
-            on_close=self._ended,
-        )
 
     async def close(self) -> None:
         if self._network.listeners.get(self.port) is self:
             del self._network.listeners[self.port]
         await self.channels.close()
-
-    def _opened(self, channel: Channel) -> None:
-        self.channels.add(channel)
-        if self._on_open is not None:
-            self._on_open(channel)
-
-    def _ended(self, channel: Channel) -> None:
-        self.channels.discard(channel)
-        if self._on_close is not None:
-            self._on_close(channel)
 
 
 class SimNetwork:
@@ -248,7 +217,8 @@ class SimNetwork:
         port = port or self._free_port()
         if port in self.listeners:
             raise PortInUseError(port)
-        listener = SimListener(self, _caller(), port, dispatcher, version, on_open, on_close)
+        channels = OpenChannels(dispatcher, version, on_open, on_close)
+        listener = SimListener(self, _caller(), port, channels)
         self.listeners[port] = listener
         return listener
 
@@ -278,7 +248,7 @@ class SimNetwork:
             raise ConnectError(address, "connection refused")
         near = Channel(dispatcher, encoding=encoding, version=version, on_close=on_close)
         context = listener.process.context()
-        far = context.run(listener.accept)
+        far = context.run(listener.channels.accept)
         here, there = ("127.0.0.1", self._free_port()), (host, port)
         link = Link(self, pair)
         near_end = SimTransport(link, process, near, here, there)

@@ -88,46 +88,14 @@ class MemoryTransport(asyncio.Transport):
 class MemoryListener:
     """An entry in the network's table of ports."""
 
-    def __init__(
-        self,
-        network: MemoryNetwork,
-        port: int,
-        dispatcher: Dispatcher,
-        version: int,
-        on_open: OnChannel | None,
-        on_close: OnChannel | None,
-    ) -> None:
+    def __init__(self, network: MemoryNetwork, port: int, channels: OpenChannels) -> None:
         self._network = network
         self.port = port
-        self.dispatcher = dispatcher
-        self.version = version
-        self.channels = OpenChannels()
-        self._on_open = on_open
-        self._on_close = on_close
-
-    def accept(self) -> Channel:
-        """A channel for a connection that comes in."""
-        return Channel(
-            self.dispatcher,
-            accepted=True,
-            version=self.version,
-            on_open=self._opened,
-            on_close=self._ended,
-        )
+        self.channels = channels
 
     async def close(self) -> None:
         self._network.listeners.pop(self.port, None)
         await self.channels.close()
-
-    def _opened(self, channel: Channel) -> None:
-        self.channels.add(channel)
-        if self._on_open is not None:
-            self._on_open(channel)
-
-    def _ended(self, channel: Channel) -> None:
-        self.channels.discard(channel)
-        if self._on_close is not None:
-            self._on_close(channel)
 
 
 class MemoryNetwork:
@@ -151,7 +119,8 @@ class MemoryNetwork:
             port = self._free_port()
         if port in self.listeners:
             raise PortInUseError(port)
-        listener = MemoryListener(self, port, dispatcher, version, on_open, on_close)
+        channels = OpenChannels(dispatcher, version, on_open, on_close)
+        listener = MemoryListener(self, port, channels)
         self.listeners[port] = listener
         return listener
 
@@ -173,7 +142,7 @@ class MemoryNetwork:
         if listener is None:
             raise ConnectError(address, "connection refused")
         near = Channel(dispatcher, encoding=encoding, version=version, on_close=on_close)
-        far = listener.accept()
+        far = listener.channels.accept()
         here = ("127.0.0.1", self._free_port())
         near_end = MemoryTransport(near, here, (host, port))
         far_end = MemoryTransport(far, (host, port), here)

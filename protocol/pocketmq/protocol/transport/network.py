@@ -77,23 +77,40 @@ class Network(Protocol):
 
 
 class OpenChannels:
-    """The accepted channels of a listener, and the sweep that closes idle and stalled ones."""
+    """The accepted channels of a listener, and the sweep that closes idle and stalled ones.
 
-    def __init__(self) -> None:
+    Args:
+        dispatcher: Answers what comes in.
+        version: What answers say of the protocol's version.
+        on_open: Told of each channel.
+        on_close: Told of its end.
+    """
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        version: int,
+        on_open: OnChannel | None,
+        on_close: OnChannel | None,
+    ) -> None:
         self.all: dict[Channel, None] = {}
         """In the order in which they came, so that a close is the same each time."""
+        self._dispatcher = dispatcher
+        self._version = version
+        self._on_open = on_open
+        self._on_close = on_close
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
 
-    def add(self, channel: Channel) -> None:
-        """Count a new channel."""
-        self.all[channel] = None
-        if self._timer is None:
-            self._timer = self._loop.call_later(SWEEP_S, self._sweep_on)
-
-    def discard(self, channel: Channel) -> None:
-        """A channel has ended."""
-        self.all.pop(channel, None)
+    def accept(self) -> Channel:
+        """A channel for a connection that comes in; it counts once the connection is made."""
+        return Channel(
+            self._dispatcher,
+            accepted=True,
+            version=self._version,
+            on_open=self._opened,
+            on_close=self._ended,
+        )
 
     async def close(self) -> None:
         """Close all and wait until they have ended."""
@@ -120,6 +137,18 @@ class OpenChannels:
             elif now - channel.last_active_at > IDLE_LIMIT_S:
                 log.info("peer.idle", peer=channel.address)
                 channel.abort()
+
+    def _opened(self, channel: Channel) -> None:
+        self.all[channel] = None
+        if self._timer is None:
+            self._timer = self._loop.call_later(SWEEP_S, self._sweep_on)
+        if self._on_open is not None:
+            self._on_open(channel)
+
+    def _ended(self, channel: Channel) -> None:
+        self.all.pop(channel, None)
+        if self._on_close is not None:
+            self._on_close(channel)
 
     def _sweep_on(self) -> None:
         self.sweep()

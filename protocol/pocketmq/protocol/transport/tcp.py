@@ -43,23 +43,10 @@ class TcpNetwork:
         on_close: OnChannel | None = None,
     ) -> TcpListener:
         check_port(port)
-        channels = OpenChannels()
-
-        def opened(channel: Channel) -> None:
-            channels.add(channel)
-            if on_open is not None:
-                on_open(channel)
-
-        def ended(channel: Channel) -> None:
-            channels.discard(channel)
-            if on_close is not None:
-                on_close(channel)
-
+        channels = OpenChannels(dispatcher, version, on_open, on_close)
         try:
             server = await asyncio.get_running_loop().create_server(
-                lambda: Channel(
-                    dispatcher, accepted=True, version=version, on_open=opened, on_close=ended
-                ),
+                channels.accept,
                 host,
                 port,
                 backlog=_BACKLOG,
