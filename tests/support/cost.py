@@ -6,6 +6,12 @@ import gc
 import time
 from collections.abc import Callable
 
+SLOWEST_S = 0.1
+"""What one piece of bad input may cost; 5 ms when nothing else runs."""
+
+DEPTH = 200_000
+"""Levels of nesting that cost nothing to send."""
+
 _TRIES = 5
 
 

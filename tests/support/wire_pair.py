@@ -18,6 +18,7 @@ from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.memory import MemoryNetwork
 from pocketmq.protocol.transport.network import Listener, Network
 from pocketmq.protocol.transport.tcp import TcpNetwork
+from support.eventually import PATIENCE_S
 
 ECHO = 29_001
 SILENT = 29_002
@@ -90,6 +91,10 @@ async def served(
         await listener.close()
 
 
+EchoAt = tuple[Echo, str, list[Channel]]
+"""An echo over TCP, its address, and the channels that it accepted."""
+
+
 @asynccontextmanager
 async def connected(
     network: Network, address: str, dispatcher: Dispatcher | None = None, **options: Any
@@ -158,16 +163,16 @@ class RawPeer:
 
     async def answer(self) -> Command:
         """The next command from the other side."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             length = await self.reader.readexactly(4)
             rest = await self.reader.readexactly(struct.unpack(">i", length)[0])
         [command] = commands_in(length + rest)
         return command
 
     async def is_hung_up_on(self) -> bool:
-        """Whether the other side closes the connection, within 5 s; what it said before is lost."""
+        """Whether the other side closes the connection; what it said before is lost."""
         try:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(PATIENCE_S):
                 while await self.reader.read(1 << 16):
                     pass
         except ConnectionError:
@@ -185,7 +190,7 @@ class RawPeer:
     async def close(self) -> None:
         self.writer.transport.abort()
         try:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(PATIENCE_S):
                 await self.writer.wait_closed()
         except (ConnectionError, TimeoutError):
             return
