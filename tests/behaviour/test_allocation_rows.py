@@ -26,7 +26,6 @@ from pocketmq.client.rebalance.strategy import (
     AllocationError,
     sorted_queues,
 )
-from pocketmq.protocol.codes import RequestCode
 from support.consuming import Collected, consuming, queues_of
 from support.eventually import eventually
 from support.rebalancing import ANOTHER, MEMBERS
