@@ -18,7 +18,7 @@ from typing import Final, Unpack
 
 import structlog
 
-from pocketmq.client.config import ClientConfig, settings_of
+from pocketmq.client.config import ClientConfig, ClientOptions, settings_of
 from pocketmq.client.instance import ClientInstance, acquire, release
 from pocketmq.client.producer.batches import RECOMMENDED_BATCH_BYTES, split_batches
 from pocketmq.client.producer.delivery import Delivery, result_of
@@ -27,7 +27,7 @@ from pocketmq.client.producer.fault_strategy import FaultStrategy
 from pocketmq.client.producer.prepare import Preparer
 from pocketmq.client.producer.selectors import QueueSelector, select_by_hash
 from pocketmq.client.producer.send_result import SendResult, SendStatus
-from pocketmq.client.producer.settings import ProducerOptions, ProducerSettings
+from pocketmq.client.producer.settings import ProducerSettings
 from pocketmq.client.routes import TopicPublishInfo
 from pocketmq.protocol.errors import (
     BrokerError,
@@ -48,6 +48,24 @@ log = structlog.get_logger()
 
 ONEWAYS_PER_TURN: Final = 128
 """One-way sends after which the loop gets a turn, so that what they wrote can leave."""
+
+
+class ProducerOptions(ClientOptions, total=False):
+    """Keyword arguments of a `Producer`; see `ProducerSettings` for each one's meaning."""
+
+    send_timeout_ms: int
+    retry_times_when_send_failed: int
+    retry_another_broker_when_not_store_ok: bool
+    send_timeout_per_request_ms: int | None
+    max_message_size: int
+    compress_body_over: int
+    compression: str
+    compression_level: int
+    send_latency_fault_enable: bool
+    start_detector_enable: bool
+    create_topic_key: str
+    default_topic_queue_nums: int
+    send_smart_msg: bool
 
 
 class Producer(StartStop):
