@@ -14,7 +14,8 @@ from docs.movement_page import movement_chart, movement_page
 from docs.protocol_pages import codes_page, headers_page
 from docs.store_page import store_page
 
-from pocketmq.runtime.config import OptionDescription, as_text, describe, section_of
+from pocketmq.runtime.option_types import as_text
+from pocketmq.runtime.options import OptionDescription, describe, section_of
 
 DOCS = Path(__file__).parent
 PORTIONS = ("runtime", "protocol", "nameserver", "broker", "client", "pipeline", "cluster")

@@ -4,25 +4,16 @@ from __future__ import annotations
 
 import argparse
 import enum
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from pocketmq.runtime.config import (
-    add_arguments,
-    as_flags,
-    describe,
-    load,
-    option,
-    read_properties,
-    unknown_names,
-)
+from pocketmq.runtime.config import load, unknown_names
 from pocketmq.runtime.errors import ConfigError
+from pocketmq.runtime.flags import add_arguments, as_flags
+from pocketmq.runtime.options import describe, option
 
 
 class Flush(enum.Enum):
@@ -205,46 +196,3 @@ def test_a_secret_is_not_shown_in_errors() -> None:
     with pytest.raises(ConfigError) as caught:
         load(Sample, {"pin": "12a4"}, {})
     assert "12a4" not in str(caught.value)
-
-
-PROPERTIES = r"""
-! a comment
-  # another
-plain=value
-spaced = value with spaces
-colon:c
-tabbed	t
-long = one,\
-       two
-path = C\:\\store\ttab
-uni=\u00e9
-empty=
-"""
-
-
-def test_properties_are_read_as_java_reads_them(tmp_path: Path) -> None:
-    path = tmp_path / "broker.conf"
-    path.write_text(PROPERTIES)
-    assert read_properties(path) == {
-        "plain": "value",
-        "spaced": "value with spaces",
-        "colon": "c",
-        "tabbed": "t",
-        "long": "one,two",
-        "path": "C:\\store\ttab",
-        "uni": "\u00e9",
-        "empty": "",
-    }
-
-
-@given(text=st.text(alphabet="ab\\u0=: \t\n#!", max_size=40))
-def test_any_text_is_read_or_refused_as_properties(
-    text: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    path = tmp_path_factory.getbasetemp() / "any.conf"
-    path.write_text(text)
-    try:
-        read: Mapping[str, str] = read_properties(path)
-    except ConfigError:
-        return
-    assert all(isinstance(value, str) for value in read.values())

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from pocketmq.runtime.config import option
+from pocketmq.runtime.options import option
 
 
 @dataclass(frozen=True, kw_only=True)

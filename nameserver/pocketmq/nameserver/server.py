@@ -20,7 +20,8 @@ from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.network import Listener, Network
 from pocketmq.runtime.clock import Clock
-from pocketmq.runtime.config import as_text, describe
+from pocketmq.runtime.option_types import as_text
+from pocketmq.runtime.options import describe
 from pocketmq.runtime.periodic import PeriodicService
 from pocketmq.runtime.profile import PROFILE_5_X, Profile
 

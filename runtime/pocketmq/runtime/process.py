@@ -34,9 +34,11 @@ from typing import Any, ClassVar, Literal, NoReturn, TypeVar
 import structlog
 
 from pocketmq.runtime.clock import Clock, SystemClock
-from pocketmq.runtime.config import Loaded, add_arguments, load, option, unknown_names
+from pocketmq.runtime.config import Loaded, load, unknown_names
 from pocketmq.runtime.errors import ConfigError, EnvironmentFault, PocketMQError
+from pocketmq.runtime.flags import add_arguments
 from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.options import option
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
 from pocketmq.runtime.tasks import TaskOwner
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import Enum, unique
 from typing import ClassVar
 
-from pocketmq.runtime.config import option
 from pocketmq.runtime.errors import ConfigError
+from pocketmq.runtime.options import option
 
 KIB = 1024
 MIB = 1024 * KIB

@@ -9,7 +9,9 @@ from typing import Annotated, Any, Literal
 import typer
 
 from pocketmq.cluster.spec import ClusterOptions
-from pocketmq.runtime.config import as_text, describe, load, unknown_names
+from pocketmq.runtime.config import load, unknown_names
+from pocketmq.runtime.option_types import as_text
+from pocketmq.runtime.options import describe
 from pocketmq.runtime.process import RoleOptions
 
 SHOW_HELP = """Show the options of a role, their values, and where each value comes from.

@@ -15,7 +15,7 @@ from typing import ClassVar, TypeVar
 
 from pocketmq.cluster.demo.modes import ModeName
 from pocketmq.runtime.clock import SystemClock
-from pocketmq.runtime.config import option
+from pocketmq.runtime.options import option
 from pocketmq.runtime.process import RoleOptions, load_all
 
 TOPIC = "flights"

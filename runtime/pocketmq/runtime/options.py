@@ -1,0 +1,133 @@
+"""Options declared once: value, origin, help and file names all follow from a dataclass field.
+
+    @dataclass(frozen=True, kw_only=True)
+    class BrokerConfig:
+        section: ClassVar[str] = "broker"
+        listen_port: int = option(10911, help="Port to listen on.", rocketmq_name="listenPort")
+
+`config.load` fills such a class, `flags.add_arguments` gives its options to a command line.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from dataclasses import dataclass
+from typing import Any
+
+from pocketmq.runtime.option_types import choices, type_name
+
+_MARK = "pocketmq.option"
+
+
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    help: str
+    unit: str
+    rule: str
+    rocketmq_name: str | None
+    secret: bool
+
+
+def option(
+    default: Any,
+    *,
+    help: str,
+    unit: str = "",
+    rule: str = "",
+    rocketmq_name: str | None = None,
+    secret: bool = False,
+) -> Any:
+    """Declare a field of a configuration dataclass.
+
+    Args:
+        default: Its value when nobody gives one; a list or dict is copied for each instance.
+        help: One line for `--help` and the reference page.
+        unit: `ms`, `s`, `bytes`; empty where there is none.
+        rule: Id in the behaviour sheet from which the default comes.
+        rocketmq_name: Key in `broker.conf`; by default the field in camel case.
+        secret: Its value is shown nowhere.
+    """
+    declared = {_MARK: _Declared(help, unit, rule, rocketmq_name, secret)}
+    if isinstance(default, (list, dict, set)):
+        return dataclasses.field(default_factory=lambda: type(default)(default), metadata=declared)
+    return dataclasses.field(default=default, metadata=declared)
+
+
+@dataclass(frozen=True, slots=True)
+class OptionDescription:
+    """All that help texts, reference pages and parsers need to know of one option."""
+
+    name: str
+    """The field."""
+    flag: str
+    """`--listen-port`."""
+    env: str
+    """`POCKETMQ_BROKER_LISTEN_PORT`."""
+    toml: str
+    """`broker.listen_port`."""
+    rocketmq_name: str
+    """Key in `broker.conf`."""
+    type_name: str
+    default: Any
+    unit: str
+    help: str
+    rule: str
+    secret: bool
+    choices: tuple[str, ...]
+    """The allowed words, for an enum or Literal."""
+    annotation: Any
+    """The field's resolved type."""
+
+
+def section_of(config_class: type[Any]) -> str:
+    """The class's `section`: TOML table (dots nest) and part of the environment names."""
+    section = getattr(config_class, "section", None)
+    if not isinstance(section, str) or not section:
+        raise TypeError(f"{config_class.__name__} needs `section: ClassVar[str]`")
+    return section
+
+
+def describe(config_class: type[Any]) -> list[OptionDescription]:
+    """The options of a configuration dataclass, in the order of declaration."""
+    section = section_of(config_class)
+    hints = typing.get_type_hints(config_class)
+    descriptions = []
+    for field in dataclasses.fields(config_class):
+        declared: _Declared | None = field.metadata.get(_MARK)
+        if declared is None:
+            continue
+        default = (
+            field.default_factory()
+            if field.default_factory is not dataclasses.MISSING
+            else field.default
+        )
+        annotation = hints[field.name]
+        descriptions.append(
+            OptionDescription(
+                name=field.name,
+                flag="--" + field.name.replace("_", "-"),
+                env=f"{env_prefix(section)}{field.name.upper()}",
+                toml=f"{section}.{field.name}",
+                rocketmq_name=declared.rocketmq_name or _camel(field.name),
+                type_name=type_name(annotation),
+                default=default,
+                unit=declared.unit,
+                help=declared.help,
+                rule=declared.rule,
+                secret=declared.secret,
+                choices=choices(annotation),
+                annotation=annotation,
+            )
+        )
+    return descriptions
+
+
+def env_prefix(section: str) -> str:
+    """How the names of a section's environment variables begin."""
+    return f"POCKETMQ_{section.upper().replace('.', '_')}_"
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
