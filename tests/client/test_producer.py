@@ -406,6 +406,21 @@ async def test_many_messages_travel_in_batches_that_split_themselves() -> None: 
         )
 
 
+async def test_a_batch_that_went_well_frees_its_broker_as_a_message_does() -> None:  # P-36, P-37
+    async with (
+        client_rig() as rig,
+        rig.producer(send_latency_fault_enable=True, profile="4.9") as producer,
+    ):
+        [broker] = rig.brokers
+        broker.refuse[RequestCode.SEND_MESSAGE_V2] = lambda request: request.reply(code=1)
+        with pytest.raises(SendFailedError):
+            await producer.send(Message("T", b"x"))
+        table = producer.fault_strategy.table
+        assert not table.is_available("a", rig.clock.monotonic())
+        assert (await producer.send_batch([Message("T", b"1"), Message("T", b"2")])).is_ok
+        assert table.is_available("a", rig.clock.monotonic())
+
+
 async def test_a_broker_that_answers_a_probe_may_be_chosen_again() -> None:  # P-37
     async with (
         client_rig("a", "b") as rig,

@@ -7,6 +7,7 @@ itself; only a try that did not end well brings in a `SendPlan`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import TypeAlias
 
 import structlog
 
@@ -31,6 +32,9 @@ from pocketmq.runtime.errors import PocketMQError
 from pocketmq.runtime.profile import Profile
 
 log = structlog.get_logger()
+
+Outcome: TypeAlias = SendResult | BrokerError | RemotingError | ClientError
+"""What a try ends with; other errors are nobody's to try again."""
 
 
 class Delivery:
@@ -107,18 +111,33 @@ class Delivery:
                 raise BrokerNotFoundError(queue.broker_name)
         return await instance.api.channel(address)
 
-    # -- the tries after it ---------------------------------------------------------------------
+    async def _outcome(self, prepared: Prepared, queue: MessageQueue, timeout_s: float) -> Outcome:
+        try:
+            return result_of(await self.request(prepared, queue, timeout_s), prepared, queue)
+        except (BrokerError, RemotingError, ClientError) as exc:
+            return exc
 
-    async def try_again(
+    # -- all tries ------------------------------------------------------------------------------
+
+    async def anywhere(
+        self, info: TopicPublishInfo, prepared: Prepared, timeout_s: float
+    ) -> SendResult:
+        """All tries of a send that leaves the queue to us; raises as `Producer.send`."""
+        began_at = self._real_time()
+        queue = self._strategy.choose(info, None, self._now())
+        outcome = await self._outcome(prepared, queue, timeout_s)
+        return await self.go_on(info, prepared, queue, began_at, timeout_s, outcome)
+
+    async def go_on(
         self,
         info: TopicPublishInfo,
         prepared: Prepared,
         queue: MessageQueue,
         began_at: float,
         timeout_s: float,
-        outcome: SendResult | BrokerError | RemotingError | ClientError,
+        outcome: Outcome,
     ) -> SendResult:
-        """Go on after a first try that did not end well.
+        """Learn from a first try, and try again if it did not end well.
 
         Args:
             info: Where else the message may go.
@@ -159,10 +178,7 @@ class Delivery:
             queue = strategy.choose(info, plan.last_broker, self._now(), retry=True)
             try_began_at = now
             left_s = plan.begin_try(queue.broker_name, now)
-            try:
-                outcome = result_of(await self.request(prepared, queue, left_s), prepared, queue)
-            except (BrokerError, RemotingError, ClientError) as exc:
-                outcome = exc
+            outcome = await self._outcome(prepared, queue, left_s)
 
     def _learn(self, broker_name: str, latency_ms: float, error: PocketMQError) -> None:
         strategy = self._strategy

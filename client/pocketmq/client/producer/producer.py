@@ -211,7 +211,7 @@ class Producer(StartStop):
             response = await delivery.request(prepared, queue, timeout_s)
             result = result_of(response, prepared, queue)
         except (BrokerError, RemotingError, ClientError) as exc:
-            return await delivery.try_again(info, prepared, queue, began_at, timeout_s, exc)
+            return await delivery.go_on(info, prepared, queue, began_at, timeout_s, exc)
         if strategy.enabled:
             strategy.answered(queue.broker_name, (self._loop_time() - began_at) * 1000, self._now())
         if (
@@ -219,7 +219,7 @@ class Producer(StartStop):
             or not self.settings.retry_another_broker_when_not_store_ok
         ):
             return result
-        return await delivery.try_again(info, prepared, queue, began_at, timeout_s, result)
+        return await delivery.go_on(info, prepared, queue, began_at, timeout_s, result)
 
     async def send_oneway(
         self,
@@ -270,16 +270,7 @@ class Producer(StartStop):
             response = await delivery.request(prepared, queue, timeout_s)
             return result_of(response, prepared, queue)
         info = self._known_info(messages[0]) or await self._find_info(messages[0])
-        began_at = self._loop_time()
-        queue = self.fault_strategy.choose(info, None, self._now())
-        try:
-            response = await delivery.request(prepared, queue, timeout_s)
-            result = result_of(response, prepared, queue)
-        except (BrokerError, RemotingError, ClientError) as exc:
-            return await delivery.try_again(info, prepared, queue, began_at, timeout_s, exc)
-        if result.is_ok or not self.settings.retry_another_broker_when_not_store_ok:
-            return result
-        return await delivery.try_again(info, prepared, queue, began_at, timeout_s, result)
+        return await delivery.anywhere(info, prepared, timeout_s)
 
     async def send_many(
         self,
