@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import structlog.testing
 from pocketmq.broker.store import MessageStore, OsDisk, StoreConfig, StoredMessage
 from pocketmq.runtime.manual_clock import ManualClock
 from pocketmq.runtime.profile import PROFILE_5_X
+from support.tiny_store import IN_MEMORY
 
 HOST = bytes((127, 0, 0, 1)) + (10911).to_bytes(4, "big")
 START_MS = 1_700_000_000_000
@@ -24,6 +26,13 @@ def logged() -> Iterator[list[Any]]:
     """The log lines of a test, in place of pages of output."""
     with structlog.testing.capture_logs() as lines:
         yield lines
+
+
+@pytest.fixture
+def memory_path() -> Iterator[Path]:
+    """As `tmp_path`, but in memory where the machine can: for copying a store a thousand times."""
+    with TemporaryDirectory(dir=IN_MEMORY, prefix="store-") as path:
+        yield Path(path)
 
 
 @pytest.fixture
