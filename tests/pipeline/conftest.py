@@ -1,15 +1,19 @@
-"""One Spark session for all tests of a process: a second JVM would cost half a minute."""
+"""What tests of a process share: one Spark session, as a second JVM would cost half a minute, the
+brokers that it reads from, and a store directory."""
 
 from __future__ import annotations
 
+import shutil
 import warnings
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from support.groups import SPARK, group_of
 from support.spark_cluster import SparkCluster, spark_cluster
+from support.spark_store import MESSAGES, mixed, open_store, pulled, put, row_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,3 +55,29 @@ def spark_brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkClu
     """A nameserver and two brokers; tests take topics of their own."""
     with spark_cluster(tmp_path_factory.mktemp("spark-brokers")) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="session")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A closed store whose log and queues have rolled; tests that change it take `copy`."""
+    root = tmp_path_factory.mktemp("spark") / "store"
+    with open_store(root) as store:
+        put(store, mixed(MESSAGES))
+    return root
+
+
+@pytest.fixture(scope="session")
+def expected(store: Path, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """The rows of `store`, as a consumer would get them."""
+    copy = tmp_path_factory.mktemp("oracle") / "store"
+    shutil.copytree(store, copy)
+    with open_store(copy) as opened:
+        return [row_of(message, str(store)) for message in pulled(opened)]
+
+
+@pytest.fixture
+def copy(store: Path, tmp_path: Path) -> Path:
+    """A store of one's own."""
+    target = tmp_path / "copy"
+    shutil.copytree(store, target)
+    return target

@@ -20,6 +20,9 @@ from pocketmq.runtime.manual_clock import ManualClock
 from pocketmq.runtime.profile import PROFILE_5_X
 
 START_MS = 1_700_000_000_000
+MESSAGES = 700
+"""So many are in the store that tests share (tests/pipeline/conftest.py)."""
+
 _HOST = pack_host("127.0.0.1", 10911)
 _new_key = UniqKeyFactory("127.0.0.1", 4711, lambda: START_MS)
 
@@ -182,3 +185,13 @@ def read_rows(reader: StoreReader | TopicReader, partitions: Sequence[Any]) -> l
 def rows(filters: Sequence[Any] = (), **options: str) -> list[dict[str, Any]]:
     """Plan and read at once."""
     return read_rows(*planned(filters, **options))
+
+
+def by_place(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """In the order of the log."""
+    return sorted(rows, key=lambda row: row["physicalOffset"])
+
+
+def log_files(root: Path) -> list[Path]:
+    """The files of a store's log, oldest first."""
+    return sorted((root / "commitlog").iterdir())
