@@ -1,6 +1,6 @@
 """Producers, consumers and the admin client of PocketMQ: what applications import."""
 
-from pocketmq.client.admin import Admin
+from pocketmq.client.admin.admin import Admin
 from pocketmq.client.config import ClientConfig, ClientOptions
 from pocketmq.client.consumer.listener import (
     ConsumeConcurrentlyContext,

@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeVar, Unpack
 
+from pocketmq.client.admin.masters import Masters
+from pocketmq.client.admin.members import Members
+from pocketmq.client.admin.name_server_requests import NameServerRequests
 from pocketmq.client.api import ClientApi
 from pocketmq.client.config import ClientConfig, ClientOptions
 from pocketmq.client.instance import ClientInstance, acquire, release
 from pocketmq.client.routes import publish_queues, subscribe_queues
-from pocketmq.protocol.bodies.clients import (
-    ConsumerConnection,
-    ConsumerRunningInfo,
-    GroupList,
-)
+from pocketmq.protocol.bodies.clients import ConsumerConnection, ConsumerRunningInfo, GroupList
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from pocketmq.protocol.bodies.offsets import (
     ConsumeStats,
@@ -27,31 +26,15 @@ from pocketmq.protocol.bodies.offsets import (
     TopicOffset,
     TopicStatsTable,
 )
-from pocketmq.protocol.bodies.route import ClusterInfo, KVTable, TopicList, TopicRouteData
+from pocketmq.protocol.bodies.route import ClusterInfo, KVTable, TopicRouteData
 from pocketmq.protocol.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
-from pocketmq.protocol.body import decode_body, parse_mq_key
+from pocketmq.protocol.body import parse_mq_key
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.errors import (
-    BrokerError,
-    BrokerNotFoundError,
-    ClientError,
-    TopicNotFoundError,
-)
-from pocketmq.protocol.headers.clients import (
-    GetConsumerConnectionListRequestHeader,
-    GetConsumerRunningInfoRequestHeader,
-)
+from pocketmq.protocol.errors import ClientError
 from pocketmq.protocol.headers.groups import (
     DeleteSubscriptionGroupRequestHeader,
     GetAllSubscriptionGroupsRequestHeader,
     UpdateSubscriptionGroupRequestHeader,
-)
-from pocketmq.protocol.headers.kv import (
-    DeleteKvConfigRequestHeader,
-    GetKvConfigRequestHeader,
-    GetKvConfigResponseHeader,
-    GetKvListRequestHeader,
-    PutKvConfigRequestHeader,
 )
 from pocketmq.protocol.headers.offsets import (
     GetConsumeStatsRequestHeader,
@@ -59,15 +42,6 @@ from pocketmq.protocol.headers.offsets import (
     ResetOffsetRequestHeader,
 )
 from pocketmq.protocol.headers.query import QueryMessageRequestHeader, ViewMessageRequestHeader
-from pocketmq.protocol.headers.route import (
-    AddWritePermRequestHeader,
-    AddWritePermResponseHeader,
-    DeleteTopicInNamesrvRequestHeader,
-    GetAllTopicListRequestHeader,
-    GetClusterInfoRequestHeader,
-    WipeWritePermRequestHeader,
-    WipeWritePermResponseHeader,
-)
 from pocketmq.protocol.headers.topics import (
     DeleteTopicRequestHeader,
     GetAllTopicConfigRequestHeader,
@@ -80,7 +54,6 @@ from pocketmq.protocol.message import MessageExt, MessageQueue
 from pocketmq.protocol.record import decode_record, decode_records
 from pocketmq.protocol.scalars import INT64_MAX, Perm
 from pocketmq.protocol.validation import check_group, check_topic
-from pocketmq.runtime.errors import PocketMQError
 from pocketmq.runtime.lifetime import StartStop
 
 T = TypeVar("T")
@@ -116,8 +89,7 @@ class Admin(StartStop):
 
     async def cluster_info(self) -> ClusterInfo:
         """Every broker name with its addresses, and the clusters (106)."""
-        response = await self._api.ask_name_server(GetClusterInfoRequestHeader())
-        return decode_body(response.body_view, ClusterInfo, response.encoding)
+        return await self._name_servers.cluster_info()
 
     async def brokers(self, *, masters_only: bool = True) -> dict[str, dict[int, str]]:
         """Broker name -> broker id -> address, sorted by name."""
@@ -133,37 +105,23 @@ class Admin(StartStop):
 
     async def broker_runtime_info(self, broker_name: str) -> dict[str, str]:
         """A broker's figures, text by text (28)."""
-        address = await self._master(broker_name)
+        address = await self._masters.of_broker(broker_name)
         header = GetBrokerRuntimeInfoRequestHeader()
         return (await self._api.call_for_body(address, header, KVTable)).table
 
     async def wipe_write_perm(self, broker_name: str) -> int:
         """Take a broker's queues out of sending, on every name server; how many topics (N-31)."""
-        counts = [
-            (await self._api.call(address, WipeWritePermRequestHeader(broker_name=broker_name)))
-            .header(WipeWritePermResponseHeader)
-            .wipe_topic_count
-            for address in self.config.nameservers
-        ]
-        return max(counts, default=0)
+        return await self._name_servers.wipe_write_perm(broker_name)
 
     async def add_write_perm(self, broker_name: str) -> int:
         """Put them back (N-31)."""
-        counts = [
-            (await self._api.call(address, AddWritePermRequestHeader(broker_name=broker_name)))
-            .header(AddWritePermResponseHeader)
-            .add_topic_count
-            for address in self.config.nameservers
-        ]
-        return max(counts, default=0)
+        return await self._name_servers.add_write_perm(broker_name)
 
     # -- topics ---------------------------------------------------------------------------------
 
     async def topics(self) -> list[str]:
         """Names of all topics, sorted (206)."""
-        response = await self._api.ask_name_server(GetAllTopicListRequestHeader())
-        found = decode_body(response.body_view, TopicList, response.encoding)
-        return sorted(found.topic_list)
+        return await self._name_servers.topics()
 
     async def route(self, topic: str) -> TopicRouteData | None:
         """Where a topic's queues are; None if the name server does not know it (105)."""
@@ -196,83 +154,65 @@ class Admin(StartStop):
             BrokerError: a broker refused.
         """
         check_topic(topic)
-        targets = await self._masters(brokers, cluster)
-        for address in targets.values():
-            await self._api.call(
-                address,
-                UpdateAndCreateTopicRequestHeader(
-                    topic=topic,
-                    read_queue_nums=queues if read_queues is None else read_queues,
-                    write_queue_nums=queues,
-                    perm=perm,
-                    order=order,
-                ),
-            )
+        targets = await self._masters.chosen(brokers, cluster)
+        await self._masters.tell(
+            targets,
+            UpdateAndCreateTopicRequestHeader(
+                topic=topic,
+                read_queue_nums=queues if read_queues is None else read_queues,
+                write_queue_nums=queues,
+                perm=perm,
+                order=order,
+            ),
+        )
         if order:
             conf = ";".join(f"{name}:{queues}" for name in targets)
             await self.put_kv(ORDER_NAMESPACE, topic, conf)
 
     async def delete_topic(self, topic: str) -> None:
         """Delete a topic on every master, then its route on every name server (215, 216)."""
-        for address in (await self._masters(None, None)).values():
-            await self._api.call(address, DeleteTopicRequestHeader(topic=topic))
-        for address in self.config.nameservers:
-            await self._api.call(address, DeleteTopicInNamesrvRequestHeader(topic=topic))
+        masters = self._masters
+        await masters.tell(await masters.all(), DeleteTopicRequestHeader(topic=topic))
+        await self._name_servers.delete_topic(topic)
 
     async def topic_configs(self, broker_name: str) -> dict[str, TopicConfig]:
         """All topics as one broker keeps them (21)."""
-        address = await self._master(broker_name)
+        address = await self._masters.of_broker(broker_name)
         header = GetAllTopicConfigRequestHeader()
         wrapper = await self._api.call_for_body(address, header, TopicConfigSerializeWrapper)
         return wrapper.topic_config_table
 
     async def topic_stats(self, topic: str) -> dict[MessageQueue, TopicOffset]:
         """Bounds of every queue of a topic (202)."""
-        found: dict[MessageQueue, TopicOffset] = {}
-        for address in (await self._route_masters(topic)).values():
-            header = GetTopicStatsRequestHeader(topic=topic)
-            stats = await self._api.call_for_body(address, header, TopicStatsTable)
-            found |= _by_queue(stats.offset_table)
-        return dict(sorted(found.items()))
+        masters, header = self._masters, GetTopicStatsRequestHeader(topic=topic)
+        answers = await masters.ask(await masters.of_topic(topic), header, TopicStatsTable)
+        return _by_queue(each.offset_table for each in answers)
 
     async def subscribe_queues(self, topic: str) -> list[MessageQueue]:
         """Queues that a consumer of the topic shares out (P-13)."""
-        return subscribe_queues(topic, await self._route(topic))
+        return subscribe_queues(topic, await self._name_servers.route(topic))
 
     async def publish_queues(self, topic: str) -> list[MessageQueue]:
         """Queues that a producer sends to (P-12)."""
-        return publish_queues(topic, await self._route(topic))
+        return publish_queues(topic, await self._name_servers.route(topic))
 
     # -- key-value configuration ------------------------------------------------------------------
 
     async def put_kv(self, namespace: str, key: str, value: str) -> None:
         """Set a key on every name server (100)."""
-        for address in self.config.nameservers:
-            header = PutKvConfigRequestHeader(namespace=namespace, key=key, value=value)
-            await self._api.call(address, header)
+        await self._name_servers.put_kv(namespace, key, value)
 
     async def get_kv(self, namespace: str, key: str) -> str | None:
         """A key's value (101)."""
-        header = GetKvConfigRequestHeader(namespace=namespace, key=key)
-        response = await self._api.ask_name_server(header, ok=(ResponseCode.QUERY_NOT_FOUND,))
-        if response.code == ResponseCode.QUERY_NOT_FOUND:
-            return None
-        return response.header(GetKvConfigResponseHeader).value
+        return await self._name_servers.get_kv(namespace, key)
 
     async def delete_kv(self, namespace: str, key: str) -> None:
         """Remove a key on every name server (102)."""
-        for address in self.config.nameservers:
-            header = DeleteKvConfigRequestHeader(namespace=namespace, key=key)
-            await self._api.call(address, header)
+        await self._name_servers.delete_kv(namespace, key)
 
     async def kv_list(self, namespace: str) -> dict[str, str]:
         """All keys of a namespace (219)."""
-        response = await self._api.ask_name_server(
-            GetKvListRequestHeader(namespace=namespace), ok=(ResponseCode.QUERY_NOT_FOUND,)
-        )
-        if response.code == ResponseCode.QUERY_NOT_FOUND:
-            return {}
-        return decode_body(response.body_view, KVTable, response.encoding).table
+        return await self._name_servers.kv_list(namespace)
 
     # -- groups ---------------------------------------------------------------------------------
 
@@ -281,106 +221,82 @@ class Admin(StartStop):
     ) -> None:
         """Create a subscription group, or change it, on masters (200)."""
         check_group(config.group_name)
-        for address in (await self._masters(brokers, None)).values():
-            await self._api.call(address, UpdateSubscriptionGroupRequestHeader(), config)
+        masters, header = self._masters, UpdateSubscriptionGroupRequestHeader()
+        await masters.tell(await masters.chosen(brokers, None), header, config)
 
     async def delete_group(self, group: str, *, clean_offset: bool = False) -> None:
         """Delete a subscription group on every master (207)."""
-        for address in (await self._masters(None, None)).values():
-            header = DeleteSubscriptionGroupRequestHeader(
-                group_name=group, clean_offset=clean_offset
-            )
-            await self._api.call(address, header)
+        header = DeleteSubscriptionGroupRequestHeader(group_name=group, clean_offset=clean_offset)
+        await self._masters.tell(await self._masters.all(), header)
 
     async def groups(self, broker_name: str) -> dict[str, SubscriptionGroupConfig]:
         """All subscription groups of one broker (201)."""
-        address = await self._master(broker_name)
+        address = await self._masters.of_broker(broker_name)
         header = GetAllSubscriptionGroupsRequestHeader()
         wrapper = await self._api.call_for_body(address, header, SubscriptionGroupWrapper)
         return wrapper.subscription_group_table
 
     async def consumer_ids(self, group: str, broker_name: str) -> list[str]:
         """Members of a group as one broker knows them, sorted (38)."""
-        address = await self._master(broker_name)
-        try:
-            return sorted(await self._api.consumer_ids(address, group))
-        except BrokerError as exc:
-            if exc.code == ResponseCode.SYSTEM_ERROR:
-                return []  # how a broker says that it knows nobody (B-28)
-            raise
+        return await self._members.client_ids(group, broker_name)
 
     async def consumer_connections(self, group: str) -> dict[str, ConsumerConnection]:
         """Broker name -> who consumes in the group, and what (203)."""
-        header = GetConsumerConnectionListRequestHeader(consumer_group=group)
-        found: dict[str, ConsumerConnection] = {}
-        for name, address in (await self._masters(None, None)).items():
-            try:
-                found[name] = await self._api.call_for_body(address, header, ConsumerConnection)
-            except BrokerError as exc:
-                if exc.code != ResponseCode.CONSUMER_NOT_ONLINE:
-                    raise
-        return found
+        return await self._members.connections(group)
 
     async def consumer_running_info(self, group: str, client_id: str) -> ConsumerRunningInfo:
         """What one member is doing, asked through a broker that knows it (307)."""
-        header = GetConsumerRunningInfoRequestHeader(consumer_group=group, client_id=client_id)
-        failure: PocketMQError | None = None
-        for address in (await self._masters(None, None)).values():
-            try:
-                return await self._api.call_for_body(address, header, ConsumerRunningInfo)
-            except BrokerError as exc:
-                failure = exc
-        raise failure or ClientError(f"no broker knows client {client_id} of group {group}")
+        return await self._members.running_info(group, client_id)
 
     async def topic_consumers(self, topic: str) -> list[str]:
         """Groups that consume a topic, sorted (300)."""
-        groups: set[str] = set()
-        for address in (await self._route_masters(topic)).values():
-            header = QueryTopicConsumeByWhoRequestHeader(topic=topic)
-            groups.update((await self._api.call_for_body(address, header, GroupList)).group_list)
-        return sorted(groups)
+        masters, header = self._masters, QueryTopicConsumeByWhoRequestHeader(topic=topic)
+        answers = await masters.ask(await masters.of_topic(topic), header, GroupList)
+        return sorted({group for each in answers for group in each.group_list})
 
     # -- offsets --------------------------------------------------------------------------------
 
     async def max_offset(self, queue: MessageQueue) -> int:
         """The offset that the queue's next message will get (30)."""
-        return await self._api.max_offset(await self._master(queue.broker_name), queue)
+        return await self._api.max_offset(await self._masters.of_broker(queue.broker_name), queue)
 
     async def min_offset(self, queue: MessageQueue) -> int:
         """The queue's oldest offset still stored (31)."""
-        return await self._api.min_offset(await self._master(queue.broker_name), queue)
+        return await self._api.min_offset(await self._masters.of_broker(queue.broker_name), queue)
 
     async def search_offset(
         self, queue: MessageQueue, time_ms: int, *, boundary: str | None = None
     ) -> int:
         """The first offset stored at or after a moment; `boundary="UPPER"` for the last before."""
-        address = await self._master(queue.broker_name)
+        address = await self._masters.of_broker(queue.broker_name)
         return await self._api.search_offset(address, queue, time_ms, boundary=boundary)
 
     async def earliest_store_time(self, queue: MessageQueue) -> int:
         """When the queue's oldest message was stored, in epoch ms; -1 if it has none (32)."""
-        return await self._api.earliest_store_time(await self._master(queue.broker_name), queue)
+        return await self._api.earliest_store_time(
+            await self._masters.of_broker(queue.broker_name), queue
+        )
 
     async def consumer_offset(self, group: str, queue: MessageQueue) -> int | None:
         """Where a group goes on; None if nothing is stored (14)."""
-        return await self._api.consumer_offset(await self._master(queue.broker_name), group, queue)
+        return await self._api.consumer_offset(
+            await self._masters.of_broker(queue.broker_name), group, queue
+        )
 
     async def update_consumer_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Move a group that is not running (15)."""
         await self._api.update_consumer_offset(
-            await self._master(queue.broker_name), group, queue, offset, oneway=False
+            await self._masters.of_broker(queue.broker_name), group, queue, offset, oneway=False
         )
 
     async def consume_stats(
         self, group: str, topic: str | None = None
     ) -> dict[MessageQueue, OffsetWrapper]:
         """A group's progress in every queue it has an offset for (208)."""
-        found: dict[MessageQueue, OffsetWrapper] = {}
+        masters = self._masters
         header = GetConsumeStatsRequestHeader(consumer_group=group, topic=topic)
-        for address in (await self._masters(None, None)).values():
-            stats = await self._api.call_for_body(address, header, ConsumeStats)
-            found |= _by_queue(stats.offset_table)
-        return dict(sorted(found.items()))
+        answers = await masters.ask(await masters.all(), header, ConsumeStats)
+        return _by_queue(each.offset_table for each in answers)
 
     async def reset_offset(
         self, group: str, topic: str, time_ms: int, *, force: bool = True
@@ -393,14 +309,12 @@ class Admin(StartStop):
             time_ms: Epoch ms; -1 for the end.
             force: Also move queues back that are behind that moment.
         """
-        moved: dict[MessageQueue, int] = {}
+        masters = self._masters
         header = ResetOffsetRequestHeader(
             topic=topic, group=group, timestamp=time_ms, is_force=force
         )
-        for address in (await self._route_masters(topic)).values():
-            body = await self._api.call_for_body(address, header, ResetOffsetBody)
-            moved |= _by_queue(body.offset_table)
-        return dict(sorted(moved.items()))
+        answers = await masters.ask(await masters.of_topic(topic), header, ResetOffsetBody)
+        return _by_queue(each.offset_table for each in answers)
 
     # -- messages -------------------------------------------------------------------------------
 
@@ -438,7 +352,7 @@ class Admin(StartStop):
             unique_key_query=by_uniq_key or None,
         )
         found: list[MessageExt] = []
-        for broker_name, address in (await self._route_masters(topic)).items():
+        for broker_name, address in (await self._masters.of_topic(topic)).items():
             response = await self._api.call(address, header, ok=(ResponseCode.QUERY_NOT_FOUND,))
             if response.code == ResponseCode.SUCCESS:
                 found += decode_records(response.body_view, broker_name=broker_name)
@@ -452,55 +366,29 @@ class Admin(StartStop):
 
     # -- inside ---------------------------------------------------------------------------------
 
-    @property
-    def _api(self) -> ClientApi:
+    def _started(self) -> ClientInstance:
         if self._instance is None:
             raise ClientError("the admin client is not running; use `async with`, or start() it")
-        return self._instance.api
+        return self._instance
 
-    async def _route(self, topic: str) -> TopicRouteData:
-        route = await self.route(topic)
-        if route is None:
-            raise TopicNotFoundError(topic)
-        return route
+    @property
+    def _api(self) -> ClientApi:
+        return self._started().api
 
-    async def _route_masters(self, topic: str) -> dict[str, str]:
-        route = await self._route(topic)
-        return {
-            data.broker_name: address
-            for data in sorted(route.broker_datas, key=lambda each: each.broker_name)
-            if (address := data.master_address()) is not None
-        }
+    @property
+    def _name_servers(self) -> NameServerRequests:
+        return NameServerRequests(self._api, self.config.nameservers)
 
-    async def _masters(
-        self, broker_names: Iterable[str] | None, cluster: str | None
-    ) -> dict[str, str]:
-        info = await self.cluster_info()
-        chosen = set(info.broker_addr_table if broker_names is None else broker_names)
-        if cluster is not None:
-            chosen &= set(info.cluster_addr_table.get(cluster, ()))
-        found = {}
-        for name in sorted(chosen):
-            data = info.broker_addr_table.get(name)
-            address = None if data is None else data.master_address()
-            if address is None:
-                raise BrokerNotFoundError(name)
-            found[name] = address
-        if not found:
-            raise ClientError("no broker is registered; start one with `pocketmq broker`")
-        return found
+    @property
+    def _masters(self) -> Masters:
+        return Masters(self._api, self._name_servers, self._started().routes)
 
-    async def _master(self, broker_name: str) -> str:
-        instance = self._instance
-        address = None if instance is None else instance.routes.master(broker_name)
-        if address is None:
-            info = await self.cluster_info()
-            data = info.broker_addr_table.get(broker_name)
-            address = None if data is None else data.master_address()
-        if address is None:
-            raise BrokerNotFoundError(broker_name)
-        return address
+    @property
+    def _members(self) -> Members:
+        return Members(self._api, self._masters)
 
 
-def _by_queue(table: Mapping[str, T]) -> dict[MessageQueue, T]:
-    return {parse_mq_key(key): value for key, value in table.items()}
+def _by_queue(tables: Iterable[Mapping[str, T]]) -> dict[MessageQueue, T]:
+    """What brokers say of their queues in one table, sorted."""
+    found = {parse_mq_key(key): each for table in tables for key, each in table.items()}
+    return dict(sorted(found.items()))

@@ -1,0 +1,1 @@
+"""Administration: topics, groups, offsets and messages, for people and tools."""

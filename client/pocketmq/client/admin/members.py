@@ -1,0 +1,63 @@
+"""Who is in a consumer group and what they do, as brokers know it (wire 3.9)."""
+
+from __future__ import annotations
+
+from pocketmq.client.admin.masters import Masters
+from pocketmq.client.api import ClientApi
+from pocketmq.protocol.bodies.clients import ConsumerConnection, ConsumerRunningInfo
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.errors import BrokerError, ClientError
+from pocketmq.protocol.headers.clients import (
+    GetConsumerConnectionListRequestHeader,
+    GetConsumerRunningInfoRequestHeader,
+)
+
+
+class Members:
+    """Asks brokers about a group's consumers; a broker knows those that talk to it.
+
+    Args:
+        api: Sends the requests.
+        masters: Whom to ask.
+    """
+
+    def __init__(self, api: ClientApi, masters: Masters) -> None:
+        self._api = api
+        self._masters = masters
+
+    async def client_ids(self, group: str, broker_name: str) -> list[str]:
+        """As one broker knows them, sorted (38); empty when it knows nobody."""
+        address = await self._masters.of_broker(broker_name)
+        try:
+            return sorted(await self._api.consumer_ids(address, group))
+        except BrokerError as exc:
+            if exc.code == ResponseCode.SYSTEM_ERROR:
+                return []  # how a broker says that it knows nobody (B-28)
+            raise
+
+    async def connections(self, group: str) -> dict[str, ConsumerConnection]:
+        """Broker name -> who consumes, and what (203); brokers that know nobody are left out."""
+        header = GetConsumerConnectionListRequestHeader(consumer_group=group)
+        found: dict[str, ConsumerConnection] = {}
+        for name, address in (await self._masters.all()).items():
+            try:
+                found[name] = await self._api.call_for_body(address, header, ConsumerConnection)
+            except BrokerError as exc:
+                if exc.code != ResponseCode.CONSUMER_NOT_ONLINE:
+                    raise
+        return found
+
+    async def running_info(self, group: str, client_id: str) -> ConsumerRunningInfo:
+        """What one member is doing (307), from the first broker that reaches it.
+
+        Raises:
+            BrokerError: what the last broker said when none does.
+        """
+        header = GetConsumerRunningInfoRequestHeader(consumer_group=group, client_id=client_id)
+        failure: BrokerError | None = None
+        for address in (await self._masters.all()).values():
+            try:
+                return await self._api.call_for_body(address, header, ConsumerRunningInfo)
+            except BrokerError as exc:
+                failure = exc
+        raise failure or ClientError(f"no broker knows client {client_id} of group {group}")
