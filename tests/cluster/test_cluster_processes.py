@@ -19,6 +19,7 @@ import pytest
 
 from pocketmq.cluster.spec import ClusterOptions, ProcessSpec, cluster_spec
 from pocketmq.cluster.supervisor import Supervisor
+from support.eventually import PATIENCE_S
 
 pytestmark = pytest.mark.cluster
 
@@ -92,7 +93,7 @@ def test_a_kept_folder_holds_a_store_root_per_broker_and_the_logs(tmp_path: Path
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_during_the_start_leaves_no_child(number: signal.Signals) -> None:
     with started("up", "--brokers", "4", "--any-port") as up:
-        deadline = time.perf_counter() + 20
+        deadline = time.perf_counter() + PATIENCE_S
         while not (running := children(up)) and time.perf_counter() < deadline:
             pass
         up.send_signal(number)
@@ -101,7 +102,7 @@ def test_a_signal_during_the_start_leaves_no_child(number: signal.Signals) -> No
         assert up.returncode == 128 + number
         assert running
         # One that had not come so far as to watch its parent ends when it has.
-        _, left = psutil.wait_procs(running, timeout=10)
+        _, left = psutil.wait_procs(running, timeout=PATIENCE_S)
         assert left == []
 
 

@@ -19,7 +19,7 @@ from pocketmq.cluster.errors import ProcessStartError, WrongStateError
 from pocketmq.cluster.process import ChildProcess, State
 from pocketmq.cluster.spec import ClusterSpec, ProcessSpec
 from pocketmq.cluster.supervisor import Supervisor
-from support.eventually import eventually
+from support.eventually import PATIENCE_S, eventually
 
 pytestmark = pytest.mark.cluster
 
@@ -179,7 +179,7 @@ def test_children_die_with_a_supervisor_that_is_killed_also_frozen_ones(
         assert len(children) == 2
         children[1].suspend()
         dying.kill()
-        _, alive = psutil.wait_procs(children, timeout=20)
+        _, alive = psutil.wait_procs(children, timeout=PATIENCE_S)
     for left in alive:
         left.kill()
     assert alive == []

@@ -105,7 +105,7 @@ async def test_a_silent_broker_is_gone_120_s_plus_one_scan_later_and_the_other_s
         with capture_logs() as logs:
             await rig.advance(gone_s - alive_s)
         assert await rig.brokers_of("TopicA") == ["broker-b"]
-        await asyncio.wait_for(silent.channel.closed, 1)
+        await silent.channel.closed
         assert steady.channel.is_open
         [expired] = [line for line in logs if line["event"] == "broker.expired"]
         assert expired["broker"] == "broker-a"

@@ -27,6 +27,7 @@ from pocketmq.protocol.headers.route import GetRouteInfoRequestHeader
 from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.runtime.process import parse_ready_line
+from support.eventually import PATIENCE_S
 from support.nameserver_rig import BrokerVoice
 
 pytestmark = pytest.mark.cluster
@@ -42,7 +43,7 @@ async def process(*arguments: str) -> AsyncIterator[tuple[asyncio.subprocess.Pro
     )
     assert started.stdout is not None
     try:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             facts = parse_ready_line((await started.stdout.readline()).decode())
         assert facts is not None
         assert facts["role"] == "nameserver"

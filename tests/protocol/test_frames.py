@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +9,7 @@ from hypothesis import strategies as st
 from pocketmq.protocol.command import Buffer, Command, Encoding
 from pocketmq.protocol.errors import FrameError
 from pocketmq.protocol.frame import MAX_FRAME_BYTES, FrameDecoder, encode_frame
+from support.cost import peak_bytes
 from support.strategies import mutated
 from support.wire_pair import frame_bytes, raw_frame, request_bytes
 
@@ -109,13 +108,7 @@ def test_a_bad_length_is_refused_as_soon_as_its_four_bytes_are_there(length: int
 def test_nothing_is_allocated_on_the_word_of_a_length(length: int) -> None:  # row 25
     data = length.to_bytes(4, signed=True) + bytes([77, 0, 0, 9]) + b"short"
     decoder = FrameDecoder()
-    tracemalloc.start()
-    try:
-        decoder.feed(data)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 10_000
+    assert peak_bytes(lambda: decoder.feed(data)) < 10_000
 
 
 def test_a_frame_of_exactly_16_mib_is_read_and_one_byte_more_is_not() -> None:

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import pytest
 from pocketmq.runtime.errors import ConfigError, EnvironmentFault, PortInUseError
 from pocketmq.runtime.ports import check_port_free, listener_pid, told_ip
 from pocketmq.runtime.process import loop_factory, parse_ready_line, ready_line
+from support.eventually import PATIENCE_S
 
 pytestmark = pytest.mark.cluster
 
@@ -55,7 +55,7 @@ def ready(process: subprocess.Popen[str]) -> dict[str, str]:
 
 
 def end(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=PATIENCE_S)
     return process.returncode, out, err
 
 
@@ -175,7 +175,7 @@ def test_no_orphan_is_left_when_the_parent_is_killed() -> None:
     child = psutil.Process(int(ready(parent)["pid"]))
     parent.kill()
     parent.communicate()
-    child.wait(timeout=20)
+    child.wait(timeout=PATIENCE_S)
 
 
 def test_a_parent_that_died_before_we_looked_is_noticed(start: Start) -> None:
@@ -191,9 +191,8 @@ def test_it_starts_quickly_and_imports_nothing_heavy(start: Start) -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
-    began_at = time.perf_counter()
-    ready(start())
-    assert time.perf_counter() - began_at < 5  # 0.15 s alone; a busy machine gets its time
+    took = psutil.Process(int(ready(start())["pid"])).cpu_times()
+    assert took.user + took.system < 5  # of the processor; 0.15 s alone
 
 
 def test_a_ready_line_is_read_back() -> None:

@@ -31,7 +31,7 @@ def test_a_mapping_costs_no_descriptor(tmp_path: Path) -> None:
     disk.create_file(path, SIZE)
     before = open_descriptors()
     views = [disk.map_file(path, SIZE) for _ in range(50)]
-    assert open_descriptors() == before
+    assert open_descriptors() <= before  # fewer when a collection closed another test's
     views[0][10:13] = b"abc"
     assert bytes(views[49][10:13]) == b"abc"
 
