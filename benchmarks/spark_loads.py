@@ -1,0 +1,87 @@
+"""What the pipeline's benchmarks work on, and how they take their time."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.compute as pc
+
+from pocketmq.broker.store import MessageStore, OsDisk, StoreConfig, StoredMessage
+from pocketmq.pipeline.store_source import StoreReader, StoreSettings
+from pocketmq.protocol.hosts import pack_host
+from pocketmq.protocol.subscription import tags_code
+from pocketmq.runtime.clock import SystemClock
+from pocketmq.runtime.profile import PROFILE_5_X
+
+BODY = os.urandom(1024)
+HEADERS = "queueOffset,storeTimestamp"
+WITH_BODIES = HEADERS + ",body"
+
+Figures = dict[str, Any]
+
+
+def make_store(root: Path, messages: int) -> Path:
+    """A store with one topic of 8 queues and bodies of 1 KiB."""
+    config = StoreConfig(store_path_root_dir=str(root), message_index_enable=False)
+    store = MessageStore(config, OsDisk(), SystemClock(), PROFILE_5_X)
+    store.load()
+    host = pack_host("127.0.0.1", 10911)
+    code = tags_code("TagA")
+    properties = "UNIQ_KEY\x01{}\x02TAGS\x01TagA\x02KEYS\x01key-1234\x02WAIT\x01true\x02"
+    text = properties.format("7F0000010000000000000000ABCDEF01").encode()
+    batch = [
+        StoredMessage(
+            topic="Bench",
+            queue_id=number % 8,
+            body=BODY,
+            properties=text,
+            flag=0,
+            sys_flag=0,
+            born_timestamp_ms=1_700_000_000_000,
+            born_host=host,
+            store_host=host,
+            tags_code=code,
+        )
+        for number in range(1000)
+    ]
+    for _ in range(messages // len(batch)):
+        store.put_messages(batch)
+    store.close_files()
+    return root
+
+
+def log_bytes(root: Path) -> int:
+    """Bytes of records in a store's log."""
+    settings = StoreSettings({"path": str(root), "table": "consumequeue", "columns": "size"})
+    reader = StoreReader(settings, settings.columns)
+    return sum(
+        pc.sum(batch.column("size")).as_py()
+        for part in reader.partitions()
+        for batch in reader.read(part)
+    )
+
+
+def reader_of(root: Path, columns: str) -> StoreReader:
+    settings = StoreSettings({"path": str(root), "columns": columns})
+    return StoreReader(settings, settings.columns)
+
+
+def median_s(rounds: int, *works: Callable[[], Any]) -> list[float]:
+    """Median seconds of each work, done in turn."""
+    taken: list[list[float]] = [[] for _ in works]
+    for _ in range(rounds):
+        for index, work in enumerate(works):
+            began = time.perf_counter()
+            work()
+            taken[index].append(time.perf_counter() - began)
+    return [statistics.median(each) for each in taken]
+
+
+def consume(frame: Any) -> None:
+    """Have Spark make every row and column, and keep nothing."""
+    frame.write.format("noop").mode("overwrite").save()
