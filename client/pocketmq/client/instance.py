@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 from typing import Final, Protocol
-from weakref import WeakKeyDictionary
 
 import structlog
 
@@ -28,11 +27,13 @@ from pocketmq.protocol.bodies.clients import HeartbeatData
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.errors import (
     BrokerError,
+    BrokerNotFoundError,
     ClientError,
     NoNameServerError,
     RemotingError,
     TopicNotFoundError,
 )
+from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.protocol.validation import is_retry
 from pocketmq.runtime.errors import PocketMQError
@@ -163,6 +164,20 @@ class ClientInstance:
         self.pull_service.stop()
         await self.tasks.stop()
         await self.remoting.close()
+
+    async def master(self, queue: MessageQueue) -> str:
+        """The address of a queue's master, after a look at the topic's route if need be.
+
+        Raises:
+            BrokerNotFoundError: the route names none.
+        """
+        address = self.routes.master(queue.broker_name)
+        if address is None:
+            await self.refresh_route(queue.topic)
+            address = self.routes.master(queue.broker_name)
+            if address is None:
+                raise BrokerNotFoundError(queue.broker_name)
+        return address
 
     def register_producer(self, producer: ProducerUser) -> None:
         """Enter a producer; raises `DuplicateGroupError`."""
@@ -381,45 +396,3 @@ class ClientInstance:
             action,
             initial_delay_s=first_ms / 1000,
         )
-
-
-_instances: WeakKeyDictionary[
-    asyncio.AbstractEventLoop, dict[tuple[object, ...], ClientInstance]
-] = WeakKeyDictionary()
-
-
-def acquire(config: ClientConfig) -> ClientInstance:
-    """The instance of a client id in the running loop (P-2); `release` it after use.
-
-    Raises:
-        ClientError: it exists with other name servers or another encoding.
-    """
-    shared = _instances.setdefault(asyncio.get_running_loop(), {})
-    key = _key(config)
-    instance = shared.get(key)
-    if instance is None:
-        instance = shared[key] = ClientInstance(config)
-    elif (instance.config.nameservers, instance.config.encoding) != (
-        config.nameservers,
-        config.encoding,
-    ):
-        raise ClientError(
-            f"client id {config.client_id} is in use with other name servers or another encoding; "
-            "give this one another instance_name"
-        )
-    instance.users += 1
-    return instance
-
-
-async def release(instance: ClientInstance) -> None:
-    """Give an instance back; its last user stops it."""
-    instance.users -= 1
-    if instance.users == 0:
-        shared = _instances.get(asyncio.get_running_loop(), {})
-        shared.pop(_key(instance.config), None)
-        await instance.stop()
-
-
-def _key(config: ClientConfig) -> tuple[object, ...]:
-    # Two simulated machines may have equal ids in one loop; their seams tell them apart.
-    return (config.client_id, id(config.network), id(config.clock))

@@ -15,7 +15,8 @@ from pocketmq.client.admin.members import Members
 from pocketmq.client.admin.name_server_requests import NameServerRequests
 from pocketmq.client.api import ClientApi
 from pocketmq.client.config import ClientConfig, ClientOptions
-from pocketmq.client.instance import ClientInstance, acquire, release
+from pocketmq.client.instance import ClientInstance
+from pocketmq.client.instances import acquire, release
 from pocketmq.client.routes import publish_queues, subscribe_queues
 from pocketmq.protocol.bodies.clients import ConsumerConnection, ConsumerRunningInfo, GroupList
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper

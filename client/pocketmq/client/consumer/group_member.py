@@ -7,53 +7,33 @@ from collections.abc import Mapping, Sequence
 
 import structlog
 
-from pocketmq.client.config import ClientConfig, ClientOptions
+from pocketmq.client.config import ClientOptions
 from pocketmq.client.consumer.offset_table import OffsetTable
+from pocketmq.client.group_client import GroupClient
 from pocketmq.client.heartbeat import ConsumeFromWhere, ConsumeType, MessageModel
-from pocketmq.client.instance import ClientInstance, acquire, release
+from pocketmq.client.instance import ClientInstance
+from pocketmq.client.instances import release
 from pocketmq.protocol.bodies.clients import ConsumerRunningInfo
-from pocketmq.protocol.errors import ClientError
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.subscription import SubscriptionData
-from pocketmq.protocol.validation import check_client_group
 from pocketmq.runtime.errors import PocketMQError
-from pocketmq.runtime.lifetime import StartStop
 
 log = structlog.get_logger()
 
 
-class GroupMember(StartStop):
+class GroupMember(GroupClient):
     """A consumer as its client instance sees it."""
 
+    KIND = "consumer"
+
     def __init__(self, group: str, options: ClientOptions) -> None:
-        self.config = ClientConfig.of(options)
-        self.profile = self.config.profile
-        check_client_group(group, max_chars=self.profile.group_name_max_chars_client)
-        self._group = group
+        super().__init__(group, options)
         self._subscriptions: dict[str, SubscriptionData] = {}
-        self._instance: ClientInstance | None = None
         self.log = log.bind(group=group)
 
-    async def _join(self, *, unique: bool) -> ClientInstance:
-        """Become a user of this process's client instance, which need not run yet.
-
-        Args:
-            unique: Whether the instance name becomes one that nobody else has (P-1).
-
-        Raises:
-            ClientError: it is started already.
-            DuplicateGroupError: this client id has a consumer of the group already.
-        """
-        if self._instance is not None:
-            raise ClientError(f"consumer {self._group} is started already")
-        self.config = await self.config.with_identity(unique=unique)
-        instance = acquire(self.config)
-        try:
-            instance.register_consumer(self)
-        except ClientError:
-            await release(instance)
-            raise
-        self._instance = instance
+    async def _join_group(self, *, unique: bool) -> ClientInstance:
+        """As `_join`, with what we log bound to the client id."""
+        instance = await self._join(lambda each: each.register_consumer(self), unique=unique)
         self.log = self.log.bind(client_id=instance.client_id)
         return instance
 
@@ -72,16 +52,6 @@ class GroupMember(StartStop):
                 instance.route_failed(topic, exc)
 
     # -- for the instance -----------------------------------------------------------------------
-
-    @property
-    def group(self) -> str:
-        """The consumer group."""
-        return self._group
-
-    @property
-    def client_id(self) -> str:
-        """`ip@instance[@unit]`; known once started (P-1)."""
-        return self._started().client_id
 
     @property
     @abstractmethod
@@ -135,13 +105,3 @@ class GroupMember(StartStop):
     @abstractmethod
     def _table(self) -> OffsetTable:
         """Offsets in memory."""
-
-    def _started(self) -> ClientInstance:
-        if self._instance is None:
-            raise self._not_running()
-        return self._instance
-
-    def _not_running(self) -> ClientError:
-        return ClientError(
-            f"consumer {self._group} is not running; use `async with`, or start() it first"
-        )

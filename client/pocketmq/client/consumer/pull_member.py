@@ -17,7 +17,6 @@ from pocketmq.client.consumer.running_info import running_info
 from pocketmq.client.heartbeat import ConsumeFromWhere, ConsumeType, MessageModel
 from pocketmq.client.instance import ClientInstance
 from pocketmq.protocol.bodies.clients import ConsumerRunningInfo
-from pocketmq.protocol.errors import BrokerNotFoundError
 from pocketmq.protocol.message import MessageQueue
 
 BROKER_SUSPEND_MS: Final = 20_000
@@ -47,7 +46,7 @@ class PullMember(GroupMember):
             ClientError: it is started already.
             DuplicateGroupError: this client id has a consumer of the group already.
         """
-        instance = await self._join(unique=True)
+        instance = await self._join_group(unique=True)
         self._offset_store = RemoteBrokerOffsetStore(
             self._group, instance.api, instance.routes, instance.refresh_route
         )
@@ -85,25 +84,18 @@ class PullMember(GroupMember):
 
     async def max_offset(self, queue: MessageQueue) -> int:
         """The offset that the queue's next message will get."""
-        return await self._started().api.max_offset(await self._master(queue), queue)
+        instance = self._started()
+        return await instance.api.max_offset(await instance.master(queue), queue)
 
     async def min_offset(self, queue: MessageQueue) -> int:
         """The queue's oldest offset still stored."""
-        return await self._started().api.min_offset(await self._master(queue), queue)
+        instance = self._started()
+        return await instance.api.min_offset(await instance.master(queue), queue)
 
     async def search_offset(self, queue: MessageQueue, time_ms: int) -> int:
         """The first offset stored at or after a moment."""
-        return await self._started().api.search_offset(await self._master(queue), queue, time_ms)
-
-    async def _master(self, queue: MessageQueue) -> str:
         instance = self._started()
-        address = instance.routes.master(queue.broker_name)
-        if address is None:
-            await instance.refresh_route(queue.topic)
-            address = instance.routes.master(queue.broker_name)
-        if address is None:
-            raise BrokerNotFoundError(queue.broker_name)
-        return address
+        return await instance.api.search_offset(await instance.master(queue), queue, time_ms)
 
     # -- for the instance -----------------------------------------------------------------------
 

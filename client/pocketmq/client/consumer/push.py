@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Unpack
 
+from pocketmq.client.config import settings_of
 from pocketmq.client.consumer.group_member import GroupMember
 from pocketmq.client.consumer.listener import ListenerThreads
 from pocketmq.client.consumer.local_offsets import OffsetFiles
@@ -66,7 +67,7 @@ class PushConsumer(GroupMember):
         on_pull: PullListener | None = None,
         **options: Unpack[PushOptions],
     ) -> None:
-        self.settings, client_options = PushSettings.of(options)
+        self.settings, client_options = settings_of(PushSettings, options)
         super().__init__(group, client_options)
         self.strategy = strategy or AllocateMessageQueueAveragely()
         self.consume_timestamp_ms = self.settings.consume_timestamp_ms(self.config.clock.time_ms())
@@ -152,7 +153,7 @@ class PushConsumer(GroupMember):
             BrokerError: a broker does not understand a subscription.
         """
         clustering = not self.settings.is_broadcasting
-        instance = await self._join(unique=clustering)
+        instance = await self._join_group(unique=clustering)
         if clustering:
             topic = retry_topic(self._group)
             self._subscriptions[topic] = SubscriptionData.parse(

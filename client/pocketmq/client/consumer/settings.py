@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import ClassVar
@@ -105,14 +105,6 @@ class PushSettings:
             value = getattr(self, name)
             if not least <= value <= most and not (value == -1 and name in self.MAY_BE_OFF):
                 raise ConfigError(name, f"{value} is not between {least} and {most}")
-
-    @classmethod
-    def of(cls, options: PushOptions) -> tuple[PushSettings, ClientOptions]:
-        """Split a consumer's keyword arguments into its own and those of every client."""
-        own = {each.name for each in fields(cls)}
-        mine = {name: value for name, value in options.items() if name in own}
-        rest = {name: value for name, value in options.items() if name not in own}
-        return cls(**mine), rest  # type: ignore[arg-type, return-value]  # PushOptions typed them
 
     @property
     def is_broadcasting(self) -> bool:

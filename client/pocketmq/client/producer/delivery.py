@@ -21,7 +21,6 @@ from pocketmq.client.routes import TopicPublishInfo
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import (
     BrokerError,
-    BrokerNotFoundError,
     ClientError,
     RemotingError,
 )
@@ -103,13 +102,7 @@ class Delivery:
             ConnectError: it cannot be reached.
         """
         instance = self._started()
-        address = instance.routes.master(queue.broker_name)
-        if address is None:
-            await instance.refresh_route(queue.topic)
-            address = instance.routes.master(queue.broker_name)
-            if address is None:
-                raise BrokerNotFoundError(queue.broker_name)
-        return await instance.api.channel(address)
+        return await instance.api.channel(await instance.master(queue))
 
     async def _outcome(self, prepared: Prepared, queue: MessageQueue, timeout_s: float) -> Outcome:
         try:

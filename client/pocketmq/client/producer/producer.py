@@ -18,8 +18,10 @@ from typing import Final, Unpack
 
 import structlog
 
-from pocketmq.client.config import ClientConfig, ClientOptions, settings_of
-from pocketmq.client.instance import ClientInstance, acquire, release
+from pocketmq.client.config import ClientOptions, settings_of
+from pocketmq.client.group_client import GroupClient
+from pocketmq.client.instance import ClientInstance
+from pocketmq.client.instances import release
 from pocketmq.client.producer.batches import RECOMMENDED_BATCH_BYTES, split_batches
 from pocketmq.client.producer.delivery import Delivery, result_of
 from pocketmq.client.producer.detector import FaultDetector
@@ -39,10 +41,8 @@ from pocketmq.protocol.ids import UniqKeyFactory
 from pocketmq.protocol.message import Message, MessageQueue
 from pocketmq.protocol.validation import (
     check_batch,
-    check_client_group,
     check_message,
 )
-from pocketmq.runtime.lifetime import StartStop
 
 log = structlog.get_logger()
 
@@ -68,7 +68,7 @@ class ProducerOptions(ClientOptions, total=False):
     send_smart_msg: bool
 
 
-class Producer(StartStop):
+class Producer(GroupClient):
     """Sends messages under the name of a group.
 
     Args:
@@ -76,12 +76,11 @@ class Producer(StartStop):
         options: See `ProducerSettings`, and `ClientConfig` for those of every client.
     """
 
+    KIND = "producer"
+
     def __init__(self, group: str, **options: Unpack[ProducerOptions]) -> None:
         self.settings, others = settings_of(ProducerSettings, options)
-        self.config = ClientConfig.of(others)
-        self.profile = self.config.profile
-        check_client_group(group, max_chars=self.profile.group_name_max_chars_client)
-        self._group = group
+        super().__init__(group, others)
         self.fault_strategy = FaultStrategy(
             self.profile,
             enabled=self.settings.send_latency_fault_enable,
@@ -89,21 +88,10 @@ class Producer(StartStop):
         )
         self._detector: FaultDetector | None = None
         self.published_topics: set[str] = set()
-        self._instance: ClientInstance | None = None
         self._oneways = 0
         self._loop_time: Callable[[], float] = lambda: 0.0
 
     # -- life -----------------------------------------------------------------------------------
-
-    @property
-    def group(self) -> str:
-        """The producer group."""
-        return self._group
-
-    @property
-    def client_id(self) -> str:
-        """`ip@instance[@unit]`; known once started (P-1)."""
-        return self._started().client_id
 
     async def start(self) -> None:
         """Join the client instance and tell known brokers (P-70).
@@ -111,15 +99,7 @@ class Producer(StartStop):
         Raises:
             DuplicateGroupError: this client id has a producer of the group already.
         """
-        if self._instance is not None:
-            raise ClientError(f"producer {self._group} is started already")
-        self.config = await self.config.with_identity(unique=True)
-        instance = acquire(self.config)
-        try:
-            instance.register_producer(self)
-        except ClientError:
-            await release(instance)
-            raise
+        instance = await self._join(lambda each: each.register_producer(self), unique=True)
         self._bind(instance)
         instance.start()
         if self.settings.detects_faults:
@@ -356,13 +336,3 @@ class Producer(StartStop):
 
     def _now(self) -> float:
         return self.config.clock.monotonic()
-
-    def _started(self) -> ClientInstance:
-        if self._instance is None:
-            raise self._not_started()
-        return self._instance
-
-    def _not_started(self) -> ClientError:
-        return ClientError(
-            f"producer {self._group} is not running; use `async with`, or start() it first"
-        )

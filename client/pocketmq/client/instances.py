@@ -1,0 +1,51 @@
+"""The client instances of this process: one for each client id, shared by its users (P-2)."""
+
+from __future__ import annotations
+
+import asyncio
+from weakref import WeakKeyDictionary
+
+from pocketmq.client.config import ClientConfig
+from pocketmq.client.instance import ClientInstance
+from pocketmq.protocol.errors import ClientError
+
+_instances: WeakKeyDictionary[
+    asyncio.AbstractEventLoop, dict[tuple[object, ...], ClientInstance]
+] = WeakKeyDictionary()
+
+
+def acquire(config: ClientConfig) -> ClientInstance:
+    """The instance of a client id in the running loop (P-2); `release` it after use.
+
+    Raises:
+        ClientError: it exists with other name servers or another encoding.
+    """
+    shared = _instances.setdefault(asyncio.get_running_loop(), {})
+    key = _key(config)
+    instance = shared.get(key)
+    if instance is None:
+        instance = shared[key] = ClientInstance(config)
+    elif (instance.config.nameservers, instance.config.encoding) != (
+        config.nameservers,
+        config.encoding,
+    ):
+        raise ClientError(
+            f"client id {config.client_id} is in use with other name servers or another encoding; "
+            "give this one another instance_name"
+        )
+    instance.users += 1
+    return instance
+
+
+async def release(instance: ClientInstance) -> None:
+    """Give an instance back; its last user stops it."""
+    instance.users -= 1
+    if instance.users == 0:
+        shared = _instances.get(asyncio.get_running_loop(), {})
+        shared.pop(_key(instance.config), None)
+        await instance.stop()
+
+
+def _key(config: ClientConfig) -> tuple[object, ...]:
+    # Two simulated machines may have equal ids in one loop; their seams tell them apart.
+    return (config.client_id, id(config.network), id(config.clock))
