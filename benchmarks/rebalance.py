@@ -32,7 +32,8 @@ from pocketmq.client import Admin, ConsumeFromWhere, MessageExt, MessageQueue, P
 from pocketmq.client.consumer.push_queues import PullListener
 from pocketmq.client.consumer.settings import PushOptions
 from pocketmq.client.rebalance.by_name import STRATEGIES
-from pocketmq.client.rebalance.planner import RebalancePlanner, TopicSeen
+from pocketmq.client.rebalance.planner import RebalancePlanner
+from pocketmq.client.rebalance.steps import TopicSeen
 from pocketmq.protocol.bodies.clients import ConsumerData, HeartbeatData
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.headers.clients import (

@@ -14,11 +14,11 @@ from pocketmq.client import (
     MessageQueue,
 )
 from pocketmq.client.rebalance.averagely import AllocateMessageQueueAveragely
-from pocketmq.client.rebalance.planner import (
+from pocketmq.client.rebalance.planner import RebalancePlanner
+from pocketmq.client.rebalance.steps import (
     DropQueue,
     FindStartOffset,
     QueueReleased,
-    RebalancePlanner,
     StartFound,
     TopicSeen,
 )

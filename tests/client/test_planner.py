@@ -7,7 +7,8 @@ import pytest
 from pocketmq.client.consumer.process_queue import ProcessQueue
 from pocketmq.client.rebalance.averagely import AllocateMessageQueueAveragely
 from pocketmq.client.rebalance.by_config import AllocateMessageQueueByConfig
-from pocketmq.client.rebalance.planner import (
+from pocketmq.client.rebalance.planner import RebalancePlanner
+from pocketmq.client.rebalance.steps import (
     AssignmentChanged,
     DropForeignQueue,
     DropQueue,
@@ -18,7 +19,6 @@ from pocketmq.client.rebalance.planner import (
     QueueHeld,
     QueueReleased,
     QueuesLocked,
-    RebalancePlanner,
     RebalanceSoon,
     StartFound,
     StartPulling,

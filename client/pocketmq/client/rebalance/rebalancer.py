@@ -16,7 +16,8 @@ import structlog
 
 from pocketmq.client.api import ClientApi
 from pocketmq.client.consumer.process_queue import ProcessQueue
-from pocketmq.client.rebalance.planner import (
+from pocketmq.client.rebalance.planner import RebalancePlanner
+from pocketmq.client.rebalance.steps import (
     AssignmentChanged,
     DropForeignQueue,
     DropQueue,
@@ -27,7 +28,6 @@ from pocketmq.client.rebalance.planner import (
     QueueHeld,
     QueueReleased,
     QueuesLocked,
-    RebalancePlanner,
     RebalanceSoon,
     StartFound,
     StartPulling,
