@@ -156,7 +156,7 @@ class Director:
             *(self._start_consumer(name) for name in FIRST_CONSUMERS),
         )
 
-        await self._until(lambda: self._tally.distinct * 3 >= self._total)
+        await self._until(lambda: self._tally.distinct * 3 >= self._total and self._log.settled)
         self._display.say(f"{NEWCOMER} joins: {self._tally.distinct:,} flights are consumed")
         await self._start_consumer(NEWCOMER)
         await self._until(
