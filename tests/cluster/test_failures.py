@@ -40,12 +40,13 @@ async def publish(cluster: Cluster, numbers: range) -> list[SendResult]:
 
 
 async def shared(*consumers: Consumer, queues: int) -> None:
-    """Return when these consumers own each queue once and have pulled all they own."""
+    """Return when each of these consumers has its queues, each queue once, and has pulled them."""
 
     def is_shared() -> bool:
         owned = [queue for each in consumers for queue in each.queues]
         has_pulled = all(set(each.queues) <= each.pulled for each in consumers)
-        return has_pulled and len(owned) == len(set(owned)) == queues
+        has_some = all(each.queues for each in consumers)  # a newcomer may not have joined yet
+        return has_some and has_pulled and len(owned) == len(set(owned)) == queues
 
     await eventually(is_shared, f"{queues} queues have one owner each that has pulled")
 
