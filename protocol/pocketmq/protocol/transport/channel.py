@@ -30,6 +30,14 @@ log = structlog.get_logger()
 HIGH_WATER_BYTES = 4 * 1024 * 1024
 """Unsent bytes above which a peer that connected to us is not served: first it has to read."""
 
+EARLY_PARTS = 32
+"""A client whose requests of one turn come to so many parts (most are a head and a body) sends them
+off and goes on: the peer works on the first while it makes the next."""
+
+EARLY_BYTES = 4 * 1024
+"""A client's high-water mark. It never stops writing, but uvloop writes at once what exceeds the
+mark, and anything less at the end of the turn."""
+
 OVERFLOW_BYTES = 64 * 1024 * 1024
 """Unsent bytes at which we hang up on such a peer. Only held answers and requests of our own come
 so far, and more than one frame of 16 MiB fits in between."""
@@ -39,8 +47,9 @@ class Channel(asyncio.Protocol):
     """One connection, used by clients and servers alike; requests may flow both ways.
 
     All writes made while the frames of one read are processed leave in one `transport.write`;
-    writes at other times wait for the loop's next turn and each other. I/O deadlines run on real
-    time, whatever the protocol's clock does.
+    writes at other times wait for the loop's next turn and each other, except that a client's many
+    requests leave `EARLY_PARTS` by `EARLY_PARTS`. I/O deadlines run on real time, whatever the
+    protocol's clock does.
 
     Args:
         dispatcher: Answers what the peer asks.
@@ -197,7 +206,8 @@ class Channel(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self._transport.set_write_buffer_limits(high=HIGH_WATER_BYTES)
+        high_bytes = HIGH_WATER_BYTES if self._accepted else EARLY_BYTES
+        self._transport.set_write_buffer_limits(high=high_bytes)
         self.address = _address(transport.get_extra_info("peername"))
         self.local_address = _address(transport.get_extra_info("sockname"))
         self.last_active_at = self._loop.time()
@@ -338,6 +348,8 @@ class Channel(asyncio.Protocol):
 
     def _send(self, command: Command) -> None:
         self._write(encode_frame(command))
+        if len(self._out) >= EARLY_PARTS and not (self._accepted or self._processing):
+            self._flush()
 
     def _write(self, parts: list[Any]) -> None:
         out = self._out
