@@ -140,15 +140,17 @@ def first_records(address: str) -> bytes:
 
 
 def client_rows(rounds: int, scale: float) -> Figures:
-    """Our producer and the way from producer to consumer over two brokers."""
+    """Our producer at one broker, as row 1's load, and its way to our consumer over two."""
     rates: Figures = {}
     messages = str(int(50_000 * scale))
     with (
-        tempfile.TemporaryDirectory(dir=HERE) as folder,
-        cluster(Path(folder), 2) as (nameserver, brokers),
+        tempfile.TemporaryDirectory(dir=HERE) as one,
+        tempfile.TemporaryDirectory(dir=HERE) as two,
+        cluster(Path(one)) as (nameserver, (broker,)),
+        cluster(Path(two), 2) as (nameserver_of_two, brokers_of_two),
     ):
-        for broker in brokers:
-            warm_up(broker, "msgpack")
+        for each in (broker, *brokers_of_two):
+            warm_up(each, "msgpack")
         for i in range(rounds):
             result = run_json(
                 "client_load.py", "produce", "--nameserver", nameserver, "--messages", messages
@@ -156,7 +158,7 @@ def client_rows(rounds: int, scale: float) -> Figures:
             note(rates, "producer, 64 coroutines | client", result)
             result = run_json(
                 "client_load.py",
-                *("end-to-end", "--nameserver", nameserver),
+                *("end-to-end", "--nameserver", nameserver_of_two),
                 *("--messages", messages, "--topic", f"flow{i}"),
             )
             rates.setdefault("producer to consumer | client", []).append(rate(result))

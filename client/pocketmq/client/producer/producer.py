@@ -3,8 +3,8 @@
     async with Producer("orders", nameservers="127.0.0.1:9876") as producer:
         result = await producer.send(Message("Orders", b"...", tags="new", keys="order-1"))
 
-Many coroutines may send at the same time; what they send in one turn of the loop leaves in one
-write per broker. There is no task and no timer per message: the first try of a send, which is
+Many coroutines may send at the same time; what they send in one turn of the loop leaves in few
+writes per broker. There is no task and no timer per message: the first try of a send, which is
 nearly always the only one, awaits its answer directly, and only a failed try brings in a
 `SendPlan`.
 """
