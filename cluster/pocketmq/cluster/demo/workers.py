@@ -40,7 +40,7 @@ class ProducerOptions:
     flights: int = option(0, help="Take the first so many rows of the CSV; 0 for all.")
     rate: float = option(0.0, help="Send no more than so many flights a second; 0 for no limit.")
     lanes: int = option(
-        64, help="Sends in flight; flights of one aircraft share a lane, so their order holds."
+        128, help="Sends in flight; flights of one aircraft share a lane, so their order holds."
     )
 
 
