@@ -14,7 +14,7 @@ from pocketmq.client.heartbeat import ConsumeFromWhere, ConsumeType, MessageMode
 from pocketmq.client.instance import ClientInstance
 from pocketmq.client.instances import release
 from pocketmq.protocol.bodies.clients import ConsumerRunningInfo
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.message import MessageExt, MessageQueue
 from pocketmq.protocol.subscription import SubscriptionData
 from pocketmq.runtime.errors import PocketMQError
 
@@ -76,6 +76,13 @@ class GroupMember(GroupClient):
     def subscription(self, topic: str) -> SubscriptionData | None:
         """What is consumed of a topic; None once it was unsubscribed."""
         return self._subscriptions.get(topic)
+
+    def wanted(self, topic: str, messages: list[MessageExt]) -> list[MessageExt]:
+        """Only messages whose tag is wanted: the broker compared hashes only (C-41, B-57)."""
+        subscription = self._subscriptions.get(topic)
+        if subscription is None or not subscription.tags_set:
+            return messages
+        return [message for message in messages if subscription.matches_tag(message.tags)]
 
     @abstractmethod
     async def rebalance(self) -> bool:

@@ -98,7 +98,6 @@ class LitePullConsumer(PullMember):
         """Assigned by hand before the start."""
         self._ahead = PulledAhead(self.config.clock)
         self._next_commit_at = 0.0
-        self._planner: RebalancePlanner | None = None
         self._rebalancer: Rebalancer | None = None
         self._lite_queues: LiteQueues | None = None
         self._queues_watch = QueuesWatch(group)
@@ -275,11 +274,8 @@ class LitePullConsumer(PullMember):
             self._assigned,
             self._ahead,
         )
-        self._planner = RebalancePlanner(
-            self._group, instance.client_id, self.strategy, passive=False
-        )
         self._rebalancer = Rebalancer(
-            self._planner,
+            RebalancePlanner(self._group, instance.client_id, self.strategy, passive=False),
             queues,
             api=instance.api,
             routes=instance.routes,

@@ -181,10 +181,8 @@ class LiteQueues:
             return None
         request.next_offset = header.next_begin_offset
         if status is PullStatus.FOUND:
-            subscription = self._consumer.subscription(request.queue.topic)
-            if subscription is not None and subscription.tags_set:
-                messages = [each for each in messages if subscription.matches_tag(each.tags)]
-            if messages:
-                assigned.held.put(messages)
-                self._ahead.put(Batch(messages, assigned.held, request.queue))
+            wanted = self._consumer.wanted(request.queue.topic, messages)
+            if wanted:
+                assigned.held.put(wanted)
+                self._ahead.put(Batch(wanted, assigned.held, request.queue))
         return 0

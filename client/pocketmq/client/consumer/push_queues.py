@@ -165,7 +165,7 @@ class PushQueues:
         held, queue, parts = request.process_queue, request.queue, self._parts
         request.next_offset = header.next_begin_offset
         if status is PullStatus.FOUND:
-            wanted = self._filtered(queue.topic, messages)
+            wanted = self._consumer.wanted(queue.topic, messages)
             if not wanted:
                 return 0
             least, most = str(header.min_offset), str(header.max_offset)
@@ -183,13 +183,6 @@ class PushQueues:
         if held.count == 0 and not held.dropped:
             parts.offsets.update(queue, request.next_offset, increase_only=True)
         return 0
-
-    def _filtered(self, topic: str, messages: list[MessageExt]) -> list[MessageExt]:
-        """Only messages whose tag is wanted: the broker compared hashes only (C-41, B-57)."""
-        subscription = self._consumer.subscription(topic)
-        if subscription is None or not subscription.tags_set:
-            return messages
-        return [message for message in messages if subscription.matches_tag(message.tags)]
 
     async def _correct(self, request: PullRequest) -> None:
         if await self._parts.offset_moves.correct(request) and self._consumer.is_running:

@@ -192,14 +192,14 @@ class Producer(GroupClient):
             result = result_of(response, prepared, queue)
         except (BrokerError, RemotingError, ClientError) as exc:
             return await delivery.go_on(info, prepared, queue, began_at, timeout_s, exc)
+        if (
+            result.status is not SendStatus.SEND_OK
+            and self.settings.retry_another_broker_when_not_store_ok
+        ):
+            return await delivery.go_on(info, prepared, queue, began_at, timeout_s, result)
         if strategy.enabled:
             strategy.answered(queue.broker_name, (self._loop_time() - began_at) * 1000, self._now())
-        if (
-            result.status is SendStatus.SEND_OK
-            or not self.settings.retry_another_broker_when_not_store_ok
-        ):
-            return result
-        return await delivery.go_on(info, prepared, queue, began_at, timeout_s, result)
+        return result
 
     async def send_oneway(
         self,

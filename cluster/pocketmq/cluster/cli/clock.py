@@ -108,6 +108,19 @@ def show(nameservers: Nameservers = DEFAULT_NAMESERVERS) -> None:
     run(command())
 
 
+async def cluster_time_ms(nameservers: list[str]) -> int:
+    """Where the first name server's clock stands, in epoch ms.
+
+    Raises:
+        NoNameServerError: It does not answer, or is RocketMQ's, whose clock cannot be asked.
+    """
+    async with remoting() as client:
+        try:
+            return await ControlledProcess("the nameserver", nameservers[0], client).time_ms()
+        except ClockMemberError as exc:
+            raise NoNameServerError((nameservers[0],)) from exc
+
+
 async def _describe(member: ControlledProcess) -> str:
     """Its clock in words; nothing if it does not answer."""
     try:

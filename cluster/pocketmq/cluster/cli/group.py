@@ -10,16 +10,16 @@ import typer
 
 from pocketmq.client import Admin
 from pocketmq.client.rebalance.preview import Allocation, moved, preview
-from pocketmq.cluster.cli.clock import parse_duration_ms
-from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, addresses, remoting, run
+from pocketmq.cluster.cli.clock import cluster_time_ms, parse_duration_ms
+from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, addresses, run
 from pocketmq.cluster.cli.strategy import ALL_STRATEGIES, Imagined
-from pocketmq.cluster.control import ControlledProcess
 from pocketmq.cluster.group_reset import END_MS, START_MS, QueueMove, plan_reset, reset_group
 from pocketmq.cluster.group_view import GroupView, known_groups, look_at
+from pocketmq.protocol.errors import NoNameServerError
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.validation import check_topic, is_system_group
 from pocketmq.runtime.clock import SystemClock
-from pocketmq.runtime.errors import CallerError, ClockMemberError
+from pocketmq.runtime.errors import CallerError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -139,7 +139,7 @@ def reset(
     async def command() -> list[QueueMove]:
         moment_ms = time_ms
         if moment_ms is None:
-            moment_ms = max(START_MS, await _now_ms(where[0]) - by_ms)
+            moment_ms = max(START_MS, await _now_ms(where) - by_ms)
         do = plan_reset if dry_run else reset_group
         async with Admin(nameservers=where) as admin:
             return await do(admin, group, topic, moment_ms)
@@ -150,13 +150,12 @@ def reset(
         typer.echo("nothing was changed")
 
 
-async def _now_ms(nameserver: str) -> int:
-    """The cluster's time, which may have been moved; RocketMQ's own is that of this machine."""
-    async with remoting() as client:
-        try:
-            return await ControlledProcess("the nameserver", nameserver, client).time_ms()
-        except ClockMemberError:
-            return SystemClock().time_ms()
+async def _now_ms(nameservers: list[str]) -> int:
+    """The cluster's time, which may have been moved; if it is not to be had, this machine's."""
+    try:
+        return await cluster_time_ms(nameservers)
+    except NoNameServerError:
+        return SystemClock().time_ms()
 
 
 def _moment_ms(text: str) -> int:

@@ -13,19 +13,16 @@ import typer
 
 from pocketmq.client import ConsumeFromWhere, Message, MessageExt, Producer, PushConsumer
 from pocketmq.client.rebalance.by_name import STRATEGIES
+from pocketmq.cluster.cli.clock import cluster_time_ms
 from pocketmq.cluster.cli.route_watch import watch_route
 from pocketmq.cluster.cli.run import (
     DEFAULT_NAMESERVERS,
     Nameservers,
     addresses,
-    remoting,
     run,
 )
 from pocketmq.cluster.cli.strategy import strategy_named
-from pocketmq.cluster.control import ControlledProcess
 from pocketmq.cluster.control_port import control_port
-from pocketmq.protocol.errors import NoNameServerError
-from pocketmq.runtime.errors import ClockMemberError
 from pocketmq.runtime.process import RoleContext, RoleOptions, run_role
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
 
@@ -168,17 +165,9 @@ def consume(
     options = RoleOptions(
         log_level="error",
         clock=clock,
-        clock_start_ms=run(_cluster_time_ms(where)) if clock == "manual" else 0,
+        clock_start_ms=run(cluster_time_ms(where)) if clock == "manual" else 0,
     )
     return run_role(main, role="pocketmq", name=name, options=options)
-
-
-async def _cluster_time_ms(nameservers: list[str]) -> int:
-    async with remoting() as client:
-        try:
-            return await ControlledProcess("the nameserver", nameservers[0], client).time_ms()
-        except ClockMemberError as exc:
-            raise NoNameServerError((nameservers[0],)) from exc
 
 
 def _tell(news: str) -> None:
