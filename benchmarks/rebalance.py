@@ -31,9 +31,9 @@ from rich.table import Table
 from pocketmq.client import Admin, ConsumeFromWhere, MessageExt, MessageQueue, PushConsumer
 from pocketmq.client.consumer.push_queues import PullListener
 from pocketmq.client.consumer.settings import PushOptions
-from pocketmq.client.rebalance.by_name import STRATEGIES
 from pocketmq.client.rebalance.planner import RebalancePlanner
-from pocketmq.client.rebalance.steps import TopicSeen
+from pocketmq.protocol.allocation.by_name import STRATEGIES
+from pocketmq.protocol.allocation.steps import TopicSeen
 from pocketmq.protocol.bodies.clients import ConsumerData, HeartbeatData
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.headers.clients import (

@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean
 
-from pocketmq.client.rebalance.averagely import AllocateMessageQueueAveragely
-from pocketmq.client.rebalance.by_circle import AllocateMessageQueueAveragelyByCircle
-from pocketmq.client.rebalance.by_config import AllocateMessageQueueByConfig
-from pocketmq.client.rebalance.consistent_hash import AllocateMessageQueueConsistentHash
-from pocketmq.client.rebalance.machine_room import AllocateMessageQueueByMachineRoom, room_of
-from pocketmq.client.rebalance.machine_room_nearby import AllocateMachineRoomNearby
-from pocketmq.client.rebalance.preview import StrategyOf, moved, preview
+from pocketmq.protocol.allocation.averagely import AllocateMessageQueueAveragely
+from pocketmq.protocol.allocation.by_circle import AllocateMessageQueueAveragelyByCircle
+from pocketmq.protocol.allocation.by_config import AllocateMessageQueueByConfig
+from pocketmq.protocol.allocation.consistent_hash import AllocateMessageQueueConsistentHash
+from pocketmq.protocol.allocation.machine_room import AllocateMessageQueueByMachineRoom, room_of
+from pocketmq.protocol.allocation.machine_room_nearby import AllocateMachineRoomNearby
+from pocketmq.protocol.allocation.preview import StrategyOf, moved, preview
 from pocketmq.protocol.message import MessageQueue
 
 ROOMS = ("east", "west")

@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-import pocketmq.client.rebalance
+import pocketmq.protocol.allocation
 from pocketmq.client import MessageModel, MessageQueue
-from pocketmq.client.rebalance.averagely import AllocateMessageQueueAveragely
-from pocketmq.client.rebalance.by_circle import AllocateMessageQueueAveragelyByCircle
-from pocketmq.client.rebalance.by_config import AllocateMessageQueueByConfig
-from pocketmq.client.rebalance.consistent_hash import AllocateMessageQueueConsistentHash
-from pocketmq.client.rebalance.machine_room import AllocateMessageQueueByMachineRoom
-from pocketmq.client.rebalance.machine_room_nearby import AllocateMachineRoomNearby
-from pocketmq.client.rebalance.strategy import (
+from pocketmq.protocol.allocation.averagely import AllocateMessageQueueAveragely
+from pocketmq.protocol.allocation.by_circle import AllocateMessageQueueAveragelyByCircle
+from pocketmq.protocol.allocation.by_config import AllocateMessageQueueByConfig
+from pocketmq.protocol.allocation.consistent_hash import AllocateMessageQueueConsistentHash
+from pocketmq.protocol.allocation.machine_room import AllocateMessageQueueByMachineRoom
+from pocketmq.protocol.allocation.machine_room_nearby import AllocateMachineRoomNearby
+from pocketmq.protocol.allocation.strategy import (
     AllocateMessageQueueStrategy,
     AllocationError,
     sorted_queues,
@@ -87,8 +87,8 @@ def test_six_strategies_are_built_in_under_rocketmqs_names() -> None:
     """The seed counts five: MACHINE_ROOM_NEARBY is missing from its list."""
     # behaviour 10: A-10, A-20, A-30, A-40, A-50, A-60
     built_in = set()
-    for found in pkgutil.iter_modules(pocketmq.client.rebalance.__path__):
-        module = importlib.import_module(f"pocketmq.client.rebalance.{found.name}")
+    for found in pkgutil.iter_modules(pocketmq.protocol.allocation.__path__):
+        module = importlib.import_module(f"pocketmq.protocol.allocation.{found.name}")
         for name, member in vars(module).items():
             here = isinstance(member, type) and member.__module__ == module.__name__
             if here and hasattr(member, "allocate") and not getattr(member, "_is_protocol", False):

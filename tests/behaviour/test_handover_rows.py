@@ -13,9 +13,9 @@ from pocketmq.client import (
     MessageExt,
     MessageQueue,
 )
-from pocketmq.client.rebalance.averagely import AllocateMessageQueueAveragely
 from pocketmq.client.rebalance.planner import RebalancePlanner
-from pocketmq.client.rebalance.steps import (
+from pocketmq.protocol.allocation.averagely import AllocateMessageQueueAveragely
+from pocketmq.protocol.allocation.steps import (
     DropQueue,
     FindStartOffset,
     QueueReleased,

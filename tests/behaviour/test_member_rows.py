@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from pocketmq.client import (
     MessageQueue,
 )
-from pocketmq.client.rebalance.by_config import AllocateMessageQueueByConfig
+from pocketmq.protocol.allocation.by_config import AllocateMessageQueueByConfig
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command
 from support.consuming import Collected, consuming, queues_of

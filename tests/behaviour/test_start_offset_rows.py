@@ -19,8 +19,8 @@ from pocketmq.client.consumer.offset_store import RemoteBrokerOffsetStore
 from pocketmq.client.consumer.offset_table import ReadOffsetType
 from pocketmq.client.instance import DuplicateGroupError
 from pocketmq.client.name_servers import NameServers
-from pocketmq.client.rebalance.by_config import AllocateMessageQueueByConfig
 from pocketmq.client.routes import RouteTable
+from pocketmq.protocol.allocation.by_config import AllocateMessageQueueByConfig
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Encoding
 from pocketmq.protocol.dispatch import Dispatcher

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketmq.client.rebalance.averagely import AllocateMessageQueueAveragely
-from pocketmq.client.rebalance.by_circle import AllocateMessageQueueAveragelyByCircle
-from pocketmq.client.rebalance.by_config import AllocateMessageQueueByConfig
-from pocketmq.client.rebalance.consistent_hash import (
+from pocketmq.protocol.allocation.averagely import AllocateMessageQueueAveragely
+from pocketmq.protocol.allocation.by_circle import AllocateMessageQueueAveragelyByCircle
+from pocketmq.protocol.allocation.by_config import AllocateMessageQueueByConfig
+from pocketmq.protocol.allocation.consistent_hash import (
     AllocateMessageQueueConsistentHash,
     md5_hash,
 )
-from pocketmq.client.rebalance.machine_room import AllocateMessageQueueByMachineRoom, room_of
-from pocketmq.client.rebalance.machine_room_nearby import AllocateMachineRoomNearby
-from pocketmq.client.rebalance.preview import moved, preview
-from pocketmq.client.rebalance.strategy import (
+from pocketmq.protocol.allocation.machine_room import AllocateMessageQueueByMachineRoom, room_of
+from pocketmq.protocol.allocation.machine_room_nearby import AllocateMachineRoomNearby
+from pocketmq.protocol.allocation.preview import moved, preview
+from pocketmq.protocol.allocation.strategy import (
     AllocateMessageQueueStrategy,
     AllocationError,
     sorted_client_ids,

@@ -13,7 +13,7 @@ from pocketmq.client import (
     MessageExt,
     MessageQueue,
 )
-from pocketmq.client.rebalance.by_circle import AllocateMessageQueueAveragelyByCircle
+from pocketmq.protocol.allocation.by_circle import AllocateMessageQueueAveragelyByCircle
 from support.consuming import Collected
 from support.eventually import eventually
 from support.house import house

@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from pocketmq.client.consumer.listener import InlineThreads, ListenerCall, PooledThreads
-from pocketmq.client.rebalance.by_name import strategy_named
+from pocketmq.protocol.allocation.by_name import strategy_named
 from pocketmq.protocol.message import MessageExt
 from pocketmq.runtime.errors import ConfigError
 from support.messages import pulled_message

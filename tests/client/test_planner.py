@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from pocketmq.client.consumer.process_queue import ProcessQueue
-from pocketmq.client.rebalance.averagely import AllocateMessageQueueAveragely
-from pocketmq.client.rebalance.by_config import AllocateMessageQueueByConfig
 from pocketmq.client.rebalance.planner import RebalancePlanner
-from pocketmq.client.rebalance.steps import (
+from pocketmq.protocol.allocation.averagely import AllocateMessageQueueAveragely
+from pocketmq.protocol.allocation.by_config import AllocateMessageQueueByConfig
+from pocketmq.protocol.allocation.steps import (
     AssignmentChanged,
     DropForeignQueue,
     DropQueue,
@@ -26,7 +26,7 @@ from pocketmq.client.rebalance.steps import (
     SubscriptionsAre,
     TopicSeen,
 )
-from pocketmq.client.rebalance.strategy import AllocationError
+from pocketmq.protocol.allocation.strategy import AllocationError
 from pocketmq.protocol.message import MessageQueue
 
 Q = [MessageQueue("T", "a", i) for i in range(4)]

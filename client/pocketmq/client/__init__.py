@@ -17,10 +17,24 @@ from pocketmq.client.producer.producer import Producer
 from pocketmq.client.producer.selectors import select_by_hash, select_by_random
 from pocketmq.client.producer.send_plan import SendFailedError, SendTimeoutError
 from pocketmq.client.producer.send_result import SendResult, SendStatus
+from pocketmq.protocol.allocation.averagely import AllocateMessageQueueAveragely
+from pocketmq.protocol.allocation.by_circle import AllocateMessageQueueAveragelyByCircle
+from pocketmq.protocol.allocation.by_config import AllocateMessageQueueByConfig
+from pocketmq.protocol.allocation.consistent_hash import AllocateMessageQueueConsistentHash
+from pocketmq.protocol.allocation.machine_room import AllocateMessageQueueByMachineRoom
+from pocketmq.protocol.allocation.machine_room_nearby import AllocateMachineRoomNearby
+from pocketmq.protocol.allocation.strategy import AllocateMessageQueueStrategy
 from pocketmq.protocol.message import Message, MessageExt, MessageQueue
 
 __all__ = [
     "Admin",
+    "AllocateMachineRoomNearby",
+    "AllocateMessageQueueAveragely",
+    "AllocateMessageQueueAveragelyByCircle",
+    "AllocateMessageQueueByConfig",
+    "AllocateMessageQueueByMachineRoom",
+    "AllocateMessageQueueConsistentHash",
+    "AllocateMessageQueueStrategy",
     "ClientConfig",
     "ClientOptions",
     "ConsumeConcurrentlyContext",

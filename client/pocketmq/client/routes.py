@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from pocketmq.client.rebalance.strategy import sorted_queues
+from pocketmq.protocol.allocation.strategy import sorted_queues
 from pocketmq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.scalars import Perm

@@ -28,10 +28,10 @@ from pocketmq.client.consumer.queues_watch import QueuesListener, QueuesWatch
 from pocketmq.client.consumer.start_offset import StartOffsets
 from pocketmq.client.heartbeat import ConsumeFromWhere
 from pocketmq.client.instance import ClientInstance
-from pocketmq.client.rebalance.averagely import AllocateMessageQueueAveragely
 from pocketmq.client.rebalance.planner import RebalancePlanner
 from pocketmq.client.rebalance.rebalancer import Rebalancer
-from pocketmq.client.rebalance.strategy import AllocateMessageQueueStrategy
+from pocketmq.protocol.allocation.averagely import AllocateMessageQueueAveragely
+from pocketmq.protocol.allocation.strategy import AllocateMessageQueueStrategy
 from pocketmq.protocol.errors import ClientError
 from pocketmq.protocol.message import MessageExt, MessageQueue
 from pocketmq.protocol.subscription import SUB_ALL, TAG, SubscriptionData

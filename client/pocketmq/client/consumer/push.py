@@ -33,8 +33,8 @@ from pocketmq.client.consumer.running_info import running_info
 from pocketmq.client.consumer.settings import PushOptions, PushSettings
 from pocketmq.client.heartbeat import ConsumeFromWhere, ConsumeType, MessageModel
 from pocketmq.client.instance import ClientInstance
-from pocketmq.client.rebalance.averagely import AllocateMessageQueueAveragely
-from pocketmq.client.rebalance.strategy import AllocateMessageQueueStrategy
+from pocketmq.protocol.allocation.averagely import AllocateMessageQueueAveragely
+from pocketmq.protocol.allocation.strategy import AllocateMessageQueueStrategy
 from pocketmq.protocol.bodies.clients import ConsumerRunningInfo
 from pocketmq.protocol.errors import ClientError
 from pocketmq.protocol.message import MessageExt, MessageQueue

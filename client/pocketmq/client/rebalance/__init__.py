@@ -1,10 +1,9 @@
-"""How a group shares the queues of a topic (behaviour sheet 5.3, 6).
+"""How a group shares the queues of a topic (C-20 to C-30).
 
-Read in this order:
+Which queues are ours is computed in `pocketmq.protocol.allocation`; read `averagely.py` there
+first. Here is what follows from the result. Read in this order:
 
-    averagely.py    what a strategy does: two sorted lists in, my queues out; no coordination at all
-    strategy.py     the interface, and the checks that by_circle.py and the others share
-    planner.py      what follows from the answer: which queues to drop, lock, look up, pull
-    rebalancer.py   finds out what the planner wants to see, and does what it says
+    planner.py      which queues to give up, to lock, to look up and to pull. Pure
+    rebalancer.py   collects what the planner needs to know, and carries out its instructions
     service.py      when that happens: every 20 s, and when a broker says that the group changed
 """

@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pocketmq.client.consumer.process_queue import ProcessQueue
-from pocketmq.client.rebalance.steps import (
+from pocketmq.protocol.allocation.steps import (
     AssignmentChanged,
     DropForeignQueue,
     DropQueue,
@@ -47,7 +47,7 @@ from pocketmq.client.rebalance.steps import (
     SubscriptionsAre,
     TopicSeen,
 )
-from pocketmq.client.rebalance.strategy import (
+from pocketmq.protocol.allocation.strategy import (
     AllocateMessageQueueStrategy,
     explain,
     sorted_client_ids,

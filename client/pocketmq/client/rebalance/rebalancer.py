@@ -17,7 +17,8 @@ import structlog
 from pocketmq.client.api import ClientApi
 from pocketmq.client.consumer.process_queue import ProcessQueue
 from pocketmq.client.rebalance.planner import RebalancePlanner
-from pocketmq.client.rebalance.steps import (
+from pocketmq.client.routes import RouteTable
+from pocketmq.protocol.allocation.steps import (
     AssignmentChanged,
     DropForeignQueue,
     DropQueue,
@@ -35,8 +36,7 @@ from pocketmq.client.rebalance.steps import (
     SubscriptionsAre,
     TopicSeen,
 )
-from pocketmq.client.rebalance.strategy import AllocationError
-from pocketmq.client.routes import RouteTable
+from pocketmq.protocol.allocation.strategy import AllocationError
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.validation import is_retry
 from pocketmq.runtime.clock import Clock

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pocketmq.client import Admin
-from pocketmq.client.rebalance.preview import Allocation, moved, preview
 from pocketmq.cluster.cli.clock import cluster_time_ms, parse_duration_ms
 from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, addresses, run
 from pocketmq.cluster.cli.strategy import ALL_STRATEGIES, Imagined
 from pocketmq.cluster.group_reset import END_MS, START_MS, QueueMove, plan_reset, reset_group
 from pocketmq.cluster.group_view import GroupView, known_groups, look_at
+from pocketmq.protocol.allocation.preview import Allocation, moved, preview
 from pocketmq.protocol.errors import NoNameServerError
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.validation import check_topic, is_system_group

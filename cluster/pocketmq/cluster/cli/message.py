@@ -12,7 +12,6 @@ from typing import Annotated, Literal
 import typer
 
 from pocketmq.client import ConsumeFromWhere, Message, MessageExt, Producer, PushConsumer
-from pocketmq.client.rebalance.by_name import STRATEGIES
 from pocketmq.cluster.cli.clock import cluster_time_ms
 from pocketmq.cluster.cli.route_watch import watch_route
 from pocketmq.cluster.cli.run import (
@@ -23,6 +22,7 @@ from pocketmq.cluster.cli.run import (
 )
 from pocketmq.cluster.cli.strategy import strategy_named
 from pocketmq.cluster.control_port import control_port
+from pocketmq.protocol.allocation.by_name import STRATEGIES
 from pocketmq.runtime.process import RoleContext, RoleOptions, run_role
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
 

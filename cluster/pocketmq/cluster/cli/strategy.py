@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pocketmq.client.rebalance import by_name
-from pocketmq.client.rebalance.averagely import AllocateMessageQueueAveragely
-from pocketmq.client.rebalance.by_config import AllocateMessageQueueByConfig
-from pocketmq.client.rebalance.machine_room import AllocateMessageQueueByMachineRoom, room_of
-from pocketmq.client.rebalance.machine_room_nearby import AllocateMachineRoomNearby
-from pocketmq.client.rebalance.preview import StrategyOf
-from pocketmq.client.rebalance.strategy import AllocateMessageQueueStrategy
+from pocketmq.protocol.allocation import by_name
+from pocketmq.protocol.allocation.averagely import AllocateMessageQueueAveragely
+from pocketmq.protocol.allocation.by_config import AllocateMessageQueueByConfig
+from pocketmq.protocol.allocation.machine_room import AllocateMessageQueueByMachineRoom, room_of
+from pocketmq.protocol.allocation.machine_room_nearby import AllocateMachineRoomNearby
+from pocketmq.protocol.allocation.preview import StrategyOf
+from pocketmq.protocol.allocation.strategy import AllocateMessageQueueStrategy
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.runtime.errors import ConfigError
 

@@ -3,14 +3,18 @@
     8 queues, 3 clients        c1 [0 1 2]  c2 [3 4 5]  c3 [6 7]
     2 queues, 3 clients        c1 [0]      c2 [1]      c3 []
 
-Queues are sorted broker by broker, so a client's block mostly lies on few brokers.
+Queues are sorted broker by broker, so a client's block mostly lies on few brokers. With Q queues
+and C clients, client number i (from 0) gets
+
+    size    Q // C, and one more for the first Q % C clients
+    start   i * size, and Q % C more for the clients after those
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pocketmq.client.rebalance.strategy import is_member
+from pocketmq.protocol.allocation.strategy import is_member
 from pocketmq.protocol.message import MessageQueue
 
 

@@ -1,7 +1,7 @@
-"""What an allocation would look like for everybody at once, before anybody has it.
+"""The shares of all members of a group at once, without a running group.
 
-A member computes its own share only. Here all shares are put beside each other: to look at a
-strategy, and to count how many queues change hands when the group changes.
+A member computes its own share only. `preview` computes all of them: to look at a strategy, and to
+count how many queues change hands when the group changes (`moved`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from pocketmq.client.rebalance.strategy import (
+from pocketmq.protocol.allocation.strategy import (
     AllocateMessageQueueStrategy,
     explain,
     sorted_client_ids,

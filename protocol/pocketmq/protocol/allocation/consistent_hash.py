@@ -12,7 +12,7 @@ import hashlib
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
-from pocketmq.client.rebalance.strategy import AllocationError, is_member
+from pocketmq.protocol.allocation.strategy import AllocationError, is_member
 from pocketmq.protocol.message import MessageQueue
 
 HashFunction = Callable[[str], int]

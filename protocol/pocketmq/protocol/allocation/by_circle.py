@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pocketmq.client.rebalance.strategy import is_member
+from pocketmq.protocol.allocation.strategy import is_member
 from pocketmq.protocol.message import MessageQueue
 
 

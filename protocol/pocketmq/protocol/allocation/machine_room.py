@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from pocketmq.client.rebalance.strategy import AllocationError, is_member
+from pocketmq.protocol.allocation.strategy import AllocationError, is_member
 from pocketmq.protocol.message import MessageQueue
 
 

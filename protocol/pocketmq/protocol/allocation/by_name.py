@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Final
 
-from pocketmq.client.rebalance.averagely import AllocateMessageQueueAveragely
-from pocketmq.client.rebalance.by_circle import AllocateMessageQueueAveragelyByCircle
-from pocketmq.client.rebalance.consistent_hash import AllocateMessageQueueConsistentHash
-from pocketmq.client.rebalance.strategy import AllocateMessageQueueStrategy
+from pocketmq.protocol.allocation.averagely import AllocateMessageQueueAveragely
+from pocketmq.protocol.allocation.by_circle import AllocateMessageQueueAveragelyByCircle
+from pocketmq.protocol.allocation.consistent_hash import AllocateMessageQueueConsistentHash
+from pocketmq.protocol.allocation.strategy import AllocateMessageQueueStrategy
 from pocketmq.runtime.errors import ConfigError
 
 STRATEGIES: Final[Mapping[str, Callable[[], AllocateMessageQueueStrategy]]] = {

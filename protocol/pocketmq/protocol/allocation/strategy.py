@@ -1,4 +1,4 @@
-"""What an allocation strategy is, the checks that they share, and how to name one (A-1, A-2, A-70).
+"""The interface of a strategy, and the checks and the order that all share (A-1, A-2, A-70).
 
 A strategy sees one topic at a time (A-4): every queue of the topic and every client id of the
 group, both sorted. It answers which of the queues belong to one client. Nobody coordinates: each
@@ -66,7 +66,7 @@ class Explains(Protocol):
     def explain(
         self, current_cid: str, mq_all: Sequence[MessageQueue], cid_all: Sequence[str]
     ) -> str:
-        """One line of arithmetic, for the rebalance's story."""
+        """One line of arithmetic, for `RebalancePlanner.story`."""
         ...
 
 
@@ -108,7 +108,7 @@ def explain(
     mq_all: Sequence[MessageQueue],
     cid_all: Sequence[str],
 ) -> str:
-    """The strategy's own words for its answer, or its name when it has none."""
+    """The arithmetic behind a strategy's answer in one line; only its name if it cannot explain."""
     if isinstance(strategy, Explains):
         return f"{strategy.name}: {strategy.explain(current_cid, mq_all, cid_all)}"
     return strategy.name

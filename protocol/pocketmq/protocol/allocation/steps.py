@@ -1,4 +1,8 @@
-"""What the rebalance planner is told, and what it answers: one look, one instruction each."""
+"""Events and instructions of a rebalance round: what a planner is told, and what it answers.
+
+An event is something that was found out, or the result of an instruction. An instruction is
+something to do. `pocketmq.client.rebalance.planner` shows the order of one round.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ class TopicSeen:
 
 @dataclass(frozen=True, slots=True)
 class QueueReleased:
-    """A dropped queue is out of our hands."""
+    """A dropped queue was let go: nobody here consumes it any more."""
 
     queue: MessageQueue
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from pocketmq.client.rebalance.strategy import (
+from pocketmq.protocol.allocation.strategy import (
     AllocateMessageQueueStrategy,
     AllocationError,
     is_member,
