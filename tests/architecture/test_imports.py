@@ -18,7 +18,7 @@ PORTIONS = sorted(
 
 
 def module_path(module: str) -> Path:
-    """Where a module's file or package lies: `pocketmq.broker.topics` -> broker/pocketmq/..."""
+    """Where a module's file or package lies: `pocketmq.broker.config` -> broker/pocketmq/..."""
     parts = module.split(".")
     return ROOT / parts[1] / Path(*parts)
 

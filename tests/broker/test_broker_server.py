@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from pocketmq.broker.config import BrokerConfig
-from pocketmq.broker.json_files import JsonFileError
 from pocketmq.broker.server import Broker
 from pocketmq.broker.store import StoreConfig
+from pocketmq.broker.tables.json_files import JsonFileError
 from pocketmq.protocol.transport.memory import MemoryNetwork
 from pocketmq.runtime.errors import PortInUseError
 from pocketmq.runtime.manual_clock import ManualClock

@@ -14,7 +14,6 @@ from typing import Any
 
 from structlog.testing import capture_logs
 
-from pocketmq.broker.json_files import JsonFile
 from pocketmq.broker.store import (
     FlushDiskType,
     GetStatus,
@@ -24,6 +23,7 @@ from pocketmq.broker.store import (
     StoreConfig,
 )
 from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
+from pocketmq.broker.tables.json_files import JsonFile
 from pocketmq.protocol.record import decode_records
 from pocketmq.runtime.errors import DiskError
 from pocketmq.runtime.manual_clock import ManualClock

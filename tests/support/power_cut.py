@@ -18,11 +18,11 @@ from random import Random
 
 import msgspec
 
-from pocketmq.broker.json_files import JsonFile
-from pocketmq.broker.offsets import ConsumerOffsetManager
+from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
 from pocketmq.broker.store import Disk, FlushDiskType, MessageStore, OsDisk, PutStatus, StoreConfig
 from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
 from pocketmq.broker.store.verify import verify_store
+from pocketmq.broker.tables.json_files import JsonFile
 from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable
 from pocketmq.runtime.errors import DiskError
 from pocketmq.runtime.manual_clock import ManualClock

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pocketmq.broker.json_files import JsonFile
 from pocketmq.broker.store import (
     Disk,
     FlushDiskType,
@@ -31,6 +30,7 @@ from pocketmq.broker.store import (
 from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
 from pocketmq.broker.store.fault_disk import Fault, FaultDisk
 from pocketmq.broker.store.verify import verify_store
+from pocketmq.broker.tables.json_files import JsonFile
 from pocketmq.protocol.properties import encode_properties
 from pocketmq.protocol.record import decode_records
 from pocketmq.protocol.subscription import tags_code

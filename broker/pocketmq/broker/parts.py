@@ -8,19 +8,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from pocketmq.broker.admin.stats import BrokerStats
 from pocketmq.broker.config import BrokerConfig
-from pocketmq.broker.consumers import ConsumerManager
-from pocketmq.broker.delay import DelayPlanner
-from pocketmq.broker.groups import SubscriptionGroupManager
-from pocketmq.broker.long_polling import PullRequestHoldTable
-from pocketmq.broker.offsets import ConsumerOffsetManager
-from pocketmq.broker.overload import Overload, Work
-from pocketmq.broker.producers import ProducerManager
-from pocketmq.broker.queue_locks import RebalanceLockManager
-from pocketmq.broker.stats import BrokerStats
+from pocketmq.broker.delays.delay import DelayPlanner
+from pocketmq.broker.groups.consumers import ConsumerManager
+from pocketmq.broker.groups.producers import ProducerManager
+from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
+from pocketmq.broker.locks.queue_locks import RebalanceLockManager
+from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
+from pocketmq.broker.overload.overload import Overload, Work
+from pocketmq.broker.pulling.long_polling import PullRequestHoldTable
 from pocketmq.broker.store import Disk, MessageStore, StoreConfig
-from pocketmq.broker.tables import BrokerTables
-from pocketmq.broker.topics import TopicConfigManager
+from pocketmq.broker.tables.tables import BrokerTables
+from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.profile import Profile
 

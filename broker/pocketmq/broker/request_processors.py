@@ -5,27 +5,27 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from pocketmq.broker.broadcast_offsets import BroadcastOffsets
-from pocketmq.broker.consumer_changes import ConsumerChanges
-from pocketmq.broker.incoming import IncomingMessages
-from pocketmq.broker.offset_moved import OffsetMovedEvents
-from pocketmq.broker.overload import Work
+from pocketmq.broker.admin.admin_processor import AdminProcessor
+from pocketmq.broker.groups.client_processor import ClientProcessor
+from pocketmq.broker.groups.consumer_changes import ConsumerChanges
+from pocketmq.broker.groups.group_processor import GroupProcessor
+from pocketmq.broker.groups.relay_processor import RelayProcessor
+from pocketmq.broker.locks.lock_processor import LockProcessor
+from pocketmq.broker.offsets.offset_processor import OffsetProcessor
+from pocketmq.broker.offsets.reset_processor import ResetProcessor
+from pocketmq.broker.overload.overload import Work
 from pocketmq.broker.parts import BrokerParts, defer
-from pocketmq.broker.processors.admin import AdminProcessor
-from pocketmq.broker.processors.clients import ClientProcessor
-from pocketmq.broker.processors.groups import GroupProcessor
-from pocketmq.broker.processors.locks import LockProcessor
-from pocketmq.broker.processors.offsets import OffsetProcessor
-from pocketmq.broker.processors.pull import PullProcessor
-from pocketmq.broker.processors.query import QueryProcessor
-from pocketmq.broker.processors.relay import RelayProcessor
-from pocketmq.broker.processors.resets import ResetProcessor
-from pocketmq.broker.processors.send import SendProcessor
-from pocketmq.broker.processors.send_back import SendBackProcessor
-from pocketmq.broker.processors.topics import TopicProcessor
-from pocketmq.broker.pull_checks import PullChecks
-from pocketmq.broker.send_checks import SendChecks
-from pocketmq.broker.send_replies import SendReplies
+from pocketmq.broker.pulling.broadcast_offsets import BroadcastOffsets
+from pocketmq.broker.pulling.offset_moved import OffsetMovedEvents
+from pocketmq.broker.pulling.pull_checks import PullChecks
+from pocketmq.broker.pulling.pull_processor import PullProcessor
+from pocketmq.broker.queries.query_processor import QueryProcessor
+from pocketmq.broker.sending.incoming import IncomingMessages
+from pocketmq.broker.sending.send_back_processor import SendBackProcessor
+from pocketmq.broker.sending.send_checks import SendChecks
+from pocketmq.broker.sending.send_processor import SendProcessor
+from pocketmq.broker.sending.send_replies import SendReplies
+from pocketmq.broker.topics.topic_processor import TopicProcessor
 from pocketmq.protocol.control import ControlProcessor
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.hosts import pack_host

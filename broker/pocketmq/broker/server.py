@@ -3,7 +3,7 @@
     start   tables from config/ -> store (recovers) -> port -> services -> name servers
     stop    name servers -> port -> services -> tables -> store
 
-A request comes in through `processors/`, which ask the managers beside this file and the store.
+A request comes in through a processor of its subject's folder, which asks managers and the store.
 `request_processors.py` makes the former, `parts.py` the latter.
 """
 
@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 import structlog
 
 from pocketmq.broker.config import BrokerConfig
-from pocketmq.broker.delay_service import ScheduleMessageService
-from pocketmq.broker.group_care import GroupCare
+from pocketmq.broker.delays.delay_service import ScheduleMessageService
+from pocketmq.broker.groups.group_care import GroupCare
 from pocketmq.broker.parts import BrokerParts
-from pocketmq.broker.registration import BrokerIdentity, BrokerRegistration
+from pocketmq.broker.registration.registration import BrokerIdentity, BrokerRegistration
 from pocketmq.broker.request_processors import RequestProcessors
 from pocketmq.broker.services import SCAN_S, BrokerServices
 from pocketmq.broker.store import Disk, OsDisk, StoreConfig

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from pocketmq.broker.json_files import JsonFile
+from pocketmq.broker.tables.json_files import JsonFile
 from support.model_disk import PAGE, LooseEnd, ModelDisk, Moment
 
 SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "power_cuts.py"

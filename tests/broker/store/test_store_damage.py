@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pocketmq.broker.json_files import JsonFile, JsonFileError
 from pocketmq.broker.store import OsDisk
 from pocketmq.broker.store.errors import StoreFileError
 from pocketmq.broker.store.verify import verify_store
+from pocketmq.broker.tables.json_files import JsonFile, JsonFileError
 from support.damage import Place, Served, Template, lost_places, make_template, serve
 from support.store_life import INDEX_SLOTS
 

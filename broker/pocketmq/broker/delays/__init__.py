@@ -1,0 +1,1 @@
+"""Messages that wait for a delay level, and their delivery."""

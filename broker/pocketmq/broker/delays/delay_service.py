@@ -1,0 +1,153 @@
+"""Delivers delayed messages when they are due: RocketMQ's ScheduleMessageService (B-92 to B-95).
+
+RocketMQ looks every 100 ms at each of 18 levels. Here one service sleeps until the first head of
+any level is due. It wakes earlier when an idle level gets a message.
+"""
+
+from __future__ import annotations
+
+import structlog
+
+from pocketmq.broker.delays.delay import DelayPlanner, from_schedule_topic
+from pocketmq.broker.store import GetStatus, MessageStore, PutStatus, StoredMessage
+from pocketmq.protocol.record import decode_records
+from pocketmq.protocol.validation import SCHEDULE_TOPIC
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.periodic import PeriodicService
+
+log = structlog.get_logger()
+
+FIRST_RUN_S = 1.0
+AFTER_FAILURE_S = 10.0
+RETRY_PUT_MS = 100
+
+LONGEST_WAIT_S = 10.0
+"""A wall clock that is set forward wakes nobody; we look at it this often."""
+
+BATCH = 32
+
+
+class ScheduleMessageService:
+    """Moves due messages from SCHEDULE_TOPIC_XXXX to their real topics.
+
+    Args:
+        planner: progress and deadlines of the levels.
+        store: read from and delivered to.
+        clock: its wall clock says what is due.
+    """
+
+    def __init__(self, planner: DelayPlanner, store: MessageStore, clock: Clock) -> None:
+        self._planner = planner
+        self._store = store
+        self._clock = clock
+        self._service = PeriodicService(
+            "schedule", clock, AFTER_FAILURE_S, self._run, initial_delay_s=FIRST_RUN_S
+        )
+
+    def start(self) -> None:
+        """Look at every level after a second, then at each when it is due."""
+        now_ms = self._clock.time_ms()
+        for level in self._planner.levels:
+            self._planner.look_at(level, now_ms)
+        self._service.start()
+
+    async def stop(self) -> None:
+        """Return when no delivery is under way."""
+        await self._service.stop()
+
+    def arrived(self, queue_id: int, due_at_ms: int) -> None:
+        """A message was stored in a level's queue."""
+        if self._planner.arrived(queue_id + 1, due_at_ms):
+            self._service.wakeup()
+
+    async def _run(self) -> float:
+        """Deliver what is due; seconds until the next message is."""
+        planner, clock = self._planner, self._clock
+        while due := planner.due(clock.time_ms()):
+            for level in due:
+                self._deliver(level)
+            await clock.sleep(0)  # a backlog of hours must not keep the broker from answering
+        next_ms = planner.next_deadline_ms()
+        if next_ms is None:
+            return LONGEST_WAIT_S
+        return min(LONGEST_WAIT_S, max(1, next_ms - clock.time_ms()) / 1000)
+
+    def _deliver(self, level: int) -> None:
+        """One batch of a level; notes when to look at the level again."""
+        planner, store = self._planner, self._store
+        now_ms = self._clock.time_ms()
+        queue_id = level - 1
+        offset = planner.offset(level)
+        found = store.get_message(SCHEDULE_TOPIC, queue_id, offset, BATCH)
+        if found.status is not GetStatus.FOUND:
+            if found.status in _MOVED:
+                planner.moved(level, found.next_begin_offset)  # outside the queue (B-93)
+                planner.made_safe(level, found.next_begin_offset)
+                planner.look_at(level, now_ms)
+            else:
+                planner.look_at(level, None)
+            return
+        messages: list[StoredMessage] = []
+        ends: list[int] = []
+        next_at_ms: int | None = now_ms
+        for record in decode_records(b"".join(found.records)):
+            due_at_ms = planner.due_at_ms(level, record.store_timestamp_ms, now_ms)
+            if due_at_ms > now_ms:
+                next_at_ms = due_at_ms
+                break
+            message = from_schedule_topic(record)
+            if message is None:
+                log.warning("delayed.dropped", level=level, offset=record.queue_offset)
+            else:
+                messages.append(message)
+                ends.append(record.queue_offset + 1)
+            offset = record.queue_offset + 1
+        planner.look_at(level, next_at_ms)
+        if messages and not self._put(level, messages, ends):
+            planner.look_at(level, now_ms + RETRY_PUT_MS)
+            return
+        planner.moved(level, offset)
+        if not messages:
+            planner.made_safe(level, offset)
+
+    def _put(self, level: int, messages: list[StoredMessage], ends: list[int]) -> bool:
+        """Store the messages; False when one was not, and everything before it is delivered."""
+        planner, store = self._planner, self._store
+        log_end = 0
+        delivered_to: int | None = None
+        failed = None
+        for result, end in zip(store.put_messages(messages), ends, strict=True):
+            if result.status in _NEVER:
+                log.error("delayed.undeliverable", level=level, offset=end - 1)
+                continue  # it would fail again, and the level would stand still behind it
+            if result.status is not PutStatus.PUT_OK:
+                failed = result.status
+                break
+            log_end = result.physical_offset + result.size
+            delivered_to = end
+        if delivered_to is not None:
+            planner.moved(level, delivered_to)
+            safe_offset = delivered_to
+
+            def flushed(status: PutStatus) -> None:
+                if status is PutStatus.PUT_OK:
+                    planner.made_safe(level, safe_offset)
+
+            store.when_flushed(log_end, flushed)
+        if failed is not None:
+            log.warning("delayed.put_failed", level=level, status=failed.name)
+            return False
+        return True
+
+
+_NEVER = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})
+
+_MOVED = frozenset(
+    {
+        GetStatus.OFFSET_TOO_SMALL,
+        GetStatus.OFFSET_OVERFLOW_BADLY,
+        GetStatus.OFFSET_FOUND_NULL,
+        GetStatus.NO_MATCHED_MESSAGE,
+        GetStatus.MESSAGE_WAS_REMOVING,
+    }
+)

@@ -1,0 +1,70 @@
+"""What is looked after every three minutes: stale offsets and groups far behind (B-36, B-168)."""
+
+from __future__ import annotations
+
+import msgspec
+import structlog
+
+from pocketmq.broker.groups.consumers import ConsumerManager
+from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
+from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
+from pocketmq.broker.overload.overload import groups_far_behind
+from pocketmq.broker.store import MessageStore
+from pocketmq.runtime.clock import Clock
+
+log = structlog.get_logger()
+
+
+class GroupCare:
+    """Forgets what no group needs, and stops groups that read too slowly.
+
+    Args:
+        groups: lose their right to consume.
+        consumers: who subscribes to what.
+        offsets: lose stale entries.
+        store: where queues begin and the log ends.
+        clock: stamps changes.
+        stop_behind_bytes: groups further behind are stopped; None stops nobody.
+    """
+
+    def __init__(
+        self,
+        groups: SubscriptionGroupManager,
+        consumers: ConsumerManager,
+        offsets: ConsumerOffsetManager,
+        store: MessageStore,
+        clock: Clock,
+        *,
+        stop_behind_bytes: int | None,
+    ) -> None:
+        self._groups = groups
+        self._consumers = consumers
+        self._offsets = offsets
+        self._store = store
+        self._clock = clock
+        self._stop_behind_bytes = stop_behind_bytes
+
+    def run(self) -> None:
+        """One look at all groups."""
+        stale = self._offsets.remove_stale(
+            lambda group, topic: self._consumers.subscription(group, topic) is not None,
+            self._store.min_offset,
+        )
+        for topic, group in stale:
+            log.info("offset.forgotten", topic=topic, group=group)
+        if self._stop_behind_bytes is not None:
+            self._stop_slow_groups(self._stop_behind_bytes)
+
+    def _stop_slow_groups(self, threshold_bytes: int) -> None:
+        behind = groups_far_behind(
+            self._offsets.pulls(),
+            self._store.commit_log.max_offset,
+            self._store.physical_offset,
+            threshold_bytes,
+        )
+        for group, lag_bytes in behind.items():
+            config = self._groups.get(group)
+            if config is not None and config.consume_enable:
+                log.warning("group.stopped", group=group, behind_bytes=lag_bytes)
+                stopped = msgspec.structs.replace(config, consume_enable=False)
+                self._groups.put(stopped, self._clock.time_ms())

@@ -1,0 +1,89 @@
+"""Subscription groups for people and tools: 200, 201, 207, 352 (B-40, wire 3.9)."""
+
+from __future__ import annotations
+
+from pocketmq.broker.errors import RequestRefusedError
+from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
+from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
+from pocketmq.broker.tables.saved_tables import SavedTable
+from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
+from pocketmq.protocol.body import decode_body, encode_body
+from pocketmq.protocol.codes import RequestCode, ResponseCode
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.dispatch import Peer, Reply, handles
+from pocketmq.protocol.errors import IllegalNameError
+from pocketmq.protocol.headers.groups import (
+    DeleteSubscriptionGroupRequestHeader,
+    GetSubscriptionGroupRequestHeader,
+)
+from pocketmq.protocol.validation import check_group
+from pocketmq.runtime.clock import Clock
+
+
+class GroupProcessor:
+    """Creates, changes, deletes and lists subscription groups.
+
+    Args:
+        groups: the table.
+        offsets: lost with a group, when asked for.
+        groups_file: answers wait until a change is on the disk.
+        clock: stamps changes.
+        invalid_parameter_code: answer to illegal names, by profile.
+    """
+
+    def __init__(
+        self,
+        groups: SubscriptionGroupManager,
+        offsets: ConsumerOffsetManager,
+        groups_file: SavedTable,
+        clock: Clock,
+        *,
+        invalid_parameter_code: int,
+    ) -> None:
+        self._groups = groups
+        self._offsets = offsets
+        self._groups_file = groups_file
+        self._clock = clock
+        self._invalid_code = invalid_parameter_code
+
+    @handles(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP)
+    def update_and_create(self, peer: Peer, request: Command) -> Reply:
+        """Create or change a group."""
+        config = decode_body(request.body_view, SubscriptionGroupConfig, request.encoding)
+        try:
+            check_group(config.group_name)
+        except IllegalNameError as exc:
+            raise RequestRefusedError(self._invalid_code, str(exc)) from exc
+        self._groups.put(config, self._clock.time_ms())
+        return self._answer_when_saved(peer, request)
+
+    @handles(RequestCode.DELETE_SUBSCRIPTIONGROUP)
+    def delete(self, peer: Peer, request: Command) -> Reply:
+        """Forget a group, and its offsets if asked for."""
+        header = request.header(DeleteSubscriptionGroupRequestHeader)
+        self._groups.delete(header.group_name, self._clock.time_ms())
+        if header.clean_offset:
+            self._offsets.forget_group(header.group_name)
+        return self._answer_when_saved(peer, request)
+
+    @handles(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+    def all_groups(self, _peer: Peer, request: Command) -> Reply:
+        """The whole table with its version."""
+        return request.reply(body=encode_body(self._groups.wrapper(), request.encoding))
+
+    @handles(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG)
+    def group(self, _peer: Peer, request: Command) -> Reply:
+        """One group's configuration."""
+        name = request.header(GetSubscriptionGroupRequestHeader).group
+        config = self._groups.get(name)
+        if config is None:
+            raise RequestRefusedError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"group {name} does not exist here"
+            )
+        return request.reply(body=encode_body(config, request.encoding))
+
+    def _answer_when_saved(self, peer: Peer, request: Command) -> Reply:
+        if self._groups_file.is_saved:
+            return request.reply()
+        self._groups_file.when_saved(lambda: peer.reply(request, request.reply()))
+        return None

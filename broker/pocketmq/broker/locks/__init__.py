@@ -1,0 +1,1 @@
+"""Locks of orderly consumers on queues."""

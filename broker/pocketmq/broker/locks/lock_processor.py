@@ -1,0 +1,35 @@
+"""LOCK_BATCH_MQ (41) and UNLOCK_BATCH_MQ (42): queues of orderly consumers (B-45 to B-48)."""
+
+from __future__ import annotations
+
+from pocketmq.broker.locks.queue_locks import RebalanceLockManager
+from pocketmq.protocol.bodies.clients import LockBatchBody, LockedQueues
+from pocketmq.protocol.body import decode_body, encode_body
+from pocketmq.protocol.codes import RequestCode
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.dispatch import Peer, Reply, handles
+from pocketmq.runtime.clock import Clock
+
+
+class LockProcessor:
+    """Locks and unlocks queues for one member of a group."""
+
+    def __init__(self, locks: RebalanceLockManager, clock: Clock) -> None:
+        self._locks = locks
+        self._clock = clock
+
+    @handles(RequestCode.LOCK_BATCH_MQ)
+    def lock(self, _peer: Peer, request: Command) -> Reply:
+        """The queues that the caller holds now."""
+        body = decode_body(request.body_view, LockBatchBody, request.encoding)
+        held = self._locks.lock(
+            body.consumer_group, body.client_id, body.mq_set, self._clock.monotonic()
+        )
+        return request.reply(body=encode_body(LockedQueues(lock_ok_mq_set=held), request.encoding))
+
+    @handles(RequestCode.UNLOCK_BATCH_MQ)
+    def unlock(self, _peer: Peer, request: Command) -> Reply:
+        """Release the caller's own locks; always answered with success."""
+        body = decode_body(request.body_view, LockBatchBody, request.encoding)
+        self._locks.unlock(body.consumer_group, body.client_id, body.mq_set)
+        return request.reply()

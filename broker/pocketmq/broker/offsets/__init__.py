@@ -1,0 +1,1 @@
+"""How far each group has consumed; queries, commits, resets."""

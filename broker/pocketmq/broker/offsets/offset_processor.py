@@ -1,0 +1,167 @@
+"""Consumer offsets and the bounds of queues: 14, 15, 29 to 32, 43, 45 (B-31 to B-36)."""
+
+from __future__ import annotations
+
+import structlog
+
+from pocketmq.broker.delays.delay import DelayPlanner
+from pocketmq.broker.errors import RequestRefusedError
+from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
+from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
+from pocketmq.broker.store import Boundary, GetStatus, MessageStore
+from pocketmq.broker.topics.topic_configs import TopicConfigManager
+from pocketmq.protocol.body import encode_body
+from pocketmq.protocol.codes import RequestCode, ResponseCode
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.dispatch import Peer, Reply, handles
+from pocketmq.protocol.headers.offsets import (
+    EarliestStoreTimeResponseHeader,
+    GetEarliestStoreTimeRequestHeader,
+    GetMaxOffsetRequestHeader,
+    GetMinOffsetRequestHeader,
+    OffsetResponseHeader,
+    QueryConsumerOffsetRequestHeader,
+    SearchOffsetRequestHeader,
+    UpdateConsumerOffsetRequestHeader,
+)
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.profile import Profile
+
+log = structlog.get_logger()
+
+
+class OffsetProcessor:
+    """Where groups stand, and where queues begin and end.
+
+    Args:
+        offsets: committed offsets.
+        store: bounds of queues.
+        topics: which topics exist.
+        groups: which groups exist.
+        planner: progress of the delay levels.
+        clock: stamps changes.
+        profile: 4.9 checks nothing on commit and calls an empty queue young.
+    """
+
+    def __init__(
+        self,
+        offsets: ConsumerOffsetManager,
+        store: MessageStore,
+        topics: TopicConfigManager,
+        groups: SubscriptionGroupManager,
+        planner: DelayPlanner,
+        clock: Clock,
+        profile: Profile,
+    ) -> None:
+        self._offsets = offsets
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._planner = planner
+        self._clock = clock
+        self._profile = profile
+
+    # -- groups ---------------------------------------------------------------------------------
+
+    @handles(RequestCode.QUERY_CONSUMER_OFFSET)
+    def query_consumer_offset(self, _peer: Peer, request: Command) -> Reply:
+        """Where the group goes on: its committed offset, or 0 in a young queue, or 22 (B-34)."""
+        header = request.header(QueryConsumerOffsetRequestHeader)
+        group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
+        offset = self._offsets.pending_reset(group, topic, queue_id)
+        if offset is None:
+            offset = self._offsets.query(group, topic, queue_id)
+        if offset is None and header.set_zero_if_not_found is not False:
+            offset = self._offset_of_young_queue(topic, queue_id)
+        if offset is None:
+            raise RequestRefusedError(
+                ResponseCode.QUERY_NOT_FOUND,
+                f"group {group} has no offset in queue {queue_id} of {topic}; it may be new",
+            )
+        return request.reply(OffsetResponseHeader(offset=offset))
+
+    def _offset_of_young_queue(self, topic: str, queue_id: int) -> int | None:
+        """0 where the queue still begins with a first message that is in memory."""
+        if self._store.min_offset(topic, queue_id) > 0:
+            return None
+        first = self._store.get_message(topic, queue_id, 0, 1)
+        if first.status is not GetStatus.FOUND:
+            return 0 if self._profile.offset_of_empty_queue == "zero" else None
+        return None if first.suggest_pulling_from_slave else 0
+
+    def start_offset(self, topic: str, queue_id: int) -> int:
+        """Where a group without an offset begins: at 0 in a young queue, or at the end (B-36)."""
+        offset = self._offset_of_young_queue(topic, queue_id)
+        return self._store.max_offset(topic, queue_id) if offset is None else offset
+
+    @handles(RequestCode.UPDATE_CONSUMER_OFFSET)
+    def update_consumer_offset(self, peer: Peer, request: Command) -> Reply:
+        """Commit; a smaller offset is accepted with a warning (B-32, B-33)."""
+        header = request.header(UpdateConsumerOffsetRequestHeader)
+        group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
+        if self._profile.check_offset_commits:
+            if self._groups.get(group) is None:
+                raise RequestRefusedError(
+                    ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"group {group} does not exist here"
+                )
+            if self._topics.get(topic) is None:
+                raise RequestRefusedError(
+                    ResponseCode.TOPIC_NOT_EXIST, f"topic {topic} does not exist here"
+                )
+        if self._offsets.pending_reset(group, topic, queue_id) is not None:
+            return request.reply(remark="the queue is being reset; the commit is ignored")
+        before = self._offsets.commit(
+            group, topic, queue_id, header.commit_offset, self._clock.time_ms()
+        )
+        if before is not None and before > header.commit_offset:
+            log.warning(
+                "offset.fell", group=group, topic=topic, queue_id=queue_id,
+                before=before, offset=header.commit_offset, peer=peer.address,
+            )  # fmt: skip
+        return request.reply()
+
+    @handles(RequestCode.GET_ALL_CONSUMER_OFFSET)
+    def all_consumer_offsets(self, _peer: Peer, request: Command) -> Reply:
+        """The whole table."""
+        return request.reply(body=encode_body(self._offsets.wrapper(), request.encoding))
+
+    @handles(RequestCode.GET_ALL_DELAY_OFFSET)
+    def all_delay_offsets(self, _peer: Peer, request: Command) -> Reply:
+        """How far each delay level is delivered."""
+        return request.reply(body=encode_body(self._planner.wrapper(), request.encoding))
+
+    # -- queues ---------------------------------------------------------------------------------
+
+    @handles(RequestCode.GET_MAX_OFFSET)
+    def max_offset(self, _peer: Peer, request: Command) -> Reply:
+        """The next offset to be written; 0 for an unknown queue."""
+        header = request.header(GetMaxOffsetRequestHeader)
+        offset = self._store.max_offset(header.topic, header.queue_id)
+        return request.reply(OffsetResponseHeader(offset=offset))
+
+    @handles(RequestCode.GET_MIN_OFFSET)
+    def min_offset(self, _peer: Peer, request: Command) -> Reply:
+        """The oldest offset that can be read; 0 for an unknown queue."""
+        header = request.header(GetMinOffsetRequestHeader)
+        offset = self._store.min_offset(header.topic, header.queue_id)
+        return request.reply(OffsetResponseHeader(offset=offset))
+
+    @handles(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP)
+    def offset_by_time(self, _peer: Peer, request: Command) -> Reply:
+        """The offset that a store time means (S-40, S-41)."""
+        header = request.header(SearchOffsetRequestHeader)
+        upper = (header.boundary_type or "").upper() == Boundary.UPPER.name
+        offset = self._store.offset_by_time(
+            header.topic,
+            header.queue_id,
+            header.timestamp,
+            Boundary.UPPER if upper else Boundary.LOWER,
+        )
+        return request.reply(OffsetResponseHeader(offset=offset))
+
+    @handles(RequestCode.GET_EARLIEST_MSG_STORETIME)
+    def earliest_store_time(self, _peer: Peer, request: Command) -> Reply:
+        """When the oldest message was stored; -1 without one."""
+        header = request.header(GetEarliestStoreTimeRequestHeader)
+        time_ms = self._store.earliest_store_time(header.topic, header.queue_id)
+        return request.reply(EarliestStoreTimeResponseHeader(timestamp=time_ms))

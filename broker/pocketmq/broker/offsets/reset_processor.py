@@ -1,0 +1,166 @@
+"""INVOKE_BROKER_TO_RESET_OFFSET (222): move a group by time or to an offset (wire 3.9).
+
+5.x notes the new offsets, and the next pull of each queue is answered 21 with them. 4.9 pushes them
+to the consumers that are connected (220), and needs at least one.
+"""
+
+from __future__ import annotations
+
+import structlog
+
+from pocketmq.broker.errors import RequestRefusedError
+from pocketmq.broker.groups.consumers import ConsumerManager
+from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
+from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
+from pocketmq.broker.store import MessageStore
+from pocketmq.broker.topics.topic_configs import TopicConfigManager
+from pocketmq.protocol.bodies.offsets import ResetOffsetBody
+from pocketmq.protocol.body import encode_body, mq_key
+from pocketmq.protocol.codes import RequestCode, ResponseCode
+from pocketmq.protocol.command import Command, Encoding
+from pocketmq.protocol.dispatch import Peer, Reply, handles
+from pocketmq.protocol.headers.offsets import (
+    ResetConsumerClientOffsetRequestHeader,
+    ResetOffsetRequestHeader,
+)
+from pocketmq.protocol.message import MessageQueue
+
+log = structlog.get_logger()
+
+VERSION_WITH_RESET = 28
+"""Clients before 3.0.7 do not know the push (wire 1.6)."""
+
+
+class ResetProcessor:
+    """Works out new offsets, and has them take effect.
+
+    Args:
+        offsets: changed, or read for resets that must not go forward.
+        store: offsets by time.
+        topics: which queues there are.
+        groups: which groups there are.
+        consumers: whom to push to.
+        broker_name: in the queues of the answer.
+        server_side: 5.x's way.
+    """
+
+    def __init__(
+        self,
+        offsets: ConsumerOffsetManager,
+        store: MessageStore,
+        topics: TopicConfigManager,
+        groups: SubscriptionGroupManager,
+        consumers: ConsumerManager,
+        *,
+        broker_name: str,
+        server_side: bool,
+    ) -> None:
+        self._offsets = offsets
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._consumers = consumers
+        self._broker_name = broker_name
+        self._server_side = server_side
+
+    @handles(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET)
+    def reset(self, _peer: Peer, request: Command) -> Reply:
+        """Move the group; the new offset of each queue."""
+        header = request.header(ResetOffsetRequestHeader)
+        config = self._topics.get(header.topic)
+        if config is None:
+            raise RequestRefusedError(
+                ResponseCode.TOPIC_NOT_EXIST, f"topic {header.topic} does not exist here"
+            )
+        queue_ids = range(config.read_queue_nums)
+        if self._server_side:
+            table = self._reset_here(header, queue_ids)
+        else:
+            table = self._push(header, queue_ids)
+        log.info(
+            "offset.reset", group=header.group, topic=header.topic, queues=len(table),
+            server_side=self._server_side,
+        )  # fmt: skip
+        body = ResetOffsetBody(
+            offset_table={mq_key(self._queue(header.topic, q)): o for q, o in table.items()}
+        )
+        return request.reply(body=encode_body(body, request.encoding))
+
+    def _reset_here(self, header: ResetOffsetRequestHeader, queue_ids: range) -> dict[int, int]:
+        if self._groups.get(header.group) is None:
+            raise RequestRefusedError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                f"group {header.group} does not exist here",
+            )
+        if header.queue_id >= 0:
+            if header.queue_id not in queue_ids:
+                raise _out_of_range(f"queue {header.queue_id} of {header.topic} does not exist")
+            queue_ids = range(header.queue_id, header.queue_id + 1)
+        table = {}
+        for queue_id in queue_ids:
+            offset = header.offset
+            if offset is None or header.queue_id < 0:
+                offset = self._offset_at(header.topic, queue_id, header.timestamp)
+            low = self._store.min_offset(header.topic, queue_id)
+            high = self._store.max_offset(header.topic, queue_id)
+            if not low <= offset <= high:
+                raise _out_of_range(
+                    f"offset {offset} is outside queue {queue_id} of {header.topic}, "
+                    f"which has {low} to {high}"
+                )
+            table[queue_id] = offset
+        for queue_id, offset in table.items():
+            self._offsets.assign_reset(header.group, header.topic, queue_id, offset)
+        return table
+
+    def _push(self, header: ResetOffsetRequestHeader, queue_ids: range) -> dict[int, int]:
+        table = {}
+        for queue_id in queue_ids:
+            committed = self._offsets.query(header.group, header.topic, queue_id)
+            if committed is None:
+                raise RequestRefusedError(
+                    ResponseCode.SYSTEM_ERROR,
+                    f"group {header.group} has no offset in queue {queue_id} of {header.topic}",
+                )
+            offset = self._offset_at(header.topic, queue_id, header.timestamp)
+            # Without force a reset by time never skips messages.
+            table[queue_id] = offset if header.is_force or offset < committed else committed
+        info = self._consumers.get(header.group)
+        if info is None:
+            raise RequestRefusedError(
+                ResponseCode.CONSUMER_NOT_ONLINE,
+                f"no member of group {header.group} is connected to push the offsets to",
+            )
+        push = ResetConsumerClientOffsetRequestHeader(
+            topic=header.topic,
+            group=header.group,
+            timestamp=header.timestamp,
+            is_force=header.is_force,
+        )
+        queues = {self._queue(header.topic, queue_id): o for queue_id, o in table.items()}
+        for member in info.members.values():
+            if member.version >= VERSION_WITH_RESET:
+                member.channel.oneway(push, _pushed_body(queues, member.channel.encoding))
+        return table
+
+    def _offset_at(self, topic: str, queue_id: int, time_ms: int) -> int:
+        """A negative time means the end."""
+        if time_ms < 0:
+            return self._store.max_offset(topic, queue_id)
+        return self._store.offset_by_time(topic, queue_id, time_ms)
+
+    def _queue(self, topic: str, queue_id: int) -> MessageQueue:
+        return MessageQueue(topic, self._broker_name, queue_id)
+
+
+def _pushed_body(queues: dict[MessageQueue, int], encoding: Encoding) -> bytes:
+    """Offsets for a consumer; in JSON with objects as keys, or Go clients misread it (trap 6)."""
+    if encoding is Encoding.MSGPACK:
+        body = ResetOffsetBody(offset_table={mq_key(queue): o for queue, o in queues.items()})
+        return encode_body(body, encoding)
+    pairs = ",".join(f"{mq_key(queue)}:{offset}" for queue, offset in queues.items())
+    return f'{{"offsetTable":{{{pairs}}}}}'.encode()
+
+
+def _out_of_range(remark: str) -> RequestRefusedError:
+    return RequestRefusedError(ResponseCode.SYSTEM_ERROR, remark)

@@ -1,0 +1,1 @@
+"""What is refused when there is too much to do."""

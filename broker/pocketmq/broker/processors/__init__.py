@@ -1,1 +1,0 @@
-"""One file per family of requests; each reads a header, asks a manager, writes an answer."""

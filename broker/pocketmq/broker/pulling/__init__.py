@@ -1,0 +1,1 @@
+"""Messages go out: checks, reads, pulls that wait, where broadcasting groups pull."""

@@ -1,0 +1,167 @@
+"""Where the members of broadcasting groups pull: RocketMQ's BroadcastOffsetManager [H] (B-36).
+
+A broadcasting client keeps its offsets in a file of its own, and a proxy that pulls for one has no
+file. So the broker notes where each client pulls, and commits the smallest offset of each queue for
+`group@broadcast`. A client that turns from its broker to a proxy, or back, goes on where it was;
+one that is new at a proxy begins where the group stands. The table is in memory only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from pocketmq.broker.groups.consumers import ConsumerManager
+from pocketmq.broker.offsets.consumer_offsets import SEPARATOR, ConsumerOffsetManager
+from pocketmq.protocol.dispatch import Peer
+from pocketmq.protocol.headers.pull import PullMessageRequestHeader
+from pocketmq.protocol.scalars import RequestSource
+
+
+def broadcast_group(group: str) -> str:
+    """The name for which the group's smallest offsets are committed."""
+    return f"{group}{SEPARATOR}broadcast"
+
+
+class BroadcastPuller(msgspec.Struct, gc=False, frozen=True):
+    """The member of a broadcasting group that a pull is for."""
+
+    client_id: str
+    via_proxy: bool
+
+
+class _Client:
+    """What is known of one member in one topic."""
+
+    __slots__ = ("offsets", "pulled_at", "via_proxy")
+
+    def __init__(self) -> None:
+        self.offsets: dict[int, int] = {}
+        """Queue id -> the largest offset that it has pulled from."""
+        self.pulled_at = 0.0
+        """The caller's monotonic seconds at its last pull."""
+        self.via_proxy = False
+        """Whether its last pull came from a proxy. It is one answer for all queues: after a change
+        only the first queue that is pulled is moved to where the client was."""
+
+
+class BroadcastOffsets:
+    """(topic, group) -> client id -> where it pulls.
+
+    Args:
+        consumers: tells broadcasting groups from others, and who is connected.
+        offsets: gets the smallest offsets.
+        start_offset: where a group without any offset begins in (topic, queue id).
+        expire_s: a client that is away counts until its last pull is so old.
+        expire_max_s: one that is connected is forgotten at this age, and noted anew when it pulls.
+    """
+
+    def __init__(
+        self,
+        consumers: ConsumerManager,
+        offsets: ConsumerOffsetManager,
+        start_offset: Callable[[str, int], int],
+        *,
+        expire_s: float = 120.0,
+        expire_max_s: float = 300.0,
+    ) -> None:
+        self._consumers = consumers
+        self._offsets = offsets
+        self._start_offset = start_offset
+        self._expire_s = expire_s
+        self._expire_max_s = expire_max_s
+        self._table: dict[tuple[str, str], dict[str, _Client]] = {}
+        self.on_first: Callable[[], None] | None = None
+        """Called when there was nothing in the table, and now there is."""
+
+    def __bool__(self) -> bool:
+        return bool(self._table)
+
+    # -- pulls ----------------------------------------------------------------------------------
+
+    def puller(self, peer: Peer, header: PullMessageRequestHeader) -> BroadcastPuller | None:
+        """Whom the pull is for; None where nothing is noted.
+
+        That is where the group shares its queues, where its members pull by themselves and not
+        under a listener, and where the connection has sent no heartbeat for it.
+        """
+        if header.request_source == RequestSource.PROXY_FOR_BROADCAST:
+            client_id = header.proxy_froward_client_id
+            return BroadcastPuller(client_id, via_proxy=True) if client_id else None
+        info = self._consumers.get(header.consumer_group)
+        if info is None or not info.is_broadcasting or info.consume_type != "CONSUME_PASSIVELY":
+            return None
+        member = info.members.get(peer)
+        return BroadcastPuller(member.client_id, via_proxy=False) if member is not None else None
+
+    def init_offset(self, header: PullMessageRequestHeader, puller: BroadcastPuller) -> int | None:
+        """Where the pull is to begin in place of its own offset; None leaves it that.
+
+        A proxy asks with an offset below 0. Who came from a proxy, or has come to one, is moved
+        unasked.
+        """
+        group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
+        client = self._table.get((topic, group), {}).get(puller.client_id)
+        was_via_proxy = puller.via_proxy if client is None else client.via_proxy
+        asks = was_via_proxy and header.queue_offset < 0
+        if not asks and was_via_proxy == puller.via_proxy:
+            return None
+        offset = None if client is None else client.offsets.get(queue_id)
+        if offset is None:
+            offset = self._offsets.query(broadcast_group(group), topic, queue_id)
+        return self._start_offset(topic, queue_id) if offset is None else offset
+
+    def note(
+        self, header: PullMessageRequestHeader, puller: BroadcastPuller, offset: int, now: float
+    ) -> None:
+        """The client pulled from `offset`, or was moved there. A smaller one than before is not
+        taken."""
+        was_empty = not self._table
+        clients = self._table.setdefault((header.topic, header.consumer_group), {})
+        client = clients.get(puller.client_id)
+        if client is None:
+            client = clients[puller.client_id] = _Client()
+        client.pulled_at = now
+        client.via_proxy = puller.via_proxy
+        queue_id = header.queue_id
+        client.offsets[queue_id] = max(offset, client.offsets.get(queue_id, offset))
+        if was_empty and self.on_first is not None:
+            self.on_first()
+
+    # -- by the clock ---------------------------------------------------------------------------
+
+    def scan(self, now: float, now_ms: int) -> None:
+        """Commit the smallest offset of every queue, and forget who is too old.
+
+        Args:
+            now: monotonic seconds, as those given to `note`.
+            now_ms: stamps the commits.
+        """
+        for (topic, group), clients in list(self._table.items()):
+            smallest = self._look_at(group, clients, now)
+            if not clients:
+                del self._table[topic, group]
+            name = broadcast_group(group)
+            for queue_id, offset in smallest.items():
+                if self._offsets.query(name, topic, queue_id) != offset:
+                    self._offsets.commit(name, topic, queue_id, offset, now_ms)
+
+    def _look_at(self, group: str, clients: dict[str, _Client], now: float) -> dict[int, int]:
+        """Drop the old of a group's clients; queue id -> smallest offset of those that counted."""
+        info = self._consumers.get(group)
+        smallest: dict[int, int] = {}
+        for client_id, client in list(clients.items()):
+            age_s = now - client.pulled_at
+            connected = info is not None and client_id in info.ids
+            if connected or age_s < self._expire_s:
+                for queue_id, offset in client.offsets.items():
+                    smallest[queue_id] = min(offset, smallest.get(queue_id, offset))
+            if age_s >= (self._expire_max_s if connected else self._expire_s):
+                del clients[client_id]
+        return smallest
+
+    def forget_topic(self, topic: str) -> None:
+        """The topic was deleted (B-16)."""
+        for key in [key for key in self._table if key[0] == topic]:
+            del self._table[key]

@@ -1,0 +1,201 @@
+"""What is checked before a pull reads, and what its outcome means (B-55 to B-65, wire 4.2, 4.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from pocketmq.broker.errors import RequestRefusedError
+from pocketmq.broker.groups.consumers import ConsumerManager
+from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
+from pocketmq.broker.store.lookup import GetStatus
+from pocketmq.broker.topics.topic_configs import TopicConfigManager
+from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.errors import SubscriptionError
+from pocketmq.protocol.headers.pull import PullMessageRequestHeader
+from pocketmq.protocol.scalars import Perm, PullSysFlag
+from pocketmq.protocol.subscription import SQL92, TAG, SubscriptionData
+
+FOUND = int(ResponseCode.SUCCESS)
+NOT_FOUND = int(ResponseCode.PULL_NOT_FOUND)
+RETRY = int(ResponseCode.PULL_RETRY_IMMEDIATELY)
+MOVED = int(ResponseCode.PULL_OFFSET_MOVED)
+
+_CODES = {
+    GetStatus.FOUND: FOUND,
+    GetStatus.NO_MATCHED_MESSAGE: RETRY,
+    GetStatus.MESSAGE_WAS_REMOVING: RETRY,
+    GetStatus.OFFSET_FOUND_NULL: NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_ONE: NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_BADLY: MOVED,
+    GetStatus.OFFSET_TOO_SMALL: MOVED,
+    GetStatus.OFFSET_RESET: MOVED,
+}
+
+_CACHED_EXPRESSIONS = 1024
+
+
+def response_code(status: GetStatus, offset: int) -> int:
+    """The answer to a read that ended with `status`, for a pull from `offset` (B-59).
+
+    A queue that is empty or was never made has nothing new at offset 0, and has lost its messages
+    at any other: the consumer is moved to 0 and not left waiting for ever.
+    """
+    code = _CODES.get(status)
+    if code is None:  # NO_MATCHED_LOGIC_QUEUE, NO_MESSAGE_IN_QUEUE
+        return MOVED if offset != 0 else NOT_FOUND
+    return code
+
+
+class PullPlan(msgspec.Struct, gc=False, frozen=True):
+    """A pull that may read."""
+
+    group: SubscriptionGroupConfig
+    subscription: SubscriptionData
+    accept: Callable[[int], bool] | None
+    """Takes or refuses a tag hash; None takes all."""
+
+
+class PullChecks:
+    """Answers: may this group pull this queue, and what does it want of it?
+
+    Args:
+        topics: what exists here.
+        groups: who may consume; unknown groups may be added.
+        consumers: subscriptions from heartbeats.
+        broker_name: for remarks.
+        broker_permission: the broker's own permission bits.
+        invalid_parameter_code: answer to illegal queue ids, by profile.
+    """
+
+    def __init__(
+        self,
+        topics: TopicConfigManager,
+        groups: SubscriptionGroupManager,
+        consumers: ConsumerManager,
+        *,
+        broker_name: str,
+        broker_permission: int = Perm.RW,
+        invalid_parameter_code: int = ResponseCode.INVALID_PARAMETER,
+    ) -> None:
+        self._topics = topics
+        self._groups = groups
+        self._consumers = consumers
+        self._broker_name = broker_name
+        self._permission = broker_permission
+        self._invalid_code = invalid_parameter_code
+        self._parsed: dict[tuple[str, str], SubscriptionData] = {}
+
+    def check(self, header: PullMessageRequestHeader, now_ms: int) -> PullPlan:
+        """Pass a pull, in RocketMQ's order of checks.
+
+        Raises:
+            RequestRefusedError: with the code of the first check that failed.
+        """
+        if not Perm.is_readable(self._permission):
+            raise RequestRefusedError(
+                ResponseCode.NO_PERMISSION,
+                f"broker {self._broker_name} may not be read: its own permission lacks the bit",
+            )
+        group = self._groups.get(header.consumer_group)
+        if group is None:
+            group = self._groups.find_or_create(header.consumer_group, now_ms)
+            if group is None:
+                raise RequestRefusedError(
+                    ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+                    f"subscription group {header.consumer_group} does not exist on broker "
+                    f"{self._broker_name}, and may not be created by itself",
+                )
+        if not group.consume_enable:
+            raise RequestRefusedError(
+                ResponseCode.NO_PERMISSION,
+                f"subscription group {header.consumer_group} may not consume: consumeEnable=false",
+            )
+        config = self._topics.get(header.topic)
+        if config is None:
+            raise RequestRefusedError(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"topic {header.topic} does not exist on broker {self._broker_name}",
+            )
+        if not config.perm & Perm.READ:
+            raise RequestRefusedError(
+                ResponseCode.NO_PERMISSION,
+                f"topic {header.topic} may not be read: its permission is {Perm.text(config.perm)}",
+            )
+        if not 0 <= header.queue_id < config.read_queue_nums:
+            raise RequestRefusedError(
+                self._invalid_code,
+                f"queue id {header.queue_id} is illegal: topic {header.topic} has "
+                f"{config.read_queue_nums} read queues on broker {self._broker_name}",
+            )
+        subscription = self._subscription(header, group)
+        if subscription.expression_type == SQL92:
+            raise RequestRefusedError(
+                ResponseCode.SYSTEM_ERROR,
+                "this broker does not filter by SQL92; subscribe by tags",
+            )
+        return PullPlan(
+            group,
+            subscription,
+            None if subscription.subscribes_all else subscription.matches,
+        )
+
+    def _subscription(
+        self, header: PullMessageRequestHeader, group: SubscriptionGroupConfig
+    ) -> SubscriptionData:
+        if header.sys_flag & PullSysFlag.SUBSCRIPTION:
+            return self._parse(header)
+        info = self._consumers.get(header.consumer_group)
+        if info is None:
+            raise RequestRefusedError(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST,
+                f"group {header.consumer_group} has no member on broker {self._broker_name}; "
+                "its heartbeat comes first",
+            )
+        if info.is_broadcasting and not group.consume_broadcast_enable:
+            raise RequestRefusedError(
+                ResponseCode.NO_PERMISSION,
+                f"group {header.consumer_group} may not consume by broadcast",
+            )
+        data = info.subscriptions.get(header.topic)
+        if data is None:
+            raise RequestRefusedError(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST,
+                f"group {header.consumer_group} does not subscribe to {header.topic}; do all its "
+                "members subscribe to the same topics?",
+            )
+        if data.sub_version < header.sub_version:
+            raise RequestRefusedError(
+                ResponseCode.SUBSCRIPTION_NOT_LATEST,
+                f"the subscription of group {header.consumer_group} to {header.topic} known here "
+                f"has version {data.sub_version}, the pull's is {header.sub_version}",
+            )
+        return data
+
+    def _parse(self, header: PullMessageRequestHeader) -> SubscriptionData:
+        """The header's own expression; parsed ones are kept, for a consumer repeats its own."""
+        kind = header.expression_type or TAG
+        key = (header.subscription or "", kind)
+        data = self._parsed.get(key)
+        if data is None:
+            try:
+                data = SubscriptionData.parse(
+                    header.topic, header.subscription, header.sub_version, expression_type=kind
+                )
+            except SubscriptionError as exc:
+                raise RequestRefusedError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(exc)) from exc
+            if len(self._parsed) >= _CACHED_EXPRESSIONS:
+                self._parsed.clear()
+            self._parsed[key] = data
+        return data
+
+
+def suggested_broker_id(
+    group: SubscriptionGroupConfig, *, slow: bool, slave_read_enable: bool
+) -> int:
+    """Which broker id a master tells the consumer to pull from next (B-63)."""
+    if not slave_read_enable:
+        return 0
+    return group.which_broker_when_consume_slowly if slow else group.broker_id

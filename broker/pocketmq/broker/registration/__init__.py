@@ -1,0 +1,1 @@
+"""The broker registers with the name servers."""

@@ -1,0 +1,253 @@
+"""Tells every name server what this broker has: at start, every 30 s, on change (B-2 to B-10)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from zlib import crc32
+
+import structlog
+
+from pocketmq.broker.topics.topic_configs import TopicConfigManager
+from pocketmq.protocol.bodies.route import KVTable
+from pocketmq.protocol.bodies.topics import (
+    DataVersion,
+    RegisterBrokerBody,
+    TopicConfigSerializeWrapper,
+)
+from pocketmq.protocol.body import decode_body, encode_body
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.errors import BadRequestError, BrokerError
+from pocketmq.protocol.headers.route import (
+    QueryDataVersionRequestHeader,
+    QueryDataVersionResponseHeader,
+    RegisterBrokerRequestHeader,
+    UnregisterBrokerRequestHeader,
+)
+from pocketmq.protocol.transport.remoting import RemotingClient, expect
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.errors import PeerError
+from pocketmq.runtime.periodic import PeriodicService
+
+log = structlog.get_logger()
+
+UNREGISTER_TIMEOUT_S = 3.0
+INCREMENT_TIMEOUT_S = 3.0
+QUERY_TIMEOUT_S = 3.0
+"""Real seconds."""
+
+FIRST_AFTER_S = 10.0
+"""From the start's registration to the first periodic one (B-2)."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerIdentity:
+    """What a broker is called, and where it answers."""
+
+    cluster_name: str
+    broker_name: str
+    broker_id: int
+    address: str
+    ha_address: str = ""
+
+
+class BrokerRegistration:
+    """Keeps the name servers' view of this broker up to date.
+
+    Args:
+        identity: who registers.
+        nameservers: addresses; all of them are told the same.
+        client: the connections to them.
+        topics: what is registered.
+        clock: the period; calls themselves are limited in real time.
+        period_s: between two registrations.
+        timeout_s: real seconds for one registration (B-4).
+        force: register at every period (B-3).
+        incremental: created topics register alone, not the whole table (B-6).
+        permission: the broker's own permission bits (B-5).
+    """
+
+    def __init__(
+        self,
+        identity: BrokerIdentity,
+        nameservers: Sequence[str],
+        client: RemotingClient,
+        topics: TopicConfigManager,
+        clock: Clock,
+        *,
+        period_s: float = 30.0,
+        timeout_s: float = 24.0,
+        force: bool = True,
+        incremental: bool = True,
+        permission: int = 6,
+    ) -> None:
+        self.identity = identity
+        self._nameservers = tuple(dict.fromkeys(nameservers))
+        self._client = client
+        self._topics = topics
+        self._clock = clock
+        self._period_s = period_s
+        self._timeout_s = timeout_s
+        self._force = force
+        self._incremental = incremental
+        self._permission = permission
+        self._changed: dict[str, None] = {}
+        self._waiting: list[Callable[[], None]] = []
+        self._full_at = clock.monotonic() + FIRST_AFTER_S
+        self._again = False
+        self._service = PeriodicService(
+            "registration", clock, period_s, self._tick, initial_delay_s=FIRST_AFTER_S
+        )
+        self.registered_with: frozenset[str] = frozenset()
+        """Name servers that took the last full registration."""
+
+    async def start(self) -> None:
+        """Register in full with every name server, then go on by the clock."""
+        self._topics.listeners.append(self._topic_changed)
+        if not self._nameservers:
+            return
+        await self.register()
+        self._full_at = self._clock.monotonic() + FIRST_AFTER_S
+        self._service.start()
+
+    async def stop(self) -> None:
+        """Unregister everywhere (B-10)."""
+        if not self._nameservers:
+            return
+        await self._service.stop()
+        identity = self.identity
+        header = UnregisterBrokerRequestHeader(
+            broker_name=identity.broker_name,
+            broker_addr=identity.address,
+            cluster_name=identity.cluster_name,
+            broker_id=identity.broker_id,
+        )
+        for address in self._nameservers:
+            try:
+                expect(await self._client.call(address, header, timeout_s=UNREGISTER_TIMEOUT_S))
+            except PeerError as exc:
+                log.info("nameserver.not_told", nameserver=address, reason=str(exc))
+
+    def when_registered(self, callback: Callable[[], None]) -> None:
+        """Call back when the name servers were told of every change made so far."""
+        if not self._changed and not self._waiting:
+            callback()
+        else:
+            self._waiting.append(callback)
+
+    def lost(self) -> None:
+        """A name server closed its connection, and with it forgot us: register soon."""
+        if self._service.running:
+            self._again = True
+            self._service.wakeup()
+
+    async def register(self, topics: Sequence[str] | None = None) -> None:
+        """Register all topics, or some, with every name server in parallel."""
+        wrapper = self._topics.wrapper(topics, permission=self._permission)
+        timeout_s = self._timeout_s if topics is None else INCREMENT_TIMEOUT_S
+        outcomes = await asyncio.gather(
+            *(self._register_with(address, wrapper, timeout_s) for address in self._nameservers)
+        )
+        if topics is None:
+            self.registered_with = frozenset(
+                address
+                for address, outcome in zip(self._nameservers, outcomes, strict=True)
+                if outcome is not None
+            )
+            self._take_orders(outcomes)
+        elif any(outcome is None for outcome in outcomes):
+            # A name server that does not know us refuses a single topic (N-14).
+            self._again = True
+
+    # -- inside -------------------------------------------------------------------------------
+
+    def _topic_changed(self, topic: str) -> None:
+        if self._nameservers and self._topics.get(topic) is not None:
+            self._changed[topic] = None
+            self._service.wakeup()
+
+    def _take_again(self) -> bool:
+        again, self._again = self._again, False
+        return again
+
+    async def _tick(self) -> float:
+        """Tell what is due; seconds until the next full registration."""
+        changed, self._changed = list(self._changed), {}
+        waiting, self._waiting = self._waiting, []
+        try:
+            is_time = self._clock.monotonic() >= self._full_at
+            if self._take_again() or is_time:
+                if self._force or changed or await self._anybody_needs_it():
+                    await self.register()
+                if is_time:
+                    self._full_at = self._clock.monotonic() + self._period_s
+            elif changed:
+                await self.register(changed if self._incremental else None)
+                if self._take_again():
+                    await self.register()
+        finally:
+            for callback in waiting:
+                callback()
+        return max(0.0, self._full_at - self._clock.monotonic())
+
+    async def _register_with(
+        self, address: str, wrapper: TopicConfigSerializeWrapper, timeout_s: float
+    ) -> Command | None:
+        identity = self.identity
+        body = encode_body(
+            RegisterBrokerBody(topic_config_serialize_wrapper=wrapper), self._client.encoding
+        )
+        header = RegisterBrokerRequestHeader(
+            broker_name=identity.broker_name,
+            broker_addr=identity.address,
+            cluster_name=identity.cluster_name,
+            ha_server_addr=identity.ha_address,
+            broker_id=identity.broker_id,
+            body_crc32=crc32(body) & 0x7FFFFFFF,
+        )
+        try:
+            return expect(await self._client.call(address, header, body, timeout_s=timeout_s))
+        except PeerError as exc:
+            log.warning("registration.failed", nameserver=address, reason=str(exc))
+            return None
+
+    async def _anybody_needs_it(self) -> bool:
+        """Whether any name server has another version, or does not answer (B-3)."""
+        answers = await asyncio.gather(
+            *(self._needs_registration(address) for address in self._nameservers)
+        )
+        return any(answers)
+
+    async def _needs_registration(self, address: str) -> bool:
+        identity = self.identity
+        version = self._topics.data_version
+        header = QueryDataVersionRequestHeader(
+            broker_name=identity.broker_name,
+            broker_addr=identity.address,
+            cluster_name=identity.cluster_name,
+            broker_id=identity.broker_id,
+        )
+        try:
+            response = expect(
+                await self._client.call(address, header, version, timeout_s=QUERY_TIMEOUT_S)
+            )
+            if response.header(QueryDataVersionResponseHeader).changed:
+                return True
+            body = response.body_view
+            return bool(body) and decode_body(body, DataVersion, response.encoding) != version
+        except (PeerError, BrokerError) as exc:
+            log.info("data_version.unknown", nameserver=address, reason=str(exc))
+            return True
+
+    def _take_orders(self, outcomes: Sequence[Command | None]) -> None:
+        """Topics in the first answer's order table become order topics (B-8)."""
+        answer = next((outcome for outcome in outcomes if outcome is not None), None)
+        if answer is None or not answer.body_view:
+            return
+        try:
+            table = decode_body(answer.body_view, KVTable, answer.encoding).table
+        except BadRequestError as exc:
+            log.warning("order_table.unreadable", reason=str(exc))
+            return
+        self._topics.mark_ordered(table, self._clock.time_ms())

@@ -1,0 +1,1 @@
+"""Messages come in: checks, what is stored, the answers; also those that a consumer sends back."""

@@ -1,0 +1,128 @@
+"""What is checked before a message is stored, in RocketMQ's order (sheet 2.5, B-12 to B-17).
+
+What depends on the topic alone is decided once and kept in a `SendPlan`, until a topic changes.
+The topic's W bit is *not* checked: write protection works through routes only (B-17).
+"""
+
+from __future__ import annotations
+
+from random import randrange
+
+import msgspec
+
+from pocketmq.broker.errors import RequestRefusedError
+from pocketmq.broker.topics.topic_configs import TopicConfigManager
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.errors import IllegalNameError
+from pocketmq.protocol.scalars import Perm
+from pocketmq.protocol.validation import NOT_ALLOWED_SEND, RETRY_PREFIX, check_topic, is_retry
+
+
+class SendPlan(msgspec.Struct, gc=False, frozen=True):
+    """What every send to one topic has in common."""
+
+    topic: str
+    queue_limit: int
+    """Queue ids from here on are illegal: the larger of read and write queues."""
+    write_queue_nums: int
+    retry_group: str | None = None
+    """The group whose retry topic this is; such sends may turn to `%DLQ%` (B-86)."""
+
+    def queue_of(self, queue_id: int) -> int:
+        """The queue to store in: the one asked for, or a random write queue for a negative id."""
+        if queue_id >= 0:
+            return queue_id
+        return randrange(self.write_queue_nums) if self.write_queue_nums > 0 else 0
+
+
+class SendChecks:
+    """Answers: may this message be stored, and where?
+
+    Args:
+        topics: the topics, which unknown ones may be added to.
+        broker_name: for remarks.
+        broker_permission: the broker's own permission bits.
+        invalid_parameter_code: answer to illegal topics and queue ids, by profile.
+        max_retry_topic_chars: longest `%RETRY%` and `%DLQ%` topic, by profile.
+    """
+
+    def __init__(
+        self,
+        topics: TopicConfigManager,
+        *,
+        broker_name: str,
+        broker_permission: int = Perm.RW,
+        invalid_parameter_code: int = ResponseCode.INVALID_PARAMETER,
+        max_retry_topic_chars: int = 255,
+    ) -> None:
+        self._topics = topics
+        self._broker_name = broker_name
+        self._permission = broker_permission
+        self._invalid_code = invalid_parameter_code
+        self._max_retry_chars = max_retry_topic_chars
+        self.plans: dict[str, SendPlan] = {}
+        """Plans of topics that were sent to; look here first, then call `plan`."""
+        topics.listeners.append(self._topic_changed)
+
+    def plan(
+        self,
+        topic: str,
+        default_topic: str,
+        client_queue_nums: int,
+        *,
+        now_ms: int,
+        unit_mode: bool = False,
+    ) -> SendPlan:
+        """The plan for a topic; an unknown topic is created where that is allowed.
+
+        Raises:
+            RequestRefusedError: 16, 17, or the code for an illegal name.
+        """
+        plan = self.plans.get(topic)
+        if plan is not None:
+            return plan
+        cacheable = Perm.is_writable(self._permission)
+        if not cacheable and self._topics.is_ordered(topic):
+            raise RequestRefusedError(
+                ResponseCode.NO_PERMISSION,
+                f"broker {self._broker_name} takes no messages for the ordered topic {topic}: "
+                "its own permission lacks the write bit",
+            )
+        try:
+            check_topic(topic, max_retry_chars=self._max_retry_chars)
+        except IllegalNameError as exc:
+            raise RequestRefusedError(self._invalid_code, str(exc)) from exc
+        if topic in NOT_ALLOWED_SEND:
+            raise RequestRefusedError(
+                ResponseCode.NO_PERMISSION, f"topic {topic} is the broker's own; send to another"
+            )
+        config = self._topics.get(topic) or self._topics.create_for_send(
+            topic, default_topic, client_queue_nums, now_ms=now_ms, unit_mode=unit_mode
+        )
+        if config is None:
+            raise RequestRefusedError(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"topic {topic} does not exist on broker {self._broker_name}, and the template "
+                f"{default_topic} does not allow to create it; create it with "
+                "`pocketmq topic create`",
+            )
+        plan = SendPlan(
+            topic,
+            max(config.write_queue_nums, config.read_queue_nums),
+            config.write_queue_nums,
+            topic[len(RETRY_PREFIX) :] if is_retry(topic) else None,
+        )
+        if cacheable:
+            self.plans[topic] = plan
+        return plan
+
+    def bad_queue(self, plan: SendPlan, queue_id: int) -> RequestRefusedError:
+        """The answer to a queue id at or above `plan.queue_limit`."""
+        return RequestRefusedError(
+            self._invalid_code,
+            f"queue id {queue_id} is illegal: topic {plan.topic} has {plan.queue_limit} queues "
+            f"on broker {self._broker_name}",
+        )
+
+    def _topic_changed(self, topic: str) -> None:
+        self.plans.pop(topic, None)

@@ -1,0 +1,322 @@
+"""SEND_MESSAGE (10, 310) and SEND_BATCH_MESSAGE (320): the broker's hottest path.
+
+All sends of one turn of the loop are checked, appended to the store in one call and answered from
+templates.
+`incoming.py` says what is stored for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pocketmq.broker.admin.stats import BrokerStats
+from pocketmq.broker.errors import RequestRefusedError
+from pocketmq.broker.overload.overload import Overload, Work
+from pocketmq.broker.sending.incoming import IncomingMessages, packed_address
+from pocketmq.broker.sending.send_replies import SendReplies
+from pocketmq.broker.store import (
+    FlushDiskType,
+    MessageStore,
+    PutResult,
+    PutStatus,
+    StoredMessage,
+)
+from pocketmq.broker.tables.saved_tables import SavedTable
+from pocketmq.protocol.codes import RequestCode, ResponseCode
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.dispatch import Peer, Reply, error_reply, handles_batch
+from pocketmq.protocol.headers.send import (
+    SendBatchMessageRequestHeader,
+    SendMessageRequestHeader,
+    SendMessageRequestHeaderV2,
+    SendMessageResponseHeader,
+)
+from pocketmq.protocol.ids import offset_msg_id
+from pocketmq.runtime.clock import Clock
+
+_HEADERS: dict[int, type[SendMessageRequestHeader] | type[SendMessageRequestHeaderV2]] = {
+    int(RequestCode.SEND_MESSAGE): SendMessageRequestHeader,
+    int(RequestCode.SEND_MESSAGE_V2): SendMessageRequestHeaderV2,
+    int(RequestCode.SEND_BATCH_MESSAGE): SendBatchMessageRequestHeader,
+}
+
+_OK = PutStatus.PUT_OK
+
+NOT_STORED: dict[PutStatus, tuple[int, str]] = {
+    PutStatus.SERVICE_NOT_AVAILABLE: (
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        "the store takes no messages now",
+    ),
+    PutStatus.CREATE_MAPPED_FILE_FAILED: (
+        ResponseCode.SYSTEM_ERROR,
+        "no new commit-log file could be made; is the disk full?",
+    ),
+    PutStatus.MESSAGE_ILLEGAL: (
+        ResponseCode.MESSAGE_ILLEGAL,
+        "the message is too long: its body may have maxMessageSize bytes, its topic 127",
+    ),
+    PutStatus.PROPERTIES_SIZE_EXCEEDED: (
+        ResponseCode.MESSAGE_ILLEGAL,
+        "the message's properties are longer than 32767 bytes",
+    ),
+    PutStatus.OS_PAGE_CACHE_BUSY: (
+        ResponseCode.SYSTEM_BUSY,
+        "[PC_SYNCHRONIZED]broker busy, start flow control for a while",
+    ),
+    PutStatus.UNKNOWN_ERROR: (ResponseCode.SYSTEM_ERROR, "the store failed"),
+}
+"""Answers to messages that were not stored (sheet 2.5)."""
+
+
+class SendProcessor:
+    """Stores messages, from `open` to `close`.
+
+    Args:
+        store: where they go.
+        topics_file: an answer waits until a topic made by its message is on the disk.
+        stats: counts.
+        overload: refuses what has waited too long.
+        clock: the time of each batch.
+    """
+
+    def __init__(
+        self,
+        store: MessageStore,
+        topics_file: SavedTable,
+        stats: BrokerStats,
+        overload: Overload,
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._sync_flush = store.config.flush_disk_type is FlushDiskType.SYNC_FLUSH
+        self._topics_file = topics_file
+        self._stats = stats
+        self._overload = overload
+        self._clock = clock
+        self._incoming: IncomingMessages | None = None
+        self._replies: SendReplies | None = None
+
+    def open(self, incoming: IncomingMessages, replies: SendReplies) -> None:
+        """Take messages from now on."""
+        self._incoming = incoming
+        self._replies = replies
+
+    def close(self) -> None:
+        """Take no more messages."""
+        self._incoming = None
+
+    @handles_batch(
+        RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE
+    )
+    def send(self, peers: Sequence[Peer], requests: Sequence[Command]) -> Sequence[Reply]:
+        """Store messages and answer them."""
+        self._overload.check(Work.SEND)
+        incoming, templates = self._incoming, self._replies
+        if incoming is None or templates is None:
+            raise RequestRefusedError(
+                ResponseCode.SYSTEM_ERROR, "the broker is starting or stopping; try again"
+            )
+        self._overload.check_pool(self._store.unflushed_bytes)
+        header_class = _HEADERS[requests[0].code]
+        now_ms, now = self._clock.time_ms(), self._clock.monotonic()
+        to_message = incoming.message
+        replies: list[Reply] = [None] * len(requests)
+        messages: list[StoredMessage] = []
+        slots: list[tuple[int, int]] = []
+        last_peer: Peer | None = None
+        for index, (peer, request) in enumerate(zip(peers, requests, strict=True)):
+            if peer is not last_peer:
+                last_peer = peer
+                born_host = packed_address(peer.address)
+            try:
+                header = request.header(header_class)
+                if header.batch:
+                    # What came before it has to lie before it in the log.
+                    self._put(peers, requests, messages, slots, replies, templates, now)
+                    messages, slots = [], []
+                    many, queue_id = incoming.batch(request, header, born_host, now_ms)
+                    replies[index] = self._put_batch(peer, request, many, queue_id, templates, now)
+                    continue
+                message, queue_id = to_message(request, header, born_host, now_ms, now)
+            except Exception as exc:  # noqa: BLE001 - one bad message, and the others go on
+                replies[index] = error_reply(peer, request, exc)
+                continue
+            messages.append(message)
+            slots.append((index, queue_id))
+        self._put(peers, requests, messages, slots, replies, templates, now)
+        return replies
+
+    def _put(
+        self,
+        peers: Sequence[Peer],
+        requests: Sequence[Command],
+        messages: list[StoredMessage],
+        slots: list[tuple[int, int]],
+        replies: list[Reply],
+        templates: SendReplies,
+        now: float,
+    ) -> None:
+        """Store messages in one append, and answer each in its place or later."""
+        if not messages:
+            return
+        results = self._store.put_messages(messages)
+        done_at = self._clock.monotonic()
+        self._overload.note_append(done_at - now)
+        encoding = requests[0].encoding
+        build = templates.builder(encoding)
+        must_wait = self._must_wait()
+        waiting: list[_Stored] = []
+        stored = size_bytes = 0
+        for (index, queue_id), message, result in zip(slots, messages, results, strict=True):
+            request = requests[index]
+            if result.status is not _OK:
+                replies[index] = not_stored(request, result, self._store)
+                continue
+            stored += 1
+            size_bytes += result.size
+            if request.encoding is not encoding:
+                encoding = request.encoding
+                build = templates.builder(encoding)
+            if must_wait and (message.wait_store_ok or not self._topics_file.is_saved):
+                waiting.append(_Stored(peers[index], request, queue_id, message, result, templates))
+            else:
+                replies[index] = build(
+                    request.opaque,
+                    result.physical_offset,
+                    queue_id,
+                    result.queue_offset,
+                    message.uniq_key or "",
+                )
+        self._stats.note_put(stored, size_bytes, done_at)
+        if waiting:
+            self._answer_when_safe(waiting)
+
+    def _put_batch(
+        self,
+        peer: Peer,
+        request: Command,
+        messages: list[StoredMessage],
+        queue_id: int,
+        templates: SendReplies,
+        now: float,
+    ) -> Reply:
+        """Store the messages of one batch request, all or none (B-19)."""
+        results = self._store.put_batch(messages)
+        bad = next((result for result in results if result.status is not _OK), None)
+        if bad is not None:
+            return not_stored(request, bad, self._store)
+        self._stats.note_put(len(results), sum(result.size for result in results), now)
+        host = templates.store_host
+        stored = _Stored(
+            peer,
+            request,
+            queue_id,
+            messages[-1],
+            results[-1],
+            templates,
+            first_offset=results[0].queue_offset,
+            msg_id=",".join(offset_msg_id(host, result.physical_offset) for result in results),
+        )
+        if self._must_wait():
+            self._answer_when_safe([stored])
+            return None
+        return stored.reply(_OK)
+
+    # -- waiting for the disk -------------------------------------------------------------------
+
+    def _must_wait(self) -> bool:
+        """Whether answers may have to wait: for the log's flush, or for a new topic's file."""
+        return self._sync_flush or not self._topics_file.is_saved
+
+    def _answer_when_safe(self, waiting: Sequence[_Stored]) -> None:
+        """Answer once what was promised holds: flushed (B-144), and the topic known on restart."""
+
+        def flushed(status: PutStatus) -> None:
+            self._topics_file.when_saved(lambda: answer(status))
+
+        def answer(status: PutStatus) -> None:
+            shares: dict[Peer, tuple[list[Command], list[Reply]]] = {}
+            for each in waiting:
+                requests, replies = shares.setdefault(each.peer, ([], []))
+                requests.append(each.request)
+                replies.append(each.reply(status))
+            for peer, (requests, replies) in shares.items():
+                peer.reply_all(requests, replies)
+
+        if any(each.message.wait_store_ok for each in waiting):
+            last = waiting[-1].result
+            self._store.when_flushed(last.physical_offset + last.size, flushed)
+        else:
+            flushed(_OK)
+
+
+class _Stored:
+    """A stored message, or a batch of them, whose answer waits."""
+
+    __slots__ = (
+        "_first_offset",
+        "_msg_id",
+        "_queue_id",
+        "_templates",
+        "message",
+        "peer",
+        "request",
+        "result",
+    )
+
+    def __init__(
+        self,
+        peer: Peer,
+        request: Command,
+        queue_id: int,
+        message: StoredMessage,
+        result: PutResult,
+        templates: SendReplies,
+        *,
+        first_offset: int | None = None,
+        msg_id: str | None = None,
+    ) -> None:
+        self.peer = peer
+        self.request = request
+        self.message = message
+        self.result = result
+        self._queue_id = queue_id
+        self._templates = templates
+        self._first_offset = first_offset
+        """Of a batch: its first message's."""
+        self._msg_id = msg_id
+        """Of a batch: all ids."""
+
+    def reply(self, status: PutStatus) -> Command | bytes:
+        """The answer, also when the message was not flushed in time (10)."""
+        result, templates, request = self.result, self._templates, self.request
+        code, remark = ResponseCode.SUCCESS, None
+        if status is not _OK and self.message.wait_store_ok:
+            code, remark = ResponseCode.FLUSH_DISK_TIMEOUT, "stored, but not flushed in time"
+        elif self._msg_id is None:
+            return templates.builder(request.encoding)(
+                request.opaque,
+                result.physical_offset,
+                self._queue_id,
+                result.queue_offset,
+                self.message.uniq_key or "",
+            )
+        header = SendMessageResponseHeader(
+            msg_id=self._msg_id or offset_msg_id(templates.store_host, result.physical_offset),
+            queue_id=self._queue_id,
+            queue_offset=result.queue_offset if self._first_offset is None else self._first_offset,
+            transaction_id=self.message.uniq_key if self._msg_id is None else None,
+            region=templates.region,
+            trace=templates.trace_on,
+        )
+        return request.reply(header, code=code, remark=remark)
+
+
+def not_stored(request: Command, result: PutResult, store: MessageStore) -> Command:
+    """The answer to a message that the store refused (sheet 2.5)."""
+    code, remark = NOT_STORED.get(
+        result.status, (int(ResponseCode.SYSTEM_ERROR), f"the store said {result.status.name}")
+    )
+    if store.blocked_by:
+        remark += ": " + "; ".join(sorted(store.blocked_by))
+    return request.reply(code=code, remark=remark)

@@ -1,0 +1,1 @@
+"""The tables in `config/*.json`: read at start, saved after a change."""

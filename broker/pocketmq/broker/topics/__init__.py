@@ -1,0 +1,1 @@
+"""Topic configurations: creation, change, deletion."""

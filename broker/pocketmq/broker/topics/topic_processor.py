@@ -1,0 +1,189 @@
+"""Topics for people and tools: 17, 21, 215, 300, 305, 351 (B-12 to B-16, wire 3.9)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, cast
+
+from pocketmq.broker.errors import RequestRefusedError
+from pocketmq.broker.groups.consumers import ConsumerManager
+from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
+from pocketmq.broker.store import MessageStore
+from pocketmq.broker.tables.saved_tables import SavedTable
+from pocketmq.broker.topics.topic_configs import TopicConfigManager
+from pocketmq.protocol.bodies.clients import GroupList
+from pocketmq.protocol.bodies.route import TopicList
+from pocketmq.protocol.bodies.topics import TopicConfig
+from pocketmq.protocol.body import encode_body
+from pocketmq.protocol.codes import RequestCode, ResponseCode
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.dispatch import Peer, Reply, handles
+from pocketmq.protocol.errors import IllegalNameError
+from pocketmq.protocol.headers.topics import (
+    DeleteTopicRequestHeader,
+    GetTopicConfigRequestHeader,
+    QueryTopicConsumeByWhoRequestHeader,
+    UpdateAndCreateTopicRequestHeader,
+)
+from pocketmq.protocol.scalars import Perm
+from pocketmq.protocol.validation import check_topic
+from pocketmq.runtime.clock import Clock
+
+_ATTRIBUTES: dict[str, tuple[str, ...]] = {
+    "message.type": ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION"),
+    "queue.type": ("SimpleCQ",),
+    "cleanup.policy": ("DELETE",),
+}
+"""Topic attributes of 5.x, with the values that this broker carries out."""
+
+MAX_QUEUES = 65536
+"""Most queues of a topic: a route that names more is a typing error."""
+
+
+class TopicProcessor:
+    """Creates, changes, deletes and lists topics.
+
+    Args:
+        topics: the table.
+        store: loses the queues of deleted topics.
+        offsets: loses their offsets.
+        consumers: who subscribes to a topic.
+        topics_file: answers wait until a change is on the disk.
+        when_registered: calls back when the name servers know the change.
+        topic_gone: ends the pulls that wait on a deleted topic.
+        clock: stamps changes.
+        invalid_parameter_code: answer to illegal names, by profile.
+    """
+
+    def __init__(
+        self,
+        topics: TopicConfigManager,
+        store: MessageStore,
+        offsets: ConsumerOffsetManager,
+        consumers: ConsumerManager,
+        topics_file: SavedTable,
+        clock: Clock,
+        *,
+        when_registered: Callable[[Callable[[], None]], None],
+        topic_gone: Callable[[str], None],
+        invalid_parameter_code: int,
+    ) -> None:
+        self._topics = topics
+        self._store = store
+        self._offsets = offsets
+        self._consumers = consumers
+        self._topics_file = topics_file
+        self._clock = clock
+        self._when_registered = when_registered
+        self._topic_gone = topic_gone
+        self._invalid_code = invalid_parameter_code
+
+    @handles(RequestCode.UPDATE_AND_CREATE_TOPIC)
+    def update_and_create(self, peer: Peer, request: Command) -> Reply:
+        """Create or change a topic; answered when it is stored and registered."""
+        header = request.header(UpdateAndCreateTopicRequestHeader)
+        self._check_name(header.topic)
+        old = self._topics.get(header.topic)
+        if header.topic_filter_type not in ("SINGLE_TAG", "MULTI_TAG"):
+            raise self._invalid(f"topicFilterType {header.topic_filter_type} does not exist")
+        if not Perm.is_valid(header.perm):
+            raise self._invalid(f"perm {header.perm} is not between 0 and 7")
+        for nums in (header.read_queue_nums, header.write_queue_nums):
+            if not 0 <= nums <= MAX_QUEUES:
+                raise self._invalid(f"{nums} queues are not between 0 and {MAX_QUEUES}")
+        config = TopicConfig(
+            topic_name=header.topic,
+            read_queue_nums=header.read_queue_nums,
+            write_queue_nums=header.write_queue_nums,
+            perm=header.perm,
+            topic_filter_type=cast('Literal["SINGLE_TAG", "MULTI_TAG"]', header.topic_filter_type),
+            topic_sys_flag=header.topic_sys_flag,
+            order=header.order,
+            attributes=self._attributes(
+                header.attributes, {} if old is None else dict(old.attributes)
+            ),
+        )
+        if not self._topics.put(config, self._clock.time_ms()):
+            return request.reply()
+        self._topics_file.when_saved(
+            lambda: self._when_registered(lambda: peer.reply(request, request.reply()))
+        )
+        return None
+
+    @handles(RequestCode.DELETE_TOPIC_IN_BROKER)
+    def delete(self, peer: Peer, request: Command) -> Reply:
+        """Forget a topic with its offsets and queues (B-16); its route is 216's business."""
+        topic = request.header(DeleteTopicRequestHeader).topic
+        self._check_name(topic)
+        self._topics.delete(topic, self._clock.time_ms())
+        self._offsets.forget_topic(topic)
+        self._store.delete_topic(topic)
+        self._topic_gone(topic)
+        if self._topics_file.is_saved:
+            return request.reply()
+        self._topics_file.when_saved(lambda: peer.reply(request, request.reply()))
+        return None
+
+    @handles(RequestCode.GET_ALL_TOPIC_CONFIG)
+    def all_configs(self, _peer: Peer, request: Command) -> Reply:
+        """The whole table with its version."""
+        return request.reply(body=encode_body(self._topics.wrapper(), request.encoding))
+
+    @handles(RequestCode.GET_TOPIC_CONFIG)
+    def config(self, _peer: Peer, request: Command) -> Reply:
+        """One topic's configuration."""
+        topic = request.header(GetTopicConfigRequestHeader).topic
+        config = self._topics.get(topic)
+        if config is None:
+            raise RequestRefusedError(
+                ResponseCode.TOPIC_NOT_EXIST, f"topic {topic} does not exist here"
+            )
+        return request.reply(body=encode_body(config, request.encoding))
+
+    @handles(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO)
+    def consumed_by(self, _peer: Peer, request: Command) -> Reply:
+        """Groups that subscribe to a topic, or have committed in it."""
+        topic = request.header(QueryTopicConsumeByWhoRequestHeader).topic
+        groups = {*self._consumers.groups_of_topic(topic), *self._offsets.groups_of(topic)}
+        return request.reply(
+            body=encode_body(GroupList(group_list=sorted(groups)), request.encoding)
+        )
+
+    @handles(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
+    def system_topics(self, _peer: Peer, request: Command) -> Reply:
+        """Topics that the broker keeps for itself."""
+        body = TopicList(topic_list=sorted(self._topics.system_topics))
+        return request.reply(body=encode_body(body, request.encoding))
+
+    # -- inside ---------------------------------------------------------------------------------
+
+    def _check_name(self, topic: str) -> None:
+        try:
+            check_topic(topic)
+        except IllegalNameError as exc:
+            raise self._invalid(str(exc)) from exc
+        if self._topics.is_system(topic):
+            raise self._invalid(f"topic {topic} is the broker's own and stays as it is")
+
+    def _attributes(self, text: str | None, attributes: dict[str, str]) -> dict[str, str]:
+        """`+key=value,-key` carried out on the attributes that a topic has."""
+        for change in filter(None, (text or "").split(",")):
+            sign, rest = change[0], change[1:]
+            key, _, value = rest.partition("=")
+            if sign not in "+-" or key not in _ATTRIBUTES:
+                raise self._invalid(
+                    f"attribute {change!r} is not understood; known are "
+                    f"{', '.join(_ATTRIBUTES)}, written as +key=value or -key"
+                )
+            if sign == "-":
+                attributes.pop(key, None)
+            elif value not in _ATTRIBUTES[key]:
+                raise self._invalid(
+                    f"{key} cannot be {value}; choose {', '.join(_ATTRIBUTES[key])}"
+                )
+            else:
+                attributes[key] = value
+        return attributes
+
+    def _invalid(self, remark: str) -> RequestRefusedError:
+        return RequestRefusedError(self._invalid_code, remark)

@@ -1,0 +1,159 @@
+"""Delay levels: what a delayed message looks like, and when each level is due."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pocketmq.broker.delays.delay import (
+    DelayPlanner,
+    from_schedule_topic,
+    level_of,
+    to_schedule_topic,
+)
+from pocketmq.broker.store.config import DELAY_LEVELS, StoreConfig
+from pocketmq.broker.store.stored_message import StoredMessage
+from pocketmq.protocol.bodies.offsets import DelayOffsetTable
+from pocketmq.protocol.hosts import pack_host
+from pocketmq.protocol.properties import decode_properties, encode_properties
+from pocketmq.protocol.record import decode_record, encode_record
+
+HOST = pack_host("127.0.0.1", 10911)
+DELAYS = StoreConfig(store_path_root_dir="/none").delay_levels_ms()
+NOW_MS = 1_700_000_000_000
+
+
+def message(**fields: Any) -> StoredMessage:
+    values: dict[str, Any] = {
+        "topic": "orders",
+        "queue_id": 2,
+        "body": b"hello",
+        "properties": b"",
+        "flag": 0,
+        "sys_flag": 0,
+        "born_timestamp_ms": 1,
+        "born_host": HOST,
+        "store_host": HOST,
+    }
+    return StoredMessage(**(values | fields))
+
+
+def test_there_are_18_levels_from_1_s_to_2_h() -> None:  # B-90
+    seconds = [ms // 1000 for ms in DELAYS[1:]]
+    minutes = [60 * n for n in range(1, 11)]
+    assert seconds == [1, 5, 10, 30, *minutes, 1200, 1800, 3600, 7200]
+    assert len(DELAY_LEVELS.split()) == DelayPlanner(DELAYS).max_level == 18
+
+
+@pytest.mark.parametrize(("text", "level"), [(None, 0), ("", 0), ("x", 0), ("3", 3), ("-1", -1)])
+def test_a_delay_that_is_no_number_is_none(text: str | None, level: int) -> None:  # B-91
+    assert level_of(text) == level
+
+
+@pytest.mark.parametrize(("asked", "level"), [(1, 1), (18, 18), (19, 18), (500, 18)])
+def test_a_delayed_message_waits_in_its_levels_queue(asked: int, level: int) -> None:  # B-91
+    properties = {"KEYS": "k"}
+    waiting = to_schedule_topic(message(), properties, asked, 18)
+    assert (waiting.topic, waiting.queue_id) == ("SCHEDULE_TOPIC_XXXX", level - 1)
+    assert waiting.delay_level == level
+    assert decode_properties(waiting.properties.decode()) == {
+        "KEYS": "k",
+        "DELAY": str(level),
+        "REAL_TOPIC": "orders",
+        "REAL_QID": "2",
+    }
+
+
+def delivered(**properties: str) -> StoredMessage | None:
+    stored = encode_record(
+        topic=b"SCHEDULE_TOPIC_XXXX",
+        queue_id=2,
+        flag=9,
+        queue_offset=5,
+        physical_offset=1000,
+        sys_flag=1,
+        born_timestamp_ms=11,
+        born_host=pack_host("10.0.0.1", 99),
+        store_timestamp_ms=12,
+        store_host=pack_host("10.0.0.2", 10911),
+        reconsume_times=4,
+        prepared_transaction_offset=0,
+        body=b"hello",
+        properties=encode_properties(properties).encode(),
+    )
+    return from_schedule_topic(decode_record(stored))
+
+
+def test_a_due_message_is_as_it_was_before_it_waited() -> None:  # B-92
+    due = delivered(
+        DELAY="3", REAL_TOPIC="orders", REAL_QID="2", TAGS="TagB", UNIQ_KEY="U", KEYS="k"
+    )
+    assert due is not None
+    assert (due.topic, due.queue_id, bytes(due.body), due.reconsume_times) == (
+        "orders",
+        2,
+        b"hello",
+        4,
+    )
+    assert (due.flag, due.sys_flag, due.born_timestamp_ms) == (9, 1, 11)
+    assert due.born_host == pack_host("10.0.0.1", 99)
+    assert due.store_host == pack_host("10.0.0.2", 10911)
+    assert (due.tags_code, due.uniq_key, due.keys) == (2598920, "U", "k")
+    assert due.delay_level == 0
+    assert not due.wait_store_ok
+    assert "DELAY" not in decode_properties(due.properties.decode())
+
+
+def test_half_messages_and_messages_without_a_real_topic_are_dropped() -> None:  # B-92
+    assert delivered(DELAY="3", REAL_TOPIC="RMQ_SYS_TRANS_HALF_TOPIC", REAL_QID="0") is None
+    assert delivered(DELAY="3") is None
+
+
+def test_a_message_is_due_when_its_level_says() -> None:  # B-92
+    planner = DelayPlanner(DELAYS)
+    assert planner.due_at_ms(3, NOW_MS, NOW_MS) == NOW_MS + 10_000
+
+
+def test_a_message_from_a_clock_that_ran_ahead_is_due_now() -> None:  # B-92, A5 row 37
+    planner = DelayPlanner(DELAYS)
+    assert planner.due_at_ms(3, NOW_MS + 3_600_000, NOW_MS) == NOW_MS
+
+
+def test_a_clock_that_is_set_back_does_not_hold_a_level() -> None:  # B-92
+    planner = DelayPlanner(DELAYS)  # found by the simulation, seed 395
+    planner.arrived(2, NOW_MS + 5_000)
+    assert planner.due(NOW_MS) == []
+    assert planner.due(NOW_MS - 1) == [2]
+    assert planner.due(NOW_MS - 3_600_000) == [2]
+
+
+def test_the_next_deadline_is_that_of_the_first_level_due() -> None:
+    planner = DelayPlanner(DELAYS)
+    assert planner.next_deadline_ms() is None
+    assert planner.arrived(5, NOW_MS + 60_000)
+    assert not planner.arrived(5, NOW_MS + 61_000)
+    assert planner.arrived(1, NOW_MS + 1_000)
+    assert planner.next_deadline_ms() == NOW_MS + 1_000
+    assert planner.due(NOW_MS + 999) == []
+    assert planner.due(NOW_MS + 1_000) == [1]
+    planner.look_at(1, None)
+    assert planner.next_deadline_ms() == NOW_MS + 60_000
+
+
+def test_only_safe_offsets_are_stored() -> None:  # B-94, B-95
+    planner = DelayPlanner(DELAYS)
+    planner.moved(3, 7)
+    assert not planner.dirty
+    assert planner.wrapper().offset_table == {}
+    planner.made_safe(3, 5)
+    assert planner.dirty
+    assert planner.offset(3) == 7
+    assert planner.wrapper().offset_table == {3: 5}
+
+
+def test_loaded_offsets_are_clamped_into_their_queues() -> None:  # B-94
+    planner = DelayPlanner(DELAYS)
+    stored = DelayOffsetTable(offset_table={1: 5, 2: 50, 3: 1, 99: 4})
+    planner.load(stored, {1: (0, 10), 2: (0, 10), 3: (4, 10)})
+    assert [planner.offset(level) for level in (1, 2, 3, 4)] == [5, 10, 4, 0]

@@ -1,0 +1,45 @@
+"""ProducerManager: which producers are connected."""
+
+from __future__ import annotations
+
+from pocketmq.broker.groups.producers import ProducerManager
+from support.broker_rig import FakePeer
+
+
+def beat(manager: ProducerManager, peer: FakePeer, client: str = "one", now: float = 0.0) -> None:
+    manager.heartbeat("writers", peer, client, language=0, version=479, now=now)
+
+
+def test_a_producer_is_found_by_group_and_by_client_id() -> None:  # B-30
+    manager, peer = ProducerManager(), FakePeer()
+    beat(manager, peer)
+    assert [info.client_id for info in manager.members("writers")] == ["one"]
+    assert manager.channel_of("one") is peer
+    assert manager.members("nobody") == []
+
+
+def test_a_producer_that_leaves_or_loses_its_connection_is_gone() -> None:  # B-25, B-26
+    manager, one, two = ProducerManager(), FakePeer(), FakePeer()
+    beat(manager, one)
+    beat(manager, two, "two")
+    assert manager.unregister("writers", one) is not None
+    assert manager.unregister("writers", one) is None
+    assert manager.channel_of("one") is None
+    assert manager.channel_closed(two) == ["writers"]
+    assert manager.groups == {}
+
+
+def test_a_silent_producer_expires_after_120_s() -> None:  # B-30
+    manager, peer = ProducerManager(), FakePeer()
+    beat(manager, peer)
+    assert manager.expire(120.0) == []
+    assert [info.client_id for info in manager.expire(120.5)] == ["one"]
+    assert manager.channel_of("one") is None
+
+
+def test_a_client_that_reconnected_keeps_its_new_channel_when_the_old_one_ends() -> None:  # B-30
+    manager, old, new = ProducerManager(), FakePeer(), FakePeer()
+    beat(manager, old)
+    beat(manager, new)
+    manager.channel_closed(old)
+    assert manager.channel_of("one") is new

@@ -1,0 +1,150 @@
+"""ConsumerOffsetManager: committed offsets, resets, and the file's shape."""
+
+from __future__ import annotations
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
+from pocketmq.protocol import fastjson
+from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable
+
+NOW_MS = 1_700_000_000_000
+
+
+def test_a_committed_offset_is_found_and_0_is_one() -> None:  # B-31, T-2
+    offsets = ConsumerOffsetManager()
+    assert offsets.query("g", "t", 0) is None
+    offsets.commit("g", "t", 0, 0, NOW_MS)
+    assert offsets.query("g", "t", 0) == 0
+    assert offsets.query("g", "t", 1) is None
+    assert offsets.query("other", "t", 0) is None
+
+
+def test_a_smaller_offset_is_accepted() -> None:  # B-32
+    offsets = ConsumerOffsetManager()
+    assert offsets.commit("g", "t", 0, 10, NOW_MS) is None
+    assert offsets.commit("g", "t", 0, 3, NOW_MS) == 10
+    assert offsets.query("g", "t", 0) == 3
+
+
+def test_a_stored_minus_one_reads_as_none() -> None:  # wire 11.16
+    offsets = ConsumerOffsetManager()
+    offsets.commit("g", "t", 0, -1, NOW_MS)
+    assert offsets.query("g", "t", 0) is None
+
+
+def test_the_version_moves_every_500_commits() -> None:  # B-32 [H]
+    offsets = ConsumerOffsetManager()
+    for n in range(1499):
+        offsets.commit("g", "t", 0, n, NOW_MS)
+    assert offsets.data_version.counter == 2
+    offsets.commit("g", "t", 0, 1500, NOW_MS)
+    assert offsets.data_version.counter == 3
+
+
+def test_a_reset_waits_for_the_next_pull_and_is_taken_once() -> None:  # B-33, B-34
+    offsets = ConsumerOffsetManager()
+    offsets.commit("g", "t", 0, 10, NOW_MS)
+    offsets.assign_reset("g", "t", 0, 4)
+    assert offsets.pending_reset("g", "t", 0) == 4
+    assert offsets.query("g", "t", 0) == 4
+    assert offsets.take_reset("g", "t", 1) is None
+    assert offsets.take_reset("g", "t", 0) == 4
+    assert offsets.take_reset("g", "t", 0) is None
+    assert offsets.pending_reset("g", "t", 0) is None
+
+
+def test_the_pull_offset_is_the_last_pull_or_the_committed_one() -> None:  # B-35
+    offsets = ConsumerOffsetManager()
+    assert offsets.pulled("g", "t", 0) == 0
+    offsets.commit("g", "t", 0, 5, NOW_MS)
+    assert offsets.pulled("g", "t", 0) == 5
+    offsets.note_pull("g", "t", 0, 9)
+    assert offsets.pulled("g", "t", 0) == 9
+
+
+def test_a_deleted_topic_or_group_takes_its_offsets_along() -> None:  # B-16
+    offsets = ConsumerOffsetManager()
+    for group, topic in (("g", "t"), ("h", "t"), ("g", "u")):
+        offsets.commit(group, topic, 0, 1, NOW_MS)
+    offsets.forget_topic("t")
+    assert [(topic, group) for topic, group, _ in offsets.entries()] == [("u", "g")]
+    assert offsets.topics_of("g") == {"u"}
+    offsets.forget_group("g")
+    assert list(offsets.entries()) == []
+    assert offsets.groups_of("u") == frozenset()
+
+
+def test_offsets_beyond_the_end_of_their_queue_are_pulled_back() -> None:  # A5 row 7
+    offsets = ConsumerOffsetManager()
+    offsets.commit("g", "t", 0, 10, NOW_MS)
+    offsets.commit("g", "t", 1, 10, NOW_MS)
+    assert offsets.clamp(lambda _topic, queue_id: 7 if queue_id else 10) == [("t", "g", 1, 10)]
+    assert offsets.query("g", "t", 0) == 10
+    assert offsets.query("g", "t", 1) == 7
+
+
+def test_the_table_has_rocketmqs_shape_in_json() -> None:  # B-31, wire 6.7
+    offsets = ConsumerOffsetManager()
+    offsets.commit("g", "t", 0, 123, NOW_MS)
+    written = msgspec.json.decode(msgspec.json.encode(offsets.wrapper()))
+    assert written["offsetTable"] == {"t@g": {"0": 123}}
+    assert set(written["dataVersion"]) == {"stateVersion", "timestamp", "counter"}
+
+
+def test_a_file_with_raw_integer_keys_is_read() -> None:  # B-31, T-7
+    text = (
+        '{"dataVersion":{"counter":3,"stateVersion":0,"timestamp":9},"offsetTable":{"t@g":{0:5}}}'
+    )
+    stored = msgspec.convert(fastjson.parse(text), ConsumerOffsetTable, strict=False, str_keys=True)
+    offsets = ConsumerOffsetManager()
+    offsets.load(stored)
+    assert offsets.query("g", "t", 0) == 5
+    assert offsets.data_version.counter == 3
+
+
+names = st.text("ab%-_", min_size=1, max_size=4)
+
+
+@given(st.lists(st.tuples(names, names, st.integers(0, 3), st.integers(0, 99)), max_size=20))
+def test_what_was_stored_is_loaded_again(commits: list[tuple[str, str, int, int]]) -> None:  # B-31
+    offsets, again = ConsumerOffsetManager(), ConsumerOffsetManager()
+    for group, topic, queue_id, offset in commits:
+        offsets.commit(group, topic, queue_id, offset, NOW_MS)
+    content = msgspec.json.decode(msgspec.json.encode(offsets.wrapper()))
+    again.load(msgspec.convert(content, ConsumerOffsetTable, strict=False, str_keys=True))
+    assert again.wrapper() == offsets.wrapper()
+    for group, topic, _, _ in commits:
+        assert again.groups_of(topic) == offsets.groups_of(topic)
+        assert again.topics_of(group) == offsets.topics_of(group)
+
+
+def test_offsets_where_no_messages_are_left_are_forgotten_when_nobody_subscribes() -> None:  # B-36
+    offsets = ConsumerOffsetManager()
+    for topic, queue_id, offset in (
+        ("old", 0, 5),
+        ("old", 1, 3),
+        ("partly", 0, 5),
+        ("partly", 1, 50),
+        ("young", 0, 0),
+        ("read", 0, 5),
+    ):
+        offsets.commit("g", topic, queue_id, offset, NOW_MS)
+    starts = {"old": 5, "partly": 5, "young": 0, "read": 5}
+    gone = offsets.remove_stale(lambda _g, topic: topic == "read", lambda topic, _q: starts[topic])
+    assert gone == [("old", "g")]
+    assert offsets.topics_of("g") == {"partly", "young", "read"}
+
+
+def test_a_name_that_the_broker_made_up_is_kept_whatever_is_removed() -> None:  # B-36
+    offsets, again = ConsumerOffsetManager(), ConsumerOffsetManager()
+    offsets.commit("g@broadcast", "t", 0, 5, NOW_MS)
+    assert offsets.wrapper().offset_table == {"t@g@broadcast": {0: 5}}
+    again.load(offsets.wrapper())
+    assert again.query("g@broadcast", "t", 0) == 5
+    assert again.remove_stale(lambda _g, _t: False, lambda _t, _q: 5) == []
+    assert again.groups_of("t") == frozenset(), "nobody consumes under this name"
+    again.forget_topic("t")
+    assert again.query("g@broadcast", "t", 0) is None

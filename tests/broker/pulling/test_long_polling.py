@@ -1,0 +1,92 @@
+"""Which waiting pulls an arrival, the clock or a closed connection ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pocketmq.broker.pulling.long_polling import HeldPull, PullRequestHoldTable
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.subscription import SubscriptionData, tags_code
+from support.broker_rig import FakePeer, pull_header
+
+A, B = tags_code("TagA"), tags_code("TagB")
+
+
+def pull(
+    offset: int = 10,
+    expression: str = "*",
+    *,
+    peer: FakePeer | None = None,
+    deadline: float = 15.0,
+    **fields: Any,
+) -> HeldPull:
+    return HeldPull(
+        peer or FakePeer(),
+        Command(11),
+        pull_header(offset=offset, **fields),
+        SubscriptionData.parse("orders", expression, 1),
+        deadline,
+    )
+
+
+def holding(*pulls: HeldPull) -> PullRequestHoldTable:
+    table = PullRequestHoldTable()
+    for each in pulls:
+        table.hold(each)
+    return table
+
+
+def test_a_message_ends_the_waits_on_its_queue_and_no_other() -> None:  # B-72
+    here, there = pull(), pull(queue_id=1)
+    table = holding(here, there)
+    assert table.arrived("orders", 0, 11, [A]) == [here]
+    assert table.arrived("orders", 0, 12, [A]) == []
+    assert table.arrived("others", 1, 11, [A]) == []
+    assert len(table) == 1
+
+
+def test_a_message_with_another_tag_leaves_the_pull_waiting() -> None:  # B-72, wire 11.13
+    wants_a = pull(expression="TagA")
+    table = holding(wants_a)
+    assert table.arrived("orders", 0, 11, [B]) == []
+    assert table.arrived("orders", 0, 13, [B, A]) == [wants_a]
+
+
+def test_a_message_before_the_pulls_offset_does_not_count() -> None:  # B-72
+    ahead = pull(offset=12, expression="TagA")
+    table = holding(ahead)
+    assert table.arrived("orders", 0, 12, [A, A]) == []
+    assert table.arrived("orders", 0, 13, [A, B]) == []  # A is at 11, B at 12
+    assert table.arrived("orders", 0, 14, [A]) == [ahead]
+
+
+def test_a_pull_is_due_when_its_time_is_up() -> None:  # B-71, B-72
+    table = holding(pull(deadline=15.0))
+    assert table.due(14.9, lambda *_: 10) == []
+    assert len(table.due(15.0, lambda *_: 10)) == 1
+    assert len(table) == 0
+
+
+def test_a_pull_is_due_when_its_queue_grew_whatever_the_tags() -> None:  # B-71, B-73
+    filtering = pull(expression="TagA")
+    table = holding(filtering)
+    assert table.due(5.0, lambda *_: 11) == [filtering]
+
+
+def test_a_closed_connection_takes_its_waits_along() -> None:  # wire 4.6
+    peer = FakePeer()
+    stays = pull()
+    table = holding(pull(peer=peer), pull(peer=peer, queue_id=1), stays)
+    table.forget_peer(peer)
+    table.forget_peer(peer)
+    assert len(table) == 1
+    assert table.arrived("orders", 0, 11, [A]) == [stays]
+
+
+def test_a_deleted_topic_releases_all_its_waits() -> None:
+    here, other = pull(queue_id=3), pull(topic="others")
+    table = holding(here, other)
+    assert table.release_topic("orders") == [here]
+    assert table.waiting_on("others", 0)
+    assert table.release_all() == [other]
+    assert len(table) == 0

@@ -1,0 +1,148 @@
+"""Who may pull what, and what the outcome of a read is called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pocketmq.broker.errors import RequestRefusedError
+from pocketmq.broker.groups.consumers import ConsumerManager
+from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
+from pocketmq.broker.pulling.pull_checks import PullChecks, response_code, suggested_broker_id
+from pocketmq.broker.store.lookup import GetStatus
+from pocketmq.broker.topics.topic_configs import TopicConfigManager
+from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
+from pocketmq.protocol.bodies.topics import TopicConfig
+from pocketmq.protocol.subscription import tags_code
+from support.broker_rig import FakePeer, consumer, pull_header
+
+NOW_MS = 1_700_000_000_000
+
+
+class House:
+    """The managers that the checks ask."""
+
+    def __init__(self, *, auto_create: bool = True, **options: Any) -> None:
+        self.topics = TopicConfigManager("broker-a", "DefaultCluster")
+        self.groups = SubscriptionGroupManager(auto_create=auto_create)
+        self.consumers = ConsumerManager()
+        self.checks = PullChecks(
+            self.topics, self.groups, self.consumers, broker_name="broker-a", **options
+        )
+        self.topics.put(
+            TopicConfig(topic_name="orders", read_queue_nums=4, write_queue_nums=4), NOW_MS
+        )
+
+    def refusal(self, **fields: Any) -> int:
+        with pytest.raises(RequestRefusedError) as caught:
+            self.checks.check(pull_header(**fields), NOW_MS)
+        return caught.value.code
+
+    def group(self, **fields: Any) -> None:
+        self.groups.put(SubscriptionGroupConfig(group_name="readers", **fields), NOW_MS)
+
+    def beat(self, **fields: Any) -> None:
+        self.consumers.heartbeat(
+            consumer(**fields), FakePeer(), "one", language=0, version=479, now=0.0
+        )
+
+
+def test_a_broker_that_may_not_be_read_refuses_every_pull() -> None:  # wire 4.2
+    assert House(broker_permission=2).refusal() == 16
+
+
+def test_an_unknown_group_is_created_or_refused() -> None:  # wire 4.2
+    house = House()
+    house.checks.check(pull_header(), NOW_MS)
+    assert house.groups.get("readers") is not None
+    assert House(auto_create=False).refusal() == 26
+
+
+def test_a_group_that_may_not_consume_is_refused() -> None:  # wire 4.2
+    house = House()
+    house.group(consume_enable=False)
+    assert house.refusal() == 16
+
+
+def test_an_unknown_topic_is_refused() -> None:  # wire 4.2
+    assert House().refusal(topic="nobody") == 17
+
+
+def test_a_topic_that_may_not_be_read_is_refused() -> None:  # wire 4.2
+    house = House()
+    house.topics.put(TopicConfig(topic_name="orders", perm=2), NOW_MS)
+    assert house.refusal() == 16
+
+
+@pytest.mark.parametrize("queue_id", [-1, 4])
+def test_a_queue_that_does_not_exist_is_refused(queue_id: int) -> None:  # wire 4.2
+    assert House().refusal(queue_id=queue_id) == 29
+    assert House(invalid_parameter_code=1).refusal(queue_id=queue_id) == 1
+
+
+def test_a_subscription_in_the_header_counts_by_itself() -> None:  # B-55
+    plan = House().checks.check(pull_header(subscription="TagA || TagC"), NOW_MS)
+    assert plan.accept is not None
+    accepted = [tag for tag in ("TagA", "TagB", "TagC", None) if plan.accept(tags_code(tag))]
+    assert accepted == ["TagA", "TagC"]
+    assert House().checks.check(pull_header(subscription="*"), NOW_MS).accept is None
+
+
+def test_a_subscription_that_cannot_be_read_is_23() -> None:  # B-55
+    assert House().refusal(subscription=" || ") == 23
+    assert House().refusal(subscription="a", expression_type="XPATH") == 23
+
+
+def test_without_a_subscription_in_the_header_the_heartbeats_counts() -> None:  # B-56
+    house = House()
+    assert house.refusal(sys_flag=0) == 24
+    house.beat(topics=["others"])
+    assert house.refusal(sys_flag=0) == 24
+    house.beat(topics={"orders": "TagA"}, version=5)
+    assert house.refusal(sys_flag=0, sub_version=6) == 25
+    plan = house.checks.check(pull_header(sys_flag=0, sub_version=5), NOW_MS)
+    assert plan.accept is not None
+    assert not plan.accept(tags_code("TagB"))
+
+
+def test_a_group_that_may_not_broadcast_is_refused() -> None:  # B-56
+    house = House()
+    house.group(consume_broadcast_enable=False)
+    house.beat(message_model="BROADCASTING")
+    assert house.refusal(sys_flag=0) == 16
+
+
+def test_sql_is_refused_with_a_word_on_why() -> None:  # B-56
+    assert House().refusal(subscription="a > 1", expression_type="SQL92") == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "at_0", "at_5"),
+    [
+        (GetStatus.FOUND, 0, 0),
+        (GetStatus.NO_MATCHED_LOGIC_QUEUE, 19, 21),
+        (GetStatus.NO_MESSAGE_IN_QUEUE, 19, 21),
+        (GetStatus.OFFSET_TOO_SMALL, 21, 21),
+        (GetStatus.OFFSET_OVERFLOW_ONE, 19, 19),
+        (GetStatus.OFFSET_OVERFLOW_BADLY, 21, 21),
+        (GetStatus.OFFSET_FOUND_NULL, 19, 19),
+        (GetStatus.NO_MATCHED_MESSAGE, 20, 20),
+        (GetStatus.MESSAGE_WAS_REMOVING, 20, 20),
+        (GetStatus.OFFSET_RESET, 21, 21),
+    ],
+)
+def test_each_outcome_of_a_read_has_its_code(  # B-59, wire 4.3
+    status: GetStatus, at_0: int, at_5: int
+) -> None:
+    assert response_code(status, 0) == at_0
+    assert response_code(status, 5) == at_5
+
+
+def test_a_slow_consumer_is_sent_to_a_slave_only_where_slaves_are_read() -> None:  # B-63
+    group = SubscriptionGroupConfig(
+        group_name="readers", broker_id=2, which_broker_when_consume_slowly=3
+    )
+    assert suggested_broker_id(group, slow=True, slave_read_enable=False) == 0
+    assert suggested_broker_id(group, slow=True, slave_read_enable=True) == 3
+    assert suggested_broker_id(group, slow=False, slave_read_enable=True) == 2

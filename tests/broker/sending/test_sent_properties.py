@@ -1,0 +1,54 @@
+"""What the broker reads of a send's properties, held against reading them all (B-18, S-6)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from pocketmq.broker.sending.sent_properties import Traits, read_sent
+from pocketmq.protocol.properties import decode_properties
+from pocketmq.protocol.subscription import tags_code
+
+NAMES = ["UNIQ_KEY", "KEYS", "TAGS", "WAIT", "DELAY", "CLUSTER", "X", "MY_KEYS", "XUNIQ_KEY", ""]
+VALUES = ["", "a", "a b", "true", "false", "KEYS", "KEYS\x01k", "UNIQ_KEY\x01u", "x" * 300]
+entries = st.builds(
+    "{}{}{}".format,
+    st.sampled_from(NAMES),
+    st.sampled_from(["\x01", "\x01", ""]),
+    st.sampled_from(VALUES),
+)
+texts = st.builds(
+    lambda parts, end: "\x02".join(parts) + end, st.lists(entries), st.sampled_from(["", "\x02"])
+)
+
+
+@given(texts)
+@example("UNIQ_KEY\x01u\x02UNIQ_KEY\x01v\x02")
+@example("KEYS\x01\x02KEYS\x01k\x02")
+@example("KEYS\x01k\x02WAIT\x01false\x02UNIQ_KEY\x01u")
+def test_what_is_plain_reads_as_if_all_had_been_read(text: str) -> None:
+    uniq_key, keys, traits = read_sent(text)
+    everything = decode_properties(text)
+    if {"DELAY", "CLUSTER"} & everything.keys():
+        assert not traits.is_plain
+    if traits.is_plain:
+        assert uniq_key == everything.get("UNIQ_KEY")
+        assert keys == everything.get("KEYS")
+        assert traits.tags_code == tags_code(everything.get("TAGS"))
+        assert traits.wait_store_ok == (everything.get("WAIT") != "false")
+
+
+@pytest.mark.parametrize("keys", ["", "KEYS\x01order-7\x02"])
+def test_what_clients_send_is_plain(keys: str) -> None:
+    text = f"{keys}UNIQ_KEY\x017F000001\x02WAIT\x01true\x02TAGS\x01TagA\x02route\x01north\x02"
+    traits = Traits(is_plain=True, tags_code=tags_code("TagA"), wait_store_ok=True)
+    assert read_sent(text) == ("7F000001", "order-7" if keys else None, traits)
+    assert read_sent("") == (None, None, Traits(is_plain=True, tags_code=0, wait_store_ok=True))
+
+
+@pytest.mark.parametrize(
+    "name", ["DELAY", "TRAN_MSG", "POP_CK", "CLUSTER", "MSG_REGION", "TRACE_ON", "TIMER_DELAY_MS"]
+)
+def test_what_asks_for_more_than_being_stored_is_not_plain(name: str) -> None:
+    assert not read_sent(f"UNIQ_KEY\x017F000001\x02{name}\x013\x02")[2].is_plain
