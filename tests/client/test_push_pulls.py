@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
 from pocketmq.client import (
@@ -202,3 +203,53 @@ async def test_a_pull_that_is_never_answered_ends_after_30_s_on_the_clock() -> N
             assert broker.count(RequestCode.PULL_MESSAGE) == 4
             await rig.advance(4)
             assert broker.count(RequestCode.PULL_MESSAGE) == 8
+
+
+async def test_a_broker_that_is_away_for_long_is_pulled_again_when_it_is_back() -> None:  # C-38
+    async with client_rig() as rig:
+        broker = rig.brokers[0]
+        async with consuming(rig, Collected()):
+            await rig.advance(1)
+            await eventually(lambda: len(broker.held) == 4, "pulled")
+            await broker.stop()
+            broker.held.clear()
+            await rig.advance(7)  # several tries to connect come to nothing
+            await broker.start(rig.network)
+            await rig.advance(1.5)
+            await eventually(lambda: len(broker.held) == 4, "pulled again")
+
+
+async def test_a_broker_without_an_address_is_pulled_again_when_the_route_is_back() -> None:
+    # C-38
+    async with client_rig() as rig:
+        broker = rig.brokers[0]
+        async with consuming(rig, Collected()):
+            await rig.advance(1)
+            await eventually(lambda: len(broker.held) == 4, "pulled")
+            whole = rig.nameserver.routes.copy()
+            for topic, route in whole.items():
+                rig.nameserver.routes[topic] = msgspec.structs.replace(route, broker_datas=[])
+            await rig.advance(61)  # the route is asked for, and the address forgotten
+            await broker.stop()
+            broker.held.clear()
+            await rig.advance(7)
+            rig.nameserver.routes.update(whole)
+            await broker.start(rig.network)
+            await rig.advance(1.5)
+            await eventually(lambda: len(broker.held) == 4, "pulled again")
+
+
+async def test_each_pull_that_is_never_answered_ends_after_its_own_30_s() -> None:  # C-37
+    async with client_rig() as rig:
+        broker = rig.brokers[0]
+        async with consuming(rig, Collected()):
+            await rig.advance(1)
+            await eventually(lambda: len(broker.held) == 4, "four pulls at 1 s")
+            await rig.advance(5)
+            broker.put("T", 0, b"x")
+            await eventually(lambda: len(broker.held) == 4, "one of them anew at 6 s")
+            assert broker.count(RequestCode.PULL_MESSAGE) == 5
+            await rig.advance(27)
+            assert broker.count(RequestCode.PULL_MESSAGE) == 5 + 3
+            await rig.advance(5)
+            assert broker.count(RequestCode.PULL_MESSAGE) == 5 + 3 + 1

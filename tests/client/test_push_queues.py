@@ -73,6 +73,28 @@ async def test_an_unknown_consumer_list_keeps_the_assignment() -> None:  # C-24
         assert len(one.assignment) == 4
 
 
+async def test_in_5_x_a_round_that_failed_is_followed_by_another_after_a_second() -> None:
+    # C-20, C-22
+    async with client_rig() as rig:
+        broker = rig.brokers[0]
+        told: list[str] = []
+
+        def fails(topic: str, *_queues: object) -> None:
+            told.append(topic)
+            raise ValueError("a mistake of the user's")
+
+        async with consuming(rig, Collected(), on_assignment_changed=fails) as consumer:
+            await eventually(lambda: told, "the user is told of the queues")
+            assert len(consumer.assignment) == 4
+            rounds = broker.count(RequestCode.GET_CONSUMER_LIST_BY_GROUP)
+            await rig.advance(1.1)
+            assert broker.count(RequestCode.GET_CONSUMER_LIST_BY_GROUP) > rounds
+            rounds = broker.count(RequestCode.GET_CONSUMER_LIST_BY_GROUP)
+            await rig.advance(10)  # nothing changed, so nobody was told, and nothing failed
+            assert broker.count(RequestCode.GET_CONSUMER_LIST_BY_GROUP) == rounds
+            assert told == ["T"]
+
+
 async def test_unsubscribing_gives_the_queues_up_at_the_next_rebalance() -> None:  # C-15, C-26
     async with client_rig() as rig:
         rig.nameserver.add_topic("U", rig.brokers, queues=2)

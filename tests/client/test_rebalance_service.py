@@ -15,6 +15,7 @@ class Runs:
         self.clock = ManualClock(0)
         self.at: list[float] = []
         self.balanced = True
+        self.takes_s = 0.0
         self.service = RebalanceService(
             self.clock,
             interval_ms=20_000,
@@ -24,6 +25,8 @@ class Runs:
 
     async def _run(self) -> bool:
         self.at.append(self.clock.monotonic())
+        if self.takes_s:
+            await self.clock.sleep(self.takes_s)
         return self.balanced
 
     async def until(self, second: float) -> None:
@@ -90,4 +93,16 @@ async def test_a_later_wake_up_comes_later() -> None:  # C-25.3
     runs.service.wakeup_later(500)
     await runs.until(1)
     assert runs.at == [0.5]
+    await runs.service.stop()
+
+
+async def test_in_5_x_the_second_between_runs_begins_when_one_has_ended() -> None:  # C-20
+    runs = Runs(min_interval_ms=1_000)
+    runs.takes_s = 3.0
+    runs.service.start()
+    runs.service.wakeup()
+    await runs.until(2)
+    runs.service.wakeup()
+    await runs.until(8)
+    assert runs.at == [0.0, 4.0]
     await runs.service.stop()

@@ -170,3 +170,12 @@ def test_addresses_are_separated_by_semicolons() -> None:  # P-9
     assert parse_addresses(" a:1; b:2;;a:1") == ("a:1", "b:2")
     assert parse_addresses(["a:1", "b:2"]) == ("a:1", "b:2")
     assert parse_addresses(None) == ()
+
+
+def test_a_broker_id_that_left_the_route_is_not_asked_any_more() -> None:  # P-11, C-38
+    table = RouteTable()
+    queues = [queue_data("a")]
+    table.apply("T", TopicRouteData(queue_datas=queues, broker_datas=[broker_data("a", 0, 1)]))
+    table.apply("T", TopicRouteData(queue_datas=queues, broker_datas=[broker_data("a", 0)]))
+    assert table.broker("a", 1, only_this=True) is None
+    assert table.addresses() == [("a", 0, "a-0:1")]

@@ -1,10 +1,11 @@
 """Breaks one line of the code at a time and shows that tests notice: `make mutants`.
 
-    python tests/mutants/run.py [ROW ...]        some rows only
+    python tests/mutants/run.py [ROW ...]        some rows only; 0 are those of no behaviour
 
-Each mutant of mutants.toml belongs to one of the 70 behaviours and changes one line of a file that
-cites one of its rules. It is applied to a copy of the house in a temporary folder, whose packages
-come first on PYTHONPATH; there the tests run that say `behaviour <row>`, and one of them must fail.
+A mutant of mutants.toml belongs to one of the 70 behaviours and changes one line of a file that
+cites one of its rules, or it names the test that once was missing. It is applied to a copy of the
+house in a temporary folder, whose packages come first on PYTHONPATH; there the tests run that say
+`behaviour <row>`, or the one named, and one of them must fail.
 """
 
 from __future__ import annotations
@@ -42,10 +43,13 @@ class Mutant:
     """One broken line."""
 
     row: int
+    """The behaviour; 0 for none, and then a test is named."""
     file: str
     old: str
     """The line, without its indentation."""
     new: str
+    test: str | None = None
+    """Node id of the test that notices, when no behaviour says which."""
     nth: int | None = None
     """Which of several equal lines."""
     sample: bool = False
@@ -90,7 +94,7 @@ def read_mutants(rows: Iterable[int] = ()) -> list[Mutant]:
     return [mutant for mutant in mutants if not wanted or mutant.row in wanted]
 
 
-def problem_with(mutant: Mutant, row: Row, found: Citations) -> str | None:
+def problem_with(mutant: Mutant, row: Row | None, found: Citations) -> str | None:
     """Why a mutant proves nothing, or None."""
     path = ROOT / mutant.file
     if not path.exists():
@@ -101,11 +105,20 @@ def problem_with(mutant: Mutant, row: Row, found: Citations) -> str | None:
         return str(exc)
     if changed == path.read_text(encoding="utf-8") or "\n" in mutant.new:
         return "it does not change one line"
+    if row is None:
+        return None if has_test(mutant.test) else f"there is no test {mutant.test}"
     if not any(mutant.file in found.code[rule] for rule in row.rules):
         return f"{mutant.file} cites none of {', '.join(row.rules)}"
     if not found.proofs[row.number]:
         return "no test proves the row"
     return None
+
+
+def has_test(node_id: str | None) -> bool:
+    """Whether a test function is where its node id says."""
+    path, _, name = (node_id or "").partition("::")
+    file = ROOT / path
+    return bool(name) and file.is_file() and f"def {name}(" in file.read_text(encoding="utf-8")
 
 
 def copy_house(target: Path) -> Path:
@@ -136,9 +149,11 @@ def run_tests(house: Path, node_ids: Sequence[str]) -> tuple[int, str]:
     return ran.returncode, ran.stdout + ran.stderr
 
 
-def tests_of(row: int, found: Citations) -> list[str]:
-    """Node ids of the tests that prove a behaviour."""
-    return [test.node_id for test in sorted(found.proofs[row])]
+def tests_of(mutant: Mutant, found: Citations) -> list[str]:
+    """Node ids of the tests that must notice."""
+    if mutant.test is not None:
+        return [mutant.test]
+    return [test.node_id for test in sorted(found.proofs[mutant.row])]
 
 
 def run(mutants: Sequence[Mutant], jobs: int = 2) -> list[Outcome]:
@@ -152,12 +167,12 @@ def run(mutants: Sequence[Mutant], jobs: int = 2) -> list[Outcome]:
         houses: queue.SimpleQueue[Path] = queue.SimpleQueue()
         for number in range(jobs):
             houses.put(copy_house(Path(folder) / str(number)))
-        check_whole(houses, sorted({test for m in mutants for test in tests_of(m.row, found)}))
+        check_whole(houses, sorted({test for m in mutants for test in tests_of(m, found)}))
 
         def outcome_of(mutant: Mutant) -> Outcome:
             house = houses.get()
             try:
-                outcome = run_one(house, mutant, tests_of(mutant.row, found))
+                outcome = run_one(house, mutant, tests_of(mutant, found))
             finally:
                 houses.put(house)
             sys.stdout.write(
@@ -202,7 +217,7 @@ def main() -> int:
     options = parser.parse_args()
     mutants = read_mutants(options.rows)
     rows, found = {row.number: row for row in read_rows()}, scan()
-    problems = [p for m in mutants if (p := problem_with(m, rows[m.row], found))]
+    problems = [p for m in mutants if (p := problem_with(m, rows.get(m.row), found))]
     for problem in problems:
         print(problem)
     if problems:

@@ -12,13 +12,13 @@ ROWS = {row.number: row for row in read_rows()}
 
 
 def test_every_behaviour_has_a_mutant_but_those_that_come_later() -> None:
-    with_mutant = {mutant.row for mutant in read_mutants()}
+    with_mutant = {mutant.row for mutant in read_mutants()} - {0}
     assert with_mutant == {row.number for row in ROWS.values() if not row.later}
 
 
 def test_every_mutant_changes_one_line_of_code_that_cites_its_rule() -> None:
     found = scan()
-    problems = [problem_with(mutant, ROWS[mutant.row], found) for mutant in read_mutants()]
+    problems = [problem_with(mutant, ROWS.get(mutant.row), found) for mutant in read_mutants()]
     assert [problem for problem in problems if problem] == []
 
 

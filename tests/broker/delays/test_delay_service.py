@@ -150,3 +150,19 @@ async def test_levels_are_configurable(tmp_path: Path) -> None:  # B-90
         await rig.advance(2.1)
         assert [m.body for m in await rig.queue("orders")] == [b"short"]
         assert len(await rig.queue("SCHEDULE_TOPIC_XXXX", 1)) == 1
+
+
+async def test_progress_is_not_noted_when_the_flush_of_a_delivery_failed(
+    rig: BrokerRig, voice: Voice, monkeypatch: pytest.MonkeyPatch
+) -> None:  # B-94
+    await voice.send(properties={"DELAY": "1"})
+    monkeypatch.setattr(
+        rig.broker.store,
+        "when_flushed",
+        lambda _log_end, callback: callback(PutStatus.FLUSH_DISK_TIMEOUT),
+    )
+    await rig.advance(12)
+    assert len(await rig.queue("orders")) == 1
+    file = rig.broker.config.data / "config" / "delayOffset.json"
+    noted = msgspec.json.decode(file.read_bytes())["offsetTable"] if file.exists() else {}
+    assert noted.get("1", 0) == 0

@@ -90,3 +90,10 @@ def test_a_deleted_topic_releases_all_its_waits() -> None:
     assert table.waiting_on("others", 0)
     assert table.release_all() == [other]
     assert len(table) == 0
+
+
+def test_the_message_at_the_pulls_own_offset_counts() -> None:  # B-72
+    behind = pull(offset=10, expression="TagA")
+    table = holding(behind)
+    assert table.arrived("orders", 0, 12, [A, B, B]) == []  # A is at 9
+    assert table.arrived("orders", 0, 12, [B, A, B]) == [behind]

@@ -60,3 +60,16 @@ async def test_a_failed_save_is_logged_and_keeps_nobody_waiting() -> None:
     table.changed()
     await table.stop()
     assert storage.saves == 2
+
+
+async def test_who_comes_while_the_last_change_is_being_written_waits_for_that_write() -> None:
+    storage, done = Storage(), []
+    table = SavedTable("topics", storage.save)
+    table.changed("a")
+    await asyncio.sleep(0)  # noqa: TID251 - the save begins
+    table.when_saved(lambda: done.append("a"))
+    assert done == []
+    storage.gate.set()
+    await table.stop()
+    assert done == ["a"]
+    assert storage.saves == 1
