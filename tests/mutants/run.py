@@ -21,6 +21,7 @@ import tomllib
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from time import perf_counter
 
@@ -49,7 +50,7 @@ class Mutant:
     """The line, without its indentation."""
     new: str
     test: str | None = None
-    """Node id of the test that notices, when no behaviour says which."""
+    """Name of the test function that notices, when no behaviour says which."""
     nth: int | None = None
     """Which of several equal lines."""
     sample: bool = False
@@ -106,7 +107,7 @@ def problem_with(mutant: Mutant, row: Row | None, found: Citations) -> str | Non
     if changed == path.read_text(encoding="utf-8") or "\n" in mutant.new:
         return "it does not change one line"
     if row is None:
-        return None if has_test(mutant.test) else f"there is no test {mutant.test}"
+        return None if named_test(mutant.test) else f"there is no test {mutant.test}"
     if not any(mutant.file in found.code[rule] for rule in row.rules):
         return f"{mutant.file} cites none of {', '.join(row.rules)}"
     if not found.proofs[row.number]:
@@ -114,11 +115,13 @@ def problem_with(mutant: Mutant, row: Row | None, found: Citations) -> str | Non
     return None
 
 
-def has_test(node_id: str | None) -> bool:
-    """Whether a test function is where its node id says."""
-    path, _, name = (node_id or "").partition("::")
-    file = ROOT / path
-    return bool(name) and file.is_file() and f"def {name}(" in file.read_text(encoding="utf-8")
+@cache
+def named_test(name: str | None) -> str | None:
+    """Node id of the test function of this name, wherever it lies."""
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        if name and f"def {name}(" in path.read_text(encoding="utf-8"):
+            return f"{path.relative_to(ROOT).as_posix()}::{name}"
+    return None
 
 
 def copy_house(target: Path) -> Path:
@@ -151,8 +154,8 @@ def run_tests(house: Path, node_ids: Sequence[str]) -> tuple[int, str]:
 
 def tests_of(mutant: Mutant, found: Citations) -> list[str]:
     """Node ids of the tests that must notice."""
-    if mutant.test is not None:
-        return [mutant.test]
+    if test := named_test(mutant.test):
+        return [test]
     return [test.node_id for test in sorted(found.proofs[mutant.row])]
 
 
