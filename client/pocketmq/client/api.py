@@ -216,7 +216,7 @@ class ClientApi:
     ) -> None:
         """Does the broker understand the subscription? (46); `BrokerError` when not."""
         body = CheckClientRequestBody(
-            client_id=client_id, consumer_group=group, subscription_data=subscription
+            client_id=client_id, group=group, subscription_data=subscription
         )
         await self.call(address, CheckClientConfigRequestHeader(), body)
 

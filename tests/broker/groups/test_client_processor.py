@@ -221,7 +221,7 @@ async def test_a_client_may_ask_whether_its_subscription_works_here(  # wire 3.4
 ) -> None:
     body = CheckClientRequestBody(
         client_id="one",
-        consumer_group="readers",
+        group="readers",
         subscription_data=SubscriptionData(
             topic="orders", sub_string=expression, expression_type=kind
         ),

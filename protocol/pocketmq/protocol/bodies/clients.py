@@ -47,7 +47,7 @@ class CheckClientRequestBody(BodyStruct, kw_only=True):
     """A client asks whether the broker understands its subscription (46)."""
 
     client_id: str
-    consumer_group: str
+    group: str
     subscription_data: SubscriptionData | None = None
     namespace: str | None = None
 

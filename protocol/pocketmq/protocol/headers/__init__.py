@@ -12,9 +12,12 @@ from pocketmq.protocol.headers import (
     offsets,
     pull,
     query,
+    replies,
     route,
     send,
+    settings,
     topics,
+    transactions,
 )
 
 __all__ = [
@@ -26,7 +29,10 @@ __all__ = [
     "offsets",
     "pull",
     "query",
+    "replies",
     "route",
     "send",
+    "settings",
     "topics",
+    "transactions",
 ]

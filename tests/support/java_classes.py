@@ -1,0 +1,120 @@
+"""Which of RocketMQ's classes each of our declared headers and bodies stands for.
+
+`tests/interop/record_declared.py` has Java fill and write them all into `tests/golden/declared`;
+`tests/protocol/test_golden_declared.py` holds ours against that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from pocketmq.protocol.header import Header
+from support.declared import BODIES, HEADERS
+
+PACKAGE = "org.apache.rocketmq.remoting.protocol"
+
+_PLAIN = f"{PACKAGE}.header"
+_NAMESRV = f"{PACKAGE}.header.namesrv"
+_BODY = f"{PACKAGE}.body"
+_ROUTE = f"{PACKAGE}.route"
+_HEARTBEAT = f"{PACKAGE}.heartbeat"
+
+OWN = {
+    "GetClockRequestHeader", "ClockResponseHeader", "MoveClockRequestHeader",
+    "RoleStatusRequestHeader",
+}  # fmt: skip
+"""PocketMQ's control requests."""
+
+WITHOUT_HEADER = {
+    "CheckClientConfigRequestHeader", "GetAllConsumerOffsetRequestHeader",
+    "GetAllDelayOffsetRequestHeader", "GetAllSubscriptionGroupsRequestHeader",
+    "GetAllTopicConfigRequestHeader", "GetAllTopicListRequestHeader",
+    "GetBrokerConfigRequestHeader", "GetBrokerRuntimeInfoRequestHeader",
+    "GetClusterInfoRequestHeader", "GetNamesrvConfigRequestHeader",
+    "GetSystemTopicListRequestHeader", "GetSystemTopicsFromBrokerRequestHeader",
+    "GetUnitSubTopicListRequestHeader", "GetUnitSubUnunitTopicListRequestHeader",
+    "GetUnitTopicListRequestHeader", "UpdateBrokerConfigRequestHeader",
+    "UpdateNamesrvConfigRequestHeader", "UpdateSubscriptionGroupRequestHeader",
+}  # fmt: skip
+"""Requests that RocketMQ sends with a null header: ours must declare no field."""
+
+MAPS = {"HeartbeatResponseHeader"}
+"""Fields that RocketMQ puts into a reply one by one, without a class."""
+
+HEADER_CLASSES = {
+    "AddWritePermRequestHeader": f"{_NAMESRV}.AddWritePermOfBrokerRequestHeader",
+    "AddWritePermResponseHeader": f"{_NAMESRV}.AddWritePermOfBrokerResponseHeader",
+    "BrokerHeartbeatRequestHeader": f"{_NAMESRV}.BrokerHeartbeatRequestHeader",
+    "DeleteKvConfigRequestHeader": f"{_NAMESRV}.DeleteKVConfigRequestHeader",
+    "DeleteTopicInNamesrvRequestHeader": f"{_NAMESRV}.DeleteTopicFromNamesrvRequestHeader",
+    "EarliestStoreTimeResponseHeader": f"{_PLAIN}.GetEarliestMsgStoretimeResponseHeader",
+    "GetConsumerListRequestHeader": f"{_PLAIN}.GetConsumerListByGroupRequestHeader",
+    "GetEarliestStoreTimeRequestHeader": f"{_PLAIN}.GetEarliestMsgStoretimeRequestHeader",
+    "GetKvConfigRequestHeader": f"{_NAMESRV}.GetKVConfigRequestHeader",
+    "GetKvConfigResponseHeader": f"{_NAMESRV}.GetKVConfigResponseHeader",
+    "GetKvListRequestHeader": f"{_NAMESRV}.GetKVListByNamespaceRequestHeader",
+    "GetRouteInfoRequestHeader": f"{_NAMESRV}.GetRouteInfoRequestHeader",
+    "GetSubscriptionGroupRequestHeader": f"{_PLAIN}.GetSubscriptionGroupConfigRequestHeader",
+    "GetTopicStatsRequestHeader": f"{_PLAIN}.GetTopicStatsInfoRequestHeader",
+    "LitePullMessageRequestHeader": f"{_PLAIN}.PullMessageRequestHeader",
+    "OffsetResponseHeader": f"{_PLAIN}.GetMaxOffsetResponseHeader",
+    "PutKvConfigRequestHeader": f"{_NAMESRV}.PutKVConfigRequestHeader",
+    "QueryDataVersionRequestHeader": f"{_NAMESRV}.QueryDataVersionRequestHeader",
+    "QueryDataVersionResponseHeader": f"{_NAMESRV}.QueryDataVersionResponseHeader",
+    "RegisterBrokerRequestHeader": f"{_NAMESRV}.RegisterBrokerRequestHeader",
+    "RegisterBrokerResponseHeader": f"{_NAMESRV}.RegisterBrokerResponseHeader",
+    "RegisterTopicRequestHeader": f"{_NAMESRV}.RegisterTopicRequestHeader",
+    "ResetConsumerClientOffsetRequestHeader": f"{_PLAIN}.ResetOffsetRequestHeader",
+    "SendBatchMessageRequestHeader": f"{_PLAIN}.SendMessageRequestHeaderV2",
+    "SendReplyMessageRequestHeader": f"{_PLAIN}.SendMessageRequestHeader",
+    "SendReplyMessageRequestHeaderV2": f"{_PLAIN}.SendMessageRequestHeaderV2",
+    "UnregisterBrokerRequestHeader": f"{_NAMESRV}.UnRegisterBrokerRequestHeader",
+    "UpdateAndCreateTopicRequestHeader": f"{_PLAIN}.CreateTopicRequestHeader",
+    "WipeWritePermRequestHeader": f"{_NAMESRV}.WipeWritePermOfBrokerRequestHeader",
+    "WipeWritePermResponseHeader": f"{_NAMESRV}.WipeWritePermOfBrokerResponseHeader",
+}
+"""Where the name differs, or the package is not that of most headers."""
+
+BODY_CLASSES = {
+    "BrokerData": f"{_ROUTE}.BrokerData",
+    "BrokerMemberGroupBody": f"{_BODY}.GetBrokerMemberGroupResponseBody",
+    "ConsumeStats": f"{PACKAGE}.admin.ConsumeStats",
+    "ConsumerData": f"{_HEARTBEAT}.ConsumerData",
+    "ConsumerList": f"{_PLAIN}.GetConsumerListByGroupResponseBody",
+    "ConsumerOffsetTable": f"{_BODY}.ConsumerOffsetSerializeWrapper",
+    "DataVersion": f"{PACKAGE}.DataVersion",
+    "HeartbeatData": f"{_HEARTBEAT}.HeartbeatData",
+    "LockBatchBody": f"{_BODY}.LockBatchRequestBody",
+    "LockedQueues": f"{_BODY}.LockBatchResponseBody",
+    "MessageQueue": "org.apache.rocketmq.common.message.MessageQueue",
+    "OffsetWrapper": f"{PACKAGE}.admin.OffsetWrapper",
+    "ProducerData": f"{_HEARTBEAT}.ProducerData",
+    "QueueData": f"{_ROUTE}.QueueData",
+    "SubscriptionData": f"{_HEARTBEAT}.SubscriptionData",
+    "SubscriptionGroupConfig": f"{PACKAGE}.subscription.SubscriptionGroupConfig",
+    "TopicConfig": "org.apache.rocketmq.common.TopicConfig",
+    "TopicOffset": f"{PACKAGE}.admin.TopicOffset",
+    "TopicRouteData": f"{_ROUTE}.TopicRouteData",
+    "TopicStatsTable": f"{PACKAGE}.admin.TopicStatsTable",
+}
+"""Where the name differs, or the package is not `body`."""
+
+OTHER_BODIES = {"DelayOffsetTable"}
+"""Only the broker's store knows the Java class; a golden store holds the file."""
+
+
+def headers() -> Iterator[tuple[type[Header], str]]:
+    """Our header classes with the full names of RocketMQ's."""
+    for cls in HEADERS:
+        name = cls.__name__
+        if name not in OWN | WITHOUT_HEADER | MAPS:
+            yield cls, HEADER_CLASSES.get(name, f"{_PLAIN}.{name}")
+
+
+def bodies() -> Iterator[tuple[type[msgspec.Struct], str]]:
+    """Our body classes with the full names of RocketMQ's."""
+    for cls in BODIES:
+        if cls.__name__ not in OTHER_BODIES:
+            yield cls, BODY_CLASSES.get(cls.__name__, f"{_BODY}.{cls.__name__}")
