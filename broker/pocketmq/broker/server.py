@@ -195,7 +195,7 @@ class Broker:
             scan_clients=self._scan_clients,
             check_held_pulls=self._pull.sweep,
             save_offsets=self._tables.save_offsets,
-            save_delay_offsets=self._tables.save_delay_offsets,
+            save_delay_offsets=lambda: self._tables.save_delay_offsets(self.store),
             look_after_groups=care.run,
             commit_broadcast_offsets=self._commit_broadcast_offsets,
             long_polling=config.long_polling_enable,

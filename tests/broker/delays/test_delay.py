@@ -143,11 +143,12 @@ def test_the_next_deadline_is_that_of_the_first_level_due() -> None:
 
 def test_only_safe_offsets_are_stored() -> None:  # B-94, B-95
     planner = DelayPlanner(DELAYS)
-    planner.moved(3, 7)
-    assert not planner.dirty
-    assert planner.wrapper().offset_table == {}
-    planner.made_safe(3, 5)
+    planner.moved(3, 5)
     assert planner.dirty
+    assert planner.wrapper().offset_table == {}
+    delivered = planner.delivered()
+    planner.moved(3, 7)
+    planner.made_safe(delivered)
     assert planner.offset(3) == 7
     assert planner.wrapper().offset_table == {3: 5}
 

@@ -156,11 +156,11 @@ async def test_progress_is_not_noted_when_the_flush_of_a_delivery_failed(
     rig: BrokerRig, voice: Voice, monkeypatch: pytest.MonkeyPatch
 ) -> None:  # B-94
     await voice.send(properties={"DELAY": "1"})
-    monkeypatch.setattr(
-        rig.broker.store,
-        "when_flushed",
-        lambda _log_end, callback: callback(PutStatus.FLUSH_DISK_TIMEOUT),
-    )
+
+    async def fails() -> PutStatus:
+        return PutStatus.FLUSH_DISK_TIMEOUT
+
+    monkeypatch.setattr(rig.broker.store, "flush", fails)
     await rig.advance(12)
     assert len(await rig.queue("orders")) == 1
     file = rig.broker.config.data / "config" / "delayOffset.json"

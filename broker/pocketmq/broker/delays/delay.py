@@ -101,7 +101,7 @@ class DelayPlanner:
         self.max_level = len(delays_ms) - 1
         self.data_version = DataVersion()
         self.dirty = False
-        """A safe offset has moved since the table was last stored."""
+        """A level has moved since the table was last stored."""
         self.on_dirty: Callable[[], None] | None = None
         """Called when one has moved after a while in which none did."""
         self._offsets: dict[int, int] = {}
@@ -118,21 +118,26 @@ class DelayPlanner:
         return self._offsets.get(level, 0)
 
     def moved(self, level: int, offset: int) -> None:
-        """Everything below `offset` is delivered."""
+        """Everything below `offset` is delivered; its copies may not be on the disk yet."""
+        if self._offsets.get(level, 0) == offset:
+            return
         self._offsets[level] = offset
+        if not self.dirty:
+            self.dirty = True
+            if self.on_dirty is not None:
+                self.on_dirty()
 
-    def made_safe(self, level: int, offset: int) -> None:
-        """What was delivered below `offset` is as safe as the flush mode promises.
+    def delivered(self) -> dict[int, int]:
+        """Where each level stands. Sync the log, then pass this to `made_safe`."""
+        return dict(self._offsets)
 
-        Only this offset is stored: a message that waited for two hours must not be lost because
-        its delivery was noted on the disk before its copy was.
+    def made_safe(self, delivered: Mapping[int, int]) -> None:
+        """All copies of what was `delivered` are on the disk.
+
+        Only these offsets are stored: a message that waited for two hours must not be lost because
+        its delivery was noted on the disk before its copy was (B-94).
         """
-        if self._safe.get(level) != offset:
-            self._safe[level] = offset
-            if not self.dirty:
-                self.dirty = True
-                if self.on_dirty is not None:
-                    self.on_dirty()
+        self._safe = dict(delivered)
 
     def due_at_ms(self, level: int, stored_at_ms: int, now_ms: int) -> int:
         """When a message is due.

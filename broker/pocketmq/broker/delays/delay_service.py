@@ -82,7 +82,6 @@ class ScheduleMessageService:
         if found.status is not GetStatus.FOUND:
             if found.status in _MOVED:
                 planner.moved(level, found.next_begin_offset)  # outside the queue (B-93)
-                planner.made_safe(level, found.next_begin_offset)
                 planner.look_at(level, now_ms)
             else:
                 planner.look_at(level, None)
@@ -107,33 +106,21 @@ class ScheduleMessageService:
             planner.look_at(level, now_ms + RETRY_PUT_MS)
             return
         planner.moved(level, offset)
-        if not messages:
-            planner.made_safe(level, offset)
 
     def _put(self, level: int, messages: list[StoredMessage], ends: list[int]) -> bool:
         """Store the messages; False when one was not, and everything before it is delivered."""
-        planner, store = self._planner, self._store
-        log_end = 0
         delivered_to: int | None = None
         failed = None
-        for result, end in zip(store.put_messages(messages), ends, strict=True):
+        for result, end in zip(self._store.put_messages(messages), ends, strict=True):
             if result.status in _NEVER:
                 log.error("delayed.undeliverable", level=level, offset=end - 1)
                 continue  # it would fail again, and the level would stand still behind it
             if result.status is not PutStatus.PUT_OK:
                 failed = result.status
                 break
-            log_end = result.physical_offset + result.size
             delivered_to = end
         if delivered_to is not None:
-            planner.moved(level, delivered_to)
-            safe_offset = delivered_to
-
-            def flushed(status: PutStatus) -> None:
-                if status is PutStatus.PUT_OK:
-                    planner.made_safe(level, safe_offset)
-
-            store.when_flushed(log_end, flushed)
+            self._planner.moved(level, delivered_to)
         if failed is not None:
             log.warning("delayed.put_failed", level=level, status=failed.name)
             return False

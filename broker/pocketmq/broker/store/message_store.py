@@ -17,6 +17,7 @@ a worker of the `Disk`.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -312,6 +313,21 @@ class MessageStore:
             self._log_flusher.wait(physical_offset_end, callback)
         else:
             callback(PutStatus.PUT_OK)
+
+    async def flush(self) -> PutStatus:
+        """Bring all that was put so far to the disk, whatever the flush mode.
+
+        Returns:
+            PUT_OK, or FLUSH_DISK_TIMEOUT when it took too long or failed.
+        """
+        answered: asyncio.Future[PutStatus] = asyncio.get_running_loop().create_future()
+
+        def answer(status: PutStatus) -> None:
+            if not answered.done():  # whoever asked may have been cancelled
+                answered.set_result(status)
+
+        self._log_flusher.wait(self.commit_log.max_offset, answer)
+        return await answered
 
     def _flushed(self) -> None:
         flushed = self._log_flusher.flushed_offset

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -11,7 +12,7 @@ import structlog
 from pocketmq.broker.delays.delay import DelayPlanner
 from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
 from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
-from pocketmq.broker.store import Disk, MessageStore
+from pocketmq.broker.store import Disk, MessageStore, PutStatus
 from pocketmq.broker.tables.json_files import JsonFile, JsonFileError
 from pocketmq.broker.tables.saved_tables import SavedTable
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
@@ -97,9 +98,23 @@ class BrokerTables:
         """Write the committed offsets, if one has changed (B-31); what `PeriodicService` wants."""
         return await _save(self._offsets_json, self._offsets)
 
-    async def save_delay_offsets(self) -> float | None:
-        """Write the progress of the delay levels, if one has moved (B-94)."""
-        return await _save(self._delays_json, self._planner)
+    async def save_delay_offsets(self, store: MessageStore) -> float | None:
+        """Write the progress of the delay levels, if one has moved (B-94).
+
+        The log is synced first: a delivery must not be on the disk before its copies are, or a
+        power cut takes messages that were acknowledged long ago.
+        """
+
+        async def copies_are_safe() -> bool:
+            delivered = self._planner.delivered()
+            status = await store.flush()
+            if status is PutStatus.PUT_OK:
+                self._planner.made_safe(delivered)
+                return True
+            log.warning("table.save_put_off", table="delayOffset.json", log_flush=status.name)
+            return False
+
+        return await _save(self._delays_json, self._planner, copies_are_safe)
 
     async def stop(self) -> None:
         """Return when topics and groups are written."""
@@ -122,8 +137,19 @@ class _Offsets(Protocol):
         """The table as it is stored."""
 
 
-async def _save(file: JsonFile, table: _Offsets) -> float | None:
+async def _nothing_first() -> bool:
+    return True
+
+
+async def _save(
+    file: JsonFile, table: _Offsets, first: Callable[[], Awaitable[bool]] = _nothing_first
+) -> float | None:
     """Write a dirty table; a full disk is logged, and the next period tries again.
+
+    Args:
+        file: where it is kept.
+        table: what is written.
+        first: has what the table depends on on the disk; False puts the save off.
 
     Returns:
         AT_REST when every change is in the file, None when another period has to come.
@@ -131,7 +157,10 @@ async def _save(file: JsonFile, table: _Offsets) -> float | None:
     if table.dirty:
         table.dirty = False  # before the first await: a change during the write is in the next one
         try:
-            await file.save(table.wrapper())
+            if await first():
+                await file.save(table.wrapper())
+            else:
+                table.dirty = True
         except DiskError as exc:
             log.error("table.save_failed", table=file.path.name, reason=str(exc))
             table.dirty = True
