@@ -1,4 +1,4 @@
-"""Finds where rules of the behaviour sheet are cited: `B-70`, `C-25.3`, `C-22..C-30`, `S-1 to S-4`.
+"""Finds where rules of docs/rules/ are cited: `B-70`, `C-25.3`, `L-1a`, `C-22..C-30`, `S-1 to S-4`.
 
 In code a citation anywhere counts for its file. In tests it counts for the test function that it
 stands in, or right above: a rule that only a module's docstring names is proved by nobody. Tests
@@ -17,22 +17,33 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
-_ID = r"([NBSPCAL])-(\d+)(?:\.(\d+))?"
-_RULE = re.compile(rf"\b{_ID}\b")
+_ID = r"([A-Z])-(\d+)(?:\.(\d+))?"
+_RULE = re.compile(r"\b([A-Z])-(\d+)(?:\.(\d+))?([a-z])?\b")
 _RANGE = re.compile(rf"\b{_ID}\s*(?:\.\.|…|to)\s*{_ID}\b")
 _BEHAVIOUR = re.compile(r"\bbehaviours? (\d+(?:(?:, | and )\d+)*)")
 
 
 def rules_in(text: str) -> set[str]:
-    """Every rule that a text cites; `C-25.3` also cites `C-25`."""
-    found = set()
-    for letter, number, part in _RULE.findall(text):
-        found.add(f"{letter}-{number}")
-        if part:
-            found.add(f"{letter}-{number}.{part}")
+    """Every rule that a text cites; `C-25.3` also cites `C-25`, `L-1a` also `L-1`.
+
+    Of a range, this is every number between its ends, whether there is such a rule or not.
+    """
+    found = rules_named_in(text)
     for letter, first, _, other, last, _ in _RANGE.findall(text):
         if letter == other:
             found |= {f"{letter}-{number}" for number in range(int(first), int(last) + 1)}
+    return found
+
+
+def rules_named_in(text: str) -> set[str]:
+    """Every rule whose id stands in a text; of a range, its ends."""
+    found = set()
+    for letter, number, part, suffix in _RULE.findall(text):
+        found.add(f"{letter}-{number}")
+        if part:
+            found.add(f"{letter}-{number}.{part}")
+        if suffix:
+            found.add(f"{letter}-{number}{suffix}")
     return found
 
 

@@ -16,7 +16,8 @@ LATER = {42, 43, 44, 45}
         ("held at the broker (B-70)", {"B-70"}),
         ("C-25.3, then A-1", {"C-25", "C-25.3", "A-1"}),
         ("C-50..C-52 and S-1 to S-3", {"C-50", "C-51", "C-52", "S-1", "S-2", "S-3"}),
-        ("UTF-8, SHA-256, T-3, 2023-11-20, B-A", set()),
+        ("L-1a of T-3", {"L-1", "L-1a", "T-3"}),
+        ("UTF-8, SHA-256, RIP-80, 2023-11-20, B-A, A-1b2", set()),
     ],
 )
 def test_a_citation_is_an_id_of_the_sheet_or_a_range_of_them(text: str, rules: set[str]) -> None:

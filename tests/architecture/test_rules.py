@@ -1,0 +1,87 @@
+"""Every rule that is cited is explained in docs/rules/."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from docs.rule_pages import FOLDER, PAGE_OF_LETTER, RulePageError, page_for, read_rules
+from docs.rule_scan import rules_named_in
+
+ROOT = Path(__file__).resolve().parents[2]
+CITING = [
+    *sorted(ROOT.glob("*/pocketmq/**/*.py")),
+    *sorted(ROOT.glob("tests/**/*.py")),
+    *sorted(ROOT.glob("tests/mutants/*.toml")),
+    *sorted(ROOT.glob("benchmarks/**/*.py")),
+    *sorted(ROOT.glob("scripts/**/*.py")),
+    *sorted(ROOT.glob("*.md")),
+    *sorted(ROOT.glob("*/README.md")),
+    *sorted(ROOT.glob("docs/**/*.md")),
+    *sorted(ROOT.glob("docs/*.toml")),
+]
+"""Whatever people read; what tests of the scanner make up is left out."""
+
+NOT_WRITTEN_YET = "KXQRVHDZIFWMYOG"
+"""Letters whose pages come next, with their features."""
+
+MADE_UP = ("test_rule_scan.py", "test_rules.py")
+
+
+def test_each_rule_that_is_cited_is_explained() -> None:
+    rules = read_rules()
+    missing = [
+        f"{path.relative_to(ROOT)} cites {rule}: add it to {page_for(rule)} as docs/rules/README.md"
+        " says, or cite another rule"
+        for path in CITING
+        if path.name not in MADE_UP
+        for rule in sorted(rules_named_in(path.read_text(encoding="utf-8")))
+        if rule not in rules and rule[0] not in NOT_WRITTEN_YET and rule[:3] != "T-1"
+    ]
+    assert not missing, "\n".join(missing)
+
+
+def test_each_rule_stands_on_the_page_of_its_letter() -> None:
+    for rule in read_rules().values():
+        assert page_for(rule.id) == f"docs/rules/{rule.page}", rule.id
+
+
+def test_the_index_of_the_rule_book_names_every_page() -> None:
+    index = (FOLDER / "README.md").read_text()
+    assert set(PAGE_OF_LETTER.values()) | {"README.md"} == {page.name for page in FOLDER.iterdir()}
+    for page in PAGE_OF_LETTER.values():
+        assert f"]({page})" in index, page
+
+
+def test_rules_that_link_each_other_link_anchors_that_exist() -> None:
+    rules = read_rules()
+    anchors = {(rule.page, rule.link.split("#")[1]) for rule in rules.values()}
+    for page in FOLDER.glob("*.md"):
+        for target, anchor in re.findall(r"\]\((\w+\.md)#([\w-]+)\)", page.read_text()):
+            assert (target, anchor) in anchors, f"{page.name}: {target}#{anchor}"
+
+
+@pytest.mark.parametrize(
+    ("paragraph", "says"),
+    [
+        ('**<a id="n-1"></a>N-1.** A.\n', "ends without a line"),
+        ('**<a id="n1"></a>N-1.** A.\n*Source:* `B`.\n', "the anchor of N-1 is n-1"),
+        ('**<a id="n-1"></a>N-1** A.\n*Source:* `B`.\n', "write"),
+        ('**<a id="n-1"></a>N-1.** A.\n*Source:* `B`.\n\n' * 2, "already explained"),
+    ],
+)
+def test_a_page_that_cannot_be_read_says_what_to_write(
+    tmp_path: Path, paragraph: str, says: str
+) -> None:
+    (tmp_path / "page.md").write_text(paragraph)
+    with pytest.raises(RulePageError, match=says):
+        read_rules(tmp_path)
+
+
+def test_a_rule_has_text_source_and_a_link(tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_text(
+        '# P\n\n**<a id="c-25-3"></a>C-25.3.** A,\nb.\n*Source:* `B.c`.\n'
+    )
+    rule = read_rules(tmp_path)["C-25.3"]
+    assert (rule.text, rule.source, rule.link) == ("A, b.", "`B.c`.", "rules/page.md#c-25-3")
