@@ -19,6 +19,7 @@ from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
 from pocketmq.broker.overload.overload import Overload, Work
 from pocketmq.broker.pulling.long_polling import PullRequestHoldTable
 from pocketmq.broker.store import Disk, MessageStore, StoreConfig
+from pocketmq.broker.store.rooted_disk import rooted
 from pocketmq.broker.tables.tables import BrokerTables
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.runtime.clock import Clock
@@ -47,8 +48,8 @@ class BrokerParts:
         self.config = config
         self.clock = clock
         self.profile = profile
-        self.disk = disk
         self.root = Path(os.path.abspath(config.data.expanduser()))
+        self.disk = disk = rooted(disk, str(self.root))
         store_config = replace(store_config, store_path_root_dir=str(self.root))
         delays_ms = store_config.delay_levels_ms()
         levels = len(delays_ms) - 1

@@ -82,6 +82,9 @@ MAX_RETRY_TOPIC_CHARS: Final = 255
 MAX_GROUP_CHARS: Final = 120
 """[H]; 4.9 clients allow 255."""
 
+MAX_FOLDER_BYTES: Final = 255
+"""Of one path component, on every file system."""
+
 _LEGAL: Final = re.compile(r"[%|a-zA-Z0-9_-]+").fullmatch
 _ADVICE: Final = "use only letters A-Z a-z, digits, '_', '-', '%' and '|'"
 
@@ -163,6 +166,20 @@ def check_client_group(group: str, *, max_chars: int = MAX_GROUP_CHARS) -> None:
     check_group(group, max_chars=max_chars)
     if group in (DEFAULT_PRODUCER_GROUP, DEFAULT_CONSUMER_GROUP):
         raise IllegalNameError("group", group, "means that no group was chosen; name your own")
+
+
+def is_folder_name(name: str) -> bool:
+    """Whether a file system takes it as the name of one folder, and of no path.
+
+    RocketMQ 4.9 creates groups and topics under any name; their queues are folders.
+    """
+    return (
+        0 < len(name) <= MAX_FOLDER_BYTES
+        and name not in (".", "..")
+        and "/" not in name
+        and "\0" not in name
+        and len(name.encode(errors="surrogatepass")) <= MAX_FOLDER_BYTES
+    )
 
 
 def _check_name(kind: str, name: str, max_chars: int) -> None:

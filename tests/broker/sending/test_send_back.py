@@ -8,6 +8,7 @@ import pytest
 
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.bodies.topics import TopicConfig
+from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Encoding
 from pocketmq.protocol.headers.send import ConsumerSendMsgBackRequestHeader
 from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_X
@@ -119,3 +120,29 @@ async def test_a_dlq_topic_is_on_the_disk_before_the_answer(rig: BrokerRig, voic
     message = await failed(rig, voice)
     await voice.send_back(message, delay_level=-1)
     assert DLQ in (rig.broker.config.data / "config" / "topics.json").read_text()
+
+
+@pytest.mark.parametrize("profile", [PROFILE_4_9, PROFILE_5_X], ids=["4.9", "5.x"])
+@pytest.mark.parametrize("group", ["/../../x", "/../orders", "a/b", "x" * 250])
+async def test_a_group_whose_name_leads_elsewhere_writes_nowhere(
+    tmp_path: Path, profile: object, group: str
+) -> None:
+    async with running_broker(tmp_path, profile) as rig:  # type: ignore[arg-type]
+        voice = await rig.voice()
+        message = await failed(rig, voice)
+        await voice.heartbeat(consumers=[consumer(group)])
+        for delay_level in (-1, 0):
+            reply = await voice.send_back(message, group=group, delay_level=delay_level)
+            assert reply.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+            assert "cannot be the name of a folder" in (reply.remark or "")
+        assert rig.broker.groups.get(group) is None
+        assert [m.body for m in await rig.queue("orders")] == [b"hello"]
+    found = files_below(tmp_path)
+    assert not {name for name in found if not name.startswith("store")}
+    assert {name.split("/")[2] for name in found if name.startswith("store/consumequeue/")} == {
+        "orders"
+    }
+
+
+def files_below(path: Path) -> set[str]:
+    return {str(found.relative_to(path)) for found in path.rglob("*")}

@@ -7,7 +7,13 @@ from collections.abc import Callable, Mapping
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.errors import IllegalNameError
-from pocketmq.protocol.validation import SYSTEM_GROUPS, check_group, is_system_group
+from pocketmq.protocol.validation import (
+    SYSTEM_GROUPS,
+    check_group,
+    is_folder_name,
+    is_system_group,
+    retry_topic,
+)
 
 GroupListener = Callable[[str], None]
 """Called with the name of a group that was created, changed or deleted."""
@@ -40,7 +46,8 @@ class SubscriptionGroupManager:
     def find_or_create(self, group: str, now_ms: int) -> SubscriptionGroupConfig | None:
         """The group's configuration, made with the defaults if that is allowed; else None.
 
-        5.x creates no group with an illegal or too long name, 4.9 does not look.
+        5.x creates no group with an illegal or too long name. 4.9 does not look; here its groups
+        must at least be able to be folders, as their retry topics become some.
         """
         config = self._table.get(group)
         if config is not None or not (self.auto_create or is_system_group(group)):
@@ -50,6 +57,8 @@ class SubscriptionGroupManager:
                 check_group(group, max_chars=self._max_name_chars)
             except IllegalNameError:
                 return None
+        if not is_folder_name(retry_topic(group)):
+            return None
         config = SubscriptionGroupConfig(group_name=group)
         self.put(config, now_ms)
         return config

@@ -11,14 +11,13 @@ arithmetic, and a tag is tested without touching the message.
 
 from __future__ import annotations
 
-import os
-
 import structlog
 
 from pocketmq.broker.store.config import ENTRY_SIZE, KIB, SCHEDULE_TOPIC
 from pocketmq.broker.store.disk import Disk
 from pocketmq.broker.store.mapped_file import MappedFile, Mappings
 from pocketmq.broker.store.mapped_files import MappedFiles
+from pocketmq.broker.store.rooted_disk import child
 from pocketmq.protocol.layout import Field, Layout
 from pocketmq.protocol.record import topic_field
 
@@ -71,7 +70,7 @@ class ConsumeQueue:
         self.queue_id = queue_id
         self.is_schedule = topic == SCHEDULE_TOPIC
         self.files = MappedFiles(
-            disk, os.path.join(root, topic, str(queue_id)), file_size, mappings
+            disk, child(child(root, topic), str(queue_id)), file_size, mappings
         )
         self.next_offset = 0
         """Offset that the next message put into the log will get (S-12)."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pocketmq.broker.store.consume_queue import ConsumeQueue
 from pocketmq.broker.store.disk import Disk
 from pocketmq.broker.store.mapped_file import Mappings
+from pocketmq.broker.store.rooted_disk import child
 from pocketmq.broker.store.stored_message import StoredMessage
 
 
@@ -27,19 +28,25 @@ class ConsumeQueues:
         return None if queues is None else queues.get(queue_id)
 
     def get_or_create(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """The queue, empty and without a file when it is new."""
-        queues = self._topics.get(topic)
-        if queues is None:
-            queues = self._topics[topic] = {}
-        queue = queues.get(queue_id)
+        """The queue, empty and without a file when it is new.
+
+        Raises:
+            IllegalPathError: the topic cannot be the name of a folder.
+        """
+        queue = self.get(topic, queue_id)
         if queue is None:
-            queue = queues[queue_id] = ConsumeQueue(
+            queue = ConsumeQueue(
                 self._disk, self.directory, topic, queue_id, self._file_size, self._mappings
             )
+            self._topics.setdefault(topic, {})[queue_id] = queue
         return queue
 
     def of(self, messages: Sequence[StoredMessage]) -> list[ConsumeQueue]:
-        """The queue of each message, made if it is new."""
+        """The queue of each message, made if it is new.
+
+        Raises:
+            IllegalPathError: a topic among them cannot be the name of a folder.
+        """
         topics = self._topics
         try:
             return [topics[message.topic][message.queue_id] for message in messages]
@@ -56,7 +63,7 @@ class ConsumeQueues:
     def find_on_disk(self) -> Iterator[ConsumeQueue]:
         """Queue objects, their files not yet loaded, for every directory of a queue."""
         for topic in self._disk.list_directory(self.directory):
-            for name in self._disk.list_directory(os.path.join(self.directory, topic)):
+            for name in self._disk.list_directory(child(self.directory, topic)):
                 if name.isdigit():
                     yield self.get_or_create(topic, int(name))
 
@@ -65,7 +72,7 @@ class ConsumeQueues:
         gone = list(self._topics.pop(topic, {}).values())
         for queue in gone:
             queue.files.remove_all()
-        self._disk.remove_directory(os.path.join(self.directory, topic))
+        self._disk.remove_directory(child(self.directory, topic))
         return gone
 
     def close(self) -> None:

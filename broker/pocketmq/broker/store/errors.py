@@ -2,6 +2,7 @@
 
 DiskError (runtime)
 ├── DiskFullError        no space left: the caller's message is refused, reads go on
+├── IllegalPathError     a name that is more than one path component
 └── StoreFileError       a file cannot be what its name says; names file and position
 EnvironmentFault (runtime)
 └── StoreLockedError     another process has this store open
@@ -16,6 +17,17 @@ from pocketmq.runtime.errors import DiskError, EnvironmentFault
 
 class DiskFullError(DiskError):
     """No space left for data that was about to be written; nothing was changed."""
+
+
+class IllegalPathError(DiskError):
+    """A name would lead out of the directory that it belongs in; nothing was touched."""
+
+    def __init__(self, directory: Path | str, name: str) -> None:
+        super().__init__(
+            directory,
+            f"{name[:200]!r} leads out of it or is no file name",
+            advice="rename the topic or group: letters, digits, '_', '-', '%' and '|'",
+        )
 
 
 class StoreFileError(DiskError):

@@ -26,6 +26,7 @@ from pocketmq.protocol.record import FIXED_SIZE, MAGIC_V1, MAGIC_V2
 from pocketmq.protocol.record_check import Checked, RecordKind, check_record
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.subscription import tags_code
+from pocketmq.protocol.validation import is_folder_name
 
 log = structlog.get_logger()
 
@@ -308,9 +309,8 @@ def implausible(message: MessageExt, offset: int) -> str:
     # Each message before it in its queue took at least the smallest record's place in the log.
     if not 0 <= message.queue_offset <= offset // FIXED_SIZE:
         return f"queue offset {message.queue_offset}, so early in the log"
-    topic = message.topic
-    if not topic or topic in (".", "..") or "/" in topic or "\0" in topic:
-        return f"topic {topic!r}"
+    if not is_folder_name(message.topic):
+        return f"topic {message.topic!r}"
     return ""
 
 

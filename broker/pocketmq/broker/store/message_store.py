@@ -32,6 +32,7 @@ from pocketmq.broker.store.config import FlushDiskType, StoreConfig
 from pocketmq.broker.store.consume_queues import ConsumeQueues
 from pocketmq.broker.store.disk import Disk, DiskFile
 from pocketmq.broker.store.dispatch import ArrivalListener, Batch, Dispatcher
+from pocketmq.broker.store.errors import IllegalPathError
 from pocketmq.broker.store.flush import FlushCallback, LogFlusher, flush_job
 from pocketmq.broker.store.flush_service import SYNC_FAILED, FlushService
 from pocketmq.broker.store.index_service import IndexService
@@ -47,7 +48,9 @@ from pocketmq.broker.store.mend import Mender
 from pocketmq.broker.store.pull import Accept, PullLimits, get_messages
 from pocketmq.broker.store.query import QueryResult, query_messages
 from pocketmq.broker.store.recovery import Recoverer, Recovery
+from pocketmq.broker.store.rooted_disk import rooted
 from pocketmq.broker.store.stored_message import PutResult, PutStatus, StoredMessage
+from pocketmq.protocol.validation import is_folder_name
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.errors import DiskError
 from pocketmq.runtime.periodic import AT_REST, PeriodicService
@@ -61,6 +64,7 @@ SHUT_DOWN = "the store is shut down"
 _FIRST_CLEANING_S = 60.0
 _CATCH_UP_S = 1.0
 _REFUSED = PutResult(PutStatus.SERVICE_NOT_AVAILABLE)
+_ILLEGAL = PutResult(PutStatus.MESSAGE_ILLEGAL)
 
 
 class MessageStore:
@@ -75,6 +79,7 @@ class MessageStore:
 
     def __init__(self, config: StoreConfig, disk: Disk, clock: Clock, profile: Profile) -> None:
         root = os.path.abspath(os.path.expanduser(config.store_path_root_dir))
+        disk = rooted(disk, root)
         self.root = root
         """Directory of the store."""
         self.config = config
@@ -257,7 +262,10 @@ class MessageStore:
     def _put(self, messages: Sequence[StoredMessage], *, together: bool) -> list[PutResult]:
         if self.blocked_by:
             return [_REFUSED] * len(messages)
-        queues = self.consume_queues.of(messages)
+        try:
+            queues = self.consume_queues.of(messages)
+        except IllegalPathError:
+            return self._put_legal(messages, together=together)
         now_ms = self._clock.time_ms()
         self._flush.appended(now_ms)
         began_s = self._clock.monotonic()
@@ -271,6 +279,15 @@ class MessageStore:
         else:
             self._dispatch(batch)
         return results
+
+    def _put_legal(self, messages: Sequence[StoredMessage], *, together: bool) -> list[PutResult]:
+        """Put those whose topic can be a folder; what came as one is refused as one."""
+        legal = [message for message in messages if is_folder_name(message.topic)]
+        results = iter([] if together else self._put(legal, together=False))
+        return [
+            next(results, _ILLEGAL) if is_folder_name(message.topic) else _ILLEGAL
+            for message in messages
+        ]
 
     def _dispatch(self, batch: Batch) -> None:
         if BEHIND in self.blocked_by:
