@@ -24,8 +24,16 @@ PAGE_OF_LETTER = {
     "A": "allocation.md",
     "E": "wire.md",
     "T": "traps.md",
+    "K": "pop.md",
+    "X": "transactions.md",
+    "Q": "filters.md",
+    "R": "requests.md",
+    "V": "requests.md",
 }
-"""Where a rule that is missing has to be added."""
+"""Where a rule that is missing has to be added; but T-101 and above are those of timers."""
+
+TIMERS = "timers.md"
+_FIRST_OF_TIMERS = 101
 
 _START = re.compile(r'^\*\*<a id="([\w-]+)"></a>(\S+)\.\*\* (\S.*)$')
 
@@ -59,7 +67,10 @@ def anchor_of(rule: str) -> str:
 
 def page_for(rule: str) -> str:
     """The page that a rule belongs to, whether it is there or not."""
-    return f"docs/rules/{PAGE_OF_LETTER.get(rule[0], 'README.md')}"
+    page = PAGE_OF_LETTER.get(rule[0], "README.md")
+    if rule[0] == "T" and int(rule[2:]) >= _FIRST_OF_TIMERS:
+        page = TIMERS
+    return f"docs/rules/{page}"
 
 
 def read_rules(folder: Path = FOLDER) -> dict[str, Rule]:
