@@ -15,6 +15,7 @@ from __future__ import annotations
 import struct
 
 from pocketmq.protocol.codecs import codec_of
+from pocketmq.protocol.codes import LanguageCode
 from pocketmq.protocol.command import CODECS, HEADER_ERRORS, Command, Encoding
 from pocketmq.protocol.errors import FrameError
 
@@ -23,6 +24,7 @@ MAX_FRAME_BYTES = 16 * 1024 * 1024
 
 _WORD = struct.Struct(">i")
 _WORDS = struct.Struct(">iI")
+_LANGUAGES = frozenset(int(code) for code in LanguageCode)
 _ENCODINGS = {int(encoding): encoding for encoding in Encoding}
 
 
@@ -94,6 +96,8 @@ class FrameDecoder:
                 return commands
             command.body = view[body_at:stop]
             command.encoding = encoding  # after the header, which may say nothing of these two
+            if command.language not in _LANGUAGES:
+                command.language = LanguageCode.OTHER  # a client of tomorrow; nobody else suffers
             append(command)
             at = stop
         if at < end:

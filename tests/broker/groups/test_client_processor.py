@@ -10,11 +10,13 @@ from structlog.testing import capture_logs
 from pocketmq.protocol.bodies.clients import (
     CheckClientRequestBody,
     ConsumerConnection,
+    HeartbeatData,
     ProducerConnection,
+    ProducerData,
 )
-from pocketmq.protocol.body import decode_body
+from pocketmq.protocol.body import decode_body, encode_body
 from pocketmq.protocol.codes import RequestCode
-from pocketmq.protocol.command import Encoding
+from pocketmq.protocol.command import FLAG_ONEWAY, Command, Encoding
 from pocketmq.protocol.headers.clients import (
     CheckClientConfigRequestHeader,
     GetConsumerConnectionListRequestHeader,
@@ -265,3 +267,36 @@ async def test_without_real_time_notices_a_group_is_told_every_15_s(tmp_path: Pa
         assert len(two.told(NOTIFY)) == 2, "45 s after the start"
         await rig.advance(60)
         assert len(two.told(NOTIFY)) == 2, "nothing has changed"
+
+
+@pytest.mark.parametrize("language", [12345, -(2**31)])
+async def test_a_client_in_an_unknown_language_spoils_no_answer(
+    rig: BrokerRig, encoding: Encoding, language: int
+) -> None:
+    # One msgpack heartbeat with language 12345 broke 203 and 204 for its whole group.
+    known, odd = await rig.voice(), await rig.voice(encoding)
+    await known.heartbeat("127.0.0.1@1", consumers=[consumer()], producers=["writers"])
+    body = HeartbeatData(
+        client_id="127.0.0.1@2",
+        consumer_data_set=[consumer()],
+        producer_data_set=[ProducerData(group_name="writers")],
+    )
+    fits = -128 <= language <= 127 or encoding is not Encoding.ROCKETMQ  # one byte there
+    request = Command(
+        RequestCode.HEART_BEAT,
+        body=encode_body(body, encoding),
+        encoding=encoding,
+        language=language if fits else 127,
+        flag=FLAG_ONEWAY,
+    )
+    odd.channel._send(request)  # ours would never say so
+    await rig.settle()
+    for header, cls in (
+        (GetConsumerConnectionListRequestHeader(consumer_group="readers"), ConsumerConnection),
+        (GetProducerConnectionListRequestHeader(producer_group="writers"), ProducerConnection),
+    ):
+        reply = await known.ask(header)
+        assert reply.code == 0, reply.remark
+        found = decode_body(reply.body_view, cls, reply.encoding)
+        languages = {each.client_id: each.language for each in found.connection_set}
+        assert languages == {"127.0.0.1@1": "PYTHON", "127.0.0.1@2": "OTHER"}

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from pocketmq.protocol.codes import LanguageCode, RequestCode
+from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import FLAG_RESPONSE, Buffer, Command, Encoding
 from pocketmq.protocol.errors import FrameError
 from pocketmq.protocol.header import Header, HeaderT, convert, to_text_value
@@ -23,7 +23,6 @@ from pocketmq.protocol.header import Header, HeaderT, convert, to_text_value
 _FIXED = struct.Struct(">hbhiii")
 _I16 = struct.Struct(">h")
 _I32 = struct.Struct(">i")
-_LANGUAGES = frozenset(int(code) for code in LanguageCode)
 _LONG_CODES = {
     (int(code) & 0xFFFF) - (0x10000 if int(code) & 0x8000 else 0): int(code)
     for code in RequestCode
@@ -55,7 +54,7 @@ class RocketmqCodec:
             flag=flag,
             remark=remark,
             encoding=Encoding.ROCKETMQ,
-            language=language if language in _LANGUAGES else LanguageCode.OTHER,
+            language=language,
             version=version,
         )
 
