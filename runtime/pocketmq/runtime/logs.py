@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import Any, Literal, TextIO
 
 if "structlog" not in sys.modules and "rich" not in sys.modules:
@@ -25,6 +25,8 @@ from pocketmq.runtime.errors import ConfigError
 LogFormat = Literal["auto", "console", "json"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
+Processor = Callable[[Any, str, MutableMapping[str, Any]], MutableMapping[str, Any]]
+
 _LEVELS = {
     "debug": logging.DEBUG,
     "info": logging.INFO,
@@ -34,7 +36,11 @@ _LEVELS = {
 
 
 def configure(
-    level: str = "info", fmt: LogFormat = "auto", *, stream: TextIO | None = None
+    level: str = "info",
+    fmt: LogFormat = "auto",
+    *,
+    stream: TextIO | None = None,
+    first: Processor | None = None,
 ) -> None:
     """Send log lines of at least `level` to `stream`.
 
@@ -45,6 +51,8 @@ def configure(
         fmt: `console` has colours on a terminal, `json` is one object a line, `auto` is console on
             a terminal and json otherwise.
         stream: Standard error by default; standard output belongs to a role's ready line.
+        first: A structlog processor that sees each line first, and may keep it to itself
+            (`structlog.DropEvent`).
 
     Raises:
         ConfigError: The level does not exist.
@@ -55,6 +63,7 @@ def configure(
     tty = target.isatty()
     console = fmt == "console" or (fmt == "auto" and tty)
     processors: list[Any] = [
+        *([] if first is None else [first]),
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),

@@ -23,6 +23,10 @@ class TcpListener:
         self.channels = channels
         self.port: int = server.sockets[0].getsockname()[1]
 
+    def stop_accepting(self) -> None:
+        """Give the port back; open connections stay as they are."""
+        self._server.close()
+
     async def close(self) -> None:
         self._server.close()
         await self.channels.close()

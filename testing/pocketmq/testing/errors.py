@@ -1,0 +1,26 @@
+"""What can go wrong in a test that uses a cluster, and says what to do."""
+
+from __future__ import annotations
+
+from pocketmq.runtime.errors import CallerError
+
+
+class NotReachedError(AssertionError):
+    """A wait came to its limit. The message says what was there and what was missing.
+
+    An `AssertionError`, because pytest then shows it as a failure of the test.
+    """
+
+    def __init__(self, waited_for: str, limit_s: float, found: str) -> None:
+        self.waited_for = waited_for
+        self.limit_s = limit_s
+        self.found = found
+        super().__init__(f"waited {limit_s:g} s in vain for {waited_for}: {found}")
+
+
+class WrongClusterError(CallerError):
+    """The cluster at hand cannot do this; the message names the fixture or option that can."""
+
+
+class RealTimeClientWarning(UserWarning):
+    """A client runs on real time beside a cluster whose manual clock was moved."""

@@ -1,0 +1,180 @@
+"""The roles of a cluster, each in a thread of this process, on real TCP sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+
+from pocketmq.broker import Broker, BrokerConfig
+from pocketmq.cluster.spec import broker_names, nameserver_names
+from pocketmq.nameserver import NameServer, NameServerConfig
+from pocketmq.runtime.clock import Clock, SystemClock
+from pocketmq.runtime.lock_step import ClockMember
+from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.profile import profile_named
+from pocketmq.testing import role_logs
+from pocketmq.testing.role_thread import RoleSeams, RoleThread
+from pocketmq.testing.shape import ClusterShape
+
+_numbers = itertools.count(1)
+
+
+class RoleThreads:
+    """Nameservers and brokers of one cluster, as threads.
+
+    Args:
+        shape: What the cluster consists of.
+        data: Folder of the brokers' stores.
+    """
+
+    def __init__(self, shape: ClusterShape, data: Path) -> None:
+        self.data = data
+        self._shape = shape
+        self._profile = profile_named(shape.profile)
+        self._start_ms = SystemClock().time_ms()
+        self._number = next(_numbers)
+        self._roles: dict[str, RoleThread] = {
+            name: RoleThread(self._thread_name(name), "nameserver", self._nameserver, self._clock)
+            for name in nameserver_names(shape.nameservers)
+        }
+        for name in broker_names(shape.brokers):
+            self._roles[name] = RoleThread(
+                self._thread_name(name), "broker", _BrokerMaker(self, name), self._clock
+            )
+
+    # -- reading ----------------------------------------------------------------------------
+
+    @property
+    def names(self) -> list[str]:
+        """Nameservers first."""
+        return list(self._roles)
+
+    @property
+    def nameserver_addresses(self) -> list[str]:
+        """`127.0.0.1:port` of each."""
+        return [each.address for each in self._of("nameserver")]
+
+    @property
+    def running_brokers(self) -> list[str]:
+        """Names of those that are neither frozen nor ended."""
+        return [n for n, each in self._roles.items() if each.role == "broker" and _runs(each)]
+
+    def state(self, name: str) -> str:
+        """`running`, `frozen` or `ended`."""
+        return self._roles[name].state
+
+    def log_tail(self, name: str, lines: int) -> str:
+        """The end of a role's log."""
+        return role_logs.tail(self._thread_name(name), lines)
+
+    # -- life -------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """All nameservers at once, then all brokers at once."""
+        for name in self.names:
+            role_logs.keep(self._thread_name(name))
+        try:
+            await asyncio.gather(*(each.start() for each in self._of("nameserver")))
+            await asyncio.gather(*(each.start() for each in self._of("broker")))
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Brokers first."""
+        for role in ("broker", "nameserver"):
+            await asyncio.gather(*(each.stop() for each in self._of(role)))
+        for name in self.names:
+            role_logs.forget(self._thread_name(name))
+
+    async def freeze(self, name: str) -> None:
+        """See `RoleThread`."""
+        await self._roles[name].freeze()
+
+    async def thaw(self, name: str) -> None:
+        """See `RoleThread`."""
+        self._roles[name].thaw()
+
+    async def kill(self, name: str) -> None:
+        """See `RoleThread`."""
+        await self._roles[name].kill()
+
+    async def restart(self, name: str) -> None:
+        """A new life on the same port and files."""
+        await self._roles[name].start()
+
+    # -- time -------------------------------------------------------------------------------
+
+    def time_ms(self) -> int:
+        """Where the cluster's time stands."""
+        clocks = [each.clock for each in self._roles.values() if each.clock is not None]
+        return max((clock.time_ms() for clock in clocks), default=self._start_ms)
+
+    def clock_members(self) -> Sequence[ClockMember]:
+        """Those that can be moved now."""
+        return [_RoleMember(name, each) for name, each in self._roles.items() if _runs(each)]
+
+    # -- inside -----------------------------------------------------------------------------
+
+    def _of(self, role: str) -> list[RoleThread]:
+        return [each for each in self._roles.values() if each.role == role]
+
+    def _thread_name(self, name: str) -> str:
+        return f"pocketmq {self._number} {name}"
+
+    def _clock(self) -> Clock:
+        return ManualClock(self.time_ms()) if self._shape.clock == "manual" else SystemClock()
+
+    def _nameserver(self, seams: RoleSeams, port: int) -> NameServer:
+        config = NameServerConfig(port=port, kv_config_path=self.data / "kvConfig.json")
+        return NameServer(config, seams.clock, seams.network, self._profile)
+
+    def broker(self, name: str, seams: RoleSeams, port: int) -> Broker:
+        """A broker for a new life."""
+        config = BrokerConfig(
+            name=name,
+            port=port,
+            data=self.data / name,
+            nameservers=tuple(self.nameserver_addresses),
+        )
+        return Broker(config, seams.clock, seams.network, self._profile, disk=seams.disk)
+
+
+class _BrokerMaker:
+    """`MakeServer` of one broker."""
+
+    def __init__(self, roles: RoleThreads, name: str) -> None:
+        self._roles = roles
+        self._name = name
+
+    def __call__(self, seams: RoleSeams, port: int) -> Broker:
+        return self._roles.broker(self._name, seams, port)
+
+
+class _RoleMember:
+    """A role's manual clock in a lock step."""
+
+    def __init__(self, name: str, role: RoleThread) -> None:
+        self.name = name
+        self._role = role
+
+    async def time_ms(self) -> int:
+        return self._clock.time_ms()
+
+    async def next_deadline_ms(self) -> int | None:
+        return self._clock.next_deadline_ms()
+
+    async def move_to(self, time_ms: int) -> None:
+        await self._role.move_to(time_ms)
+
+    @property
+    def _clock(self) -> ManualClock:
+        clock = self._role.clock
+        assert isinstance(clock, ManualClock)
+        return clock
+
+
+def _runs(role: RoleThread) -> bool:
+    return role.state == "running"

@@ -1,0 +1,107 @@
+"""An event loop in a thread of its own, which code of any thread and any loop can ask for work.
+
+A test may be synchronous, or run in a loop that is not ours and ends with the test. What outlives
+it (the roles, the control of a cluster) therefore lives in loops of its own:
+
+    thread = LoopThread("pocketmq control")
+    thread.result(coroutine())          # from synchronous code: blocks until it is done
+    await thread.run(coroutine())       # from a coroutine of any loop: does not block that loop
+    thread.stop()
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from pocketmq.runtime.errors import CallerError
+
+T = TypeVar("T")
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """uvloop where it is installed, as the roles' processes use it; asyncio's own otherwise."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+class LoopThread:
+    """Runs a loop in a daemon thread from construction until `stop`.
+
+    Args:
+        name: Of the thread; log lines are assigned to roles by it.
+        make_loop: asyncio's own loop for what starts child processes, uvloop for the rest.
+    """
+
+    def __init__(
+        self, name: str, make_loop: Callable[[], asyncio.AbstractEventLoop] = new_loop
+    ) -> None:
+        self.loop = make_loop()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def name(self) -> str:
+        """The thread's."""
+        return self._thread.name
+
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run a coroutine here; cancelling the future cancels it.
+
+        Raises:
+            CallerError: The thread has been stopped.
+        """
+        if self.loop.is_closed():
+            coroutine.close()
+            raise CallerError(f"{self.name} has been stopped; start a cluster anew")
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+
+    def result(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine here, and block the calling thread until it is done."""
+        if threading.current_thread() is self._thread:
+            coroutine.close()
+            raise CallerError(f"a call that blocks {self.name} would wait for itself; await it")
+        future = self.submit(coroutine)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # Ctrl-C ends the work, not only the wait for it
+            raise
+
+    async def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine here, and let the caller's loop go on meanwhile."""
+        if asyncio.get_running_loop() is self.loop:
+            return await coroutine
+        return await asyncio.wrap_future(self.submit(coroutine))
+
+    def stop(self) -> None:
+        """Cancel what still runs and end the thread; may be called twice."""
+        if self.loop.is_closed():
+            return
+        asyncio.run_coroutine_threadsafe(_cancel_all(), self.loop).result()
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        try:
+            self.loop.run_forever()
+            self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+            self.loop.run_until_complete(self.loop.shutdown_default_executor())
+        finally:
+            asyncio.set_event_loop(None)
+            self.loop.close()
+
+
+async def _cancel_all() -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)

@@ -1,0 +1,303 @@
+"""One role in a thread of its own: start, freeze, thaw, kill, stop.
+
+What a signal does to a process is done here to a thread's event loop:
+
+    freeze   the loop blocks: it reads no socket and fires no timer, and its connections stay up
+    thaw     it goes on, and does what fell due meanwhile
+    kill     its sockets are reset, its tasks are cancelled, and nothing it would still write
+             reaches the disk; what was written before stays, as after SIGKILL
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from pocketmq.broker.store import OsDisk
+from pocketmq.broker.store.disk_worker import DiskWorker
+from pocketmq.cluster.errors import WrongStateError
+from pocketmq.protocol.command import VERSION_5_3_3, Encoding
+from pocketmq.protocol.dispatch import Dispatcher
+from pocketmq.protocol.transport.channel import Channel
+from pocketmq.protocol.transport.network import OnChannel
+from pocketmq.protocol.transport.tcp import TcpListener, TcpNetwork
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.testing.loop_thread import LoopThread
+
+T = TypeVar("T")
+
+
+class Server(Protocol):
+    """A nameserver or a broker."""
+
+    @property
+    def port(self) -> int: ...
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+MakeServer = Callable[["RoleSeams", int], Server]
+"""From the seams of a new life and the port to listen on (0: any) to a server."""
+
+
+class RoleSeams:
+    """Time, network and disk of one life of a role.
+
+    Args:
+        clock: Of this role alone; a cluster's clocks are moved together.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.network = TrackedNetwork()
+        self.disk = KillableDisk()
+
+    def cut(self) -> None:
+        """Reset every connection, and let nothing more reach the disk."""
+        self.disk.cut()
+        self.network.cut()
+
+
+class RoleThread:
+    """A role by its name, over all its lives.
+
+    Args:
+        name: `broker-a`.
+        role: `broker` or `nameserver`.
+        make: Makes a server for each life.
+        make_clock: Makes the clock of each life, inside the role's loop.
+    """
+
+    def __init__(
+        self, name: str, role: str, make: MakeServer, make_clock: Callable[[], Clock]
+    ) -> None:
+        self.name = name
+        self.role = role
+        self.port = 0
+        self._make = make
+        self._make_clock = make_clock
+        self._thread: LoopThread | None = None
+        self._server: Server | None = None
+        self._seams: RoleSeams | None = None
+        self._stillness: _Stillness | None = None
+
+    # -- reading ----------------------------------------------------------------------------
+
+    @property
+    def state(self) -> str:
+        """`running`, `frozen` or `ended`."""
+        if self._thread is None:
+            return "ended"
+        return "running" if self._stillness is None else "frozen"
+
+    @property
+    def address(self) -> str:
+        """`127.0.0.1:port`; the port stays the same over all lives."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def clock(self) -> Clock | None:
+        """Of the life that runs now."""
+        return None if self._seams is None else self._seams.clock
+
+    # -- life -------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Begin a life, on the port of the one before."""
+        if self._thread is not None:
+            raise WrongStateError(self.name, "start", self.state)
+        thread = LoopThread(self.name)
+        try:
+            await thread.run(self._begin())
+        except BaseException:
+            await asyncio.to_thread(thread.stop)
+            raise
+        self._thread = thread
+
+    async def stop(self) -> None:
+        """End in order; a frozen role is thawed for it."""
+        if self._thread is None:
+            return
+        if self._stillness is not None:
+            self.thaw()
+        assert self._server is not None
+        await self._thread.run(self._server.stop())
+        await self._end()
+
+    async def freeze(self) -> None:
+        """Let it stand still; returns when it does."""
+        if self.state != "running" or self._thread is None:
+            raise WrongStateError(self.name, "freeze", self.state)
+        here = asyncio.get_running_loop()
+        stands: asyncio.Future[None] = here.create_future()
+        stillness = self._stillness = _Stillness(
+            lambda: here.call_soon_threadsafe(stands.set_result, None)
+        )
+        self._thread.loop.call_soon_threadsafe(stillness.begin)
+        await stands
+
+    def thaw(self) -> None:
+        """Let it go on."""
+        if self._stillness is None:
+            raise WrongStateError(self.name, "thaw", self.state)
+        stillness, self._stillness = self._stillness, None
+        stillness.end(lambda: None)
+
+    async def kill(self) -> None:
+        """End it without a chance to save anything."""
+        if self._thread is None or self._seams is None:
+            raise WrongStateError(self.name, "kill", self.state)
+        seams = self._seams
+        stillness, self._stillness = self._stillness, None
+        if stillness is None:
+            self._thread.loop.call_soon_threadsafe(seams.cut)
+        else:
+            stillness.end(seams.cut)  # before anything that it could do once it goes on
+        await asyncio.to_thread(seams.disk.close_workers)
+        await self._end()
+
+    async def move_to(self, time_ms: int) -> None:
+        """Move its manual clock, in its own loop."""
+        clock = self.clock
+        assert self._thread is not None and isinstance(clock, ManualClock)
+        await self._thread.run(clock.move_to(time_ms))
+
+    async def _begin(self) -> None:
+        self._seams = RoleSeams(self._make_clock())
+        self._server = self._make(self._seams, self.port)
+        await self._server.start()
+        self.port = self._server.port
+
+    async def _end(self) -> None:
+        thread, self._thread = self._thread, None
+        self._seams = self._server = None
+        if thread is not None:
+            await asyncio.to_thread(thread.stop)
+
+
+class _Stillness:
+    """A blocked loop: from `begin`, called inside it, to `end`, called from elsewhere."""
+
+    def __init__(self, on_begun: Callable[[], object]) -> None:
+        self._on_begun = on_begun
+        self._over = threading.Event()
+        self._then: Callable[[], None] = lambda: None
+
+    def begin(self) -> None:
+        """Block the loop that calls this."""
+        self._on_begun()
+        self._over.wait()
+        self._then()
+
+    def end(self, then: Callable[[], None]) -> None:
+        """Let it go on, with this as the first thing that it does."""
+        self._then = then
+        self._over.set()
+
+
+class TrackedNetwork(TcpNetwork):
+    """Real sockets, all of which can be reset at once."""
+
+    def __init__(self) -> None:
+        self._channels: set[Channel] = set()
+        self._listeners: list[TcpListener] = []
+
+    async def serve(
+        self,
+        host: str,
+        port: int,
+        dispatcher: Dispatcher,
+        *,
+        version: int = VERSION_5_3_3,
+        on_open: OnChannel | None = None,
+        on_close: OnChannel | None = None,
+    ) -> TcpListener:
+        def opened(channel: Channel) -> None:
+            self._track(channel)
+            if on_open is not None:
+                on_open(channel)
+
+        listener = await super().serve(
+            host, port, dispatcher, version=version, on_open=opened, on_close=on_close
+        )
+        self._listeners.append(listener)
+        return listener
+
+    async def connect(
+        self,
+        address: str,
+        dispatcher: Dispatcher,
+        *,
+        encoding: Encoding = Encoding.MSGPACK,
+        version: int = VERSION_5_3_3,
+        timeout_s: float = 3.0,
+        on_close: OnChannel | None = None,
+    ) -> Channel:
+        channel = await super().connect(
+            address,
+            dispatcher,
+            encoding=encoding,
+            version=version,
+            timeout_s=timeout_s,
+            on_close=on_close,
+        )
+        self._track(channel)
+        return channel
+
+    def cut(self) -> None:
+        """Reset every connection and listen no more."""
+        for listener in self._listeners:
+            listener.stop_accepting()
+        for channel in list(self._channels):
+            channel.abort()
+
+    def _track(self, channel: Channel) -> None:
+        self._channels.add(channel)
+        channel.add_close_listener(self._channels.discard)
+
+
+class KillableDisk(OsDisk):
+    """The real file system until `cut`; after that nothing is written any more."""
+
+    def __init__(self) -> None:
+        self._is_cut = False
+        self._workers: list[DiskWorker] = []
+
+    def cut(self) -> None:
+        """The process is gone: what it has not written, it never will."""
+        self._is_cut = True
+
+    def close_workers(self) -> None:
+        """End the threads that a killed store left."""
+        for worker in self._workers:
+            worker.close()
+
+    def start_worker(self, name: str) -> DiskWorker:
+        worker = super().start_worker(name)
+        self._workers.append(worker)
+        return worker
+
+    def write_file(self, path: str, content: bytes) -> None:
+        if not self._is_cut:
+            super().write_file(path, content)
+
+    async def write_text(self, path: str, text: str) -> None:
+        if not self._is_cut:
+            await super().write_text(path, text)
+
+    async def rename(self, source: str, target: str) -> None:
+        if not self._is_cut:
+            await super().rename(source, target)
+
+    def remove_file(self, path: str) -> None:
+        if not self._is_cut:
+            super().remove_file(path)
+
+    def remove_directory(self, path: str) -> None:
+        if not self._is_cut:
+            super().remove_directory(path)
