@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Final, TypedDict, TypeVar
 
+from pocketmq.client.joined_clocks import clock_for
 from pocketmq.client.name_servers import parse_addresses
 from pocketmq.protocol.command import Encoding
 from pocketmq.protocol.dispatch import Dispatcher
@@ -100,7 +101,9 @@ class ClientConfig:
         if known:
             raise TypeError(f"unknown option {', '.join(sorted(known))}")
         text = options.get("nameservers")
-        given["nameservers"] = parse_addresses(env.get(NAMESRV_ADDR) if text is None else text)
+        nameservers = parse_addresses(env.get(NAMESRV_ADDR) if text is None else text)
+        given["nameservers"] = nameservers
+        given.setdefault("clock", clock_for(nameservers))
         profile = options.get("profile")
         if isinstance(profile, str):
             given["profile"] = profile_named(profile)

@@ -46,6 +46,11 @@ async def release(instance: ClientInstance) -> None:
         await instance.stop()
 
 
+def running() -> list[ClientInstance]:
+    """Every instance of this process, of whichever loop; others may end at any moment."""
+    return [instance for shared in list(_instances.values()) for instance in list(shared.values())]
+
+
 def _key(config: ClientConfig) -> tuple[object, ...]:
     # Two simulated machines may have equal ids in one loop; their seams tell them apart.
     return (config.client_id, id(config.network), id(config.clock))

@@ -1,0 +1,89 @@
+"""Manual clocks of clients that live in the test, moved together with the cluster's roles.
+
+A `ManualClock` belongs to one loop. A client may be made outside of any (`Producer(...)` in a plain
+function, started in a loop later), so each client gets a clock of its own, which notes the loop in
+which it is first waited on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import weakref
+from collections.abc import Callable
+from typing import ClassVar
+
+from pocketmq.runtime.clock import Clock, Timer
+from pocketmq.runtime.lock_step import ClockMember
+from pocketmq.runtime.manual_clock import ManualClock
+
+
+class ClientClock(ManualClock):
+    """A manual clock that knows its loop."""
+
+    def __init__(self, start_ms: int) -> None:
+        super().__init__(start_ms)
+        self.loop: asyncio.AbstractEventLoop | None = None
+
+    def call_at(self, when_s: float, callback: Callable[[], None]) -> Timer:
+        if self.loop is None:
+            self.loop = asyncio.get_running_loop()
+        return super().call_at(when_s, callback)
+
+
+class ClientClocks:
+    """The clocks of one cluster's clients in this process.
+
+    Args:
+        time_ms: Where the cluster's time stands.
+    """
+
+    MEMBER_NAME: ClassVar[str] = "a client in the test"
+
+    def __init__(self, time_ms: Callable[[], int]) -> None:
+        self._time_ms = time_ms
+        self._clocks: weakref.WeakSet[ClientClock] = weakref.WeakSet()
+        self._lock = threading.Lock()  # clients are made in any thread
+
+    def make(self) -> Clock:
+        """For a new client."""
+        clock = ClientClock(self._time_ms())
+        with self._lock:
+            self._clocks.add(clock)
+        return clock
+
+    def made(self, clock: Clock) -> bool:
+        """Whether a clock is one of ours."""
+        with self._lock:
+            return clock in self._clocks
+
+    def members(self) -> list[ClockMember]:
+        """Those that can be moved now; the clocks of a loop that has ended never will be again."""
+        with self._lock:
+            clocks = list(self._clocks)
+        return [_ClientMember(each) for each in clocks if each.loop is None or _runs(each.loop)]
+
+
+class _ClientMember:
+    name = ClientClocks.MEMBER_NAME
+
+    def __init__(self, clock: ClientClock) -> None:
+        self._clock = clock
+
+    async def time_ms(self) -> int:
+        return self._clock.time_ms()
+
+    async def next_deadline_ms(self) -> int | None:
+        return self._clock.next_deadline_ms()
+
+    async def move_to(self, time_ms: int) -> None:
+        loop = self._clock.loop
+        if loop is None or loop is asyncio.get_running_loop():
+            await self._clock.move_to(time_ms)
+            return
+        move = asyncio.run_coroutine_threadsafe(self._clock.move_to(time_ms), loop)
+        await asyncio.wrap_future(move)
+
+
+def _runs(loop: asyncio.AbstractEventLoop) -> bool:
+    return loop.is_running()

@@ -1,0 +1,333 @@
+"""A cluster for a test, as coroutines that any event loop may await; `.sync` has plain calls.
+
+    with start_cluster(clock="manual") as cluster:
+        await cluster.create_topic("orders")
+        consumer = PushConsumer("billing", nameservers=cluster.nameservers)
+        ...
+        await cluster.group("billing").assigned()
+        await cluster.advance(seconds=126)
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import shutil
+import tempfile
+import warnings
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
+from pocketmq.testing.control import WAIT_LIMIT_S, ClusterControl, Roles
+from pocketmq.testing.errors import NotReachedError, RealTimeClientWarning, WrongClusterError
+from pocketmq.testing.group_state import GroupState
+from pocketmq.testing.loop_thread import LoopThread
+from pocketmq.testing.shape import ClockKind, ClusterShape, Mode
+
+if TYPE_CHECKING:
+    from pocketmq.testing.sync import SyncCluster
+
+_numbers = itertools.count(1)
+
+Condition = Callable[[], bool | Awaitable[bool]]
+
+
+class Cluster:
+    """A running cluster.
+
+    Args:
+        control: Does what is asked here.
+        thread: The loop in which it lives.
+        prefix: Of the names that `topic_name` and `group_name` make.
+        is_shared: Other tests use the same roles, which must not be broken or moved.
+    """
+
+    def __init__(
+        self,
+        control: ClusterControl,
+        thread: LoopThread,
+        *,
+        prefix: str = "",
+        is_shared: bool = False,
+    ) -> None:
+        self.control = control
+        self.thread = thread
+        self._prefix = prefix
+        self._is_shared = is_shared
+
+    # -- names ------------------------------------------------------------------------------
+
+    @property
+    def nameservers(self) -> str:
+        """`host:port;host:port`: what every client needs, in any language."""
+        return self.control.nameservers
+
+    @property
+    def roles(self) -> list[str]:
+        """`nameserver-1`, `broker-a`, ..."""
+        return self.control.roles.names
+
+    @property
+    def data(self) -> Path:
+        """Folder with the brokers' stores."""
+        return self.control.roles.data
+
+    @property
+    def clock(self) -> ClockKind:
+        """`real` or `manual`."""
+        return self.control.shape.clock
+
+    def state(self, role: str) -> str:
+        """`running`, `frozen` or `ended`."""
+        return self.control.roles.state(role)
+
+    def topic_name(self, name: str) -> str:
+        """A topic of this test alone, on a cluster that several tests share."""
+        return self._prefix + name
+
+    def group_name(self, name: str) -> str:
+        """A group of this test alone."""
+        return self._prefix + name
+
+    @cached_property
+    def sync(self) -> SyncCluster:
+        """The same cluster for code without an event loop."""
+        from pocketmq.testing.sync import SyncCluster
+
+        return SyncCluster(self)
+
+    # -- topics and groups ------------------------------------------------------------------
+
+    async def create_topic(self, name: str, *, queues: int = 4) -> str:
+        """Create a topic on every broker.
+
+        Returns when every nameserver has its route: producers and consumers find it at once.
+
+        Args:
+            name: It becomes `topic_name(name)`.
+            queues: On each broker.
+
+        Returns:
+            The topic's full name.
+        """
+        topic = self.topic_name(name)
+        await self.thread.run(self.control.create_topic(topic, queues))
+        return topic
+
+    def group(self, name: str) -> Group:
+        """A consumer group, to wait for; `name` as its consumers were given it."""
+        return Group(self, name)
+
+    # -- time -------------------------------------------------------------------------------
+
+    @property
+    def time_ms(self) -> int:
+        """The cluster's time in epoch ms."""
+        return self.control.time_ms()
+
+    async def advance(self, seconds: float = 0, *, minutes: float = 0, hours: float = 0) -> None:
+        """Move the time of all roles, and of all clients made in this process.
+
+        Every timer that falls due on the way fires, in order; returns when what they set off has
+        come to rest.
+
+        Raises:
+            WrongClusterError: The cluster runs on real time, or is shared.
+        """
+        self.check_own("move its time", "pocketmq_clock")
+        await self._warn_of_real_time()
+        await self.thread.run(self.control.advance(seconds + 60 * minutes + 3600 * hours))
+
+    async def advance_until(self, condition: Condition, *, limit_s: float = 3600.0) -> float:
+        """Move time from deadline to deadline until a condition holds.
+
+        Args:
+            condition: A function or a coroutine function, called in the caller's loop.
+            limit_s: Protocol seconds.
+
+        Returns:
+            Protocol seconds that it took.
+
+        Raises:
+            NotReachedError: The condition did not hold after `limit_s`.
+        """
+        self.check_own("move its time", "pocketmq_clock")
+        await self._warn_of_real_time()
+        began_ms = self.time_ms
+        until_ms = began_ms + round(limit_s * 1000)
+        while not await _holds(condition):
+            if self.time_ms >= until_ms:
+                name = getattr(condition, "__name__", repr(condition))
+                raise NotReachedError(name, limit_s, "it does not hold; that was protocol time")
+            await self.thread.run(self.control.step(until_ms))
+        return (self.time_ms - began_ms) / 1000
+
+    # -- faults -----------------------------------------------------------------------------
+
+    async def freeze(self, role: str) -> None:
+        """Stop a role's reading and timers; its connections stay up."""
+        self.check_own("freeze a role", "pocketmq_cluster")
+        await self.thread.run(self.control.freeze(role))
+
+    async def thaw(self, role: str) -> None:
+        """Let a frozen role go on."""
+        await self.thread.run(self.control.thaw(role))
+
+    async def kill(self, role: str) -> None:
+        """End a role without a chance to save anything, as kill -9 does."""
+        self.check_own("kill a role", "pocketmq_cluster")
+        await self.thread.run(self.control.kill(role))
+
+    async def restart(self, role: str) -> None:
+        """Start a killed role on its port and files; returns when the nameservers know it."""
+        await self.thread.run(self.control.restart(role))
+
+    # -- inside -----------------------------------------------------------------------------
+
+    def check_own(self, wish: str, fixture: str) -> None:
+        """Refuse what would disturb the other tests of a shared cluster.
+
+        Raises:
+            WrongClusterError: It is shared.
+        """
+        if self._is_shared:
+            raise WrongClusterError(
+                f"this cluster is shared by the tests of the session, so none may {wish}; ask for "
+                f"the fixture {fixture}, and the test gets a cluster of its own"
+            )
+
+    def report(self) -> str:
+        """What a failed test shows of it."""
+        return self.control.report()
+
+    async def _warn_of_real_time(self) -> None:
+        if self.clock == "manual":
+            for client_id in await self.thread.run(self.control.real_time_clients()):
+                warnings.warn(
+                    f"client {client_id} runs on real time beside a manual clock: its heartbeats "
+                    "and timeouts do not move with the cluster's; make it in this process without "
+                    "clock=, or start it with --clock manual",
+                    RealTimeClientWarning,
+                    stacklevel=3,
+                )
+
+
+class Group:
+    """A consumer group of a test's cluster.
+
+    Args:
+        cluster: Where it consumes.
+        name: Its full name.
+    """
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self.name = name
+        self._cluster = cluster
+
+    async def assigned(self, *, members: int | None = None, limit_s: float = WAIT_LIMIT_S) -> None:
+        """Return when each queue that the group subscribes to has its owner.
+
+        Args:
+            members: How many members there must be; at least one by default.
+            limit_s: Real seconds.
+
+        Raises:
+            NotReachedError: It took longer; the message says who has what.
+        """
+        control = self._cluster.control
+        await self._cluster.thread.run(control.assigned(self.name, members, limit_s))
+
+    async def consumed_all(self, *, limit_s: float = WAIT_LIMIT_S) -> None:
+        """Return when the group has consumed all messages that are in its topics.
+
+        Messages that wait for a retry or a delay are not in them yet.
+
+        Raises:
+            NotReachedError: It took longer; the message says what is left in which queue.
+        """
+        await self._cluster.thread.run(self._cluster.control.consumed_all(self.name, limit_s))
+
+    async def state(self) -> GroupState:
+        """Members, queues and offsets."""
+        return await self._cluster.thread.run(self._cluster.control.group_state(self.name))
+
+
+@contextmanager
+def start_cluster(
+    *,
+    brokers: int = 1,
+    nameservers: int = 1,
+    clock: ClockKind = "real",
+    mode: Mode = "in-process",
+    profile: ProfileName = DEFAULT_PROFILE,
+    data: Path | None = None,
+) -> Iterator[Cluster]:
+    """A cluster for the length of a block; returns when every nameserver knows every broker.
+
+    Args:
+        brokers: broker-a, broker-b, ...
+        nameservers: nameserver-1, ...
+        clock: `manual`: time stands still until `advance`.
+        mode: `in-process`: each role in a thread of this process, on real sockets; `processes`:
+            each one a process.
+        profile: RocketMQ line whose rules apply.
+        data: Keep the stores here; by default they are gone afterwards.
+
+    Raises:
+        PocketMQError: A role could not start.
+    """
+    shape = ClusterShape(
+        mode=mode, nameservers=nameservers, brokers=brokers, clock=clock, profile=profile
+    )
+    folder = Path(tempfile.mkdtemp(prefix="pocketmq-")) if data is None else data
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with running_control(shape, folder) as (control, thread):
+            cluster = Cluster(control, thread)
+            try:
+                yield cluster
+            finally:
+                if "sync" in cluster.__dict__:
+                    cluster.sync.close()
+    finally:
+        if data is None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def running_control(
+    shape: ClusterShape, data: Path
+) -> Iterator[tuple[ClusterControl, LoopThread]]:
+    """The control of a running cluster, and the thread that it lives in."""
+    import asyncio
+
+    # asyncio's own loop: it watches child processes from any thread.
+    thread = LoopThread(f"pocketmq control {next(_numbers)}", asyncio.new_event_loop)
+    try:
+        control = ClusterControl(_roles(shape, data), shape)
+        thread.result(control.start())
+        try:
+            yield control, thread
+        finally:
+            thread.result(control.stop())
+    finally:
+        thread.stop()
+
+
+def _roles(shape: ClusterShape, data: Path) -> Roles:
+    if shape.mode == "processes":
+        from pocketmq.testing.processes import RoleProcesses
+
+        return RoleProcesses(shape, data)
+    from pocketmq.testing.in_process import RoleThreads
+
+    return RoleThreads(shape, data)
+
+
+async def _holds(condition: Condition) -> bool:
+    found = condition()
+    return await found if inspect.isawaitable(found) else found

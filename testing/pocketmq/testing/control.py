@@ -1,0 +1,345 @@
+"""What can be asked of a test cluster, once, for every way to ask it.
+
+`ClusterControl` lives in a loop thread of its own, beside the roles. `Cluster` (coroutines for any
+loop) and `SyncCluster` (plain calls) hand their calls over to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from pocketmq.client import Admin
+from pocketmq.client.instances import running
+from pocketmq.client.joined_clocks import register, unregister
+from pocketmq.protocol.body import parse_mq_key
+from pocketmq.protocol.errors import BrokerError
+from pocketmq.runtime import lock_step
+from pocketmq.runtime.clock import Clock, SystemClock
+from pocketmq.runtime.errors import ClockMemberError, PocketMQError
+from pocketmq.runtime.lock_step import ClockMember
+from pocketmq.testing.client_clocks import ClientClocks
+from pocketmq.testing.errors import NotReachedError, WrongClusterError
+from pocketmq.testing.group_state import GroupState, MemberState
+from pocketmq.testing.shape import ClusterShape
+
+LOOK_S = 0.005
+"""Real seconds between two looks at what a wait is for."""
+
+WAIT_LIMIT_S = 30.0
+"""Real seconds of a wait that was given no limit."""
+
+
+class Roles(Protocol):
+    """The running roles: `RoleThreads` or `RoleProcesses`."""
+
+    data: Path
+
+    @property
+    def names(self) -> list[str]: ...
+
+    @property
+    def nameserver_addresses(self) -> list[str]: ...
+
+    @property
+    def running_brokers(self) -> list[str]: ...
+
+    def state(self, name: str) -> str: ...
+
+    def log_tail(self, name: str, lines: int) -> str: ...
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def freeze(self, name: str) -> None: ...
+
+    async def thaw(self, name: str) -> None: ...
+
+    async def kill(self, name: str) -> None: ...
+
+    async def restart(self, name: str) -> None: ...
+
+    def time_ms(self) -> int: ...
+
+    def clock_members(self) -> Sequence[ClockMember]: ...
+
+
+class ClusterControl:
+    """Everything below runs in the control loop.
+
+    Args:
+        roles: What is steered.
+        shape: What it was made from.
+    """
+
+    def __init__(self, roles: Roles, shape: ClusterShape) -> None:
+        self.roles = roles
+        self.shape = shape
+        self.timeline: list[str] = []
+        """What was done to the cluster, for the report of a failed test."""
+        self._real_time = SystemClock()
+        self._time_ms = 0
+        self._clocks = ClientClocks(self.time_ms)
+        self._warned: set[str] = set()
+        self._moving = asyncio.Lock()
+
+    # -- life -------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Start the roles and return when every nameserver knows every broker."""
+        await self.roles.start()
+        self._time_ms = self.roles.time_ms()
+        await self._until_registered(self.roles.running_brokers)
+        if self.shape.clock == "manual":
+            register(self.roles.nameserver_addresses, self._clocks.make)
+
+    async def stop(self) -> None:
+        """Stop the roles."""
+        with contextlib.suppress(AssertionError):  # it never started
+            unregister(self.roles.nameserver_addresses)
+        await self.roles.stop()
+
+    @property
+    def nameservers(self) -> str:
+        """`host:port;host:port`."""
+        return ";".join(self.roles.nameserver_addresses)
+
+    # -- roles ------------------------------------------------------------------------------
+
+    async def freeze(self, name: str) -> None:
+        """Stop a role's reading and timers; its connections stay up."""
+        self._note(f"freeze {self._known(name)}")
+        await self.roles.freeze(name)
+
+    async def thaw(self, name: str) -> None:
+        """Let it go on; in a cluster on manual time, from the cluster's present."""
+        self._note(f"thaw {self._known(name)}")
+        await self.roles.thaw(name)
+        if self.shape.clock == "manual":
+            await lock_step.advance_to(self._members(), self.time_ms())
+
+    async def kill(self, name: str) -> None:
+        """End a role without a chance to save anything."""
+        self._note(f"kill {self._known(name)}")
+        await self.roles.kill(name)
+
+    async def restart(self, name: str) -> None:
+        """Start a role that has ended; returns when the nameservers know it again."""
+        self._note(f"restart {self._known(name)}")
+        await self.roles.restart(name)
+        if name in self.roles.running_brokers:
+            await self._until_registered([name])
+
+    # -- topics -----------------------------------------------------------------------------
+
+    async def create_topic(self, topic: str, queues: int) -> None:
+        """Create it on every running broker; returns when every nameserver has the routes."""
+        self._note(f"create topic {topic}, {queues} queues on each broker")
+        brokers = self.roles.running_brokers
+        async with self._admin() as admin:
+            await admin.create_topic(topic, queues=queues, brokers=brokers)
+        for address in self.roles.nameserver_addresses:
+            async with self._admin(address) as admin:
+
+                async def missing(admin: Admin = admin) -> str:
+                    route = await admin.route(topic)
+                    known = {each.broker_name for each in route.queue_datas} if route else set()
+                    return _lacking(set(brokers) - known)
+
+                await self._wait(f"the route of {topic} at {address}", missing, WAIT_LIMIT_S)
+
+    # -- groups -----------------------------------------------------------------------------
+
+    async def group_state(self, group: str) -> GroupState:
+        """Members, queues and offsets of a group, asked from brokers and members."""
+        async with self._admin() as admin:
+            return await _group_state(admin, group)
+
+    async def assigned(self, group: str, members: int | None, limit_s: float) -> None:
+        """Wait until each queue that the group subscribes to has its owner.
+
+        Raises:
+            NotReachedError: It took longer than `limit_s` real seconds.
+        """
+        async with self._admin() as admin:
+
+            async def missing() -> str:
+                return (await _group_state(admin, group)).missing_queues(members)
+
+            await self._wait(f"group {group} to have its queues", missing, limit_s)
+
+    async def consumed_all(self, group: str, limit_s: float) -> None:
+        """Wait until the members have consumed all messages of the topics they subscribe to.
+
+        Raises:
+            NotReachedError: It took longer than `limit_s` real seconds.
+        """
+        async with self._admin() as admin:
+
+            async def missing() -> str:
+                return (await _group_state(admin, group)).missing_messages()
+
+            await self._wait(f"group {group} to consume all", missing, limit_s)
+
+    # -- time -------------------------------------------------------------------------------
+
+    def time_ms(self) -> int:
+        """The cluster's time in epoch ms."""
+        return self._time_ms if self.shape.clock == "manual" else self._real_time.time_ms()
+
+    async def advance(self, seconds: float) -> None:
+        """Move all clocks in lock step, those of clients in the test included.
+
+        Raises:
+            WrongClusterError: The cluster runs on real time.
+            PeerError: A role did not follow.
+        """
+        self._needs_manual_clock()
+        self._note(f"advance {seconds:g} s")
+        await self._advance_to(self.time_ms() + round(seconds * 1000))
+
+    async def step(self, until_ms: int) -> int:
+        """Move to the next deadline of any clock, at most to `until_ms`; the time reached."""
+        self._needs_manual_clock()
+        deadlines = [await each.next_deadline_ms() for each in self._members()]
+        due = [deadline for deadline in deadlines if deadline is not None]
+        await self._advance_to(min([until_ms, *due]))
+        return self.time_ms()
+
+    async def real_time_clients(self) -> list[str]:
+        """Ids of clients that do not move with the manual clock and were not named before."""
+        joined = {each.client_id for each in running() if self._clocks.made(each.config.clock)}
+        found = set(await self._connected()) - joined - self._warned
+        self._warned |= found
+        return sorted(found)
+
+    # -- inside -----------------------------------------------------------------------------
+
+    def report(self, lines: int = 15) -> str:
+        """What was done, where the files are, and the end of each role's log."""
+        parts = [f"stores and logs: {self.roles.data}", "-- timeline", *self.timeline[-40:]]
+        for name in self.roles.names:
+            tail = self.roles.log_tail(name, lines)
+            parts += [f"-- {name} ({self.roles.state(name)})", tail or "(no log lines)"]
+        return "\n".join(parts)
+
+    def _known(self, name: str) -> str:
+        if name not in self.roles.names:
+            raise WrongClusterError(
+                f"there is no role {name!r}; this cluster has {', '.join(self.roles.names)}"
+            )
+        return name
+
+    def _needs_manual_clock(self) -> None:
+        if self.shape.clock != "manual":
+            raise WrongClusterError(
+                "this cluster runs on real time, which cannot be moved; ask for the fixture "
+                'pocketmq_clock, or start_cluster(clock="manual")'
+            )
+
+    def _note(self, what: str) -> None:
+        self.timeline.append(f"{self.time_ms()} ms: {what}")
+
+    def _admin(self, nameservers: str | None = None) -> Admin:
+        return Admin(nameservers=nameservers or self.nameservers, clock=self._real_time)
+
+    def _members(self) -> list[ClockMember]:
+        return [*self.roles.clock_members(), *self._clocks.members()]
+
+    async def _advance_to(self, time_ms: int) -> None:
+        async with self._moving:
+            target_ms = max(time_ms, self.time_ms())
+            await lock_step.advance_to(self._members(), target_ms, on_lost=_unless_closed)
+            self._time_ms = target_ms
+
+    async def _until_registered(self, brokers: Sequence[str]) -> None:
+        for address in self.roles.nameserver_addresses:
+            async with self._admin(address) as admin:
+
+                async def missing(admin: Admin = admin) -> str:
+                    return _lacking(set(brokers) - set(await admin.brokers()))
+
+                await self._wait(f"{address} to know the brokers", missing, WAIT_LIMIT_S)
+
+    async def _wait(
+        self, what: str, missing: Callable[[], Awaitable[str]], limit_s: float
+    ) -> None:
+        clock: Clock = self._real_time
+        ends_at = clock.monotonic() + limit_s
+        while True:
+            try:
+                found = await missing()
+            except PocketMQError as exc:  # a role may be on its way up, or killed by the test
+                found = str(exc)
+            if not found:
+                return
+            if clock.monotonic() > ends_at:
+                raise NotReachedError(what, limit_s, found)
+            await clock.sleep(LOOK_S)
+
+    async def _connected(self) -> list[str]:
+        """Client ids of all consumers, as the brokers know them."""
+        ids: set[str] = set()
+        async with self._admin() as admin:
+            for broker in self.roles.running_brokers:
+                for group in await admin.groups(broker):
+                    for each in (await admin.consumer_connections(group)).values():
+                        ids.update(connection.client_id for connection in each.connection_set)
+        return sorted(ids)
+
+
+def _lacking(brokers: set[str]) -> str:
+    return f"it lacks {', '.join(sorted(brokers))}" if brokers else ""
+
+
+def _unless_closed(member: ClockMember, error: ClockMemberError) -> None:
+    """A client's loop that ended while its clock moved is no news; a role that is lost is."""
+    if member.name != ClientClocks.MEMBER_NAME:
+        raise error
+
+
+async def _group_state(admin: Admin, group: str) -> GroupState:
+    connections = await admin.consumer_connections(group)
+    topics = {
+        data.topic for found in connections.values() for data in found.subscription_table.values()
+    }
+    ids = sorted(
+        {each.client_id for found in connections.values() for each in found.connection_set}
+    )
+    members, silent = [], []
+    for client_id in ids:
+        try:
+            info = await admin.consumer_running_info(group, client_id)
+        except BrokerError:
+            silent.append(client_id)
+            continue
+        members.append(
+            MemberState(
+                client_id,
+                {data.topic: data.sub_string for data in info.subscription_set},
+                {
+                    parse_mq_key(key): held.commit_offset
+                    for key, held in info.mq_table.items()
+                    if not held.droped
+                },
+            )
+        )
+    ends = {}
+    for topic in sorted(topics):
+        if await admin.route(topic) is not None:
+            stats = await admin.topic_stats(topic)
+            ends.update({queue: bounds.max_offset for queue, bounds in stats.items()})
+    progress = await admin.consume_stats(group)
+    return GroupState(
+        group,
+        tuple(members),
+        tuple(silent),
+        broadcasting=any(each.message_model == "BROADCASTING" for each in connections.values()),
+        ends=ends,
+        committed={queue: each.consumer_offset for queue, each in progress.items()},
+    )
+

@@ -1,0 +1,140 @@
+"""What a consumer group looks like at one moment, and what it lacks. Pure.
+
+`missing_queues` and `missing_messages` answer in a sentence that a failing test can show; an empty
+one says that nothing is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.validation import RETRY_PREFIX
+
+_SHOWN = 4
+"""Queues named in a sentence; the others are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberState:
+    """One client of the group, as it describes itself."""
+
+    client_id: str
+    subscriptions: Mapping[str, str]
+    """Topic -> expression."""
+    offsets: Mapping[MessageQueue, int]
+    """Its queues, each with the offset of the first message not consumed; -1: none was consumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupState:
+    """Members, queues and offsets of one group."""
+
+    group: str
+    members: tuple[MemberState, ...] = ()
+    silent: tuple[str, ...] = ()
+    """Clients that are connected and do not say which queues they have."""
+    broadcasting: bool = False
+    ends: Mapping[MessageQueue, int] = field(default_factory=dict)
+    """Each queue of the subscribed topics, with the offset that its next message will get."""
+    committed: Mapping[MessageQueue, int] = field(default_factory=dict)
+    """Offsets that a broker has."""
+
+    def missing_queues(self, members: int | None) -> str:
+        """What is missing until every queue has its owner, or every member its queues.
+
+        Args:
+            members: How many members there must be; None: at least one.
+        """
+        found = len(self.members)
+        if found < (members or 1) or self.silent:
+            return self._members_sentence(members)
+        queues = self._queues()
+        if not queues:
+            return f"{self._members_sentence(members)}; no topic that they subscribe to has a route"
+        if self.broadcasting:
+            return self._broadcast_gaps(queues)
+        owners = {
+            queue: [each.client_id for each in self.members if queue in each.offsets]
+            for queue in queues
+        }
+        ownerless = [queue for queue in queues if not owners[queue]]
+        shared = [queue for queue in queues if len(owners[queue]) > 1]
+        idle = [each.client_id for each in self.members if not any(q in each.offsets for q in queues)]
+        too_few = len(idle) > max(0, found - len(queues))
+        if not ownerless and not shared and not too_few:
+            return ""
+        parts = [f"{found - len(idle)} of {found} members have queues"]
+        if ownerless:
+            parts.append(f"nobody has {_listed(ownerless)}")
+        if shared:
+            parts.append(f"two members have {_listed(shared)}")
+        return f"group {self.group}: " + "; ".join([*parts, *self._clashes()])
+
+    def missing_messages(self) -> str:
+        """What is missing until all messages of all queues are consumed."""
+        if not self.members:
+            return self._members_sentence(None)
+        behind = {}
+        for queue, end in self.ends.items():
+            owners = [each.offsets[queue] for each in self.members if queue in each.offsets]
+            reached = min(owners) if owners else -1
+            reached = max(reached, self.committed.get(queue, -1), 0)
+            if reached < end:
+                behind[queue] = end - reached
+        if not behind:
+            return ""
+        where = ", ".join(f"{count} in {_name(queue)}" for queue, count in _first(behind.items()))
+        more = f" and {len(behind) - _SHOWN} more queues" if len(behind) > _SHOWN else ""
+        total = sum(behind.values())
+        noun = "message is" if total == 1 else "messages are"
+        sentence = f"group {self.group}: {total} {noun} not consumed ({where}{more})"
+        return "; ".join([sentence, *self._clashes()])
+
+    def _queues(self) -> list[MessageQueue]:
+        return [queue for queue in sorted(self.ends) if not queue.topic.startswith(RETRY_PREFIX)]
+
+    def _members_sentence(self, wanted: int | None) -> str:
+        found = len(self.members) + len(self.silent)
+        of = "" if wanted is None else f" of {wanted}"
+        noun = "member" if (wanted or found) == 1 else "members"
+        silent = (
+            f"; {', '.join(self.silent)} did not say which queues it has" if self.silent else ""
+        )
+        return f"group {self.group}: {found}{of} {noun} connected{silent}"
+
+    def _broadcast_gaps(self, queues: list[MessageQueue]) -> str:
+        gaps = [
+            f"{each.client_id} lacks {_listed(lacking)}"
+            for each in self.members
+            if (lacking := [queue for queue in queues if queue not in each.offsets])
+        ]
+        return f"group {self.group}: " + "; ".join(gaps) if gaps else ""
+
+    def _clashes(self) -> Iterable[str]:
+        """Members of one group must subscribe alike; those that do not starve each other."""
+        topics = sorted({topic for each in self.members for topic in each.subscriptions})
+        for topic in topics:
+            by_expression: dict[str | None, list[str]] = {}
+            for each in self.members:
+                by_expression.setdefault(each.subscriptions.get(topic), []).append(each.client_id)
+            if len(by_expression) > 1:
+                told = " and ".join(
+                    f"{', '.join(ids)} to {'nothing' if expression is None else repr(expression)}"
+                    for expression, ids in by_expression.items()
+                )
+                yield f"members subscribe differently to {topic}: {told}"
+
+
+def _listed(queues: list[MessageQueue]) -> str:
+    more = f" and {len(queues) - _SHOWN} more" if len(queues) > _SHOWN else ""
+    return ", ".join(_name(queue) for queue in queues[:_SHOWN]) + more
+
+
+def _first(items: Iterable[tuple[MessageQueue, int]]) -> list[tuple[MessageQueue, int]]:
+    return sorted(items)[:_SHOWN]
+
+
+def _name(queue: MessageQueue) -> str:
+    return f"{queue.topic} {queue.broker_name}/{queue.queue_id}"

@@ -1,0 +1,224 @@
+"""The synchronous facade: control, producers and consumers for code without an event loop.
+
+    with cluster.sync.producer("orders-producers") as producer:
+        producer.send(Message("orders", b"hello"))
+    with cluster.sync.consumer("billing", "orders") as consumer:
+        message = consumer.receive()
+
+The clients are the same as the asynchronous ones; they live in a loop of a thread of their own,
+and any thread may use them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from pocketmq.client import Message, MessageExt, Producer, PushConsumer, SendResult
+from pocketmq.client.config import ClientOptions
+from pocketmq.testing.cluster import Cluster
+from pocketmq.testing.control import LOOK_S, WAIT_LIMIT_S
+from pocketmq.testing.errors import NotReachedError
+from pocketmq.testing.group_state import GroupState
+from pocketmq.testing.loop_thread import LoopThread
+
+
+class SyncCluster:
+    """A `Cluster` for synchronous code; see there for what each call does and raises.
+
+    Args:
+        cluster: What is asked.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._thread = LoopThread("pocketmq clients")
+
+    def close(self) -> None:
+        """End the thread of the clients; they must have been stopped."""
+        self._thread.stop()
+
+    # -- names ------------------------------------------------------------------------------
+
+    @property
+    def nameservers(self) -> str:
+        """`host:port;host:port`."""
+        return self._cluster.nameservers
+
+    @property
+    def time_ms(self) -> int:
+        """The cluster's time in epoch ms."""
+        return self._cluster.time_ms
+
+    def topic_name(self, name: str) -> str:
+        """A topic of this test alone."""
+        return self._cluster.topic_name(name)
+
+    def group_name(self, name: str) -> str:
+        """A group of this test alone."""
+        return self._cluster.group_name(name)
+
+    # -- control ----------------------------------------------------------------------------
+
+    def create_topic(self, name: str, *, queues: int = 4) -> str:
+        """Create a topic; returns its full name when every nameserver has its route."""
+        return self._thread.result(self._cluster.create_topic(name, queues=queues))
+
+    def group(self, name: str) -> SyncGroup:
+        """A consumer group, to wait for."""
+        return SyncGroup(self._cluster, self._thread, name)
+
+    def advance(self, seconds: float = 0, *, minutes: float = 0, hours: float = 0) -> None:
+        """Move time."""
+        self._thread.result(self._cluster.advance(seconds, minutes=minutes, hours=hours))
+
+    def advance_until(self, condition: Callable[[], bool], *, limit_s: float = 3600.0) -> float:
+        """Move time from deadline to deadline until a condition holds.
+
+        The condition is called in the calling thread, so it may use the other calls here.
+        """
+        began_ms = self.time_ms
+        until_ms = began_ms + round(limit_s * 1000)
+        self.advance(0)
+        while not condition():
+            if self.time_ms >= until_ms:
+                name = getattr(condition, "__name__", repr(condition))
+                raise NotReachedError(name, limit_s, "it does not hold; that was protocol time")
+            control = self._cluster.control
+            self._cluster.thread.result(control.step(until_ms))
+        return (self.time_ms - began_ms) / 1000
+
+    def freeze(self, role: str) -> None:
+        """Stop a role's reading and timers."""
+        self._thread.result(self._cluster.freeze(role))
+
+    def thaw(self, role: str) -> None:
+        """Let a frozen role go on."""
+        self._thread.result(self._cluster.thaw(role))
+
+    def kill(self, role: str) -> None:
+        """End a role as kill -9 does."""
+        self._thread.result(self._cluster.kill(role))
+
+    def restart(self, role: str) -> None:
+        """Start a killed role again."""
+        self._thread.result(self._cluster.restart(role))
+
+    # -- clients ----------------------------------------------------------------------------
+
+    def producer(self, group: str = "test-producers", **options: Any) -> SyncProducer:
+        """A producer; `with` starts and stops it. Options as of `pocketmq.client.Producer`."""
+        options.setdefault("nameservers", self.nameservers)
+        return SyncProducer(self._thread, group, **options)
+
+    def consumer(
+        self,
+        group: str,
+        topic: str,
+        expression: str = "*",
+        **options: Any,
+    ) -> SyncConsumer:
+        """A consumer; `with` starts and stops it. Options as of `pocketmq.client.PushConsumer`."""
+        options.setdefault("nameservers", self.nameservers)
+        return SyncConsumer(self._thread, group, topic, expression, **options)
+
+
+class SyncGroup:
+    """A `Group` for synchronous code."""
+
+    def __init__(self, cluster: Cluster, thread: LoopThread, name: str) -> None:
+        self._group = cluster.group(name)
+        self._thread = thread
+
+    def assigned(self, *, members: int | None = None, limit_s: float = WAIT_LIMIT_S) -> None:
+        """Return when each queue has its owner."""
+        self._thread.result(self._group.assigned(members=members, limit_s=limit_s))
+
+    def consumed_all(self, *, limit_s: float = WAIT_LIMIT_S) -> None:
+        """Return when the group has consumed all messages that are in its topics."""
+        self._thread.result(self._group.consumed_all(limit_s=limit_s))
+
+    def state(self) -> GroupState:
+        """Members, queues and offsets."""
+        return self._thread.result(self._group.state())
+
+
+class SyncProducer:
+    """A `Producer` whose calls block.
+
+    Args:
+        thread: The loop in which it works.
+        group: Producer group.
+        options: As of `Producer`.
+    """
+
+    def __init__(self, thread: LoopThread, group: str, **options: Unpack[ClientOptions]) -> None:
+        self._thread = thread
+        self._producer = Producer(group, **options)
+
+    def send(self, message: Message, *, key: str | None = None) -> SendResult:
+        """Send and wait for the broker's answer; see `Producer.send`."""
+        return self._thread.result(self._producer.send(message, key=key))
+
+    def send_batch(self, messages: Sequence[Message]) -> SendResult:
+        """Send several messages of one topic as one; see `Producer.send_batch`."""
+        return self._thread.result(self._producer.send_batch(messages))
+
+    def __enter__(self) -> Self:
+        self._thread.result(self._producer.start())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._thread.result(self._producer.stop())
+
+
+class SyncConsumer:
+    """A `PushConsumer` whose messages are received one by one.
+
+    A message is done when the next one is received, and when the block ends without an error.
+
+    Args:
+        thread: The loop in which it works.
+        group: Consumer group.
+        topic: What it consumes.
+        expression: Tags like `a || b`; `*` for all.
+        options: As of `PushConsumer`.
+    """
+
+    def __init__(
+        self, thread: LoopThread, group: str, topic: str, expression: str, **options: Any
+    ) -> None:
+        self._thread = thread
+        self._consumer = PushConsumer(group, **options)
+        self._consumer.subscribe(topic, expression)
+        self._messages: AsyncIterator[MessageExt] | None = None
+
+    def receive(self, *, limit_s: float = WAIT_LIMIT_S) -> MessageExt:
+        """The next message; the one before is done.
+
+        Raises:
+            NotReachedError: None came within `limit_s` real seconds.
+        """
+
+    def __iter__(self) -> Iterator[MessageExt]:
+        while True:
+            yield self.receive()
+
+    def __enter__(self) -> Self:
+        self._thread.result(self._consumer.start())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._thread.result(self._consumer.stop())
