@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -96,3 +97,19 @@ async def test_it_waits_for_a_topic_and_for_its_cluster_and_then_consumes(tmp_pa
             assert consumer.stdout is not None
             assert consumer.stdout.readline().endswith(": at last\n")
             assert consumer.wait(timeout=20) == 0
+
+
+@pytest.mark.cluster
+async def test_a_count_is_done_to_the_last_message(tmp_path: Path) -> None:
+    async with running(tmp_path) as cluster:
+        await cluster.create_topic("orders", queues=1)
+        async with Producer("p", nameservers=cluster.nameservers) as producer:
+            for number in range(4):
+                await producer.send(Message("orders", b"%d" % number))
+        said = []
+        for _ in range(2):
+            with consuming("orders", cluster.nameservers, count=2) as consumer:
+                assert consumer.stdout is not None
+                said += [consumer.stdout.readline().rsplit(" ", 1)[1] for _ in range(2)]
+                assert await asyncio.to_thread(consumer.wait) == 0
+        assert said == ["0\n", "1\n", "2\n", "3\n"]

@@ -16,6 +16,7 @@ from typing import Literal
 from pocketmq.cluster.folder import data_folder
 from pocketmq.cluster.spec import ClusterOptions, cluster_spec
 from pocketmq.cluster.supervisor import Supervisor
+from pocketmq.runtime.logs import configure_if_unset
 
 
 @asynccontextmanager
@@ -39,6 +40,7 @@ async def local_cluster(
     Raises:
         ProcessStartError: A process did not become ready.
     """
+    configure_if_unset()  # structlog as it comes prints to standard output
     options = ClusterOptions(nameservers=nameservers, brokers=brokers, any_port=True, clock=clock)
     with data_folder(data) as folder:
         spec = cluster_spec(options, folder.path, broker_arguments=broker_arguments)

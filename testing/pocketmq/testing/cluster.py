@@ -1,11 +1,11 @@
 """A cluster for a test, as coroutines that any event loop may await; `.sync` has plain calls.
 
-    with start_cluster(clock="manual") as cluster:
-        await cluster.create_topic("orders")
-        consumer = PushConsumer("billing", nameservers=cluster.nameservers)
-        ...
-        await cluster.group("billing").assigned()
-        await cluster.advance(seconds=126)
+with start_cluster(clock="manual") as cluster:
+    await cluster.create_topic("orders")
+    consumer = PushConsumer("billing", nameservers=cluster.nameservers)
+    ...
+    await cluster.group("billing").assigned()
+    await cluster.advance(seconds=126)
 """
 
 from __future__ import annotations
@@ -188,6 +188,11 @@ class Cluster:
 
     # -- inside -----------------------------------------------------------------------------
 
+    def close_clients(self) -> None:
+        """End the thread of the synchronous clients, if there is one."""
+        if "sync" in self.__dict__:
+            self.sync.close()
+
     def check_own(self, wish: str, fixture: str) -> None:
         """Refuse what would disturb the other tests of a shared cluster.
 
@@ -291,22 +296,16 @@ def start_cluster(
             try:
                 yield cluster
             finally:
-                if "sync" in cluster.__dict__:
-                    cluster.sync.close()
+                cluster.close_clients()
     finally:
         if data is None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
-def running_control(
-    shape: ClusterShape, data: Path
-) -> Iterator[tuple[ClusterControl, LoopThread]]:
+def running_control(shape: ClusterShape, data: Path) -> Iterator[tuple[ClusterControl, LoopThread]]:
     """The control of a running cluster, and the thread that it lives in."""
-    import asyncio
-
-    # asyncio's own loop: it watches child processes from any thread.
-    thread = LoopThread(f"pocketmq control {next(_numbers)}", asyncio.new_event_loop)
+    thread = LoopThread(f"pocketmq control {next(_numbers)}")
     try:
         control = ClusterControl(_roles(shape, data), shape)
         thread.result(control.start())

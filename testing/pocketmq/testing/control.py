@@ -265,9 +265,7 @@ class ClusterControl:
 
                 await self._wait(f"{address} to know the brokers", missing, WAIT_LIMIT_S)
 
-    async def _wait(
-        self, what: str, missing: Callable[[], Awaitable[str]], limit_s: float
-    ) -> None:
+    async def _wait(self, what: str, missing: Callable[[], Awaitable[str]], limit_s: float) -> None:
         clock: Clock = self._real_time
         ends_at = clock.monotonic() + limit_s
         while True:
@@ -342,4 +340,3 @@ async def _group_state(admin: Admin, group: str) -> GroupState:
         ends=ends,
         committed={queue: each.consumer_offset for queue, each in progress.items()},
     )
-

@@ -61,7 +61,9 @@ class GroupState:
         }
         ownerless = [queue for queue in queues if not owners[queue]]
         shared = [queue for queue in queues if len(owners[queue]) > 1]
-        idle = [each.client_id for each in self.members if not any(q in each.offsets for q in queues)]
+        idle = [
+            each.client_id for each in self.members if not any(q in each.offsets for q in queues)
+        ]
         too_few = len(idle) > max(0, found - len(queues))
         if not ownerless and not shared and not too_few:
             return ""

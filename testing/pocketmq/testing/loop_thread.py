@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -22,27 +22,18 @@ from pocketmq.runtime.errors import CallerError
 T = TypeVar("T")
 
 
-def new_loop() -> asyncio.AbstractEventLoop:
-    """uvloop where it is installed, as the roles' processes use it; asyncio's own otherwise."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
-
-
 class LoopThread:
     """Runs a loop in a daemon thread from construction until `stop`.
 
+    It is asyncio's own loop and not uvloop's: that one may not end over sockets that were reset,
+    and cannot start child processes outside of the main thread.
+
     Args:
         name: Of the thread; log lines are assigned to roles by it.
-        make_loop: asyncio's own loop for what starts child processes, uvloop for the rest.
     """
 
-    def __init__(
-        self, name: str, make_loop: Callable[[], asyncio.AbstractEventLoop] = new_loop
-    ) -> None:
-        self.loop = make_loop()
+    def __init__(self, name: str) -> None:
+        self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 

@@ -10,6 +10,7 @@ from pocketmq.cluster.spec import ClusterOptions, cluster_spec
 from pocketmq.cluster.supervisor import Supervisor
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.lock_step import ClockMember
+from pocketmq.runtime.logs import configure_if_unset
 from pocketmq.testing.shape import ClusterShape
 
 _STATES = {State.READY: "running", State.FROZEN: "frozen"}
@@ -51,9 +52,7 @@ class RoleProcesses:
     @property
     def running_brokers(self) -> list[str]:
         """Names of those that are neither frozen nor ended."""
-        return [
-            each.name for each in self._running.of_role("broker") if each.state is State.READY
-        ]
+        return [each.name for each in self._running.of_role("broker") if each.state is State.READY]
 
     def state(self, name: str) -> str:
         """`running`, `frozen` or `ended`."""
@@ -67,6 +66,7 @@ class RoleProcesses:
 
     async def start(self) -> None:
         """Start everything; see `Supervisor.start`."""
+        configure_if_unset()
         supervisor = Supervisor(self._spec)  # in the loop that it lives in
         await supervisor.start()
         self._supervisor = supervisor

@@ -159,12 +159,14 @@ class RoleThread:
         else:
             stillness.end(seams.cut)  # before anything that it could do once it goes on
         await asyncio.to_thread(seams.disk.close_workers)
+        await self._thread.run(seams.network.gone())
         await self._end()
 
     async def move_to(self, time_ms: int) -> None:
         """Move its manual clock, in its own loop."""
         clock = self.clock
-        assert self._thread is not None and isinstance(clock, ManualClock)
+        assert self._thread is not None
+        assert isinstance(clock, ManualClock)
         await self._thread.run(clock.move_to(time_ms))
 
     async def _begin(self) -> None:
@@ -204,6 +206,7 @@ class TrackedNetwork(TcpNetwork):
     """Real sockets, all of which can be reset at once."""
 
     def __init__(self) -> None:
+        self._is_cut = False
         self._channels: set[Channel] = set()
         self._listeners: list[TcpListener] = []
 
@@ -250,13 +253,24 @@ class TrackedNetwork(TcpNetwork):
         return channel
 
     def cut(self) -> None:
-        """Reset every connection and listen no more."""
+        """Reset every connection, those that come later too, and listen no more."""
+        self._is_cut = True
         for listener in self._listeners:
             listener.stop_accepting()
         for channel in list(self._channels):
             channel.abort()
 
+    async def gone(self) -> None:
+        """Return when every socket is closed."""
+        for listener in self._listeners:
+            await listener.close()
+        channels = [channel.closed for channel in self._channels]
+        if channels:
+            await asyncio.wait(channels)
+
     def _track(self, channel: Channel) -> None:
+        if self._is_cut:
+            channel.abort()
         self._channels.add(channel)
         channel.add_close_listener(self._channels.discard)
 

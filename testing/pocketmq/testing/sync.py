@@ -11,15 +11,24 @@ and any thread may use them.
 
 from __future__ import annotations
 
-import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from pocketmq.client import Message, MessageExt, Producer, PushConsumer, SendResult
+from pocketmq.client import (
+    ConsumeFromWhere,
+    Message,
+    MessageExt,
+    Producer,
+    PushConsumer,
+    SendResult,
+)
 from pocketmq.client.config import ClientOptions
+from pocketmq.client.consumer.message_iterator import MessageIterator
+from pocketmq.protocol.errors import ClientError
 from pocketmq.testing.cluster import Cluster
-from pocketmq.testing.control import LOOK_S, WAIT_LIMIT_S
+from pocketmq.testing.control import WAIT_LIMIT_S
 from pocketmq.testing.errors import NotReachedError
 from pocketmq.testing.group_state import GroupState
 from pocketmq.testing.loop_thread import LoopThread
@@ -120,8 +129,13 @@ class SyncCluster:
         expression: str = "*",
         **options: Any,
     ) -> SyncConsumer:
-        """A consumer; `with` starts and stops it. Options as of `pocketmq.client.PushConsumer`."""
+        """A consumer; `with` starts and stops it. Options as of `pocketmq.client.PushConsumer`.
+
+        A new group begins with the first message that is stored, not with the next one to come:
+        a test may send before the consumer has its queues.
+        """
         options.setdefault("nameservers", self.nameservers)
+        options.setdefault("consume_from_where", ConsumeFromWhere.FIRST_OFFSET)
         return SyncConsumer(self._thread, group, topic, expression, **options)
 
 
@@ -198,7 +212,7 @@ class SyncConsumer:
         self._thread = thread
         self._consumer = PushConsumer(group, **options)
         self._consumer.subscribe(topic, expression)
-        self._messages: AsyncIterator[MessageExt] | None = None
+        self._messages: MessageIterator | None = None
 
     def receive(self, *, limit_s: float = WAIT_LIMIT_S) -> MessageExt:
         """The next message; the one before is done.
@@ -206,13 +220,11 @@ class SyncConsumer:
         Raises:
             NotReachedError: None came within `limit_s` real seconds.
         """
-
-    def __iter__(self) -> Iterator[MessageExt]:
-        while True:
-            yield self.receive()
+        return self._thread.result(self._receive(limit_s))
 
     def __enter__(self) -> Self:
         self._thread.result(self._consumer.start())
+        self._messages = aiter(self._consumer)
         return self
 
     def __exit__(
@@ -221,4 +233,20 @@ class SyncConsumer:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._thread.result(self._consumer.stop())
+        self._thread.result(self._end(is_last_done=kind is None))
+
+    async def _receive(self, limit_s: float) -> MessageExt:
+        if self._messages is None:
+            raise ClientError("the consumer is not running; use it in a `with` block")
+        try:
+            async with asyncio.timeout(limit_s):
+                return await anext(self._messages)
+        except TimeoutError:
+            owned = [f"{q.topic} {q.broker_name}/{q.queue_id}" for q in self._consumer.assignment]
+            found = f"its queues: {', '.join(owned)}" if owned else "it has no queue"
+            raise NotReachedError("a message", limit_s, found) from None
+
+    async def _end(self, *, is_last_done: bool) -> None:
+        if is_last_done and self._messages is not None:
+            await self._messages.done()
+        await self._consumer.stop()

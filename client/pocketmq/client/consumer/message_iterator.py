@@ -1,4 +1,8 @@
-"""`async for message in consumer`: the previous message is done when the next is asked for."""
+"""`async for message in consumer`: the previous message is done when the next is asked for.
+
+async for message in consumer: ...            for as long as the consumer runs
+async for message in consumer.take(10): ...   ten messages, the tenth is done as well
+"""
 
 from __future__ import annotations
 
@@ -17,17 +21,24 @@ class MessageIterator:
     """Takes messages out of a consume service that has no listener.
 
     Several iterators of one consumer share its messages. Leaving the loop early leaves the last
-    message undone: its offset is not committed, so it comes again to somebody.
+    message undone: its offset is not committed, so it comes again to somebody. Who has seen enough
+    calls `done` before leaving, or says beforehand how many it wants.
+
+    Args:
+        service: Where the messages wait.
+        count: End after so many messages, all of them done; None: never.
     """
 
-    def __init__(self, service: ConcurrentConsumeService) -> None:
+    def __init__(self, service: ConcurrentConsumeService, count: int | None = None) -> None:
         self._service = service
+        self._left = count
         self._last: tuple[list[MessageExt], ProcessQueue, MessageQueue] | None = None
 
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> MessageExt:
+    async def done(self) -> None:
+        """The message that was handed out last is consumed: it does not come again."""
         last, self._last = self._last, None
         if last is not None and not last[1].dropped:
             messages, held, queue = last
@@ -38,8 +49,15 @@ class MessageIterator:
                 ConsumeConcurrentlyStatus.CONSUME_SUCCESS,
                 ConsumeConcurrentlyContext(queue),
             )
+
+    async def __anext__(self) -> MessageExt:
+        await self.done()
+        if self._left is not None and self._left <= 0:
+            raise StopAsyncIteration
         work = await self._service.next_work()
         if work is None:
             raise StopAsyncIteration
+        if self._left is not None:
+            self._left -= 1
         self._last = work
         return work[0][0]

@@ -18,7 +18,7 @@ orderly.py), and the offset store notes and writes down how far we are (offset_s
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Unpack
 
 from pocketmq.client.config import settings_of
@@ -282,15 +282,27 @@ class PushConsumer(GroupMember):
 
     # -- messages by hand -----------------------------------------------------------------------
 
-    def __aiter__(self) -> AsyncIterator[MessageExt]:
+    def __aiter__(self) -> MessageIterator:
         """Messages one by one; each is done when the next one is asked for.
 
-        Leaving the loop early leaves the last message undone: it comes again to somebody.
+        Leaving the loop early leaves the last message undone: it comes again to somebody. `take`
+        ends after a number of messages, and `done` of the iterator marks the last one by hand.
         """
+        return self._iterate(None)
+
+    def take(self, count: int) -> MessageIterator:
+        """The next `count` messages, for `async for`; after the loop all of them are done.
+
+        Raises:
+            ClientError: A listener gets the messages.
+        """
+        return self._iterate(count)
+
+    def _iterate(self, count: int | None) -> MessageIterator:
         concurrent = self._made.concurrent
         if self.listener is not None or concurrent is None:
             raise ClientError(f"consumer {self._group} has a listener; it gets the messages")
-        return MessageIterator(concurrent)
+        return MessageIterator(concurrent, count)
 
     async def send_back(self, message: MessageExt, delay_level: int = 0) -> bool:
         """Have the broker deliver a message again, later (C-55); whether somebody has it now.

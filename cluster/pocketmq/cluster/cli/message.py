@@ -132,7 +132,6 @@ def consume(
     name = f"consume-{os.getpid()}"
 
     async def main(role: RoleContext) -> None:
-        seen = 0
         consumer = PushConsumer(
             group,
             nameservers=where,
@@ -152,14 +151,11 @@ def consume(
             control_port(name, role.clock, lambda: status, announce_to=where),
             consumer,
         ):
-            async for message in consumer:
+            async for message in consumer.take(count) if count else consumer:
                 try:
                     print(_line(message), flush=True)
                 except BrokenPipeError:  # `... | head` has seen enough; this one is not done
                     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-                    return
-                seen += 1
-                if seen == count:
                     return
 
     options = RoleOptions(

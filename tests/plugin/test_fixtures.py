@@ -1,0 +1,203 @@
+"""The plugin's fixtures, used as its users use them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import warnings
+
+import pytest
+
+from pocketmq.client import Admin, Message, Producer, PushConsumer
+from pocketmq.runtime.clock import SystemClock
+from pocketmq.runtime.errors import PocketMQError
+from pocketmq.testing import (
+    Cluster,
+    NotReachedError,
+    RealTimeClientWarning,
+    WrongClusterError,
+    start_cluster,
+)
+from support.eventually import PATIENCE_S
+
+
+def test_a_synchronous_test_sends_and_receives(pocketmq: Cluster) -> None:
+    topic = pocketmq.sync.create_topic("orders")
+    group = pocketmq.group_name("billing")
+    with pocketmq.sync.producer() as producer, pocketmq.sync.consumer(group, topic) as consumer:
+        sent = producer.send(Message(topic, b"hello", tags="new"))
+        received = consumer.receive(limit_s=PATIENCE_S)
+        assert (received.body, received.tags) == (b"hello", "new")
+        assert received.queue_offset == sent.queue_offset
+    with pocketmq.sync.consumer(group, topic) as consumer:  # the block's end made it done
+        pocketmq.sync.group(group).consumed_all(limit_s=PATIENCE_S)
+
+
+async def test_calls_can_be_awaited_in_any_loop(pocketmq: Cluster) -> None:
+    topic = await pocketmq.create_topic("orders")
+    bodies: list[bytes] = []
+    consumer = PushConsumer(pocketmq.group_name("billing"), nameservers=pocketmq.nameservers)
+    consumer.subscribe(topic)
+    consumer.listen(lambda message: bodies.append(message.body))
+    async with consumer, Producer("shop", nameservers=pocketmq.nameservers) as producer:
+        await pocketmq.group(consumer.group).assigned(members=1, limit_s=PATIENCE_S)
+        await producer.send(Message(topic, b"1"))
+        await pocketmq.group(consumer.group).consumed_all(limit_s=PATIENCE_S)
+    assert bodies == [b"1"]
+
+
+def test_threads_share_a_producer(pocketmq: Cluster) -> None:
+    topic = pocketmq.sync.create_topic("orders")
+    group = pocketmq.group_name("billing")
+    with pocketmq.sync.producer() as producer, pocketmq.sync.consumer(group, topic) as consumer:
+
+        def serve(number: int) -> None:
+            for at in range(5):
+                producer.send(Message(topic, b"%d-%d" % (number, at)))
+
+        threads = [threading.Thread(target=serve, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        got = {consumer.receive(limit_s=PATIENCE_S).body for _ in range(20)}
+    assert got == {b"%d-%d" % (number, at) for number in range(4) for at in range(5)}
+
+
+def test_the_shared_cluster_is_neither_moved_nor_broken(pocketmq: Cluster) -> None:
+    with pytest.raises(WrongClusterError, match="pocketmq_clock"):
+        pocketmq.sync.advance(1)
+    with pytest.raises(WrongClusterError, match="pocketmq_cluster"):
+        pocketmq.sync.kill("broker-a")
+
+
+async def test_time_moves_for_roles_and_clients_together(
+    pocketmq: Cluster, pocketmq_clock: Cluster
+) -> None:
+    assert pocketmq is pocketmq_clock
+    topic = await pocketmq.create_topic("orders")
+    bodies: list[bytes] = []
+    consumer = PushConsumer("billing", nameservers=pocketmq.nameservers)
+    consumer.subscribe(topic)
+    consumer.listen(lambda message: bodies.append(message.body))
+    async with consumer, Producer("shop", nameservers=pocketmq.nameservers) as producer:
+        await pocketmq.group("billing").assigned(limit_s=PATIENCE_S)
+        await producer.send(Message(topic, b"later", delay_level=4))
+        took_s = await pocketmq.advance_until(lambda: bool(bodies))
+        assert 30 <= took_s < 31  # delay level 4
+        await pocketmq.advance(minutes=10)  # heartbeats went on: nobody has expired
+        await pocketmq.group("billing").assigned(members=1, limit_s=PATIENCE_S)
+
+
+def test_a_condition_that_never_holds_ends_at_the_limit(pocketmq_clock: Cluster) -> None:
+    def never() -> bool:
+        return False
+
+    with pytest.raises(NotReachedError, match="waited 60 s in vain for never"):
+        pocketmq_clock.sync.advance_until(never, limit_s=60)
+
+
+def test_time_of_a_cluster_on_real_time_cannot_be_moved(pocketmq_cluster: Cluster) -> None:
+    with pytest.raises(WrongClusterError, match="pocketmq_clock"):
+        pocketmq_cluster.sync.advance(1)
+
+
+async def test_a_client_on_real_time_is_named_once(pocketmq_clock: Cluster) -> None:
+    topic = await pocketmq_clock.create_topic("orders")
+    consumer = PushConsumer("billing", nameservers=pocketmq_clock.nameservers, clock=SystemClock())
+    consumer.subscribe(topic)
+    consumer.listen(lambda message: None)
+    async with consumer:
+        await pocketmq_clock.group("billing").assigned(limit_s=PATIENCE_S)
+        with pytest.warns(RealTimeClientWarning, match=consumer.client_id):
+            await pocketmq_clock.advance(1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            await pocketmq_clock.advance(1)
+
+
+def test_a_killed_broker_keeps_what_it_acknowledged(pocketmq_cluster: Cluster) -> None:
+    cluster = pocketmq_cluster.sync
+    topic = cluster.create_topic("orders")
+    with cluster.producer(retry_times_when_send_failed=0) as producer:
+        for number in range(20):
+            producer.send(Message(topic, b"%d" % number))
+        cluster.kill("broker-a")
+        assert pocketmq_cluster.state("broker-a") == "ended"
+        with pytest.raises(PocketMQError):
+            producer.send(Message(topic, b"refused"))
+        cluster.restart("broker-a")
+    with cluster.consumer("billing", topic) as consumer:
+        got = {int(consumer.receive(limit_s=PATIENCE_S).body) for _ in range(20)}
+    assert got == set(range(20))
+
+
+async def known_brokers(cluster: Cluster) -> list[str]:
+    async with Admin(nameservers=cluster.nameservers, clock=SystemClock()) as admin:
+        return list(await admin.brokers())
+
+
+def test_a_frozen_broker_expires_and_comes_back(pocketmq_clock: Cluster) -> None:
+    cluster = pocketmq_clock.sync
+    topic = cluster.create_topic("orders")
+    cluster.freeze("broker-a")
+    cluster.advance(126)  # N-21: 120 s, and the next scan
+    assert asyncio.run(known_brokers(pocketmq_clock)) == []
+    cluster.thaw("broker-a")
+    cluster.advance(31)  # it registers every 30 s
+    assert asyncio.run(known_brokers(pocketmq_clock)) == ["broker-a"]
+    with cluster.producer() as producer:
+        producer.send(Message(topic, b"back"))
+
+
+def test_a_frozen_role_can_be_killed(pocketmq_cluster: Cluster) -> None:
+    cluster = pocketmq_cluster.sync
+    cluster.freeze("broker-a")
+    cluster.kill("broker-a")
+    cluster.restart("broker-a")
+    cluster.create_topic("orders")
+
+
+def test_an_unknown_role_is_answered_with_those_that_exist(pocketmq_cluster: Cluster) -> None:
+    with pytest.raises(WrongClusterError, match="nameserver-1, broker-a"):
+        pocketmq_cluster.sync.freeze("broker-z")
+
+
+def test_two_clusters_stand_side_by_side() -> None:
+    with start_cluster() as one, start_cluster(brokers=2, nameservers=2) as two:
+        one.sync.create_topic("orders")
+        two.sync.create_topic("orders")
+        assert one.nameservers != two.nameservers
+        assert two.roles == ["nameserver-1", "nameserver-2", "broker-a", "broker-b"]
+        with two.sync.producer() as producer:
+            brokers = {producer.send(Message("orders", b"x")).queue.broker_name for _ in range(8)}
+        assert brokers == {"broker-a", "broker-b"}
+
+
+def test_no_thread_is_left_behind() -> None:
+    before = set(threading.enumerate())
+    with start_cluster() as cluster:
+        cluster.sync.create_topic("orders")
+        cluster.sync.kill("broker-a")
+    left = {each.name for each in set(threading.enumerate()) - before if each.is_alive()}
+    assert not {name for name in left if name.startswith("pocketmq")}
+
+
+def test_a_loop_of_the_users_own_may_ask(pocketmq: Cluster) -> None:
+    assert asyncio.run(pocketmq.create_topic("orders")).endswith("orders")
+
+
+@pytest.mark.cluster
+def test_processes_obey_the_same_calls(tmp_path_factory: pytest.TempPathFactory) -> None:
+    data = tmp_path_factory.mktemp("processes")
+    with start_cluster(mode="processes", clock="manual", data=data) as cluster:
+        sync = cluster.sync
+        topic = sync.create_topic("orders")
+        with sync.producer() as producer, sync.consumer("billing", topic) as consumer:
+            producer.send(Message(topic, b"later", delay_level=3))
+            sync.advance(10)
+            assert consumer.receive(limit_s=PATIENCE_S).body == b"later"
+        sync.kill("broker-a")
+        assert cluster.state("broker-a") == "ended"
+        sync.restart("broker-a")
+        assert cluster.state("broker-a") == "running"
