@@ -18,7 +18,16 @@ from pocketmq.runtime.option_types import as_text
 from pocketmq.runtime.options import OptionDescription, describe, section_of
 
 DOCS = Path(__file__).parent
-PORTIONS = ("runtime", "protocol", "nameserver", "broker", "client", "pipeline", "cluster", "testing")
+PORTIONS = (
+    "runtime",
+    "protocol",
+    "nameserver",
+    "broker",
+    "client",
+    "pipeline",
+    "cluster",
+    "testing",
+)
 
 
 def config_classes() -> Iterator[type[Any]]:

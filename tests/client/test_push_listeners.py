@@ -83,6 +83,21 @@ async def test_async_for_is_done_with_a_message_when_it_asks_for_the_next() -> N
         assert broker.offsets["consumers", "T", 0] == 2  # the last was not done
 
 
+async def test_who_takes_a_number_of_messages_is_done_with_all_of_them() -> None:
+    async with client_rig() as rig:
+        broker = rig.brokers[0]
+        rig.nameserver.add_topic("T", rig.brokers, queues=1)
+        broker.put_many("T", 0, [b"0", b"1", b"2", b"3"])
+        consumer = rig.consumer(consume_from_where=ConsumeFromWhere.FIRST_OFFSET, profile="4.9")
+        consumer.subscribe("T")
+        async with consumer:
+            assert [message.body async for message in consumer.take(2)] == [b"0", b"1"]
+            last = aiter(consumer)
+            assert (await anext(last)).body == b"2"
+            await last.done()  # and the fourth waits in vain
+        assert broker.offsets["consumers", "T", 0] == 3
+
+
 async def test_async_for_ends_when_the_consumer_stops() -> None:
     async with client_rig() as rig:
         consumer = rig.consumer()
