@@ -6,6 +6,7 @@
     │       ├── IllegalNameError         a topic, group or host that no broker takes
     │       ├── IllegalMessageError      a message over a limit                        13
     │       ├── SubscriptionError        an expression that cannot be read             23
+    │       ├── FilterError              SQL92 text that is none; says where           23
     │       ├── NoNameServerError        none is configured or reachable            10004
     │       ├── TopicNotFoundError       no name server knows a route               10005
     │       └── BrokerNotFoundError      no address for a broker name               10003
@@ -98,6 +99,19 @@ class SubscriptionError(ClientError):
             f"subscription {_shown(expression)} to topic {_shown(topic)}: {reason}; "
             "write '*' for everything or tags as 'TagA || TagB'"
         )
+
+
+class FilterError(ClientError):
+    """An SQL92 expression that cannot be compiled, or is too long or too deep (Q-2, Q-10)."""
+
+    code = ResponseCode.SUBSCRIPTION_PARSE_FAILED
+
+    def __init__(self, expression: str, position: int, reason: str) -> None:
+        self.expression = expression
+        self.position = position
+        """Of the first character that is wrong, from 1."""
+        self.reason = reason
+        super().__init__(f"SQL92 {_shown(expression)}: at character {position}: {reason}")
 
 
 class NoNameServerError(ClientError):

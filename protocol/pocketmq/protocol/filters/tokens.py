@@ -1,0 +1,80 @@
+"""Cuts SQL92 text into tokens, the longest that fits each time (Q-1).
+
+Lazily: what stands behind the first token that cannot follow is never looked at, and so may be
+anything (Q-2).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from pocketmq.protocol.errors import FilterError
+
+KEYWORDS: Final = (
+    "NOT", "AND", "OR", "BETWEEN", "IN", "TRUE", "FALSE", "NULL", "IS",
+    "CONTAINS", "STARTSWITH", "ENDSWITH",
+)  # fmt: skip
+"""In any case; nothing else may be called so."""
+
+SYMBOLS: Final = {
+    "=": "EQUAL", "<>": "NOT_EQUAL", ">": "GREATER", ">=": "NOT_LESS", "<": "LESS",
+    "<=": "NOT_GREATER", "(": "OPEN", ")": "CLOSE", ",": "COMMA", "+": "PLUS", "-": "MINUS",
+}  # fmt: skip
+
+_TOKEN: Final = re.compile(
+    r"""
+    (?P<SKIP> [ \t\n\r\f]+
+            | --[^\n\r]*(?:\r\n|\n|\r)
+            | /\*[^*]*\*(?:\*|[^*/][^*]*\*)*/ )
+  | (?P<NAME> [A-Za-z_$][A-Za-z0-9_$]* )
+  | (?P<FLOAT> [0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)? | \.[0-9]+(?:[eE][+-]?[0-9]+)?
+             | [0-9]+[eE][+-]?[0-9]+ )
+  | (?P<DECIMAL> 0 | [1-9][0-9]*[lL]? )
+  | (?P<STRING> '(?:''|[^'])*' )
+  | (?P<SYMBOL> <> | >= | <= | [=<>(),+-] )
+    """,
+    re.VERBOSE,
+)
+
+
+class SqlToken(NamedTuple):
+    """One token of an expression."""
+
+    type: str
+    """`NAME`, `FLOAT`, `DECIMAL`, `STRING`, one of `KEYWORDS`, or the name of a symbol."""
+    text: str
+    position: int
+    """Of its first character, from 1."""
+
+
+def tokens(text: str) -> Iterator[SqlToken]:
+    """The tokens of an expression, one by one.
+
+    Raises:
+        FilterError: a character begins no token, or a quote is not closed.
+    """
+    at = 0
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise FilterError(text, at + 1, _why_not(text[at]))
+        kind, image = str(match.lastgroup), match.group()
+        if kind == "NAME" and image.upper() in KEYWORDS:
+            kind = image.upper()
+        elif kind == "SYMBOL":
+            kind = SYMBOLS[image]
+        if kind != "SKIP":
+            yield SqlToken(kind, image, at + 1)
+        at = match.end()
+
+
+def _why_not(character: str) -> str:
+    if character == "'":
+        return "this quote is not closed"
+    if character == '"':
+        return "texts stand in single quotes"
+    if character == "!":
+        return "write <> for unequal"
+    return f"{character!r} means nothing here"
