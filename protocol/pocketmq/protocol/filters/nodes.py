@@ -211,7 +211,7 @@ class Build:
     # -- inside ---------------------------------------------------------------------------------
 
     def _condition(self, node: Node) -> Node:
-        """The node as a condition; a bare property is False where it is set (Q-4.3)."""
+        """The node as a condition; a bare property is False where it is set."""
         if node.is_condition:
             return node
         if node.name is None:
