@@ -28,6 +28,8 @@ OWN = {
 """PocketMQ's control requests."""
 
 WITHOUT_HEADER = {
+    "BatchAckMessageRequestHeader", "GetAllMessageRequestModeRequestHeader",
+    "QueryAssignmentRequestHeader", "SetMessageRequestModeRequestHeader",
     "CheckClientConfigRequestHeader", "GetAllConsumerOffsetRequestHeader",
     "GetAllDelayOffsetRequestHeader", "GetAllSubscriptionGroupsRequestHeader",
     "GetAllTopicConfigRequestHeader", "GetAllTopicListRequestHeader",
@@ -78,6 +80,12 @@ HEADER_CLASSES = {
 """Where the name differs, or the package is not that of most headers."""
 
 BODY_CLASSES = {
+    "BatchAckBody": f"{_BODY}.BatchAckMessageRequestBody",
+    "MessageRequestModes": f"{_BODY}.MessageRequestModeSerializeWrapper",
+    "QueryAssignmentBody": f"{_BODY}.QueryAssignmentRequestBody",
+    "QueueAssignment": "org.apache.rocketmq.common.message.MessageQueueAssignment",
+    "QueueAssignments": f"{_BODY}.QueryAssignmentResponseBody",
+    "RequestModeBody": f"{_BODY}.SetMessageRequestModeRequestBody",
     "BrokerData": f"{_ROUTE}.BrokerData",
     "BrokerMemberGroupBody": f"{_BODY}.GetBrokerMemberGroupResponseBody",
     "ConsumeStats": f"{PACKAGE}.admin.ConsumeStats",

@@ -28,6 +28,12 @@ TRACE_TOPIC: Final = "RMQ_SYS_TRACE_TOPIC"
 SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
 BENCHMARK_TOPIC: Final = "BenchmarkTest"
 OFFSET_MOVED_TOPIC: Final = "OFFSET_MOVED_EVENT"
+TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
+"""Timer messages wait here (T-101)."""
+REVIVE_TOPIC_PREFIX: Final = "rmq_sys_REVIVE_LOG_"
+"""Before the cluster's name: check points and acks of pops, once they are due (K-10)."""
+REVIVE_GROUP: Final = "CID_RMQ_SYS_REVIVE_GROUP"
+"""Who reads them (K-11)."""
 
 SYSTEM_TOPICS: Final = frozenset(
     {

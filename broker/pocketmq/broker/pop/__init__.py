@@ -1,0 +1,1 @@
+"""Pop: messages are handed out one by one, and come back unless they are acknowledged."""

@@ -1,0 +1,245 @@
+"""Ordered pop: which messages of a queue are out, and whether more may follow (K-110 to K-116).
+
+Nothing of a queue is handed out while a message before it waits for its ack. Progress is made by
+acks alone: no check point is stored, and what is not acknowledged in time is simply read again.
+The table is `config/consumerOrderInfo.json`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from pocketmq.protocol.body import BodyStruct
+from pocketmq.protocol.receipts import order_count_info
+from pocketmq.protocol.scalars import Int64
+
+IDLE_MS = 24 * 3600 * 1000
+"""A queue in which nothing was handed out for so long is forgotten."""
+
+
+class OrderInfo(
+    msgspec.Struct,
+    kw_only=True,
+    omit_defaults=True,
+    rename={
+        "attempt_id": "a",
+        "acknowledged": "cm",
+        "invisible_ms": "i",
+        "handed_out_ms": "l",
+        "offsets": "o",
+        "counts": "oc",
+        "visible_at": "ot",
+        "pop_time_ms": "popTime",
+    },
+):
+    """The messages of one queue that were handed out last. Fields stand in the order written."""
+
+    attempt_id: str | None = None
+    """Of the request that got them; the same one may have them again (K-112)."""
+    acknowledged: Int64 = msgspec.field(default_factory=lambda: 0)
+    """Bit i: `offsets[i]` is acknowledged."""
+    invisible_ms: Int64 | None = None
+    handed_out_ms: Int64 = msgspec.field(default_factory=lambda: 0)
+    offsets: list[Int64] | None = None
+    """Queue offsets: the first absolute, the others counted from it."""
+    counts: dict[int, int] | None = None
+    """Queue offset -> how often it was handed out before, of those that were."""
+    visible_at: dict[int, int] | None = None
+    """Queue offset -> when it is seen again, of those whose time was changed."""
+    pop_time_ms: Int64 = msgspec.field(default_factory=lambda: 0)
+
+    def absolute(self) -> list[int]:
+        """The queue offsets."""
+        if not self.offsets:
+            return []
+        first, *distances = self.offsets
+        return [first, *(first + distance for distance in distances)]
+
+    def open_offsets(self) -> Iterator[int]:
+        """Queue offsets without an ack, in order."""
+        for index, offset in enumerate(self.absolute()):
+            if not self.acknowledged >> index & 1:
+                yield offset
+
+    def visible_ms(self, offset: int) -> int:
+        """When a message is seen again unless it is acknowledged."""
+        changed = None if self.visible_at is None else self.visible_at.get(offset)
+        return self.pop_time_ms + (self.invisible_ms or 0) if changed is None else changed
+
+    def blocks_until_ms(self, now_ms: int) -> int | None:
+        """Until when nothing more is handed out; None when it may be at once.
+
+        As long as any open message is invisible, the queue is blocked; the moment returned is the
+        first at which that may change.
+        """
+        times = [at for offset in self.open_offsets() if (at := self.visible_ms(offset)) > now_ms]
+        return min(times, default=None)
+
+    def next_offset(self) -> int:
+        """What the group may commit: the first offset without an ack, or behind the last."""
+        return next(self.open_offsets(), self.absolute()[-1] + 1)
+
+
+class OrderTable(BodyStruct, kw_only=True, omit_defaults=False):
+    """`topic@group` -> queue id -> what is out; `consumerOrderInfo.json`."""
+
+    table: dict[str, dict[int, OrderInfo]] = msgspec.field(default_factory=dict)
+
+
+STALE = -2
+"""Nothing to commit: the ack is of an earlier hand-out (K-113)."""
+ILLEGAL = -1
+"""The message is none of those handed out."""
+
+
+class ConsumerOrders:
+    """What is out of each queue that a group consumes in order."""
+
+    def __init__(self) -> None:
+        self.dirty = False
+        """It has changed since it was last stored."""
+        self.on_dirty: Callable[[], None] | None = None
+        self._table: dict[tuple[str, str], dict[int, OrderInfo]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._table)
+
+    def handed_out(
+        self,
+        key: tuple[str, str, int],
+        offsets: Sequence[int],
+        *,
+        attempt_id: str | None,
+        pop_time_ms: int,
+        invisible_ms: int,
+    ) -> list[str]:
+        """Messages were handed out; entries for `orderCountInfo` (K-111).
+
+        Args:
+            key: topic, group, queue id.
+            offsets: of the messages, in order.
+            attempt_id: of the request.
+            pop_time_ms: of the answer.
+            invisible_ms: asked for.
+        """
+        topic, group, queue_id = key
+        queues = self._table.setdefault((topic, group), {})
+        before = queues.get(queue_id)
+        first = offsets[0]
+        info = OrderInfo(
+            attempt_id=attempt_id,
+            invisible_ms=invisible_ms,
+            handed_out_ms=pop_time_ms,
+            offsets=[first, *(offset - first for offset in offsets[1:])],
+            pop_time_ms=pop_time_ms,
+        )
+        if before is not None:
+            counts = before.counts or {}
+            if before.attempt_id is not None and before.attempt_id == attempt_id:
+                info.counts = counts
+            else:
+                known = set(before.absolute())
+                info.counts = {o: counts.get(o, 0) + 1 for o in offsets if o in known}
+        queues[queue_id] = info
+        self._changed()
+        counted = info.counts or {}
+        smallest = min(counted.values(), default=0) if len(counted) == len(offsets) else 0
+        return list(order_count_info((0, queue_id), sorted(counted.items()), smallest))
+
+    def is_blocked(self, key: tuple[str, str, int], attempt_id: str | None, now_ms: int) -> bool:
+        """Whether nothing of the queue may be handed out now (K-112)."""
+        info = self._get(key)
+        if info is None or not info.offsets:
+            return False
+        if info.attempt_id is not None and info.attempt_id == attempt_id:
+            return False
+        return info.blocks_until_ms(now_ms) is not None
+
+    def free_at_ms(self, key: tuple[str, str, int], now_ms: int) -> int | None:
+        """When a blocked queue may be free; None when it is."""
+        info = self._get(key)
+        return None if info is None else info.blocks_until_ms(now_ms)
+
+    def acknowledge(self, key: tuple[str, str, int], offset: int, pop_time_ms: int) -> int:
+        """A message is consumed; the offset to commit, or `STALE`, or `ILLEGAL` (K-113)."""
+        info = self._get(key)
+        if info is None:
+            return offset + 1
+        offsets = info.absolute()
+        if not offsets:
+            return ILLEGAL
+        if info.pop_time_ms != pop_time_ms:
+            return STALE
+        if offset not in offsets:
+            return ILLEGAL
+        info.acknowledged |= 1 << offsets.index(offset)
+        self._changed()
+        return info.next_offset()
+
+    def make_visible_at(
+        self, key: tuple[str, str, int], offset: int, pop_time_ms: int, visible_ms: int
+    ) -> None:
+        """A message's invisible time was changed (K-56)."""
+        info = self._get(key)
+        if info is None or info.pop_time_ms != pop_time_ms:
+            return
+        info.visible_at = {**(info.visible_at or {}), offset: visible_ms}
+        self._changed()
+
+    def clear(self, key: tuple[str, str, int]) -> None:
+        """Nothing of the queue is out: its offset was reset."""
+        topic, group, queue_id = key
+        if self._table.get((topic, group), {}).pop(queue_id, None) is not None:
+            self._changed()
+
+    def _get(self, key: tuple[str, str, int]) -> OrderInfo | None:
+        topic, group, queue_id = key
+        return self._table.get((topic, group), {}).get(queue_id)
+
+    def _changed(self) -> None:
+        if not self.dirty:
+            self.dirty = True
+            if self.on_dirty is not None:
+                self.on_dirty()
+
+    # -- storing --------------------------------------------------------------------------------
+
+    def load(self, stored: OrderTable) -> None:
+        """Take over what the file holds."""
+        for name, queues in stored.table.items():
+            topic, separator, group = name.partition("@")
+            if separator:
+                self._table[topic, group] = dict(queues)
+
+    def clean(
+        self, queues_of: Callable[[str], int | None], has_group: Callable[[str], bool], now_ms: int
+    ) -> None:
+        """Forget topics, groups and queues that are gone, and queues nobody consumes (K-110).
+
+        Args:
+            queues_of: read queues of a topic; None when it is gone.
+            has_group: whether a group exists.
+            now_ms: the time.
+        """
+        for (topic, group), queues in list(self._table.items()):
+            count = queues_of(topic)
+            keep = {
+                queue_id: info
+                for queue_id, info in queues.items()
+                if count is not None
+                and queue_id < count
+                and has_group(group)
+                and now_ms - info.handed_out_ms <= IDLE_MS
+            }
+            if keep:
+                self._table[topic, group] = keep
+            else:
+                del self._table[topic, group]
+
+    def wrapper(self) -> OrderTable:
+        """The table as it is stored."""
+        return OrderTable(
+            table={f"{topic}@{group}": queues for (topic, group), queues in self._table.items()}
+        )

@@ -1,0 +1,296 @@
+"""What pop writes into the revive topic: check points and acks, in RocketMQ's JSON (K-70 to K-74).
+
+A pop stores one check point: these messages were handed out, and are seen again at that time. An
+ack stores one ack record. Both are timer messages, so they come to the revive topic when the time
+is there; whatever a check point holds and no ack named is then delivered once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from pocketmq.protocol.errors import BadRequestError
+from pocketmq.protocol.receipts import ReceiptHandle
+
+CHECK_POINT_TAG = "ck"
+ACK_TAG = "ack"
+BATCH_ACK_TAG = "bAck"
+
+AHEAD_MS = 1000
+"""A check point comes this much before its acks (K-70)."""
+
+MergeKey = tuple[str, str, int, int, int, str]
+"""What an ack and its check point agree in: topic, group, queue, start offset, pop time, broker."""
+
+
+class CheckPoint(
+    msgspec.Struct,
+    kw_only=True,
+    rename={
+        "bit_map": "bm",
+        "broker_name": "bn",
+        "group": "c",
+        "distances": "d",
+        "invisible_ms": "it",
+        "count": "n",
+        "pop_time_ms": "pt",
+        "queue_id": "q",
+        "revive_time_ms": "reviveTime",
+        "revive_offset": "ro",
+        "put_again": "rp",
+        "start_offset": "so",
+        "topic": "t",
+    },
+    omit_defaults=True,
+):
+    """Messages of one queue that one pop handed out. Fields stand in the order they are written."""
+
+    bit_map: int = msgspec.field(default_factory=lambda: 0)
+    """Bit i: the message at `distances[i]` is acknowledged."""
+    broker_name: str | None = None
+    group: str
+    distances: list[int] | None = None
+    """Queue offsets, counted from `start_offset`; None in what old brokers wrote."""
+    invisible_ms: int
+    count: int
+    pop_time_ms: int
+    queue_id: int
+    revive_time_ms: int = msgspec.field(default_factory=lambda: 0)
+    """Derived; written, and ignored when read."""
+    revive_offset: int = msgspec.field(default_factory=lambda: 0)
+    put_again: str | None = None
+    """How often it was stored once more because a message could not be delivered."""
+    start_offset: int
+    topic: str
+
+    def __post_init__(self) -> None:
+        self.revive_time_ms = self.pop_time_ms + self.invisible_ms
+
+    @property
+    def key(self) -> MergeKey:
+        """What its acks name."""
+        return (
+            self.topic,
+            self.group,
+            self.queue_id,
+            self.start_offset,
+            self.pop_time_ms,
+            self.broker_name or "",
+        )
+
+    @property
+    def is_done(self) -> bool:
+        """Whether every message is acknowledged."""
+        return self.bit_map == (1 << self.count) - 1
+
+    def index_of(self, offset: int) -> int | None:
+        """Which message the offset means; None for one that it does not hold (K-73)."""
+        distance = offset - self.start_offset
+        if self.distances:
+            return self.distances.index(distance) if distance in self.distances else None
+        return distance if 0 <= distance < self.count else None
+
+    def offset_of(self, index: int) -> int:
+        """Queue offset of message number `index`."""
+        return self.start_offset + (self.distances[index] if self.distances else index)
+
+    def acknowledge(self, offset: int) -> bool:
+        """Set the bit of a message; False when the check point does not hold it."""
+        index = self.index_of(offset)
+        if index is None:
+            return False
+        self.bit_map |= 1 << index
+        return True
+
+    def open_offsets(self) -> list[int]:
+        """Queue offsets that nobody acknowledged."""
+        return [self.offset_of(i) for i in range(self.count) if not self.bit_map >> i & 1]
+
+    @property
+    def times_put_again(self) -> int:
+        """`put_again` as a number; 127 for what is none."""
+        try:
+            return int(self.put_again or 0)
+        except ValueError:
+            return 127
+
+    @property
+    def uniq_key(self) -> str:
+        """UNIQ_KEY of the record."""
+        return record_key(
+            self.topic, self.queue_id, str(self.start_offset), self.group, self.pop_time_ms,
+            self.broker_name, CHECK_POINT_TAG,
+        )  # fmt: skip
+
+    def encode(self) -> bytes:
+        """The record's body."""
+        return _encode(self)
+
+    @classmethod
+    def of_pop(
+        cls,
+        handle_parts: tuple[str, str, int, str],
+        offsets: Sequence[int],
+        pop_time_ms: int,
+        invisible_ms: int,
+    ) -> CheckPoint:
+        """The check point of messages just read.
+
+        Args:
+            handle_parts: group, topic, queue id, broker name.
+            offsets: of the messages, in order; the first is the start offset.
+            pop_time_ms: of the answer.
+            invisible_ms: until they are seen again.
+        """
+        group, topic, queue_id, broker_name = handle_parts
+        start = offsets[0]
+        return cls(
+            broker_name=broker_name,
+            group=group,
+            distances=[offset - start for offset in offsets],
+            invisible_ms=invisible_ms,
+            count=len(offsets),
+            pop_time_ms=pop_time_ms,
+            queue_id=queue_id,
+            start_offset=start,
+            topic=topic,
+        )
+
+
+class Ack(
+    msgspec.Struct,
+    kw_only=True,
+    rename={
+        "offset": "ao",
+        "offsets": "aol",
+        "broker_name": "bn",
+        "group": "c",
+        "pop_time_ms": "pt",
+        "queue_id": "q",
+        "start_offset": "so",
+        "topic": "t",
+    },
+    omit_defaults=True,
+):
+    """One acknowledged message, or with `offsets` several of one check point."""
+
+    offset: int
+    offsets: list[int] | None = None
+    broker_name: str | None = None
+    group: str
+    pop_time_ms: int
+    queue_id: int
+    start_offset: int
+    topic: str
+
+    @property
+    def tag(self) -> str:
+        """Tag of the record."""
+        return ACK_TAG if self.offsets is None else BATCH_ACK_TAG
+
+    @property
+    def acknowledged(self) -> Iterable[int]:
+        """Queue offsets."""
+        return (self.offset,) if self.offsets is None else self.offsets
+
+    def key(self, own_broker: str) -> MergeKey:
+        """Of the check point that it belongs to; old records do not name the broker (K-74)."""
+        return (
+            self.topic,
+            self.group,
+            self.queue_id,
+            self.start_offset,
+            self.pop_time_ms,
+            self.broker_name or own_broker,
+        )
+
+    @property
+    def uniq_key(self) -> str:
+        """UNIQ_KEY of the record."""
+        return record_key(
+            self.topic, self.queue_id, str(self.offset), self.group, self.pop_time_ms,
+            self.broker_name, ACK_TAG,
+        )  # fmt: skip
+
+    def encode(self) -> bytes:
+        """The record's body."""
+        return _encode(self)
+
+    @classmethod
+    def of_handle(cls, handle: ReceiptHandle, topic: str, group: str, offset: int) -> Ack:
+        """The ack of one message.
+
+        Args:
+            handle: of the message.
+            topic: where it lies, the retry topic if it came from there.
+            group: who acknowledges.
+            offset: its queue offset.
+        """
+        return cls(
+            offset=offset,
+            broker_name=handle.broker_name,
+            group=group,
+            pop_time_ms=handle.pop_time_ms,
+            queue_id=handle.queue_id,
+            start_offset=handle.start_offset,
+            topic=topic,
+        )
+
+
+def record_key(
+    topic: str, queue_id: int, what: str, group: str, pop_time_ms: int, broker: str | None, tag: str
+) -> str:
+    """UNIQ_KEY of a record in the revive topic (K-70)."""
+    words = [topic, str(queue_id), what, group, str(pop_time_ms)]
+    return "@".join([*words, *([broker] if broker is not None else []), tag])
+
+
+def decode_check_point(body: bytes | memoryview) -> CheckPoint:
+    """Read a check point.
+
+    Raises:
+        BadRequestError: it is none.
+    """
+    return _decode(body, CheckPoint)
+
+
+def decode_ack(body: bytes | memoryview) -> Ack:
+    """Read an ack or a batch of them, under short names or long ones (K-72).
+
+    Raises:
+        BadRequestError: it is none.
+    """
+    try:
+        return _decode(body, Ack)
+    except BadRequestError:
+        fields = _decode(body, dict[str, object])
+        renamed = {_SHORT.get(name, name): value for name, value in fields.items()}
+        try:
+            return msgspec.convert(renamed, Ack, strict=False)
+        except msgspec.ValidationError as exc:
+            raise BadRequestError(f"no record of the revive topic: {exc}") from exc
+
+
+_SHORT = {
+    "ackOffset": "ao",
+    "ackOffsetList": "aol",
+    "brokerName": "bn",
+    "consumerGroup": "c",
+    "popTime": "pt",
+    "queueId": "q",
+    "startOffset": "so",
+    "topic": "t",
+}
+
+RecordT = TypeVar("RecordT")
+_encode = msgspec.json.encode
+
+
+def _decode(body: bytes | memoryview, cls: type[RecordT]) -> RecordT:
+    try:
+        return msgspec.json.decode(body, type=cls, strict=False)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as exc:
+        raise BadRequestError(f"no record of the revive topic: {exc}") from exc

@@ -1,0 +1,226 @@
+"""When a timer message is due, where it waits, what its delivery looks like (T-105 to T-136)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pocketmq.broker.errors import RequestRefusedError
+from pocketmq.broker.store.stored_message import StoredMessage
+from pocketmq.broker.timers.layout import BLANK_SLOTS, SLOTS
+from pocketmq.protocol import properties as names
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.hosts import pack_host, parse_host_text
+from pocketmq.protocol.message import MessageExt
+from pocketmq.protocol.properties import encode_properties
+from pocketmq.protocol.subscription import tags_code
+from pocketmq.protocol.validation import TIMER_TOPIC
+
+NEVER_WAITED_MS = 2**63 - 1
+"""TIMER_ENQUEUE_MS of a message that was due before it came into the wheel (T-101)."""
+
+SECOND_MS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class TimerRules:
+    """The options that decide about time; all in milliseconds.
+
+    Args:
+        precision_ms: width of a slot: 100, 200, 500 or 1000.
+        roll_window_slots: a message further ahead is put into the wheel once more on the way.
+        max_delay_ms: a time further ahead is refused.
+        enabled: False refuses all.
+    """
+
+    precision_ms: int = 1000
+    roll_window_slots: int = 172_800
+    max_delay_ms: int = 259_200_000
+    enabled: bool = True
+
+    @classmethod
+    def of(
+        cls, precision_ms: int, roll_window_slots: int, max_delay_s: int, *, enabled: bool
+    ) -> TimerRules:
+        """From the options as a user writes them, mapped as RocketMQ maps them (T-101)."""
+        most = SLOTS // 2 - BLANK_SLOTS
+        window = roll_window_slots if 2 <= roll_window_slots <= most else most
+        return cls(precision_of(precision_ms), window, max_delay_s * SECOND_MS, enabled)
+
+    def floor(self, time_ms: int) -> int:
+        """The slot that a time falls into."""
+        return time_ms - time_ms % self.precision_ms
+
+    def out_ms(self, properties: Mapping[str, str], now_ms: int) -> int | None:
+        """TIMER_OUT_MS of a message that is to be stored; None when it does not wait (T-105).
+
+        A time on a slot's edge belongs to the slot before: a slot is delivered when it is over.
+
+        Raises:
+            RequestRefusedError: the time is no number, too far ahead, or past for a cancel.
+        """
+        if names.TIMER_OUT_MS in properties:
+            return None
+        due_ms = self._due_ms(properties, now_ms)
+        if due_ms is None:
+            return None
+        if not self.enabled:
+            raise RequestRefusedError(
+                ResponseCode.SYSTEM_ERROR,
+                "accurate timer message is not enabled, timerWheelEnable is false",
+            )
+        if due_ms - now_ms > self.max_delay_ms or (
+            due_ms <= now_ms and names.TIMER_DEL_UNIQKEY in properties
+        ):
+            raise self.illegal()
+        if due_ms <= now_ms:
+            return None
+        out_ms = self.floor(due_ms)
+        return out_ms - self.precision_ms if out_ms == due_ms else out_ms
+
+    def illegal(self) -> RequestRefusedError:
+        """The answer to a time that no timer takes (MESSAGE_ILLEGAL)."""
+        return RequestRefusedError(
+            ResponseCode.MESSAGE_ILLEGAL,
+            "timer message illegal, the delay time should not be bigger than the max delay "
+            f"{self.max_delay_ms}ms; or if set del msg, the delay time should be bigger than the "
+            "current time",
+        )
+
+    def _due_ms(self, properties: Mapping[str, str], now_ms: int) -> int | None:
+        try:
+            if (text := properties.get(names.TIMER_DELAY_SEC)) is not None:
+                return now_ms + _number(text) * SECOND_MS
+            if (text := properties.get(names.TIMER_DELAY_MS)) is not None:
+                return now_ms + _number(text)
+            if (text := properties.get(names.TIMER_DELIVER_MS)) is not None:
+                return _number(text)
+        except ValueError:
+            raise self.illegal() from None
+        return None
+
+    def slot_of(self, out_ms: int, write_ms: int) -> tuple[int, bool]:
+        """Slot time of a message, and whether it rolls there (T-122).
+
+        Args:
+            out_ms: its TIMER_OUT_MS.
+            write_ms: the slot of now.
+        """
+        window_ms = self.roll_window_slots * self.precision_ms
+        ahead_ms = out_ms - write_ms
+        if ahead_ms < window_ms:
+            return out_ms, False
+        if ahead_ms - window_ms < self.roll_window_slots // 3 * self.precision_ms:
+            return write_ms + self.roll_window_slots // 2 * self.precision_ms, True
+        return write_ms + window_ms, True
+
+    def delivered_at_ms(self, slot_ms: int) -> int:
+        """When a slot is delivered: when it is over (T-125)."""
+        return slot_ms + self.precision_ms
+
+
+def precision_of(wanted_ms: int) -> int:
+    """The width of slots that RocketMQ makes of a wanted one (T-101)."""
+    for limit, precision in ((200, 100), (500, 200), (1000, 500)):
+        if wanted_ms < limit:
+            return precision
+    return 1000
+
+
+def _number(text: str) -> int:
+    """A Java long.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if not text.isascii() or len(text) > 20 or "_" in text or text != text.strip():
+        raise ValueError(text)
+    number = int(text)
+    if not -(2**63) <= number < 2**63:
+        raise ValueError(text)
+    return number
+
+
+def to_timer_topic(message: StoredMessage, properties: dict[str, str], out_ms: int) -> None:
+    """Change a message so that it waits for its time (T-105).
+
+    Args:
+        message: with its real topic and queue.
+        properties: its properties, decoded; get TIMER_OUT_MS, REAL_TOPIC and REAL_QID.
+        out_ms: from `TimerRules.out_ms`.
+    """
+    properties[names.TIMER_OUT_MS] = str(out_ms)
+    properties[names.REAL_TOPIC] = message.topic
+    properties[names.REAL_QUEUE_ID] = str(message.queue_id)
+    message.topic = TIMER_TOPIC
+    message.queue_id = 0
+    message.properties = encode_properties(properties).encode()
+
+
+def delete_key(topic: str, uniq_key: str) -> str:
+    """TIMER_DEL_UNIQKEY of a cancel, as RocketMQ 5.3.2 and 5.3.3 write it (T-136)."""
+    return f"{topic}+{uniq_key}"
+
+
+def is_deleted(record: MessageExt, deleted: set[str]) -> bool:
+    """Whether a cancel in the slot names this message, in any release's form (T-136)."""
+    if not deleted:
+        return False
+    key = record.properties.get(names.UNIQ_KEY)
+    if key is None:
+        return False
+    topic = record.properties.get(names.REAL_TOPIC, "")
+    return key in deleted or delete_key(topic, key) in deleted
+
+
+def delivery(record: MessageExt, enqueued_ms: int, now_ms: int) -> StoredMessage | None:
+    """The message as it is delivered; None when it does not say where to (T-127).
+
+    The properties stay, the timer's own among them: a revived pop reads TIMER_DELIVER_MS again.
+
+    Args:
+        record: as it waited.
+        enqueued_ms: when it was logged.
+        now_ms: the time.
+    """
+    properties = dict(record.properties)
+    topic = properties.get(names.REAL_TOPIC)
+    if not topic:
+        return None
+    try:
+        queue_id = int(properties.get(names.REAL_QUEUE_ID, ""))
+    except ValueError:
+        return None
+    properties[names.TIMER_ENQUEUE_MS] = str(enqueued_ms)
+    properties[names.TIMER_DEQUEUE_MS] = str(now_ms)
+    return _copy(record, topic, queue_id, properties)
+
+
+def rolled(record: MessageExt) -> StoredMessage:
+    """The message as it is put into the wheel topic once more (T-122)."""
+    properties = dict(record.properties)
+    times = properties.get(names.TIMER_ROLL_TIMES, "0")
+    properties[names.TIMER_ROLL_TIMES] = str(int(times) + 1 if times.isdigit() else 1)
+    return _copy(record, TIMER_TOPIC, 0, properties)
+
+
+def _copy(
+    record: MessageExt, topic: str, queue_id: int, properties: dict[str, str]
+) -> StoredMessage:
+    return StoredMessage(
+        topic=topic,
+        queue_id=queue_id,
+        body=record.raw_body,
+        properties=encode_properties(properties).encode(),
+        flag=record.flag,
+        sys_flag=record.sys_flag,
+        born_timestamp_ms=record.born_timestamp_ms,
+        born_host=pack_host(*parse_host_text(record.born_host)),
+        store_host=pack_host(*parse_host_text(record.store_host)),
+        reconsume_times=record.reconsume_times,
+        prepared_transaction_offset=record.prepared_transaction_offset,
+        tags_code=tags_code(properties.get(names.TAGS)),
+        uniq_key=properties.get(names.UNIQ_KEY),
+        keys=properties.get(names.KEYS),
+        wait_store_ok=False,
+    )

@@ -1,0 +1,136 @@
+"""The timer wheel in memory: only slots in which something waits take any (T-111).
+
+RocketMQ keeps the whole file in memory, 38 MB. Here a slot is an entry of a table, made when a
+message comes for its time and dropped when the time is over, with a heap of times beside it: the
+next deadline costs nothing to find, and an empty wheel takes nothing. What changed is written into
+the file at each flush.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from heapq import heapify, heappop, heappush
+
+from pocketmq.broker.timers.layout import SLOT, SLOTS, Slot
+
+_FIELDS = SLOT.struct
+_CHUNK_SLOTS = 2048
+EMPTY = Slot(-1, -1, 0)
+
+
+class TimerWheel:
+    """Slot time -> what waits there. Times are milliseconds, multiples of the precision."""
+
+    def __init__(self, precision_ms: int) -> None:
+        self.precision_ms = precision_ms
+        self._slots: dict[int, Slot] = {}
+        self._heap: list[int] = []
+        self._dirty: dict[int, Slot] = {}
+        """Units of time whose slots the file does not have yet."""
+
+    def __len__(self) -> int:
+        """Slots in which something waits."""
+        return len(self._slots)
+
+    @property
+    def waiting(self) -> int:
+        """Messages less cancels in all slots (T-155)."""
+        return sum(slot.waiting for slot in self._slots.values())
+
+    def get(self, slot_ms: int) -> Slot:
+        """The slot of a time; `EMPTY` when nothing waits there."""
+        return self._slots.get(slot_ms // self.precision_ms, EMPTY)
+
+    def add(self, slot_ms: int, position: int, change: int) -> None:
+        """A record of this slot was logged.
+
+        Args:
+            slot_ms: the slot's time.
+            position: of the record in the timer log.
+            change: 1 for a message, -1 for a cancel.
+        """
+        unit = slot_ms // self.precision_ms
+        known = self._slots.get(unit)
+        if known is None:
+            heappush(self._heap, unit)
+            slot = Slot(position, position, change)
+        else:
+            slot = Slot(known.first, position, known.waiting + change, known.magic)
+        self._slots[unit] = self._dirty[unit] = slot
+
+    def point_at(self, slot_ms: int, position: int) -> None:
+        """Recovery found this record of the slot; the last one found is its newest (T-145)."""
+        unit = slot_ms // self.precision_ms
+        known = self._slots.get(unit)
+        if known is None:
+            self.add(slot_ms, position, 1)
+        elif known.last != position:
+            self._slots[unit] = self._dirty[unit] = known._replace(last=position)
+
+    def next_ms(self) -> int | None:
+        """The first slot in which something waits."""
+        heap, slots = self._heap, self._slots
+        while heap and heap[0] not in slots:
+            heappop(heap)
+        return heap[0] * self.precision_ms if heap else None
+
+    def done(self, slot_ms: int) -> None:
+        """Everything in the slot is delivered. In the file it stays, as RocketMQ leaves it."""
+        self._slots.pop(slot_ms // self.precision_ms, None)
+
+    def forget_between(self, start_ms: int, end_ms: int) -> None:
+        """Have the file forget delivered slots: the clock was set back, they will come again."""
+        for unit in range(start_ms // self.precision_ms, end_ms // self.precision_ms):
+            if unit not in self._slots:
+                self._dirty[unit] = Slot(0, 0, 0)
+
+    # -- the file -----------------------------------------------------------------------------
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether the file lacks something."""
+        return bool(self._dirty)
+
+    def take_dirty(self) -> Iterator[tuple[int, bytes]]:
+        """(position in the file, bytes) of every slot that changed; they count as written."""
+        dirty, self._dirty = self._dirty, {}
+        for unit, slot in dirty.items():
+            used = unit if slot != (0, 0, 0, 0) else 0
+            yield unit % SLOTS * _FIELDS.size, _FIELDS.pack(used, *slot)
+
+    def still_dirty(self, slots: Iterable[tuple[int, bytes]]) -> None:
+        """What `take_dirty` gave could not be written; it comes again unless it has changed."""
+        for _, data in slots:
+            unit, *fields = _FIELDS.unpack(data)
+            if unit:
+                self._dirty.setdefault(unit, Slot(*fields))
+
+    def load(self, content: memoryview, ranges: Iterable[tuple[int, int]], from_ms: int) -> None:
+        """Take over what the file holds from a time on.
+
+        Args:
+            content: of the whole file.
+            ranges: (start, end) of its stretches that are not known to be empty.
+            from_ms: slots before it are delivered.
+        """
+        size = _FIELDS.size
+        lowest = from_ms // self.precision_ms
+        step = _CHUNK_SLOTS * size
+        empty = bytes(step)
+        for start, end in ranges:
+            first = start // size * size
+            for at in range(first, end, step):
+                chunk = content[at : min(at + step, len(content))]
+                if chunk == empty[: len(chunk)]:
+                    continue
+                for unit, first_position, last, count, magic in _FIELDS.iter_unpack(chunk):
+                    if unit >= lowest and unit > 0:
+                        self._slots[unit] = Slot(first_position, last, count, magic)
+        self._heap = list(self._slots)
+        heapify(self._heap)
+
+    def drop_behind(self, end: int) -> None:
+        """Forget slots that lead to records beyond the log's end: damage (T-145)."""
+        for unit, slot in list(self._slots.items()):
+            if slot.last >= end:
+                del self._slots[unit]

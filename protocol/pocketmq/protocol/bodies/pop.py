@@ -1,0 +1,129 @@
+"""Acks of many messages, assignments, and who pops instead of pulling (K-20 to K-26, K-52)."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+import msgspec
+
+from pocketmq.protocol.body import BodyStruct
+from pocketmq.protocol.errors import BadRequestError
+from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.scalars import Int32, Int64
+
+RequestMode = Literal["PULL", "POP"]
+"""How a group gets the messages of a topic."""
+
+MAX_ACK_BITS = 1 << 16
+"""More offsets than any pop hands out: one check point holds at most 32 messages."""
+
+
+class BatchAck(
+    BodyStruct,
+    kw_only=True,
+    omit_defaults=False,
+    rename={
+        "consumer_group": "c",
+        "topic": "t",
+        "retry": "r",
+        "start_offset": "so",
+        "queue_id": "q",
+        "revive_queue_id": "rq",
+        "pop_time": "pt",
+        "invisible_time": "it",
+        "bits": "b",
+    },
+):
+    """Acks of messages that one pop took from one queue (K-52)."""
+
+    consumer_group: str
+    topic: str
+    """The application's topic; `retry` tells which retry topic is meant."""
+
+    retry: str
+    """Mark: `0` the topic, `1` and `2` its retry topics."""
+
+    start_offset: Int64
+    queue_id: Int32
+    revive_queue_id: Int32
+    pop_time: Int64
+    invisible_time: Int64
+    bits: str
+    """Base64 of a bit set, lowest bit of the lowest byte first: bit n acks `start_offset` + n."""
+
+    def offsets(self) -> Iterator[int]:
+        """The queue offsets that are acked, in order.
+
+        Raises:
+            BadRequestError: `bits` is no base64, or has more bits than a pop can need.
+        """
+        try:
+            octets = b64decode(self.bits, validate=True)
+        except ValueError as exc:
+            raise BadRequestError(f"the bit set of a batch ack is no base64: {exc}") from exc
+        if len(octets) * 8 > MAX_ACK_BITS:
+            raise BadRequestError(
+                f"a batch ack of {len(octets) * 8} bits; {MAX_ACK_BITS} are more than one pop takes"
+            )
+        value = int.from_bytes(octets, "little")
+        while value:
+            lowest = value & -value
+            yield self.start_offset + lowest.bit_length() - 1
+            value ^= lowest
+
+
+def ack_bits(distances: Iterable[int]) -> str:
+    """`BatchAck.bits` for distances from the start offset: `{0, 2}` is `BQ==`."""
+    value = 0
+    for distance in distances:
+        value |= 1 << distance
+    return b64encode(value.to_bytes((value.bit_length() + 7) // 8, "little")).decode()
+
+
+class BatchAckBody(BodyStruct, kw_only=True):
+    """Acks of one client for one broker (200151)."""
+
+    broker_name: str | None = None
+    acks: list[BatchAck] | None = None
+
+
+class QueryAssignmentBody(BodyStruct, kw_only=True, omit_defaults=False):
+    """Which queues of a topic are mine? (400)"""
+
+    topic: str
+    consumer_group: str
+    client_id: str
+    strategy_name: str = "AVG"
+    message_model: str = "CLUSTERING"
+
+
+class QueueAssignment(BodyStruct, kw_only=True):
+    """One queue, and how to get its messages; queue id -1 stands for all queues of a broker."""
+
+    message_queue: MessageQueue
+    mode: RequestMode = msgspec.field(default_factory=lambda: "PULL")
+    attachments: dict[str, str] | None = None
+
+
+class QueueAssignments(BodyStruct, kw_only=True):
+    """The answer: None means "keep what you have", an empty list "give up everything" (K-22)."""
+
+    message_queue_assignments: list[QueueAssignment] | None = None
+
+
+class RequestModeBody(BodyStruct, kw_only=True, omit_defaults=False):
+    """How a group is to get the messages of a topic (401); stored as it comes (K-26)."""
+
+    topic: str
+    consumer_group: str
+    mode: RequestMode = "PULL"
+    pop_share_queue_num: Int32 = 0
+    """How many neighbours' queues a client pops beside its own; 0 or less: all queues (K-24)."""
+
+
+class MessageRequestModes(BodyStruct, kw_only=True, omit_defaults=False):
+    """Topic -> group -> mode (402); `messageRequestMode.json`."""
+
+    message_request_mode_map: dict[str, dict[str, RequestModeBody]] = {}

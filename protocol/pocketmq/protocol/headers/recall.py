@@ -1,0 +1,29 @@
+"""Taking a timer message back before it is due (R-30, R-31)."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pocketmq.protocol.codes import RequestCode
+from pocketmq.protocol.header import Header
+
+
+class RecallMessageResponseHeader(Header, kw_only=True):
+    """Whose recall was noted."""
+
+    msg_id: str
+    """The message's UNIQ_KEY."""
+
+
+class RecallMessageRequestHeader(Header, kw_only=True):
+    """RECALL_MESSAGE (370): do not deliver the message of this handle."""
+
+    CODE: ClassVar[int] = RequestCode.RECALL_MESSAGE
+    RESPONSE = RecallMessageResponseHeader
+
+    topic: str
+    recall_handle: str
+    """From the send's answer; see `receipts.RecallHandle`."""
+
+    producer_group: str | None = None
+    bname: str | None = None

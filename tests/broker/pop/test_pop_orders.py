@@ -1,0 +1,93 @@
+"""Which messages of an ordered queue are out, against RocketMQ's own table (K-110 to K-116)."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pocketmq.broker.pop.orders import ILLEGAL, STALE, ConsumerOrders, OrderTable
+from pocketmq.protocol import fastjson
+from support.java_lines import java_text
+
+KEY = ("TP", "G1", 3)
+FIRST_MS, SECOND_MS, THIRD_MS = 1700000000123, 1700000000999, 1700000001999
+LAST_USED_MS = 1795335893291
+
+
+def hand_out(orders: ConsumerOrders, at_ms: int, attempt: str | None, *offsets: int) -> str:
+    return ";".join(
+        orders.handed_out(KEY, offsets, attempt_id=attempt, pop_time_ms=at_ms, invisible_ms=60_000)
+    )
+
+
+def as_file(orders: ConsumerOrders) -> object:
+    """The table as it is stored, with the time of the recording."""
+    table = orders.wrapper()
+    for queues in table.table.values():
+        for info in queues.values():
+            info.handed_out_ms = LAST_USED_MS
+    return json.loads(msgspec.json.encode(table))
+
+
+def test_hand_outs_and_acks_lead_to_the_same_table_as_in_rocketmq() -> None:  # K-111, K-113
+    orders = ConsumerOrders()
+    assert hand_out(orders, FIRST_MS, "att1", 8, 10, 11) == java_text("orders.first.counts")
+    assert as_file(orders) == fastjson.parse(java_text("orders.first.file"))
+    assert orders.acknowledge(KEY, 10, FIRST_MS) == int(java_text("orders.first.next"))
+    assert hand_out(orders, SECOND_MS, "att2", 8, 11, 12) == java_text("orders.second.counts")
+    orders.make_visible_at(KEY, 8, SECOND_MS, 1700000090000)
+    assert orders.acknowledge(KEY, 11, SECOND_MS) == int(java_text("orders.second.next"))
+    assert orders.acknowledge(KEY, 11, FIRST_MS) == STALE == int(java_text("orders.second.stale"))
+    illegal = int(java_text("orders.second.illegal"))
+    assert orders.acknowledge(KEY, 99, SECOND_MS) == ILLEGAL == illegal
+    assert as_file(orders) == fastjson.parse(java_text("orders.second.file"))
+    assert hand_out(orders, THIRD_MS, "att2", 8, 11, 12) == java_text("orders.third.counts")
+    assert as_file(orders) == fastjson.parse(java_text("orders.third.file"))
+
+
+def test_a_table_that_rocketmq_wrote_is_read() -> None:
+    stored = fastjson.parse(java_text("orders.second.file"))
+    orders = ConsumerOrders()
+    orders.load(msgspec.convert(stored, OrderTable, strict=False, str_keys=True))
+    assert as_file(orders) == stored
+    assert orders.is_blocked(KEY, None, SECOND_MS + 59_999)
+    assert orders.is_blocked(KEY, "other", 1700000089999)
+    assert not orders.is_blocked(KEY, "other", 1700000090000)
+
+
+def test_the_same_attempt_gets_the_same_messages_again_and_another_waits() -> None:  # K-112
+    orders = ConsumerOrders()
+    hand_out(orders, 1000, "a1", 0, 1, 2)
+    assert orders.is_blocked(KEY, "a2", 1000)
+    assert orders.is_blocked(KEY, None, 1000)
+    assert not orders.is_blocked(KEY, "a1", 1000)
+    assert orders.free_at_ms(KEY, 1000) == 61_000
+    assert not orders.is_blocked(KEY, "a2", 61_000)
+
+
+@given(st.sets(st.integers(0, 200), min_size=1, max_size=32), st.data())
+def test_the_committed_offset_is_the_first_without_an_ack(
+    offsets: set[int], data: st.DataObject
+) -> None:
+    orders = ConsumerOrders()
+    ordered = sorted(offsets)
+    hand_out(orders, 1000, None, *ordered)
+    done: set[int] = set()
+    for offset in data.draw(st.permutations(ordered)):
+        done.add(offset)
+        left = [o for o in ordered if o not in done]
+        wanted = left[0] if left else ordered[-1] + 1
+        assert orders.acknowledge(KEY, offset, 1000) == wanted
+        assert orders.is_blocked(KEY, None, 1000) == bool(left)
+
+
+def test_what_nobody_consumes_any_more_is_forgotten() -> None:  # K-110
+    orders = ConsumerOrders()
+    hand_out(orders, 1000, None, 0)
+    orders.clean(lambda _: 4, lambda _: True, 1000 + 24 * 3600 * 1000)
+    assert orders
+    orders.clean(lambda _: 3, lambda _: True, 1000)
+    assert not orders

@@ -1,0 +1,79 @@
+"""Check points and acks, against what RocketMQ's classes write (K-70 to K-74)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pocketmq.broker.pop.records import Ack, CheckPoint, decode_ack, decode_check_point
+from pocketmq.protocol.errors import BadRequestError
+from pocketmq.protocol.receipts import ReceiptHandle
+from support.java_lines import java_text
+
+POPPED_MS = 1795336206471
+
+
+def check_point(*offsets: int) -> CheckPoint:
+    return CheckPoint.of_pop(("G1", "TP", 3, "broker-a"), offsets, POPPED_MS, 6000)
+
+
+def test_a_check_point_is_written_as_rocketmq_writes_it() -> None:  # K-71
+    point = check_point(7, 9, 12)
+    assert point.encode().decode() == java_text("record.ck")
+    again = decode_check_point(java_text("record.ck.again").encode())
+    assert again.encode().decode() == java_text("record.ck.again")
+    assert (again.bit_map, again.revive_offset, again.times_put_again) == (5, 12, 1)
+    assert point.uniq_key == f"TP@3@7@G1@{POPPED_MS}@broker-a@ck"
+
+
+def test_a_check_point_of_an_old_broker_counts_from_its_start() -> None:  # K-73
+    old = decode_check_point(java_text("record.ck.old").encode())
+    assert old.encode().decode() == java_text("record.ck.old")
+    assert [old.index_of(offset) for offset in (6, 7, 9, 10)] == [None, 0, 2, None]
+    assert old.open_offsets() == [7, 8, 9]
+
+
+def test_acks_are_written_as_rocketmq_writes_them() -> None:  # K-71
+    handle = ReceiptHandle(7, POPPED_MS, 6000, 1, 0, "broker-a", 3, 9)
+    ack = Ack.of_handle(handle, "TP", "G1", 9)
+    assert ack.encode().decode() == java_text("record.ack")
+    for name in ("record.ack", "record.bAck", "record.bAck.flushed"):
+        assert decode_ack(java_text(name).encode()).encode().decode() == java_text(name)
+    batch = decode_ack(java_text("record.bAck").encode())
+    assert (batch.tag, list(batch.acknowledged)) == ("bAck", [7, 9])
+    assert ack.uniq_key == f"TP@3@9@G1@{POPPED_MS}@broker-a@ack"
+
+
+def test_an_ack_finds_its_check_point_also_without_a_broker_s_name() -> None:  # K-74
+    point = check_point(7, 9)
+    for name in ("record.ack", "record.bAck", "record.bAck.flushed"):
+        assert decode_ack(java_text(name).encode()).key("broker-a") == point.key
+
+
+def test_long_names_are_read_as_well() -> None:  # K-72
+    text = (
+        '{"ackOffset":9,"brokerName":"broker-a","consumerGroup":"G1","popTime":1795336206471,'
+        '"queueId":3,"startOffset":7,"topic":"TP"}'
+    )
+    assert decode_ack(text.encode()).encode().decode() == java_text("record.ack")
+
+
+@given(st.sets(st.integers(0, 1000), min_size=1, max_size=32), st.data())
+def test_what_nobody_acknowledged_stays_open(offsets: set[int], data: st.DataObject) -> None:
+    ordered = sorted(offsets)
+    point = decode_check_point(check_point(*ordered).encode())
+    done = data.draw(st.sets(st.sampled_from(ordered)))
+    for offset in done:
+        assert point.acknowledge(offset)
+    assert point.open_offsets() == [offset for offset in ordered if offset not in done]
+    assert point.is_done == (done == offsets)
+    assert not point.acknowledge(1001)
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"[]", b'{"so":"x"}', b"\xff", b"null"])
+def test_what_is_no_record_is_refused(body: bytes) -> None:
+    with pytest.raises(BadRequestError):
+        decode_check_point(body)
+    with pytest.raises(BadRequestError):
+        decode_ack(body)
