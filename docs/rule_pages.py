@@ -29,6 +29,8 @@ PAGE_OF_LETTER = {
     "Q": "filters.md",
     "R": "requests.md",
     "V": "requests.md",
+    **dict.fromkeys("HDZIFW", "replication.md"),
+    **dict.fromkeys("MOY", "admin.md"),
 }
 """Where a rule that is missing has to be added; but T-101 and above are those of timers."""
 

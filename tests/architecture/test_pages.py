@@ -22,6 +22,7 @@ PAGES = [
     *sorted(ROOT.glob("*.md")),
     *sorted(ROOT.glob("*/README.md")),
     *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.name != "behaviour.md"),
+    *sorted((ROOT / "docs" / "rules").glob("*.md")),
 ]
 
 COMMAND = re.compile(r"^(?: {4}|\$ )((?:pocketmq|python -m pocketmq\.\w+|make|\.venv/bin/\w+) .*)$")
