@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from processes import HERE
@@ -37,9 +38,19 @@ def judged(value: float, *, reached: bool) -> str:
     return f"[{'green' if reached else 'red'}]{value:.2f}"
 
 
-def save(figures: Figures, name: str) -> None:
-    """Write them to `benchmarks/results/NAME.json`."""
-    path = HERE / "results" / f"{name}.json"
+def save(figures: Figures, name: str, only: Sequence[str] | None) -> None:
+    """Write them to `benchmarks/results/NAME.json`, or `NAME-only-ROWS.json`.
+
+    A run of some rows has a file of its own: it must not replace the figures of a whole run, and
+    figures of two runs in one file would be compared although they cannot be.
+
+    Args:
+        figures: What was measured.
+        name: Of the benchmark.
+        only: The rows that were asked for; None for all.
+    """
+    suffix = "-".join(["-only", *only]) if only else ""
+    path = HERE / "results" / f"{name}{suffix}.json"
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(figures, indent=2))
     CONSOLE.print(f"saved as {path}")

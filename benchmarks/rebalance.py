@@ -273,7 +273,7 @@ def main() -> None:
     for name in options.only or ROWS:
         ROWS[name](figures, options.rounds)
     show(figures)
-    save(figures, "rebalance")
+    save(figures, "rebalance", options.only)
 
 
 if __name__ == "__main__":

@@ -291,7 +291,7 @@ def main() -> None:
     if "start" in wanted:
         figures |= start_rows(options.rounds) | up_rows(options.rounds)
     show(figures)
-    save(figures, "bench")
+    save(figures, "bench", options.only)
 
 
 if __name__ == "__main__":

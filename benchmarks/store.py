@@ -326,7 +326,7 @@ def main() -> None:
         for name in options.only or ROWS:
             ROWS[name](rows)
     show(rows.figures)
-    save(rows.figures, "store")
+    save(rows.figures, "store", options.only)
 
 
 if __name__ == "__main__":

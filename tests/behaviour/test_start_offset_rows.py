@@ -15,6 +15,7 @@ import pytest
 
 from pocketmq.client import ConsumeFromWhere, Message, MessageModel, MessageQueue
 from pocketmq.client.api import ClientApi
+from pocketmq.client.broker_addresses import BrokerAddresses
 from pocketmq.client.consumer.offset_store import RemoteBrokerOffsetStore
 from pocketmq.client.consumer.offset_table import ReadOffsetType
 from pocketmq.client.instance import DuplicateGroupError
@@ -163,7 +164,7 @@ async def test_minus_one_means_that_the_group_has_no_offset_however_old_the_queu
             return False
 
         def offset_store(group: str) -> RemoteBrokerOffsetStore:
-            return RemoteBrokerOffsetStore(group, api, routes, no_refresh)
+            return RemoteBrokerOffsetStore(group, api, BrokerAddresses(routes, no_refresh))
 
         async with consuming(cluster, Collected(), group="old"):
             pass  # so that the group exists

@@ -191,6 +191,21 @@ async def test_a_silent_broker_costs_the_whole_time_of_the_send() -> None:  # P-
         assert rig.brokers[0].count(RequestCode.SEND_MESSAGE_V2) == 1
 
 
+async def test_the_bound_per_try_holds_for_the_first_try_too() -> None:  # P-40
+    async with (
+        client_rig("a", "b") as rig,
+        rig.producer(send_timeout_ms=60_000, send_timeout_per_request_ms=300) as producer,
+    ):
+        for silent, other in (rig.brokers, rig.brokers[::-1]):
+            silent.refuse[RequestCode.SEND_MESSAGE_V2] = lambda _: None
+            silent.refuse[RequestCode.SEND_BATCH_MESSAGE] = lambda _: None
+            for _ in range(2):  # at least one begins with the silent one
+                assert (await producer.send(Message("T", b"x"))).queue.broker_name == other.name
+                batch = [Message("T", b"x"), Message("T", b"y")]
+                assert (await producer.send_batch(batch)).queue.broker_name == other.name
+            silent.refuse.clear()
+
+
 async def test_equal_keys_meet_in_one_queue_by_javas_hash() -> None:  # 4.7
     async with client_rig("a", "b") as rig, rig.producer() as producer:
         queues = await producer.publish_queues("T")

@@ -5,7 +5,10 @@ Against scripted brokers, in memory, on a manual clock.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
+from structlog.testing import capture_logs
 
 from pocketmq.client import (
     ConsumeFromWhere,
@@ -15,6 +18,25 @@ from pocketmq.protocol.codes import RequestCode
 from support.client_rig import client_rig
 from support.consuming import Collected, consuming
 from support.eventually import eventually
+
+RETRY = "%RETRY%consumers"
+
+
+class Faulty:
+    """A strategy of the user's own, with a bug on one topic."""
+
+    name = "FAULTY"
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+
+    def allocate(
+        self, _group: str, _cid: str, mq_all: Sequence[MessageQueue], _cids: Sequence[str]
+    ) -> Sequence[MessageQueue]:
+        if mq_all[0].topic == self.topic:
+            raise KeyError("a bug")
+        return mq_all
+
 
 # -- whose queues -------------------------------------------------------------------------------
 
@@ -63,6 +85,38 @@ async def test_queues_given_up_are_written_down_first() -> None:  # C-30
             await rig.advance(1.1)
             await eventually(lambda: len(one.assignment) == 2, "half is given up")
             assert broker.offsets["consumers", "T", 0] == 2
+
+
+@pytest.mark.parametrize("topic", ["T", RETRY])
+async def test_a_bug_in_the_rebalance_of_a_topic_is_logged_with_its_traceback(topic: str) -> None:
+    # C-22
+    async with client_rig() as rig:
+        rig.nameserver.add_topic(RETRY, rig.brokers, queues=1)
+        other = "T" if topic == RETRY else RETRY
+        with capture_logs() as logs:
+            async with consuming(rig, Collected(), strategy=Faulty(topic)) as one:
+                await eventually(lambda: one.assignment, "the other topic is had")
+                assert {queue.topic for queue in one.assignment} == {other}
+        told = [line for line in logs if line["event"] == "rebalance.failed"]
+        assert told
+        assert all(line["topic"] == topic and line["exc_info"] for line in told)
+
+
+@pytest.mark.parametrize("topic", ["T", RETRY])
+async def test_a_topic_that_cannot_be_shared_out_now_is_told_in_one_line(topic: str) -> None:
+    # C-22, C-24
+    async with client_rig() as rig:
+        rig.nameserver.add_topic(RETRY, rig.brokers, queues=1)
+        rig.nameserver.routes[topic].queue_datas.clear()
+        other = "T" if topic == RETRY else RETRY
+        with capture_logs() as logs:
+            async with consuming(rig, Collected()) as one:
+                await eventually(lambda: one.assignment, "the other topic is had")
+                assert {queue.topic for queue in one.assignment} == {other}
+        told = [line for line in logs if line["event"] == "rebalance.skipped"]
+        assert told
+        assert all(line["topic"] == topic and "exc_info" not in line for line in told)
+        assert not [line for line in logs if "exc_info" in line]
 
 
 async def test_an_unknown_consumer_list_keeps_the_assignment() -> None:  # C-24

@@ -6,6 +6,7 @@ import pytest
 
 from pocketmq.client.producer.send_plan import SendFailedError, SendPlan, SendTimeoutError
 from pocketmq.client.producer.send_result import SendResult, SendStatus
+from pocketmq.protocol.codes import RETRIABLE_SEND_CODES
 from pocketmq.protocol.errors import (
     BrokerError,
     BrokerNotFoundError,
@@ -13,7 +14,6 @@ from pocketmq.protocol.errors import (
     RequestTimeoutError,
 )
 from pocketmq.protocol.message import MessageQueue
-from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_X
 
 OK = SendResult(SendStatus.SEND_OK, "k", "o", MessageQueue("T", "a", 0), 0)
 NOT_FLUSHED = SendResult(SendStatus.FLUSH_DISK_TIMEOUT, "k", "o", MessageQueue("T", "a", 0), 0)
@@ -31,7 +31,6 @@ def plan(
         tries=tries,
         timeout_s=timeout_s,
         began_at=0.0,
-        retryable_codes=PROFILE_5_X.retryable_response_codes,
         retry_when_not_stored_ok=retry_not_ok,
         max_timeout_per_try_s=per_try,
     )
@@ -47,6 +46,17 @@ def test_all_tries_share_one_timeout() -> None:  # P-40
         sending.begin_try("a", 3.5)
     with pytest.raises(SendTimeoutError):
         sending.begin_try("a", 2.9995)  # nobody answers within half a millisecond
+
+
+def test_a_first_try_that_was_answered_ends_the_send_however_short_its_time() -> None:  # P-40
+    sending = plan(timeout_s=0.0005)
+    assert sending.begin_try("a", 0.0) == 0.0005
+    assert sending.answered(OK, 0.0004) is OK
+    failing = plan(timeout_s=0.0005)
+    failing.begin_try("a", 0.0)
+    assert failing.failed(ConnectError("a", "no"), 0.0001) is None
+    with pytest.raises(SendTimeoutError):
+        failing.begin_try("b", 0.0001)
 
 
 def test_a_bound_per_try_does_not_bind_the_last() -> None:  # P-40
@@ -70,10 +80,9 @@ def test_after_the_last_try_the_error_names_the_brokers() -> None:  # P-40, P-41
     assert sending.last_broker == "a"
 
 
-@pytest.mark.parametrize("code", sorted(PROFILE_5_X.retryable_response_codes))
+@pytest.mark.parametrize("code", sorted(RETRIABLE_SEND_CODES))
 def test_retryable_codes(code: int) -> None:  # P-41
     assert code in {17, 14, 1, 2, 16, 204, 205, 1500}
-    assert (code in PROFILE_4_9.retryable_response_codes) == (code != 1500)
     sending = plan()
     sending.begin_try("a", 0.0)
     assert sending.failed(BrokerError(code, ""), 0.0) is None

@@ -197,3 +197,11 @@ def test_many_requests_wait_for_no_more(dispatcher: Dispatcher) -> None:
     assert [len(write) for write in somebody.heard[1:]] == [1] * GATHER_LIMIT
     turn.end()
     assert len(somebody.heard) == 1 + GATHER_LIMIT
+
+
+def test_a_code_that_is_listed_as_handled_needs_a_processor() -> None:
+    dispatcher = Dispatcher()
+    dispatcher.add(Family())
+    dispatcher.require({1, 2, 3, 4, 5})
+    with pytest.raises(ValueError, match=r"without a processor: CHECK_TRANSACTION_STATE \(39\),"):
+        dispatcher.require({1, 40, 39})

@@ -130,6 +130,34 @@ async def test_a_task_that_never_rests_is_named(clock: ManualClock) -> None:
     assert task.done()
 
 
+async def test_a_peers_answer_is_waited_for_and_a_frozen_peer_is_not(clock: ManualClock) -> None:
+    answers: list[asyncio.Future[str]] = []
+    got: list[str] = []
+
+    async def ask() -> None:
+        await clock.sleep(1)
+        answers.append(asyncio.get_running_loop().create_future())
+        got.append(await clock.peer_answer(answers[-1]))
+
+    asked = asyncio.create_task(ask())
+    moving = asyncio.create_task(clock.move_to(START_MS + 10_000))
+    await moving  # nobody answers: after a while of real time the clock goes on
+    assert not asked.done()
+    answers[0].set_result("late")
+    await asked
+    assert got == ["late"]
+
+
+async def test_who_no_longer_waits_for_an_answer_cancels_it(clock: ManualClock) -> None:
+    answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    asking = asyncio.create_task(clock.peer_answer(answer))
+    await clock.sleep(0)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert answer.cancelled()
+
+
 async def test_a_task_in_peer_wait_is_not_waited_for(clock: ManualClock) -> None:
     release = asyncio.Event()
 

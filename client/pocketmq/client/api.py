@@ -6,7 +6,6 @@ everything else goes through here. Timeouts are real time.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -52,10 +51,6 @@ from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.runtime.clock import Clock
 
-PATIENCE_S: Final = 0.5
-"""Real seconds that a healthy peer needs at most. A manual clock stands still while a service waits
-that long for an answer; a peer that takes longer is presumed frozen, and the clock may go on."""
-
 SEND_BACK_TIMEOUT_S: Final = 5.0
 UPDATE_OFFSET_TIMEOUT_S: Final = 5.0
 LOCK_TIMEOUT_S: Final = 1.0
@@ -66,7 +61,7 @@ class ClientApi:
 
     Args:
         remoting: Its channels.
-        clock: To declare long waits for a peer.
+        clock: Waits for answers, so that a manual clock knows of it.
         name_servers: Whom to ask for routes.
         timeout_s: Default for every request.
         on_new_channel: Called with the address after a connection was made.
@@ -125,15 +120,7 @@ class ClientApi:
         answer = channel.request(
             header, body, timeout_s=self.timeout_s if timeout_s is None else timeout_s
         )
-        try:
-            await asyncio.wait((answer,), timeout=PATIENCE_S)
-            if answer.done():
-                response = answer.result()
-            else:
-                with self._clock.peer_wait():
-                    response = await answer
-        finally:
-            answer.cancel()  # when we were cancelled, nobody wants it any more
+        response = await self._clock.peer_answer(answer)
         if response.code == 0 or response.code in ok:
             return response
         raise BrokerError(response.code, response.remark, address=address)

@@ -1,16 +1,12 @@
-"""What brokers ask of a client: the processors of its dispatcher (wire 3.8).
+"""The requests that brokers send to a client, and the processors that answer them (wire 3.8).
 
-40   NOTIFY_CONSUMER_IDS_CHANGED      rebalance everything (C-21, T-5)
-39   CHECK_TRANSACTION_STATE          the producer of the group says what became of it (P-62)
-220  RESET_CONSUMER_CLIENT_OFFSET     go on from these offsets (C-70)
-221  GET_CONSUMER_STATUS_FROM_CLIENT  the offsets in memory
-307  GET_CONSUMER_RUNNING_INFO        queues, subscriptions and settings
+A client instance refuses to start when a code in `COMMANDS` has no processor.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 import structlog
 
@@ -32,6 +28,16 @@ from pocketmq.protocol.headers.offsets import (
 from pocketmq.protocol.message import MessageQueue
 
 log = structlog.get_logger()
+
+COMMANDS: Final = frozenset(
+    {
+        RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
+        RequestCode.RESET_CONSUMER_CLIENT_OFFSET,
+        RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT,
+        RequestCode.GET_CONSUMER_RUNNING_INFO,
+    }
+)
+"""Request codes that every client answers; any other gets REQUEST_CODE_NOT_SUPPORTED (3)."""
 
 
 class CommandedConsumer(Protocol):
@@ -68,7 +74,10 @@ class CommandProcessor:
 
     @handles(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
     def members_changed(self, peer: Peer, request: Command) -> Reply:
-        """Members of a group came or went; the group's name only serves the log (T-5)."""
+        """Members of a group came or went: rebalance every consumer (C-21, T-5).
+
+        The group in the request only serves the log.
+        """
         group = request.header(NotifyConsumerIdsChangedRequestHeader).consumer_group
         log.debug("consumer_ids.changed", group=group, broker=peer.address)
         self._wake_rebalance()

@@ -15,8 +15,9 @@ from typing import Final, Protocol
 
 import structlog
 
-from pocketmq.client.api import PATIENCE_S, ClientApi
-from pocketmq.client.commands import CommandedConsumer, CommandProcessor
+from pocketmq.client.api import ClientApi
+from pocketmq.client.broker_addresses import BrokerAddresses
+from pocketmq.client.commands import COMMANDS, CommandedConsumer, CommandProcessor
 from pocketmq.client.config import ClientConfig
 from pocketmq.client.consumer.pull_service import PullMessageService
 from pocketmq.client.heartbeat import ConsumerMember, heartbeat_addresses, heartbeat_data
@@ -27,13 +28,11 @@ from pocketmq.protocol.bodies.clients import HeartbeatData
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.errors import (
     BrokerError,
-    BrokerNotFoundError,
     ClientError,
     NoNameServerError,
     RemotingError,
     TopicNotFoundError,
 )
-from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.protocol.validation import is_retry
 from pocketmq.runtime.errors import PocketMQError
@@ -43,7 +42,7 @@ from pocketmq.runtime.tasks import TaskOwner
 
 log = structlog.get_logger()
 
-HEARTBEAT_WAIT_S: Final = PATIENCE_S * 2
+HEARTBEAT_WAIT_S: Final = 1.0
 """Real seconds for which a round of heartbeats waits for answers."""
 
 
@@ -92,6 +91,7 @@ class ClientInstance:
         self.clock = config.clock
         self.profile = config.profile
         self.routes = RouteTable()
+        self.addresses = BrokerAddresses(self.routes, self.refresh_route)
         self.producers: dict[str, ProducerUser] = {}
         self.consumers: dict[str, ConsumerUser] = {}
         self.users = 0
@@ -117,8 +117,7 @@ class ClientInstance:
         self.pull_service = PullMessageService(
             config.clock,
             self.api,
-            self.routes,
-            self.refresh_route,
+            self.addresses,
             self.tasks,
             max_body_bytes=config.max_body_bytes,
         )
@@ -130,6 +129,7 @@ class ClientInstance:
             name=f"rebalance {self.client_id}",
         )
         self.dispatcher.add(CommandProcessor(self.consumers.get, self.rebalance_service.wakeup))
+        self.dispatcher.require(COMMANDS)
         self._lookups: dict[tuple[str, str], asyncio.Task[bool | PocketMQError]] = {}
         self._heartbeats: dict[str, asyncio.Task[bool]] = {}
         self._timers = [
@@ -164,20 +164,6 @@ class ClientInstance:
         self.pull_service.stop()
         await self.tasks.stop()
         await self.remoting.close()
-
-    async def master(self, queue: MessageQueue) -> str:
-        """The address of a queue's master, after a look at the topic's route if need be.
-
-        Raises:
-            BrokerNotFoundError: the route names none.
-        """
-        address = self.routes.master(queue.broker_name)
-        if address is None:
-            await self.refresh_route(queue.topic)
-            address = self.routes.master(queue.broker_name)
-            if address is None:
-                raise BrokerNotFoundError(queue.broker_name)
-        return address
 
     def register_producer(self, producer: ProducerUser) -> None:
         """Enter a producer; raises `DuplicateGroupError`."""

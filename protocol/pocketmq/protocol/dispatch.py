@@ -9,12 +9,12 @@ appended to once for many peers that each wait for their one answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import structlog
 
-from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.codes import ResponseCode, request_name
 from pocketmq.protocol.command import Body, Command, Encoding
 from pocketmq.protocol.header import Header
 from pocketmq.runtime.errors import PocketMQError
@@ -120,6 +120,19 @@ class Dispatcher:
                     self.register(code, getattr(family, name))
                 for code in getattr(function, "_handles_batch", ()):
                     self.batch[int(code)] = getattr(family, name)
+
+    def require(self, codes: Iterable[int]) -> None:
+        """Check at start-up that what is listed as handled is handled.
+
+        Args:
+            codes: Request codes that must have a processor by now.
+
+        Raises:
+            ValueError: some have none.
+        """
+        missing = [request_name(code) for code in sorted(set(codes) - self.codes)]
+        if missing:
+            raise ValueError(f"listed as handled, but without a processor: {', '.join(missing)}")
 
     def register(self, code: int, processor: Processor) -> None:
         """Let `processor` answer `code`."""

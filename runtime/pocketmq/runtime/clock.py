@@ -11,10 +11,12 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from types import TracebackType
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
 
 
 class Timer(Protocol):
@@ -101,6 +103,15 @@ class Clock(Protocol):
 
         A manual clock does not count such a task as busy; other clocks take no notice.
         """
+
+    async def peer_answer(self, answer: Awaitable[T]) -> T:
+        """Wait for what another process answers, and return it.
+
+        A manual clock stands still for up to `PEER_PATIENCE_S` of real time, so that what the
+        answer sets off belongs to the moment of the question; then the peer counts as frozen, as
+        in `peer_wait`. Other clocks just wait.
+        """
+        ...
 
 
 class ClockTimeout:
@@ -192,6 +203,9 @@ class SystemClock:
 
     def peer_wait(self) -> AbstractContextManager[None]:
         return contextlib.nullcontext()
+
+    async def peer_answer(self, answer: Awaitable[T]) -> T:
+        return await answer
 
 
 def _loop_delay_s(delay_s: float) -> float:

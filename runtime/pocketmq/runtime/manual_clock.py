@@ -11,14 +11,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from typing import TypeVar
 
 from pocketmq.runtime.clock import ClockTimeout, Latch, Timer, resolve
 from pocketmq.runtime.errors import ClockStuckError
 
+T = TypeVar("T")
+
 DEFAULT_GUARD_S = 30.0
 """Real seconds; above every request timeout on real time (24 s: registration, B-4)."""
+
+PEER_PATIENCE_S = 0.5
+"""Real seconds that a healthy peer needs at most for an answer; see `peer_answer`."""
 
 _QUIET_TURNS = 4
 """Turns of the loop without a busy task before a moment counts as settled: callbacks that a woken
@@ -115,6 +121,17 @@ class ManualClock:
 
     def peer_wait(self) -> AbstractContextManager[None]:
         return self._peer_wait()
+
+    async def peer_answer(self, answer: Awaitable[T]) -> T:
+        future = asyncio.ensure_future(answer)
+        try:
+            await asyncio.wait((future,), timeout=PEER_PATIENCE_S)
+            if future.done():
+                return future.result()
+            with self._peer_wait():
+                return await future
+        finally:
+            future.cancel()  # when we were cancelled, nobody wants it any more
 
     @contextlib.contextmanager
     def _peer_wait(self) -> Iterator[None]:

@@ -136,8 +136,6 @@ class Profile:
     """After 21 late acknowledgements cannot change the offset, and a rebalance is woken (C-43)."""
     skip_send_back_of_dropped: bool
     """A failed message that has left its process queue is not sent back (C-56)."""
-    retryable_response_codes: frozenset[int]
-    """Broker answers after which a producer tries another broker (P-41)."""
     heartbeat_on_new_channel: bool
     """A client introduces itself to a broker as soon as it has connected, and rebalances (C-21)."""
     lite_pull_code: bool
@@ -236,7 +234,6 @@ PROFILE_4_9 = Profile(
     illegal_offset_delay_ms=10_000,
     freeze_offset_when_illegal=False,
     skip_send_back_of_dropped=False,
-    retryable_response_codes=frozenset({1, 2, 14, 16, 17, 204, 205}),
     heartbeat_on_new_channel=False,
     lite_pull_code=False,
     pull_names_max_bytes=False,
@@ -299,7 +296,6 @@ PROFILE_5_X = Profile(
     illegal_offset_delay_ms=0,
     freeze_offset_when_illegal=True,
     skip_send_back_of_dropped=True,
-    retryable_response_codes=frozenset({1, 2, 14, 16, 17, 204, 205, 1500}),
     heartbeat_on_new_channel=True,
     lite_pull_code=True,
     pull_names_max_bytes=True,

@@ -269,7 +269,7 @@ class LitePullConsumer(PullMember):
             instance,
             self._store,
             StartOffsets(
-                instance.api, instance.routes, self._consume_from_where, self._timestamp_ms
+                instance.api, instance.addresses, self._consume_from_where, self._timestamp_ms
             ),
             self._assigned,
             self._ahead,
@@ -278,9 +278,8 @@ class LitePullConsumer(PullMember):
             RebalancePlanner(self._group, instance.client_id, self.strategy, passive=False),
             queues,
             api=instance.api,
-            routes=instance.routes,
+            addresses=instance.addresses,
             clock=instance.clock,
-            refresh_route=instance.refresh_route,
             rebalance_soon=instance.rebalance_service.wakeup,
             broadcasting=False,
         )
@@ -308,8 +307,7 @@ class LitePullConsumer(PullMember):
         for queue in self._wanted:
             if queue in self._assigned:
                 continue
-            if instance.routes.broker(queue.broker_name) is None:
-                await instance.refresh_route(queue.topic)
+            await instance.addresses.any_replica(queue)
             offset = await self._queues.find_start_offset(queue)
             if offset < 0:
                 raise ClientError(f"where to begin in {queue} cannot be found out now; try again")

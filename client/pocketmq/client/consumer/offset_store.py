@@ -7,21 +7,18 @@ progress: messages come again, none is lost.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from typing import Protocol
 
 import structlog
 
 from pocketmq.client.api import ClientApi
+from pocketmq.client.broker_addresses import BrokerAddresses
 from pocketmq.client.consumer.offset_table import Offset, OffsetTable, ReadOffsetType
-from pocketmq.client.routes import RouteTable
-from pocketmq.protocol.errors import BrokerNotFoundError
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.runtime.errors import PocketMQError
 
 log = structlog.get_logger()
-
-RefreshRoute = Callable[[str], Awaitable[bool]]
 
 
 class OffsetStore(Protocol):
@@ -52,18 +49,14 @@ class RemoteBrokerOffsetStore:
     Args:
         group: Consumer group.
         api: To ask and tell brokers.
-        routes: Where brokers are.
-        refresh_route: Asks for a topic's route when a broker is not known.
+        addresses: Where brokers are.
     """
 
-    def __init__(
-        self, group: str, api: ClientApi, routes: RouteTable, refresh_route: RefreshRoute
-    ) -> None:
+    def __init__(self, group: str, api: ClientApi, addresses: BrokerAddresses) -> None:
         self.table = OffsetTable()
         self._group = group
         self._api = api
-        self._routes = routes
-        self._refresh_route = refresh_route
+        self._addresses = addresses
 
     async def load(self) -> None:
         """Nothing to do: brokers are asked queue by queue."""
@@ -75,7 +68,7 @@ class RemoteBrokerOffsetStore:
             if offset >= 0 or kind is ReadOffsetType.READ_FROM_MEMORY:
                 return offset
         try:
-            address = await self._address_for_fetch(queue)
+            address = await self._addresses.master_or_replica(queue)
             stored = await self._api.consumer_offset(address, self._group, queue)
         except PocketMQError as exc:
             log.warning("offset.query_failed", group=self._group, queue=str(queue), reason=str(exc))
@@ -91,12 +84,7 @@ class RemoteBrokerOffsetStore:
         if offset < 0:
             return
         try:
-            broker = self._routes.broker(queue.broker_name)
-            if broker is None:
-                await self._refresh_route(queue.topic)
-                broker = self._routes.broker(queue.broker_name)
-            if broker is None:
-                raise BrokerNotFoundError(queue.broker_name)
+            broker = await self._addresses.any_replica(queue)
             await self._api.update_consumer_offset(broker.address, self._group, queue, offset)
         except PocketMQError as exc:
             log.warning(
@@ -114,13 +102,3 @@ class RemoteBrokerOffsetStore:
         self.table.keep_only(owned)
         for queue in owned:
             await self.persist(queue)
-
-    async def _address_for_fetch(self, queue: MessageQueue) -> str:
-        address = self._routes.master(queue.broker_name)
-        if address is not None:
-            return address
-        await self._refresh_route(queue.topic)
-        broker = self._routes.broker(queue.broker_name)
-        if broker is None:
-            raise BrokerNotFoundError(queue.broker_name)
-        return broker.address

@@ -23,7 +23,7 @@ from pocketmq.client.consumer.pull_plan import STATUS_BY_CODE, PullStatus
 from pocketmq.client.consumer.pull_service import NO_REAL_TIMEOUT_S
 from pocketmq.client.instance import ClientInstance
 from pocketmq.protocol.command import Command
-from pocketmq.protocol.errors import BrokerError, BrokerNotFoundError
+from pocketmq.protocol.errors import BrokerError
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
 from pocketmq.protocol.message import MessageExt, MessageQueue
 from pocketmq.protocol.record import decode_records
@@ -150,12 +150,7 @@ class PullConsumer(PullMember):
         *,
         wait: bool,
     ) -> Command:
-        broker = instance.routes.broker(queue.broker_name)
-        if broker is None:
-            await instance.refresh_route(queue.topic)
-            broker = instance.routes.broker(queue.broker_name)
-        if broker is None:
-            raise BrokerNotFoundError(queue.broker_name)
+        broker = await instance.addresses.any_replica(queue)
         channel = await instance.api.channel(broker.address)
         if not wait:
             return await channel.request(header, timeout_s=PULL_TIMEOUT_S)

@@ -47,9 +47,7 @@ class PullMember(GroupMember):
             DuplicateGroupError: this client id has a consumer of the group already.
         """
         instance = await self._join_group(unique=True)
-        self._offset_store = RemoteBrokerOffsetStore(
-            self._group, instance.api, instance.routes, instance.refresh_route
-        )
+        self._offset_store = RemoteBrokerOffsetStore(self._group, instance.api, instance.addresses)
         instance.start()
         await self._refresh_routes(instance)
         await self._started_in(instance)
@@ -85,17 +83,19 @@ class PullMember(GroupMember):
     async def max_offset(self, queue: MessageQueue) -> int:
         """The offset that the queue's next message will get."""
         instance = self._started()
-        return await instance.api.max_offset(await instance.master(queue), queue)
+        return await instance.api.max_offset(await instance.addresses.master(queue), queue)
 
     async def min_offset(self, queue: MessageQueue) -> int:
         """The queue's oldest offset still stored."""
         instance = self._started()
-        return await instance.api.min_offset(await instance.master(queue), queue)
+        return await instance.api.min_offset(await instance.addresses.master(queue), queue)
 
     async def search_offset(self, queue: MessageQueue, time_ms: int) -> int:
         """The first offset stored at or after a moment."""
         instance = self._started()
-        return await instance.api.search_offset(await instance.master(queue), queue, time_ms)
+        return await instance.api.search_offset(
+            await instance.addresses.master(queue), queue, time_ms
+        )
 
     # -- for the instance -----------------------------------------------------------------------
 

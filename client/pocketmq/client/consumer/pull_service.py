@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
 import structlog
 
 from pocketmq.client.api import ClientApi
+from pocketmq.client.broker_addresses import BrokerAddresses
 from pocketmq.client.consumer.pull_plan import (
     CONSUMER_TIMEOUT_WHEN_SUSPEND_MS,
     EXCEPTION_DELAY_MS,
@@ -28,7 +28,7 @@ from pocketmq.client.consumer.pull_plan import (
     Step,
     delay_after_code_ms,
 )
-from pocketmq.client.routes import BrokerAddress, RouteTable
+from pocketmq.client.routes import BrokerAddress
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
 from pocketmq.protocol.message import MessageExt
@@ -79,8 +79,7 @@ class PullMessageService:
     Args:
         clock: Runs delays and the 30 s of a held pull.
         api: Opens channels.
-        routes: Where brokers are.
-        refresh_route: Asks for a topic's route when a broker is not known.
+        addresses: Where brokers are.
         tasks: Owns the tasks of pulls that must wait for something first.
         max_body_bytes: How far a compressed body may grow.
     """
@@ -89,8 +88,7 @@ class PullMessageService:
         self,
         clock: Clock,
         api: ClientApi,
-        routes: RouteTable,
-        refresh_route: Callable[[str], Awaitable[bool]],
+        addresses: BrokerAddresses,
         tasks: TaskOwner,
         *,
         max_body_bytes: int,
@@ -98,8 +96,8 @@ class PullMessageService:
         self._clock = clock
         self._max_body_bytes = max_body_bytes
         self._api = api
-        self._routes = routes
-        self._refresh_route = refresh_route
+        self._addresses = addresses
+        self._routes = addresses.routes
         self._tasks = tasks
         self._due: deque[tuple[PullingConsumer, PullRequest]] = deque()
         self._scheduled = False
@@ -173,15 +171,10 @@ class PullMessageService:
         try:
             broker = self._routes.broker(queue.broker_name, request.suggested_broker_id)
             if broker is None:
-                await self._refresh_route(queue.topic)
-                broker = self._routes.broker(queue.broker_name)
-            if broker is not None:
-                await self._api.channel(broker.address)
+                broker = await self._addresses.any_replica(queue)
+            await self._api.channel(broker.address)
         except PocketMQError as exc:
             self._put_off(consumer, request, str(exc))
-            return
-        if broker is None:
-            self._put_off(consumer, request, f"no address of {queue.broker_name} is known")
             return
         self.execute_now(consumer, request)
 

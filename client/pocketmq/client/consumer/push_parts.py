@@ -71,14 +71,13 @@ class PushParts:
             self.planner,
             self.queues,
             api=instance.api,
-            routes=instance.routes,
+            addresses=instance.addresses,
             clock=instance.clock,
-            refresh_route=instance.refresh_route,
             rebalance_soon=consumer.rebalance_soon,
             broadcasting=settings.is_broadcasting,
         )
         self.offset_store: OffsetStore = (  # C-65, C-66
-            RemoteBrokerOffsetStore(group, instance.api, instance.routes, instance.refresh_route)
+            RemoteBrokerOffsetStore(group, instance.api, instance.addresses)
             if clustering
             else LocalFileOffsetStore(
                 settings.local_offset_store_dir or DEFAULT_DIRECTORY,
@@ -90,7 +89,7 @@ class PushParts:
         self.offsets = self.offset_store.table
         self.start_offsets = StartOffsets(
             instance.api,
-            instance.routes,
+            instance.addresses,
             consumer.consume_from_where,
             consumer.consume_timestamp_ms,
         )

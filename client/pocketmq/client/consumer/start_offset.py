@@ -17,10 +17,9 @@ from enum import Enum
 import structlog
 
 from pocketmq.client.api import ClientApi
+from pocketmq.client.broker_addresses import BrokerAddresses
 from pocketmq.client.consumer.offset_table import Offset
 from pocketmq.client.heartbeat import ConsumeFromWhere
-from pocketmq.client.routes import RouteTable
-from pocketmq.protocol.errors import BrokerNotFoundError
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.validation import is_retry
 from pocketmq.runtime.errors import PocketMQError
@@ -58,16 +57,16 @@ class StartOffsets:
 
     Args:
         api: To ask brokers.
-        routes: Where their masters are.
+        addresses: Where their masters are.
         where: The consumer's wish.
         timestamp_ms: The moment, for `TIMESTAMP`.
     """
 
     def __init__(
-        self, api: ClientApi, routes: RouteTable, where: ConsumeFromWhere, timestamp_ms: int
+        self, api: ClientApi, addresses: BrokerAddresses, where: ConsumeFromWhere, timestamp_ms: int
     ) -> None:
         self._api = api
-        self._routes = routes
+        self._addresses = addresses
         self._where = where
         self._timestamp_ms = timestamp_ms
 
@@ -86,9 +85,7 @@ class StartOffsets:
         if rule is Start.UNKNOWN:
             return Offset.FAILED
         try:
-            address = self._routes.master(queue.broker_name)
-            if address is None:
-                raise BrokerNotFoundError(queue.broker_name)
+            address = await self._addresses.master(queue)
             if rule is Start.MAX:
                 return await self._api.max_offset(address, queue)
             return await self._api.search_offset(address, queue, self._timestamp_ms)

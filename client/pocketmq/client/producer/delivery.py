@@ -6,6 +6,7 @@ itself; only a try that did not end well brings in a `SendPlan`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable
 from typing import TypeAlias
 
@@ -28,7 +29,6 @@ from pocketmq.protocol.headers.send import SendMessageResponseHeader
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.runtime.errors import PocketMQError
-from pocketmq.runtime.profile import Profile
 
 log = structlog.get_logger()
 
@@ -44,7 +44,6 @@ class Delivery:
         preparer: Makes the header of each try.
         settings: How many tries, and how long they may take.
         strategy: Chooses the broker of each further try, and learns from all.
-        profile: Which broker errors another broker may answer otherwise (P-41).
         real_time: Seconds that timeouts and latencies are counted in.
         now: Monotonic seconds of the clock, for the strategy.
     """
@@ -55,7 +54,6 @@ class Delivery:
         preparer: Preparer,
         settings: ProducerSettings,
         strategy: FaultStrategy,
-        profile: Profile,
         *,
         real_time: Callable[[], float],
         now: Callable[[], float],
@@ -64,9 +62,13 @@ class Delivery:
         self._preparer = preparer
         self._settings = settings
         self._strategy = strategy
-        self._profile = profile
         self._real_time = real_time
         self._now = now
+        per_try_ms = settings.send_timeout_per_request_ms
+        self._per_try_s = None if per_try_ms is None else per_try_ms / 1000
+        is_last = settings.retry_times_when_send_failed == 0
+        self.first_try_limit_s = math.inf if is_last or self._per_try_s is None else self._per_try_s
+        """Real seconds that the first try of a send may take at most."""
 
     # -- one try --------------------------------------------------------------------------------
 
@@ -102,7 +104,7 @@ class Delivery:
             ConnectError: it cannot be reached.
         """
         instance = self._started()
-        return await instance.api.channel(await instance.master(queue))
+        return await instance.api.channel(await instance.addresses.master(queue))
 
     async def _outcome(self, prepared: Prepared, queue: MessageQueue, timeout_s: float) -> Outcome:
         try:
@@ -118,7 +120,7 @@ class Delivery:
         """All tries of a send that leaves the queue to us; raises as `Producer.send`."""
         began_at = self._real_time()
         queue = self._strategy.choose(info, None, self._now())
-        outcome = await self._outcome(prepared, queue, timeout_s)
+        outcome = await self._outcome(prepared, queue, min(timeout_s, self.first_try_limit_s))
         return await self.go_on(info, prepared, queue, began_at, timeout_s, outcome)
 
     async def go_on(
@@ -144,15 +146,13 @@ class Delivery:
             Others: see `Producer.send`.
         """
         settings, strategy = self._settings, self._strategy
-        per_try_ms = settings.send_timeout_per_request_ms
         plan = SendPlan(
             info.topic,
             tries=1 + settings.retry_times_when_send_failed,
             timeout_s=timeout_s,
             began_at=began_at,
-            retryable_codes=self._profile.retryable_response_codes,
             retry_when_not_stored_ok=settings.retry_another_broker_when_not_store_ok,
-            max_timeout_per_try_s=None if per_try_ms is None else per_try_ms / 1000,
+            max_timeout_per_try_s=self._per_try_s,
         )
         plan.begin_try(queue.broker_name, began_at)
         try_began_at = began_at

@@ -129,7 +129,6 @@ class Producer(GroupClient):
             self._preparer,
             self.settings,
             self.fault_strategy,
-            self.profile,
             real_time=self._loop_time,
             now=clock.monotonic,
         )
@@ -188,7 +187,10 @@ class Producer(GroupClient):
         began_at = self._loop_time()
         queue = strategy.choose(info, None, self._now()) if strategy.enabled else info.next_queue()
         try:
-            response = await delivery.request(prepared, queue, timeout_s)
+            limit_s = delivery.first_try_limit_s
+            response = await delivery.request(
+                prepared, queue, timeout_s if timeout_s < limit_s else limit_s
+            )
             result = result_of(response, prepared, queue)
         except (BrokerError, RemotingError, ClientError) as exc:
             return await delivery.go_on(info, prepared, queue, began_at, timeout_s, exc)

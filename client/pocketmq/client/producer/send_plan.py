@@ -4,15 +4,16 @@ Pure: the producer's first try needs no plan; when it did not end well, the plan
 
     outcome of a try                         then
     SEND_OK                                  end with it
-    10, 11, 12                               end with it, or try again if the producer wants that
+    FLUSH_DISK_TIMEOUT (10),                 end with it; try again with
+    FLUSH_SLAVE_TIMEOUT (12),                `retry_another_broker_when_not_store_ok` (P-42)
+    SLAVE_NOT_AVAILABLE (11)
     client or remoting error                 try again on another broker
-    broker error, code retryable (P-41)      try again on another broker
-    broker error, any other code             raise it, or end with an earlier 10, 11, 12
+    broker error, `BrokerError.retriable`    try again on another broker (P-41)
+    broker error, any other code             raise it, or end with an earlier answer "stored"
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Final
 
 from pocketmq.client.producer.send_result import SendResult, SendStatus
@@ -21,7 +22,8 @@ from pocketmq.protocol.errors import BrokerError, ClientError, RemotingError
 from pocketmq.runtime.errors import PeerError, PocketMQError
 
 LEAST_TRY_S: Final = 0.001
-"""With less time left a try is not begun: nobody answers so soon, and it might be stored twice."""
+"""With less time left no further try begins: no broker answers so soon, and the message might be
+stored twice."""
 
 
 class SendFailedError(PeerError):
@@ -58,8 +60,8 @@ class SendPlan:
         tries: 1 + `retry_times_when_send_failed`.
         timeout_s: For all tries together (P-40).
         began_at: When the first try began, in the caller's seconds.
-        retryable_codes: The profile's (P-41).
-        retry_when_not_stored_ok: Whether 10, 11 and 12 are tried again elsewhere (P-42).
+        retry_when_not_stored_ok: Whether FLUSH_DISK_TIMEOUT (10), SLAVE_NOT_AVAILABLE (11) and
+            FLUSH_SLAVE_TIMEOUT (12) are tried again elsewhere (P-42).
         max_timeout_per_try_s: Bounds every try but the last; None for no bound.
     """
 
@@ -69,7 +71,6 @@ class SendPlan:
         "_max_timeout_per_try_s",
         "_result",
         "_retry_when_not_stored_ok",
-        "_retryable_codes",
         "_timeout_s",
         "_topic",
         "_tries",
@@ -83,7 +84,6 @@ class SendPlan:
         tries: int,
         timeout_s: float,
         began_at: float,
-        retryable_codes: Collection[int],
         retry_when_not_stored_ok: bool = False,
         max_timeout_per_try_s: float | None = None,
     ) -> None:
@@ -92,7 +92,6 @@ class SendPlan:
         self._tries = tries
         self._timeout_s = timeout_s
         self._began_at = began_at
-        self._retryable_codes = retryable_codes
         self._retry_when_not_stored_ok = retry_when_not_stored_ok
         self._max_timeout_per_try_s = max_timeout_per_try_s
         self._result: SendResult | None = None
@@ -106,11 +105,13 @@ class SendPlan:
     def begin_try(self, broker_name: str, now: float) -> float:
         """Count a try; the real seconds that it may take.
 
+        The first try always begins, however short the time of the send is.
+
         Raises:
-            SendTimeoutError: no time is left.
+            SendTimeoutError: too little time is left for another try.
         """
         left = self._timeout_s - (now - self._began_at)
-        if left < LEAST_TRY_S:
+        if left < LEAST_TRY_S and self.brokers_sent:
             raise SendTimeoutError(
                 self._topic, self.brokers_sent, self._cost_ms(now), self._last_error
             ) from self._last_error
@@ -134,7 +135,7 @@ class SendPlan:
             BrokerError: another broker would not answer otherwise.
         """
         self._last_error = error
-        if isinstance(error, BrokerError) and error.code not in self._retryable_codes:
+        if isinstance(error, BrokerError) and not error.retriable:
             if self._result is not None:
                 return self._result
             raise error

@@ -9,15 +9,15 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 import structlog
 
 from pocketmq.client.api import ClientApi
+from pocketmq.client.broker_addresses import BrokerAddresses
 from pocketmq.client.consumer.process_queue import ProcessQueue
 from pocketmq.client.rebalance.planner import RebalancePlanner
-from pocketmq.client.routes import RouteTable
 from pocketmq.protocol.allocation.steps import (
     AssignmentChanged,
     DropForeignQueue,
@@ -36,7 +36,6 @@ from pocketmq.protocol.allocation.steps import (
     SubscriptionsAre,
     TopicSeen,
 )
-from pocketmq.protocol.allocation.strategy import AllocationError
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.validation import is_retry
 from pocketmq.runtime.clock import Clock
@@ -82,9 +81,8 @@ class Rebalancer:
         planner: Decides.
         consumer: Acts.
         api: To ask for members.
-        routes: Where topics and brokers are.
+        addresses: Where topics and brokers are.
         clock: Moments for the planner.
-        refresh_route: Asks for a topic's route when no broker of it is known.
         rebalance_soon: Called when a lock was refused.
         broadcasting: Nobody is asked for members.
         choose: Picks the broker to ask; a seeded one makes runs repeatable.
@@ -96,9 +94,8 @@ class Rebalancer:
         consumer: RebalancedConsumer,
         *,
         api: ClientApi,
-        routes: RouteTable,
+        addresses: BrokerAddresses,
         clock: Clock,
-        refresh_route: Callable[[str], Awaitable[bool]],
         rebalance_soon: Callable[[], None],
         broadcasting: bool,
         choose: Callable[[Sequence[str]], str] = random.choice,
@@ -106,9 +103,8 @@ class Rebalancer:
         self.planner = planner
         self._consumer = consumer
         self._api = api
-        self._routes = routes
+        self._addresses = addresses
         self._clock = clock
-        self._refresh_route = refresh_route
         self._rebalance_soon = rebalance_soon
         self._broadcasting = broadcasting
         self._choose = choose
@@ -125,17 +121,19 @@ class Rebalancer:
         for topic in sorted(topics):
             try:
                 await self._run_topic(topic)
-            except Exception as exc:  # noqa: BLE001 - one topic must not stop the others (C-22)
+            except PocketMQError as exc:
                 balanced = False
-                if isinstance(exc, AllocationError) or not is_retry(topic):
-                    self.log.warning("rebalance.skipped", topic=topic, reason=str(exc))
+                self.log.warning("rebalance.skipped", topic=topic, reason=str(exc))
+            except Exception:  # a bug, ours or the strategy's: other topics go on (C-22)
+                balanced = False
+                self.log.exception("rebalance.failed", topic=topic)
             if self._stopped:
                 return True
         await self._carry_out(self.planner.on(SubscriptionsAre(topics), self._clock.monotonic()))
         return balanced and self.planner.is_balanced
 
     async def _run_topic(self, topic: str) -> None:
-        queues = self._routes.subscribe.get(topic)
+        queues = self._addresses.routes.subscribe.get(topic)
         members: list[str] | None = None
         if queues is None:
             if not is_retry(topic):
@@ -160,12 +158,9 @@ class Rebalancer:
 
     async def _members(self, topic: str) -> list[str] | None:
         """Client ids of the group as one broker of the topic knows them, or None (C-24)."""
-        address = self._routes.broker_of_topic(topic, self._choose)
+        address = await self._addresses.of_topic(topic, self._choose)
         if address is None:
-            await self._refresh_route(topic)
-            address = self._routes.broker_of_topic(topic, self._choose)
-            if address is None:
-                return None
+            return None
         try:
             return await self._api.consumer_ids(address, self.planner.group)
         except PocketMQError as exc:
