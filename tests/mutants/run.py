@@ -33,7 +33,7 @@ from docs.behaviour_page import Row, read_rows  # noqa: E402 - ROOT first
 from docs.rule_scan import Citations, scan  # noqa: E402
 
 DATA = Path(__file__).with_name("mutants.toml")
-COPIED = ("*/pocketmq", "tests", "docs", "pyproject.toml")
+COPIED = ("*/pocketmq", "tests", "docs", "pyproject.toml", ".importlinter")
 PATIENCE_S = "8"
 """Real seconds for which a broken program's tests wait for what never comes."""
 TEST_LIMIT_S = 60
@@ -132,8 +132,7 @@ def copy_house(target: Path) -> Path:
             copy.parent.mkdir(parents=True, exist_ok=True)
             if source.is_dir():
                 # A compiler that works here now renames its *.pyc.<number> files.
-                left_out = shutil.ignore_patterns("golden", "interop", "*.pyc.*")
-                shutil.copytree(source, copy, ignore=left_out)
+                shutil.copytree(source, copy, ignore=shutil.ignore_patterns("*.pyc.*"))
             else:
                 shutil.copy2(source, copy)
     return target

@@ -1,0 +1,37 @@
+"""Judges a recorded history, the files of all its processes (docs/histories.md).
+
+Exit status 1 when something is lost, duplicated, reordered or otherwise wrong, 2 when a file is no
+history.
+
+examples:
+  python scripts/judge_history.py history/*.jsonl
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from pocketmq.cluster.histories.files import judge_files
+from pocketmq.cluster.histories.judge import HistoryError
+
+
+def main() -> int:
+    """Judge the files."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("files", nargs="+", type=Path, help="one for each process")
+    options = parser.parse_args()
+    try:
+        judgement = judge_files(options.files)
+    except (HistoryError, OSError) as exc:
+        print(exc, file=sys.stderr)
+        return 2
+    print(judgement)
+    return 0 if judgement.is_clean else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,294 @@
+"""Makes small faults in the pure cores, one at a time, and counts how many the tests notice.
+
+The cores are the pure modules of `.importlinter` that belong to client, broker, nameserver and
+protocol. First all quick tests run once, to learn which of them run which line. Then each fault is
+tried against the tests of its line, the fastest first. What was found is kept: a run that was
+stopped goes on, and after a change only the changed modules and the survivors are tried again.
+Faults that change nothing a user could see are named in tests/mutants/equivalent.toml, each with
+the reason; a survivor that is not there needs a test.
+
+examples:
+  python scripts/mutate.py                            all of it, some hours
+  python scripts/mutate.py client.routes nameserver   modules whose name holds one of these
+  python scripts/mutate.py --only-report              what is known so far, and the survivors
+"""
+
+from __future__ import annotations
+
+import argparse
+import configparser
+import hashlib
+import json
+import os
+import queue
+import subprocess
+import sys
+import tomllib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from shutil import rmtree
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from mutants.forked import Result, Runner  # noqa: E402 - tests first
+from mutants.generate import CodeMutant, mutants_of  # noqa: E402
+from mutants.run import copy_house  # noqa: E402
+
+ROLES = ("client", "broker", "nameserver", "protocol")
+TESTS = tuple(f"tests/{name}" for name in (*ROLES, "behaviour"))
+QUICK = "not cluster and not java and not slow and not root"
+EQUIVALENT = ROOT / "tests" / "mutants" / "equivalent.toml"
+FIRST_TESTS = 40
+"""The fastest tests of a line, which notice most faults."""
+
+MOST_SECONDS = 60.0
+"""Of all tests for one fault."""
+
+FAR_BACK = 20
+"""Lines: an expression over several lines is run as the first of them."""
+
+
+@dataclass(frozen=True)
+class Module:
+    """A pure module."""
+
+    name: str
+    file: str
+    source: str
+
+    @property
+    def sum(self) -> str:
+        """Of its source: results for another one do not count."""
+        return hashlib.sha256(self.source.encode()).hexdigest()[:16]
+
+
+def pure_modules(house: Path, wanted: Iterable[str]) -> list[Module]:
+    """The pure modules of the roles and the protocol, packages taken apart."""
+    contracts = configparser.ConfigParser()
+    contracts.read(house / ".importlinter")
+    names = contracts["importlinter:contract:pure"]["source_modules"].split()
+    found = []
+    for name in names:
+        role = name.split(".")[1]
+        if role not in ROLES:
+            continue
+        base = house / role / name.replace(".", "/")
+        files = sorted(base.rglob("*.py")) if base.is_dir() else [base.with_suffix(".py")]
+        for file in files:
+            parts = file.relative_to(house / role).with_suffix("").parts
+            dotted = ".".join(parts).removesuffix(".__init__")
+            if not wanted or any(each in dotted for each in wanted):
+                path = file.relative_to(house).as_posix()
+                found.append(Module(dotted, path, file.read_text(encoding="utf-8")))
+    return found
+
+
+class Coverage:
+    """Which tests run which lines."""
+
+    def __init__(self, path: Path) -> None:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        self._seconds: dict[str, float] = data["seconds"]
+        self._files: dict[str, dict[str, list[str]]] = data["files"]
+
+    def tests(self, file: str, line: int) -> list[str]:
+        """Those of a line, the fastest first; of the whole module for what an import runs."""
+        lines = self._files.get(file, {})
+        for back in range(FAR_BACK):
+            if str(line - back) in lines:
+                return self._by_time(lines[str(line - back)])
+        return self._by_time({test for tests in lines.values() for test in tests})
+
+    def _by_time(self, tests: Iterable[str]) -> list[str]:
+        return sorted(tests, key=lambda test: (self._seconds.get(test, 0), test))
+
+    def within(self, tests: Sequence[str], limit_s: float) -> tuple[list[str], float]:
+        """As many as fit into so many seconds, and their seconds."""
+        chosen, total = [], 0.0
+        for test in tests:
+            total += self._seconds.get(test, 0)
+            if total > limit_s and chosen:
+                break
+            chosen.append(test)
+        return chosen, total
+
+
+def measure(house: Path, target: Path) -> None:
+    """Run the quick tests once, with an eye on their lines."""
+    packages = [str(folder.parent) for folder in sorted(house.glob("*/pocketmq"))]
+    packages.append(str(house / "tests"))
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "mutants.covering", "-m", QUICK]
+    command += ["-p", "no:cacheprovider", "-p", "no:xdist", *TESTS]
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(packages),
+        "COVERING": str(target),
+    }
+    subprocess.run(command, cwd=house, env=environment, check=False)
+    if not target.exists():
+        raise SystemExit("the tests could not be run")
+
+
+@dataclass
+class Kept:
+    """Results of this and of earlier runs, one line each."""
+
+    path: Path
+    tests_sum: str
+    found: dict[str, dict[str, object]]
+
+    @classmethod
+    def read(cls, path: Path, tests_sum: str) -> Kept:
+        """What is there; later lines count."""
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        return cls(path, tests_sum, {(entry := json.loads(line))["name"]: entry for line in lines})
+
+    def result(self, module: Module, mutant: CodeMutant) -> Result | None:
+        """What is known of this fault, if it still counts."""
+        entry = self.found.get(mutant.name)
+        if entry is None or entry["module_sum"] != module.sum:
+            return None
+        result = Result(str(entry["verdict"]), str(entry["by"]), float(str(entry["seconds"])))
+        return result if result.is_caught or entry["tests_sum"] == self.tests_sum else None
+
+    def note(self, module: Module, mutant: CodeMutant, result: Result) -> None:
+        """Write a result down at once."""
+        entry: dict[str, object] = {
+            "name": mutant.name,
+            "line": mutant.line,
+            "module_sum": module.sum,
+            "tests_sum": self.tests_sum,
+            **asdict(result),
+        }
+        self.found[mutant.name] = entry
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(entry) + "\n")
+
+
+def equivalents() -> dict[str, str]:
+    """Name of a fault that changes nothing -> why."""
+    if not EQUIVALENT.exists():
+        return {}
+    with EQUIVALENT.open("rb") as file:
+        return {each["name"]: each["why"] for each in tomllib.load(file).get("mutant", [])}
+
+
+def try_out(runner: Runner, module: Module, mutant: CodeMutant, covered: Coverage) -> Result:
+    """The fastest tests first, then the rest of them."""
+    tests = covered.tests(mutant.file, mutant.line)
+    if not tests:
+        return Result("no tests", "", 0.0)
+    chosen, seconds = covered.within(tests, MOST_SECONDS)
+    first = chosen[:FIRST_TESTS]
+    result = runner.run(mutant, module.name, first, 20 + 5 * seconds)
+    if result.is_caught or len(chosen) == len(first):
+        return result
+    return runner.run(mutant, module.name, chosen[FIRST_TESTS:], 20 + 5 * seconds)
+
+
+def run(house: Path, modules: Sequence[Module], covered: Coverage, kept: Kept, jobs: int) -> None:
+    """Try what is not known yet."""
+    todo = [
+        (module, mutant)
+        for module in modules
+        for mutant in mutants_of(module.source, module.file)
+        if kept.result(module, mutant) is None
+    ]
+    print(f"{len(todo)} faults to try", flush=True)
+    runners: queue.SimpleQueue[Runner] = queue.SimpleQueue()
+
+    def one(number: int, module: Module, mutant: CodeMutant) -> None:
+        runner = runners.get()
+        try:
+            result = try_out(runner, module, mutant, covered)
+        finally:
+            runners.put(runner)
+        kept.note(module, mutant, result)
+        if not result.is_caught:
+            print(f"{result.verdict} {mutant.file}:{mutant.line} {mutant.old} -> {mutant.new}")
+        if number % 100 == 0:
+            print(f"{number} of {len(todo)}", flush=True)
+
+    started = [Runner(house) for _ in range(jobs)]
+    for runner in started:
+        runners.put(runner)
+    with ThreadPoolExecutor(jobs) as pool:
+        for done in [pool.submit(one, n, *each) for n, each in enumerate(todo, start=1)]:
+            done.result()
+    for runner in started:
+        runner.close()
+
+
+def report(modules: Sequence[Module], kept: Kept) -> int:
+    """The score of each module, then the survivors; 1 when one has no verdict."""
+    known = equivalents()
+    open_: list[str] = []
+    total: Counter[str] = Counter()
+    print(f"{'module':58} {'faults':>6} {'caught':>6} {'same':>5} {'open':>5}  score")
+    by_module: dict[str, Counter[str]] = defaultdict(Counter)
+    for module in modules:
+        counts = by_module[module.name]
+        for mutant in mutants_of(module.source, module.file):
+            result = kept.result(module, mutant)
+            if result is None:
+                counts["not tried"] += 1
+            elif result.is_caught:
+                counts["caught"] += 1
+            elif mutant.name in known:
+                counts["same"] += 1
+            else:
+                counts["open"] += 1
+                open_.append(f"{mutant.line:4} {mutant.name}")
+        total.update(counts)
+    for name, counts in [*by_module.items(), ("all", total)]:
+        tried = counts["caught"] + counts["same"] + counts["open"]
+        counted = tried - counts["same"]
+        score = f"{100 * counts['caught'] / counted:5.1f} %" if counted else "    -"
+        missing = f"  {counts['not tried']} not tried" if counts["not tried"] else ""
+        print(
+            f"{name:58} {tried:6} {counts['caught']:6} {counts['same']:5} {counts['open']:5}"
+            f"  {score}{missing}"
+        )
+    for line in open_:
+        print(line)
+    return 1 if open_ else 0
+
+
+def _sum_of(folder: Path) -> str:
+    found = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        found.update(path.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def main() -> int:
+    """Try, and tell."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("modules", nargs="*", help="parts of names of modules; all by default")
+    parser.add_argument("--jobs", type=int, default=2, help="faults at the same time")
+    parser.add_argument("--state", type=Path, default=ROOT / ".mutation", help="what is kept")
+    parser.add_argument("--only-report", action="store_true", help="try nothing")
+    parser.add_argument("--same-map", action="store_true", help="do not measure lines anew")
+    options = parser.parse_args()
+    options.state.mkdir(parents=True, exist_ok=True)
+    kept = Kept.read(options.state / "results.jsonl", _sum_of(ROOT / "tests"))
+    if options.only_report:
+        return report(pure_modules(ROOT, options.modules), kept)
+    house = options.state / "house"
+    rmtree(house, ignore_errors=True)
+    copy_house(house)
+    modules = pure_modules(house, options.modules)
+    lines = options.state / "lines.json"
+    if not (options.same_map and lines.exists()):
+        measure(house, lines)
+    run(house, modules, Coverage(lines), kept, options.jobs)
+    return report(modules, kept)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

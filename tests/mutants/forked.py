@@ -1,0 +1,233 @@
+"""Runs tests against mutants of one module after the other, each in a process of its own.
+
+    with Runner(house) as runner:
+        result = runner.run(mutant, "pocketmq.client.routes", ["tests/client/test_routes.py"], 60)
+
+The runner has pytest and its plugins loaded, and nothing of PocketMQ. For each mutant it forks; the
+child imports the mutated module in place of the whole one, runs the tests and ends. That saves most
+of a second for each mutant, and no mutant leaves anything behind.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import json
+import os
+import resource
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from types import CodeType, ModuleType, TracebackType
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from mutants.generate import CodeMutant, mutants_of, mutated
+
+MEMORY_BYTES = 4 << 30
+"""What a mutant may take; some fill a list without end."""
+
+PATIENCE_S = "5"
+"""Real seconds for which a broken program's tests wait for what never comes."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of a mutant."""
+
+    verdict: str
+    """`caught`, `survived`, `timeout` (caught, too) or `no tests`."""
+    by: str
+    """The test that noticed."""
+    seconds: float
+
+    @property
+    def is_caught(self) -> bool:
+        """Whether a test noticed, or hung."""
+        return self.verdict in ("caught", "timeout")
+
+
+class Runner:
+    """A process that has pytest loaded and runs what it is told.
+
+    Args:
+        house: a copy of the code and its tests; nothing in it is written.
+    """
+
+    def __init__(self, house: Path) -> None:
+        packages = [str(folder.parent) for folder in sorted(house.glob("*/pocketmq"))]
+        self._process = subprocess.Popen(
+            [sys.executable, str(house / "tests" / "mutants" / "forked.py")],
+            cwd=house,
+            env=os.environ
+            | {
+                "PYTHONPATH": os.pathsep.join(packages),
+                "TEST_PATIENCE_S": PATIENCE_S,
+                "PYTHONDONTWRITEBYTECODE": "",
+                "HYPOTHESIS_PROFILE": "ci",
+            },
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def __enter__(self) -> Runner:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+    def run(
+        self, mutant: CodeMutant | None, module: str, tests: Sequence[str], limit_s: float
+    ) -> Result:
+        """Run tests until one fails; without a mutant, on the code as it is.
+
+        Args:
+            mutant: the fault.
+            module: dotted name of its module.
+            tests: node ids.
+            limit_s: real seconds after which it hangs.
+
+        Raises:
+            RuntimeError: the runner's process has ended.
+        """
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        job = {
+            "file": mutant.file if mutant else "",
+            "place": mutant.place if mutant else -1,
+            "module": module,
+            "tests": list(tests),
+            "limit_s": limit_s,
+        }
+        self._process.stdin.write(json.dumps(job) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError("the runner ended by itself")
+        return Result(**json.loads(line))
+
+
+# -- in the runner's process ----------------------------------------------------------------------
+
+
+class _Mutated(importlib.abc.MetaPathFinder, importlib.machinery.SourceFileLoader):
+    """Finds one module, whose code is another than its file's."""
+
+    def __init__(self, module: str, path: Path, code: CodeType) -> None:
+        super().__init__(module, str(path))
+        self._code = code
+
+    def find_spec(
+        self, fullname: str, _path: Sequence[str] | None, _target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname != self.name:
+            return None
+        package = [str(Path(self.path).parent)] if self.path.endswith("__init__.py") else None
+        return importlib.util.spec_from_file_location(
+            fullname, self.path, loader=self, submodule_search_locations=package
+        )
+
+    def get_code(self, _fullname: str) -> CodeType:
+        return self._code
+
+
+def _serve() -> None:
+    import pytest
+
+    for name in ("hypothesis", "msgspec", "structlog", "asyncio", "uvloop", "pytest_asyncio"):
+        importlib.import_module(name)
+    answers = os.fdopen(os.dup(1), "w")
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    for line in sys.stdin:
+        job = json.loads(line)
+        began = perf_counter()
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.setsid()
+            os.dup2(null, 2)
+            os.close(reading)
+            try:
+                status = _run(pytest, job, writing)
+            except BaseException:  # noqa: BLE001
+                status = 1
+            os._exit(status)
+        os.close(writing)
+        hung = _wait(child, began + job["limit_s"])
+        with os.fdopen(reading, "rb") as pipe:
+            by = pipe.read(2000).decode(errors="replace").strip()
+        status = hung if hung is not None else 1
+        verdict = {0: "survived", 5: "no tests", 4: "no tests"}.get(status, "caught")
+        if hung is None:
+            verdict = "timeout"
+        answer = {"verdict": verdict, "by": by, "seconds": round(perf_counter() - began, 2)}
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+def _wait(child: int, deadline: float) -> int | None:
+    """The child's exit status, None when it had to be killed; its group ends with it."""
+    watch = os.pidfd_open(child)
+    try:
+        ready, _, _ = select.select([watch], [], [], max(0.0, deadline - perf_counter()))
+    finally:
+        os.close(watch)
+    with suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    if not ready:
+        return None
+    return os.waitstatus_to_exitcode(status)
+
+
+class _First:
+    """Tells which test failed first."""
+
+    def __init__(self, writing: int) -> None:
+        self._writing = writing
+
+    def pytest_runtest_logreport(self, report: object) -> None:
+        if getattr(report, "failed", False):
+            os.write(self._writing, f"{getattr(report, 'nodeid', '')}\n".encode())
+
+
+def _run(pytest: ModuleType, job: dict[str, object], writing: int) -> int:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if job["file"]:
+        path = Path(str(job["file"])).resolve()
+        source = path.read_text(encoding="utf-8")
+        mutant = mutants_of(source, str(job["file"]))[int(str(job["place"]))]
+        code = compile(mutated(source, mutant), str(path), "exec")
+        sys.meta_path.insert(0, _Mutated(str(job["module"]), path, code))
+    tests = job["tests"]
+    assert isinstance(tests, list)
+    options = ["-x", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # its plugins are loaded
+    status = pytest.main([*options, *tests], plugins=[_First(writing)])
+    return int(status)
+
+
+if __name__ == "__main__":
+    _serve()
