@@ -6,6 +6,7 @@ from typing import cast
 
 from pocketmq.client import MessageQueue
 from pocketmq.client.api import ClientApi
+from pocketmq.client.broker_addresses import BrokerAddresses
 from pocketmq.client.consumer.offset_store import RemoteBrokerOffsetStore
 from pocketmq.client.routes import RouteTable
 
@@ -22,7 +23,9 @@ async def test_a_queue_that_comes_while_offsets_are_written_keeps_its_offset() -
         return False
 
     no_api = cast(ClientApi, None)  # no broker is known, so none is told
-    store = RemoteBrokerOffsetStore("group", no_api, RouteTable(), rebalance_meanwhile)
+    store = RemoteBrokerOffsetStore(
+        "group", no_api, BrokerAddresses(RouteTable(), rebalance_meanwhile)
+    )
     for queue in (OWNED, GIVEN_UP):
         store.table.update(queue, 5, increase_only=False)
     await store.persist_all([OWNED])
