@@ -52,6 +52,9 @@ class Judgement:
     redelivered: int = 0
     """Deliveries of one stored message to one group beyond the first: allowed, at least once."""
     commits: int = 0
+    rewound: int = 0
+    """Offsets that went back because a member said so: a queue had two owners for a moment. As in
+    RocketMQ the broker believes whoever speaks last; messages come again, none is lost."""
 
     @property
     def is_clean(self) -> bool:
@@ -62,7 +65,7 @@ class Judgement:
         figures = (
             f"{self.operations} operations: {self.sent} messages sent, {self.acknowledged}"
             f" acknowledged, {self.in_doubt} in doubt, {self.received} received"
-            f" ({self.redelivered} again), {self.commits} commits"
+            f" ({self.redelivered} again), {self.commits} commits ({self.rewound} back by a member)"
         )
         found = [f"{kind}: {number}" for kind, number in sorted(self.counts.items())]
         shown = [
@@ -100,6 +103,10 @@ class Judge:
         self._orderly: set[str] = set()
         self._noted: dict[tuple[str, str], list[tuple[int, int]]] = {}
         """(group, queue) -> moments at which the broker told an offset, and the highest by then."""
+        self._told: dict[tuple[str, str], int] = {}
+        """(group, queue) -> the highest offset that a member told the broker."""
+        self._told_back: dict[tuple[str, str], set[int]] = {}
+        """(group, queue) -> offsets that members told after a higher one."""
         self._anew: dict[tuple[str, str], int] = {}
         """(group, queue) -> when it was reset, or its broker killed; older questions are void."""
         self._takers: dict[Word, Callable[..., None]] = {
@@ -166,8 +173,13 @@ class Judge:
         else:
             got[offset] = message
 
-    def _commit(self, _at: int, _group: str, _queue: str, _offset: int) -> None:
+    def _commit(self, _at: int, group: str, queue: str, offset: int) -> None:
         self._found.commits += 1
+        highest = self._told.setdefault((group, queue), offset)
+        if offset > highest:
+            self._told[group, queue] = offset
+        elif offset < highest:
+            self._told_back.setdefault((group, queue), set()).add(offset)
 
     def _committed(self, at: int, group: str, queue: str, offset: int, asked_us: int) -> None:
         noted = self._noted.setdefault((group, queue), [])
@@ -177,10 +189,14 @@ class Judge:
         # the question.
         before = bisect_right(noted, asked_us, key=_first) - 1
         if before >= 0 and offset < noted[before][1]:
-            self._tell(
-                Anomaly.REGRESSED, f"{group} goes on at {queue}:{offset}, after {noted[before][1]}"
-            )
-            noted.clear()  # told once
+            if offset in self._told_back.get((group, queue), ()):
+                self._found.rewound += 1
+            else:
+                self._tell(
+                    Anomaly.REGRESSED,
+                    f"{group} goes on at {queue}:{offset}, after {noted[before][1]}",
+                )
+            noted.clear()  # counted once
         noted.append((at, max(offset, noted[-1][1]) if noted else offset))
 
     def _reset(self, at: int, group: str, queue: str, _offset: int) -> None:
