@@ -44,7 +44,7 @@ class Result:
     """What became of a mutant."""
 
     verdict: str
-    """`caught`, `survived`, `timeout` (caught, too) or `no tests`."""
+    """`caught`, `survived`, `timeout` (caught, too), `no tests`, or `broken` when nothing ran."""
     by: str
     """The test that noticed."""
     seconds: float
@@ -108,8 +108,20 @@ class Runner:
             limit_s: real seconds after which it hangs.
 
         Raises:
-            RuntimeError: the runner's process has ended.
+            RuntimeError: the runner's process has ended, or the tests fail anyway.
         """
+        result = self._ask(mutant, module, tests, limit_s)
+        if result.verdict != "broken" or mutant is None:
+            return result
+        # Nothing can be imported with the fault in it; or nothing can at all any more.
+        whole = self._ask(None, module, tests, limit_s)
+        if whole.verdict != "survived":
+            raise RuntimeError(f"the tests do not run without any fault: {tests[:3]}")
+        return Result("caught", "the import", result.seconds)
+
+    def _ask(
+        self, mutant: CodeMutant | None, module: str, tests: Sequence[str], limit_s: float
+    ) -> Result:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         job = {
@@ -177,10 +189,12 @@ def _serve() -> None:
         hung = _wait(child, began + job["limit_s"])
         with os.fdopen(reading, "rb") as pipe:
             by = pipe.read(2000).decode(errors="replace").strip()
-        status = hung if hung is not None else 1
-        verdict = {0: "survived", 5: "no tests", 4: "no tests"}.get(status, "caught")
         if hung is None:
             verdict = "timeout"
+        elif by:
+            verdict = "caught"
+        else:
+            verdict = {0: "survived", 5: "no tests"}.get(hung, "broken")
         answer = {"verdict": verdict, "by": by, "seconds": round(perf_counter() - began, 2)}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
@@ -202,10 +216,13 @@ def _wait(child: int, deadline: float) -> int | None:
 
 
 class _First:
-    """Tells which test failed first."""
+    """Tells which test failed first, or could not even be imported."""
 
     def __init__(self, writing: int) -> None:
         self._writing = writing
+
+    def pytest_collectreport(self, report: object) -> None:
+        self.pytest_runtest_logreport(report)
 
     def pytest_runtest_logreport(self, report: object) -> None:
         if getattr(report, "failed", False):
@@ -224,6 +241,7 @@ def _run(pytest: ModuleType, job: dict[str, object], writing: int) -> int:
     tests = job["tests"]
     assert isinstance(tests, list)
     options = ["-x", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    options += ["-p", "no:pocketmq"]  # our own plugin would import what is to be mutated
     options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # its plugins are loaded
     status = pytest.main([*options, *tests], plugins=[_First(writing)])
     return int(status)
