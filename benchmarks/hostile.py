@@ -1,4 +1,4 @@
-"""What hostile connections cost the healthy ones: fault matrix A5, rows 21 to 24. By hand.
+"""What hostile connections cost the healthy ones: faults 21 to 24. By hand.
 
     python benchmarks/hostile.py                      5,000 slow-loris, 500 slow readers
 

@@ -20,7 +20,7 @@ ROUNDS = 10
 @pytest.mark.cluster
 @pytest.mark.timeout(600)  # some 50 s where nothing else runs
 async def test_nothing_acknowledged_is_lost_over_thirty_kills(tmp_path: Path) -> None:
-    figures = crash_loop.Figures()  # fault matrix A5, rows 1, 3 and 5; both flush modes
+    figures = crash_loop.Figures()  # faults 1, 3 and 5; both flush modes
     for life in range(LIVES):
         figures.add(await crash_loop.run_life(tmp_path, seed=SEED, life=life, rounds=ROUNDS))
     assert figures.rounds == LIVES * ROUNDS

@@ -234,7 +234,7 @@ async def test_consumers_go_on_where_they_were_after_their_broker_was_restarted(
 async def test_a_broker_that_stood_still_loses_no_send_and_forgets_no_client(
     tmp_path: Path,
 ) -> None:
-    async with running(tmp_path) as cluster:  # fault matrix A5, row 38
+    async with running(tmp_path) as cluster:  # fault 38
         await cluster.create_topic(TOPIC)
         one = await cluster.consumer("one", tmp_path)
         two = await cluster.consumer("two", tmp_path)
@@ -265,7 +265,7 @@ async def test_a_broker_that_stood_still_loses_no_send_and_forgets_no_client(
 async def test_established_clients_go_on_while_nameservers_die_one_after_the_other(
     tmp_path: Path,
 ) -> None:
-    async with running(tmp_path, nameservers=2) as cluster:  # fault matrix A5, row 39
+    async with running(tmp_path, nameservers=2) as cluster:  # fault 39
         await cluster.create_topic(TOPIC)
         one = await cluster.consumer("one", tmp_path)
         await shared(one, queues=4)
@@ -292,7 +292,7 @@ async def test_established_clients_go_on_while_nameservers_die_one_after_the_oth
 async def test_routes_are_back_within_one_register_period_of_an_empty_nameserver(
     tmp_path: Path,
 ) -> None:
-    async with running(tmp_path, brokers=2, clock="manual") as cluster:  # A5, row 40; B-2
+    async with running(tmp_path, brokers=2, clock="manual") as cluster:  # fault 40; B-2
         await cluster.create_topic("orders")
         await cluster.nameserver(1).kill()
         await cluster.restart(cluster.nameserver(1))

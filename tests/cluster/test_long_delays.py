@@ -41,7 +41,7 @@ class Listener:
 
 
 async def test_every_delay_level_and_16_retries_take_their_4_h_46_min(tmp_path: Path) -> None:
-    # B-83, B-84, B-90, A5 row 53
+    # B-83, B-84, B-90, fault 53
     assert sum(RETRIES_S) == 17_140  # 4 h 45 min 40 s
     async with running(tmp_path, clock="manual") as cluster:
         await cluster.create_topic("orders", queues=1)

@@ -30,7 +30,7 @@ class Seen(NamedTuple):
 
 
 def scan(store: Path) -> Iterator[Seen]:
-    """Every record, in order; blanks included (wire 5)."""
+    """Every record, in order; blanks included (S-5)."""
     for file in sorted((store / "commitlog").iterdir()):
         data, base, at = file.read_bytes(), int(file.name), 0
         while at + 8 <= len(data):

@@ -114,7 +114,7 @@ async def test_a_damaged_file_without_backup_is_an_error_and_not_an_empty_table(
         await file.load()
 
 
-async def test_a_file_written_by_fastjson_is_read(tmp_path: Path) -> None:  # wire 6
+async def test_a_file_written_by_fastjson_is_read(tmp_path: Path) -> None:  # E-60
     file = KvFile(tmp_path / "kvConfig.json")
     file.path.write_text('{\n\t"configTable":{"ORDER_TOPIC_CONFIG":{"T":"broker-a:4"}\n\t}\n}')
     assert await file.load() == {"ORDER_TOPIC_CONFIG": {"T": "broker-a:4"}}

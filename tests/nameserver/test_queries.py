@@ -267,7 +267,7 @@ async def test_lists_can_be_switched_off() -> None:  # 1.1
         assert (await rig.ask(GetSystemTopicListRequestHeader())).code == ResponseCode.SUCCESS
 
 
-async def test_the_members_behind_a_broker_name_are_told(rig: NameServerRig) -> None:  # wire 3.10
+async def test_the_members_behind_a_broker_name_are_told(rig: NameServerRig) -> None:  # E-31
     broker = await rig.broker()
     await broker.register()
     for name, expected in (("broker-a", {0: broker.address}), ("nobody", {})):

@@ -42,7 +42,7 @@ async def test_a_registered_broker_shows_in_the_route_of_its_topics(
     assert route is not None
     [queue], [data] = route.queue_datas, route.broker_datas
     assert (queue.broker_name, queue.read_queue_nums, queue.write_queue_nums) == ("broker-a", 4, 4)
-    # The text form of a compressed registration has no topicSysFlag (wire 6.3).
+    # The text form of a compressed registration has no topicSysFlag (E-63).
     assert (queue.perm, queue.topic_sys_flag) == (7, 0 if compressed else 1)
     assert (data.cluster, data.broker_addrs) == ("DefaultCluster", {0: broker.address})
 
@@ -64,7 +64,7 @@ async def test_a_registration_without_body_brings_the_broker_and_no_topic(
 
 async def test_a_broker_older_than_3_0_11_sends_the_bare_topic_table(
     rig: NameServerRig,
-) -> None:  # wire 1.6
+) -> None:  # E-7
     broker = await rig.broker(version=36, encoding=Encoding.JSON)
     wrapper = TopicConfigSerializeWrapper(topic_config_table=topic_configs(["TopicA", "TopicB"]))
     await broker.register(body=encode_body(wrapper, Encoding.JSON))

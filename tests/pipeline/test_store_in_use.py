@@ -1,4 +1,4 @@
-"""Reading store directories that are written to, cut off or damaged (row 57)."""
+"""Reading store directories that are written to, cut off or damaged (fault 57)."""
 
 from __future__ import annotations
 

@@ -49,17 +49,17 @@ def text(**fields: object) -> bytes:
 
 
 HANG_UP = {
-    # row 25
+    # fault 25
     "length 16 MiB + 1": struct.pack(">i", 16 * 1024 * 1024 - 3),
     "length 2^31 - 1": struct.pack(">i", 2**31 - 1),
     "length negative": struct.pack(">i", -5),
     "length 0": struct.pack(">i", 0),
     "an HTTP request": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
     "a TLS hello": bytes.fromhex("16030100f8010000f40303"),
-    # row 26
+    # fault 26
     "header longer than its frame": struct.pack(">iI", 20, 17) + bytes(16),
     "unknown encoding": raw_frame(5, b"{}"),
-    # row 27
+    # fault 27
     "JSON nested 200,000 deep": raw_frame(0, b'{"code":' + b"[" * DEPTH + b"]" * DEPTH + b"}"),
     "JSON code of 5,000 digits": raw_frame(0, b'{"code":' + b"9" * 5000 + b"}"),
     "JSON NaN": raw_frame(0, b'{"code":NaN}'),
@@ -70,7 +70,7 @@ HANG_UP = {
     "JSON code as text": raw_frame(0, b'{"code":"eleven"}'),
     "JSON opaque over 32 bits": raw_frame(0, text(opaque=2**31)),
     "an empty JSON header": raw_frame(0, b""),
-    # row 28
+    # fault 28
     "msgpack array32 of 2^32 - 1": raw_frame(77, b"\xdd\xff\xff\xff\xff"),
     "msgpack map32 of 2^32 - 1": raw_frame(77, b"\xdf\xff\xff\xff\xff"),
     "msgpack bin32 of 2^32 - 1": raw_frame(77, b"\xc6\xff\xff\xff\xff"),

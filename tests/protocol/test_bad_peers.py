@@ -30,7 +30,7 @@ from support.wire_pair import (
     served,
 )
 
-# -- row 21: reset in the middle of a frame -----------------------------------------------------
+# -- fault 21: reset in the middle of a frame -----------------------------------------------------
 
 
 async def test_a_reset_in_the_middle_of_a_frame_leaves_nothing_behind(echo: EchoAt) -> None:
@@ -73,7 +73,7 @@ async def swept(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[OpenChan
 
 async def test_a_peer_that_vanished_without_a_word_is_closed_after_the_idle_limit(
     swept: tuple[OpenChannels, str],
-) -> None:  # row 22; N-22, B-26
+) -> None:  # fault 22; N-22, B-26
     channels, address = swept
     async with connected(TcpNetwork(), address) as healthy:
         await healthy.request(Word())
@@ -110,7 +110,7 @@ async def test_silent_peers_are_looked_for_again_and_again(
 
 async def test_a_byte_now_and_then_does_not_keep_a_connection(
     swept: tuple[OpenChannels, str],
-) -> None:  # row 23
+) -> None:  # fault 23
     channels, address = swept
     frame = request_bytes(body=bytes(10_000))
     slow = [await RawPeer.connect(address) for _ in range(100)]
@@ -155,7 +155,7 @@ async def test_a_peer_that_always_finishes_its_frames_is_never_closed_as_stalled
     await peer.close()
 
 
-# -- row 24: peers that ask and do not read -----------------------------------------------------
+# -- fault 24: peers that ask and do not read -----------------------------------------------------
 
 
 async def test_a_peer_that_does_not_read_is_not_served_and_costs_no_memory(echo: EchoAt) -> None:

@@ -1,4 +1,4 @@
-"""The body of SEND_BATCH_MESSAGE (wire 5.6, 10; A5 row 31)."""
+"""The body of SEND_BATCH_MESSAGE (E-47; fault 31)."""
 
 import pytest
 from hypothesis import given
@@ -78,7 +78,7 @@ def entry(total: int, body_len: int, properties_len: int, rest: bytes) -> bytes:
         b"\0",
     ],
 )
-def test_one_wrong_length_refuses_the_whole_batch(bad):  # row 31: all or none
+def test_one_wrong_length_refuses_the_whole_batch(bad):  # fault 31: all or none
     with pytest.raises(BatchError):
         decode_batch(bad)
     with pytest.raises(BatchError) as caught:
@@ -86,7 +86,7 @@ def test_one_wrong_length_refuses_the_whole_batch(bad):  # row 31: all or none
     assert caught.value.at == len(JAVA_BATCH)
 
 
-def test_empty_messages_are_refused():  # row 31: a million of them costs one look
+def test_empty_messages_are_refused():  # fault 31: a million of them costs one look
     nothing = bytes.fromhex("00000016" + "00" * 18)
     with pytest.raises(BatchError, match="body of 0 bytes"):
         decode_batch(nothing * 190_000)

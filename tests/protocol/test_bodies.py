@@ -1,4 +1,4 @@
-"""Every structured body in JSON, fastjson's dialect and msgpack (wire sheet 6)."""
+"""Every structured body in JSON, fastjson's dialect and msgpack (E-60)."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ any_bodies = st.sampled_from(BODIES).flatmap(instances)
 
 
 @given(any_bodies)
-def test_bodies_are_standard_json_with_sorted_keys(body: msgspec.Struct) -> None:  # wire 6
+def test_bodies_are_standard_json_with_sorted_keys(body: msgspec.Struct) -> None:  # E-60
     text = encode_json(body).decode()
     fields = json.loads(text)
     assert list(fields) == sorted(fields)
@@ -103,7 +103,7 @@ def test_a_queue_as_a_key_is_its_json_text() -> None:
         parse_mq_key("{}")
 
 
-def test_queue_keys_are_read_raw_and_as_text() -> None:  # wire 6: fastjson and strict peers
+def test_queue_keys_are_read_raw_and_as_text() -> None:  # E-60: fastjson and strict peers
     expected = {mq_key(QUEUE): 42}
     for body in (
         '{"offsetTable":{' + QUEUE_TEXT + ":42}}",
@@ -121,7 +121,7 @@ def test_queues_in_lists_are_objects() -> None:
 # -- what real peers write ------------------------------------------------------------------------
 
 
-def test_a_route_has_the_shape_of_the_sheet() -> None:  # wire 6.1
+def test_a_route_has_the_shape_of_the_sheet() -> None:  # E-61
     route = TopicRouteData(
         broker_datas=[
             BrokerData(
@@ -142,7 +142,7 @@ def test_a_route_has_the_shape_of_the_sheet() -> None:  # wire 6.1
     )
 
 
-def test_cluster_info_with_raw_keys_and_a_reference_is_read() -> None:  # wire 6
+def test_cluster_info_with_raw_keys_and_a_reference_is_read() -> None:  # E-60
     data = (
         b'{"brokerAddrTable":{"a":{"brokerAddrs":{0:"h:1"},"brokerName":"a","cluster":"c"},'
         b'"b":{"$ref":"$.brokerAddrTable.a"}},"clusterAddrTable":{"c":["a","b"]}}'
@@ -193,7 +193,7 @@ def test_a_body_of_the_wrong_type_is_refused_by_the_name_of_its_field() -> None:
         decode_body(packed, ConsumerOffsetTable, Encoding.MSGPACK)
 
 
-def test_go_sends_code_sets_as_texts_and_node_leaves_the_expression_type_out() -> None:  # wire 6.4
+def test_go_sends_code_sets_as_texts_and_node_leaves_the_expression_type_out() -> None:  # E-64
     data = json.dumps(
         {
             "clientID": "10.0.0.1@7",
@@ -258,7 +258,7 @@ def test_a_compressed_registration_comes_back(table: dict[str, TopicConfig], ver
     assert decode_compressed(encode_compressed(body, version=version)) == body
 
 
-def test_a_compressed_registration_inflates_to_java_s_bytes() -> None:  # wire 10
+def test_a_compressed_registration_inflates_to_java_s_bytes() -> None:
     table = {"TopicA": TopicConfig(topic_name="TopicA", read_queue_nums=4, write_queue_nums=4)}
     inflated = zlib.decompress(encode_compressed(registration(table), version=479))
     assert inflated == b"".join(

@@ -105,7 +105,7 @@ async def test_a_held_answer_may_come_late_and_out_of_order(network: Network) ->
 
 async def test_a_one_way_request_is_never_answered_not_even_with_an_error(
     network: Network,
-) -> None:  # wire 1.4
+) -> None:  # E-5
     echo, strangers = Echo(), []
     ours = Dispatcher()
     async with (
@@ -255,7 +255,7 @@ async def test_what_was_asked_in_the_same_turn_before_an_end_is_answered(end: st
 # -- errors ---------------------------------------------------------------------------------------
 
 
-async def test_an_unknown_code_is_answered_with_3(network: Network) -> None:  # row 26
+async def test_an_unknown_code_is_answered_with_3(network: Network) -> None:  # fault 26
     async with (
         served(network, Echo().dispatcher) as (_, address),
         connected(network, address) as channel,

@@ -1,4 +1,4 @@
-"""Codes and their meaning (wire 1.5, 2.1, 2.2)."""
+"""Codes and their meaning (E-6, E-11, E-12)."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def test_response_codes_fit_the_int16_that_go_clients_read():  # trap 7
     assert all(INT16_MIN <= code <= INT16_MAX for code in ResponseCode)
 
 
-def test_pocketmqs_own_requests_fit_the_binary_headers_int16():  # wire 1.3
+def test_pocketmqs_own_requests_fit_the_binary_headers_int16():  # E-4
     own = [code for code in RequestCode if code.since == "pocketmq"]
     assert len(own) == 3
     assert all(code <= INT16_MAX for code in own)
@@ -58,7 +58,7 @@ def test_numbers_are_named_for_people():
     assert response_name(-5) == "-5"
 
 
-def test_perm_bits_read_as_rights():  # sheet 0.3
+def test_perm_bits_read_as_rights():  # E-40, E-41, E-42
     assert Perm.text(Perm.RW) == "RW-"
     assert Perm.text(Perm.RWX) == "RWX"
     assert Perm.text(0) == "---"
@@ -71,7 +71,7 @@ def test_perm_bits_read_as_rights():  # sheet 0.3
     assert [Perm.is_valid(perm) for perm in (-1, 0, 7, 8)] == [False, True, True, False]
 
 
-def test_the_transaction_type_is_two_bits_of_the_sys_flag():  # wire 5.3
+def test_the_transaction_type_is_two_bits_of_the_sys_flag():  # E-42
     flag = MessageSysFlag.COMPRESSED | MessageSysFlag.TRANSACTION_PREPARED
     assert MessageSysFlag.transaction_type(flag) == MessageSysFlag.TRANSACTION_PREPARED
     committed = MessageSysFlag.with_transaction_type(flag, MessageSysFlag.TRANSACTION_COMMIT)

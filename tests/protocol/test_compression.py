@@ -1,4 +1,4 @@
-"""Compressed bodies, and how far a stranger's may grow (wire 5.3, P-44, A5 row 30)."""
+"""Compressed bodies, and how far a stranger's may grow (E-42, P-44, fault 30)."""
 
 import contextlib
 import importlib.util
@@ -98,7 +98,7 @@ except BodyTooLargeError:
 
 
 @pytest.mark.parametrize("kind", HERE)
-def test_a_zip_bomb_costs_little_more_than_the_limit(kind):  # A5 row 30: 1 GiB in 1 MB
+def test_a_zip_bomb_costs_little_more_than_the_limit(kind):  # fault 30: 1 GiB in 1 MB
     if kind is CompressionKind.ZLIB:
         stream = zlib.compressobj(9)
         bomb = b"".join(stream.compress(bytes(MIB)) for _ in range(1024)) + stream.flush()

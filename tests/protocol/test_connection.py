@@ -1,4 +1,4 @@
-"""Calls under way to one peer, with times that the caller brings (wire sheet 1.4)."""
+"""Calls under way to one peer, with times that the caller brings (E-5)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Code -> processor, and what a peer hears when one fails (wire sheet 1.8)."""
+"""Code -> processor, and what a peer hears when one fails (E-8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JSON dialect of fastjson: what is read, what is written, what is refused (wire sheet 6)."""
+"""The JSON dialect of fastjson: what is read, what is written, what is refused (E-60)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where frames begin and end, wherever the stream is cut (wire sheet 1.1)."""
+"""Where frames begin and end, wherever the stream is cut (E-1, E-2)."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_body_in_parts_is_written_in_their_order_without_joining_them() -> Non
     assert bytes(command.body_view) == b"abcdef"
 
 
-# -- bad input (fault matrix A5, rows 25 and 26) ---------------------------------------------------
+# -- bad input (faults 25 and 26) ---------------------------------------------------
 
 BAD_LENGTHS = {
     "16 MiB + 1": 16 * 1024 * 1024 + 1 - 4,
@@ -92,7 +92,9 @@ BAD_LENGTHS = {
 
 
 @pytest.mark.parametrize("length", BAD_LENGTHS.values(), ids=BAD_LENGTHS.keys())
-def test_a_bad_length_is_refused_as_soon_as_its_four_bytes_are_there(length: int) -> None:  # row 25
+def test_a_bad_length_is_refused_as_soon_as_its_four_bytes_are_there(
+    length: int,
+) -> None:  # fault 25
     data = length.to_bytes(4, signed=True)
     decoder = FrameDecoder()
     assert decoder.feed(data) == []
@@ -105,7 +107,7 @@ def test_a_bad_length_is_refused_as_soon_as_its_four_bytes_are_there(length: int
 
 
 @pytest.mark.parametrize("length", [*BAD_LENGTHS.values(), MAX_FRAME_BYTES - 4])
-def test_nothing_is_allocated_on_the_word_of_a_length(length: int) -> None:  # row 25
+def test_nothing_is_allocated_on_the_word_of_a_length(length: int) -> None:  # fault 25
     data = length.to_bytes(4, signed=True) + bytes([77, 0, 0, 9]) + b"short"
     decoder = FrameDecoder()
     assert peak_bytes(lambda: decoder.feed(data)) < 10_000
@@ -124,7 +126,7 @@ def test_a_frame_of_exactly_16_mib_is_read_and_one_byte_more_is_not() -> None:
 
 @pytest.mark.parametrize("cut", [8, 9, 30])
 def test_a_header_longer_than_its_frame_is_refused_before_the_frame_is_there(cut: int) -> None:
-    frame = (100).to_bytes(4) + bytes([0]) + (97).to_bytes(3) + bytes(96)  # row 26
+    frame = (100).to_bytes(4) + bytes([0]) + (97).to_bytes(3) + bytes(96)  # fault 26
     decoder = FrameDecoder()
     decoder.feed(frame[:cut])
     assert decoder.failure is not None
@@ -132,7 +134,9 @@ def test_a_header_longer_than_its_frame_is_refused_before_the_frame_is_there(cut
 
 
 @pytest.mark.parametrize("encoding", [2, 3, 76, 78, 0x16, 255])
-def test_an_unknown_encoding_is_refused_before_the_frame_is_there(encoding: int) -> None:  # row 26
+def test_an_unknown_encoding_is_refused_before_the_frame_is_there(
+    encoding: int,
+) -> None:  # fault 26
     decoder = FrameDecoder()
     decoder.feed(raw_frame(encoding, b"{}", bytes(5_000))[:8])
     assert decoder.failure is not None

@@ -1,4 +1,4 @@
-"""Every header through every codec, derived from its declaration (wire sheet 1.2, 1.3, 10)."""
+"""Every header through every codec, derived from its declaration (E-3, E-4)."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_a_missing_field_is_named(encoding: Encoding) -> None:
 
 
 def test_an_empty_text_stays_a_text_and_an_empty_number_is_no_number() -> None:
-    # RocketMQ's binary header writes both with length zero (wire 1.3).
+    # RocketMQ's binary header writes both with length zero (E-4).
     header = PutKvConfigRequestHeader(namespace="", key="", value="")
     for encoding in ENCODINGS:
         read = over_the_wire(Command(100, header, encoding=encoding))
@@ -269,7 +269,7 @@ def test_the_binary_frame_is_java_s_byte_for_byte() -> None:
 )  # fmt: skip
 def test_codes_over_16_bits_are_truncated_by_the_binary_header_and_restored(
     code: int, on_the_wire: int
-) -> None:  # wire 1.3
+) -> None:  # E-4
     [first, *_] = encode_frame(Command(code, encoding=Encoding.ROCKETMQ))
     assert int.from_bytes(first[8:10]) == on_the_wire
     assert over_the_wire(Command(code, encoding=Encoding.ROCKETMQ)).code == code

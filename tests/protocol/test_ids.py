@@ -1,4 +1,4 @@
-"""Message ids and the addresses inside them (S-7, S-8, wire 5.2, 10)."""
+"""Message ids and the addresses inside them (S-7, S-8)."""
 
 import pytest
 from hypothesis import example, given

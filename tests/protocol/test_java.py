@@ -84,6 +84,6 @@ def test_a_remainder_keeps_the_dividends_sign(dividend, divisor, expected):  # T
 
 
 @given(st.integers(-(2**31), 2**31 - 1), st.integers(1, 1000))
-def test_a_bucket_is_the_absolute_value_of_javas_remainder(value, buckets):  # sheet 4.7
+def test_a_bucket_is_the_absolute_value_of_javas_remainder(value, buckets):  # P-51
     assert bucket(value, buckets) == abs(java_remainder(value, buckets))
     assert 0 <= bucket(value, buckets) < buckets

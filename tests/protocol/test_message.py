@@ -59,7 +59,7 @@ def test_messages_do_not_share_the_callers_dict():
     assert given == {"a": "b"}
 
 
-def test_user_properties_may_not_take_reserved_names():  # wire 5.5
+def test_user_properties_may_not_take_reserved_names():  # E-44
     message = Message("T", b"x")
     message.put_user_property("carrier", "UA")
     assert message.properties["carrier"] == "UA"
@@ -102,7 +102,7 @@ def test_a_queue_is_a_wire_body():
 
 
 @pytest.mark.parametrize("legacy", [True, False], ids=["4.9", "5.x"])
-def test_a_compressed_body_is_inflated_on_first_use_and_kept(legacy):  # wire 5.3
+def test_a_compressed_body_is_inflated_on_first_use_and_kept(legacy):  # E-42
     plain = b"flight" * 2000
     record = RecordFields(
         body=compress(plain), sys_flag=1 if legacy else CompressionKind.ZLIB.sys_flag
@@ -113,7 +113,7 @@ def test_a_compressed_body_is_inflated_on_first_use_and_kept(legacy):  # wire 5.
     assert message.body is message.body
 
 
-def test_a_body_that_would_grow_too_large_is_not_inflated():  # A5 row 30
+def test_a_body_that_would_grow_too_large_is_not_inflated():  # fault 30
     record = RecordFields(body=compress(bytes(5_000_000)), sys_flag=1).encode()
     message = decode_record(record)
     with pytest.raises(BodyTooLargeError, match="raise the consumer's max_body_bytes"):

@@ -1,4 +1,4 @@
-"""The property string (S-6, wire 5.4, 10)."""
+"""The property string (S-6)."""
 
 import pytest
 from hypothesis import given
@@ -16,12 +16,12 @@ def test_properties_are_written_as_java_writes_them():
     assert encode_properties({}) == ""
 
 
-def test_what_java_drops_is_dropped():  # wire 10
+def test_what_java_drops_is_dropped():
     assert decode_properties("a\x011\x02b\x01\x02c\x012") == {"a": "1", "c": "2"}
 
 
 @pytest.mark.parametrize("text", ["", "\x02", "\x01\x02", "\x01v\x02", "k\x02", "kv", "k\x01\x02"])
-def test_entries_without_name_or_value_do_not_count(text):  # wire 5.4
+def test_entries_without_name_or_value_do_not_count(text):  # S-6
     assert decode_properties(text) == {}
 
 

@@ -1,4 +1,4 @@
-"""The stored record, byte for byte (S-5, S-6, wire 5.1, 10)."""
+"""The stored record, byte for byte (S-5, S-6)."""
 
 import mmap
 import pickle
@@ -34,7 +34,7 @@ JAVA_RECORD = bytes.fromhex(
     "0000000000000004 7f00000100000001 0000000000000005 7f00000100002a9f 00000000"
     "0000000000000000 00000005 68656c6c6f 06 546f70696341 0004 6b017602"
 )
-"""Wire sheet 10: topic=TopicA body=hello q=1 qoff=2 phy=3 born=4@127.0.0.1:1 store=5@...:10911."""
+""": topic=TopicA body=hello q=1 qoff=2 phy=3 born=4@127.0.0.1:1 store=5@...:10911."""
 
 
 def test_a_record_is_javas_byte_for_byte():
@@ -134,7 +134,7 @@ def test_records_come_back_as_they_were_written(many, before):
 
 
 @given(record_fields(), packed_hosts, packed_hosts)
-def test_the_v6_bits_say_how_long_the_hosts_are(fields, born_host, store_host):  # wire 5.3
+def test_the_v6_bits_say_how_long_the_hosts_are(fields, born_host, store_host):  # E-42
     record = fields.encode(
         born_host=born_host, store_host=store_host, sys_flag=MessageSysFlag.HOSTS_V6_MASK
     )
@@ -154,7 +154,7 @@ ARBITRARY = st.binary(max_size=400) | mutated(
 @given(ARBITRARY, st.integers(0, 8))
 @example(b"", 0)
 @example(JAVA_RECORD[:-1], 0)
-def test_bytes_that_are_no_record_raise_only_record_errors(data, at):  # A5 row 29
+def test_bytes_that_are_no_record_raise_only_record_errors(data, at):  # fault 29
     for read in (lambda: decode_records(data), lambda: [decode_record(data, at)]):
         try:
             messages = read()

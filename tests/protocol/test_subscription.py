@@ -1,4 +1,4 @@
-"""Tag expressions and their hashes (C-15, C-41, S-31, wire 4.7, 6.4)."""
+"""Tag expressions and their hashes (C-15, C-41, S-31, E-64)."""
 
 import msgspec
 import pytest
@@ -90,7 +90,7 @@ def test_a_long_tag_hashes_too():
     assert tags_code("a" * 1000) == java_hash("a" * 1000)
 
 
-def test_the_wire_form_is_rocketmqs():  # wire 6.4
+def test_the_wire_form_is_rocketmqs():  # E-64
     data = SubscriptionData.parse("T", "TagA", 5)
     assert msgspec.json.encode(data, order="sorted") == (
         b'{"classFilterMode":false,"codeSet":[2598919],"expressionType":"TAG","subString":"TagA",'
@@ -98,7 +98,7 @@ def test_the_wire_form_is_rocketmqs():  # wire 6.4
     )
 
 
-def test_gos_hashes_as_strings_and_nodes_missing_type_are_read():  # wire 6.4
+def test_gos_hashes_as_strings_and_nodes_missing_type_are_read():  # E-64
     text = (
         b'{"codeSet":["2598919"],"subString":"TagA","subVersion":5,"tagsSet":["TagA"],"topic":"T"}'
     )

@@ -1,4 +1,4 @@
-"""What is refused before it is sent (P-20..P-24, P-49, A5 row 32)."""
+"""What is refused before it is sent (P-20..P-24, P-49, fault 32)."""
 
 import pytest
 from hypothesis import given
@@ -52,7 +52,7 @@ EVIL_NAMES = {
 
 
 @pytest.mark.parametrize("name", EVIL_NAMES.values(), ids=EVIL_NAMES.keys())
-def test_an_illegal_topic_is_refused(name):  # P-20, row 32
+def test_an_illegal_topic_is_refused(name):  # P-20, fault 32
     with pytest.raises(IllegalNameError) as caught:
         check_topic(name)
     assert caught.value.name == name
@@ -118,7 +118,7 @@ def test_the_brokers_own_topics_take_no_messages(topic):  # P-21
         check_send_topic(topic)
 
 
-def test_system_topics_and_groups_are_known():  # wire 7
+def test_system_topics_and_groups_are_known():  # E-70
     assert NOT_ALLOWED_SEND < SYSTEM_TOPICS
     assert is_system_topic("TBW102")
     assert is_system_topic("rmq_sys_wheel_timer")

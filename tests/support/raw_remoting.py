@@ -35,7 +35,7 @@ class RawHeader:
 
 
 def parse(frame: bytes) -> tuple[str, RawHeader]:
-    """Encoding and header of a frame, read here by hand (wire 1.2, 1.3)."""
+    """Encoding and header of a frame, read here by hand (E-3, E-4)."""
     (word,) = struct.unpack_from(">I", frame, 4)
     end = 8 + (word & 0xFFFFFF)
     if word >> 24 == 0:
@@ -54,7 +54,7 @@ def parse(frame: bytes) -> tuple[str, RawHeader]:
 
 
 def encode_json(header: dict[str, Any], body: bytes = b"") -> bytes:
-    """A whole frame with a JSON header (wire 1.1)."""
+    """A whole frame with a JSON header (E-1, E-2)."""
     text = json.dumps(header).encode()
     return struct.pack(">ii", 4 + len(text) + len(body), len(text)) + text + body
 

@@ -1,4 +1,17 @@
-"""Which brokers are alive (N-2, N-3, N-7, N-21 to N-25)."""
+"""Which brokers are alive (N-2, N-3, N-7, N-21 to N-25).
+
+A broker registers every 30 s. One that is silent for more than its time-out (120 s) is expired, and
+a scan every 5 s finds it. A broker that registers and is then frozen, its connection still open:
+
+    t =   0    registers                expires_at = 120
+    t =  30    registers again          expires_at = 150
+    t =  31    the process is frozen
+    t = 150    scan: nothing, 150 < 150 does not hold
+    t = 155    scan: expired. Its connection is closed, then its routes are dropped
+
+Hence the worst case of N-21: 120 s and one scan. When the connection itself closes, the broker is
+removed at once (`of_channel`). Pure: the caller brings the time.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +22,11 @@ from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.dispatch import Peer
 
 BROKER_EXPIRY_S = 120.0
-"""A broker that was silent for longer is gone (N-2)."""
+"""A broker that was silent for longer than this is expired (N-2)."""
 
 
 class BrokerKey(NamedTuple):
-    """Names a broker process; 4.9 goes by the address alone and leaves the cluster empty (N-7)."""
+    """Identifies a broker process; in 4.9 by its address alone, with an empty cluster (N-7)."""
 
     cluster: str
     address: str
@@ -21,7 +34,7 @@ class BrokerKey(NamedTuple):
 
 @dataclass(slots=True)
 class LiveBroker:
-    """What the last registration of a broker process left behind."""
+    """What is known of a broker process from its last registration."""
 
     key: BrokerKey
     cluster: str
@@ -39,13 +52,13 @@ class LiveBroker:
 
     @property
     def expires_at(self) -> float:
-        """Later than this it counts as gone."""
+        """After this moment the broker counts as expired."""
         return self.seen_at + self.timeout_s
 
 
 @dataclass(slots=True)
 class LiveBrokers:
-    """The live table: broker process -> when it was last heard. Knows no sockets and no clock."""
+    """The live table: when each broker process was last heard. Knows no sockets and no clock."""
 
     _brokers: dict[BrokerKey, LiveBroker] = field(default_factory=dict)
 
@@ -57,7 +70,7 @@ class LiveBrokers:
         return self._brokers.get(key)
 
     def put(self, broker: LiveBroker) -> bool:
-        """Replace the record of a broker (N-16); whether it had none before."""
+        """Replace the record of a broker (N-16); returns whether it is new."""
         is_new = broker.key not in self._brokers
         self._brokers[broker.key] = broker
         return is_new
@@ -67,7 +80,7 @@ class LiveBrokers:
         return self._brokers.pop(key, None)
 
     def refresh(self, key: BrokerKey, now: float) -> bool:
-        """A broker was heard without a registration (N-24, N-25); whether it is known."""
+        """Note a sign of life that is no registration (N-24, N-25); returns whether it is known."""
         broker = self._brokers.get(key)
         if broker is None:
             return False
@@ -75,9 +88,9 @@ class LiveBrokers:
         return True
 
     def expired(self, now: float) -> list[LiveBroker]:
-        """The brokers silent for *more* than their time-out, still in the table.
+        """The brokers that were silent for *more* than their time-out. They stay in the table.
 
-        The caller closes their channels and then removes their routes, in that order (N-21).
+        The caller closes their channels and then removes their routes, in this order (N-21).
         """
         return [broker for broker in self._brokers.values() if broker.expires_at < now]
 

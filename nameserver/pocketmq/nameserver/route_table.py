@@ -1,8 +1,22 @@
-"""Topics, brokers and clusters as brokers told them (N-4 to N-32).
+"""Topics, brokers and clusters, as brokers registered them (N-4 to N-32).
+
+Each broker tells every nameserver its address and its topics; a client asks one nameserver where a
+topic is. Master 0 and slave 1 of broker-a in cluster C, with topic T of 4 queues, are held as:
+
+    clusters   C -> broker-a                                                     N-6
+    brokers    broker-a -> cluster C, {0: 10.0.0.1:10911, 1: 10.0.0.2:10911}     N-5
+    topics     T -> {broker-a: 4 read queues, 4 write queues, perm 6}            N-4
+    live       (C, 10.0.0.1:10911) -> last heard at 30 s, ...                    N-7, liveness.py
+               (C, 10.0.0.2:10911) -> ...
+
+`register` enters a broker step by step in RocketMQ's order, which decides what happens when an
+address changes its role or a slave speaks for a group without master. `route` joins the tables
+again: T is on broker-a, whose addresses are these. When the last address of broker-a goes
+(`unregister`, `forget`), so do its queues, and T with them.
 
 Pure: the caller brings the time. One event loop calls it, so there is no lock. What a query returns
-shares its `QueueData` with the table; they are replaced and never changed, so an answer stays what
-it was.
+shares its `QueueData` with the table; they are replaced and never modified, so a returned route
+does not change later.
 """
 
 from __future__ import annotations
@@ -42,11 +56,11 @@ class Registration:
     data_version: DataVersion
     ha_address: str = ""
     filter_servers: Sequence[str] | None = None
-    """None leaves the known ones, empty removes them."""
+    """None keeps the known ones, empty removes them."""
 
     timeout_s: float | None = None
     enable_acting_master: bool | None = None
-    """None marks a broker older than 5.0, whose slaves never speak for their group (N-15)."""
+    """None means a broker older than 5.0; only the master registers topics of its group (N-15)."""
 
     zone_name: str | None = None
 
@@ -59,7 +73,7 @@ class Outcome(Enum):
     """The id is held by an address with a newer stateVersion (N-13)."""
 
     REFUSED = "refused"
-    """One topic from a broker that is not known by its id (N-14)."""
+    """A single topic from a broker id that is not known (N-14)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +86,7 @@ class Registered:
 
     topics_applied: int = 0
     master_address: str | None = None
-    """For slaves whose master lives (N-17)."""
+    """For slaves whose master is alive (N-17)."""
 
     master_ha_address: str | None = None
 
@@ -88,14 +102,18 @@ class RouteTable:
         self._topics: dict[str, dict[str, QueueData]] = {}
         self._brokers: dict[str, BrokerData] = {}
         self._clusters: dict[str, dict[str, None]] = {}
-        """Names in the order of arrival; the values mean nothing."""
+        """Broker names in order of arrival; a dict serves as an ordered set."""
         self._filter_servers: dict[BrokerKey, tuple[str, ...]] = {}
         self.live = LiveBrokers()
 
-    # -- brokers come -------------------------------------------------------------------------
+    # -- registration -------------------------------------------------------------------------
 
     def register(self, registration: Registration, now: float) -> Registered:
-        """Enter what a broker tells of itself, in RocketMQ's order (sheet 1.3)."""
+        """Enter a broker and its topics, in RocketMQ's order (N-11 to N-17).
+
+        The caller answers by `Registered.outcome`: REFUSED is SYSTEM_ERROR (1), the others are
+        SUCCESS (0).
+        """
         name, cluster = registration.broker_name, registration.cluster
         self._clusters.setdefault(cluster, {})[name] = None
         broker = self._brokers.get(name)
@@ -117,7 +135,7 @@ class RouteTable:
             and broker_id not in addresses
             and len(registration.topics) == 1
         ):
-            # RocketMQ has entered the broker's name by now, too: it shows without an address.
+            # As in RocketMQ the broker's name stays entered, without an address.
             return Registered(outcome=Outcome.REFUSED)
         is_first |= broker_id not in addresses
         addresses[broker_id] = registration.address
@@ -129,7 +147,7 @@ class RouteTable:
         return self._answer(registration, broker, is_new=is_new, topics_applied=applied)
 
     def key(self, cluster: str, address: str) -> BrokerKey:
-        """How the live table names a broker process (N-7)."""
+        """The key of a broker process in the live table (N-7)."""
         return BrokerKey(cluster if self._profile.live_brokers_by_cluster else "", address)
 
     def is_changed(self, cluster: str, address: str, version: DataVersion) -> bool:
@@ -165,7 +183,7 @@ class RouteTable:
         )
 
     def _apply_topics(self, registration: Registration, *, is_first: bool) -> int:
-        """Enter the topics that may have changed; how many (N-15). O(topics registered)."""
+        """Enter the topics that may have changed; returns their number (N-15). O(topics)."""
         name = registration.broker_name
         if self._delete_topic_with_registration:
             self._forget_topics(name, keep=registration.topics)
@@ -236,18 +254,18 @@ class RouteTable:
             master_ha_address=None if master is None else master.ha_address,
         )
 
-    # -- brokers go ---------------------------------------------------------------------------
+    # -- leaving ------------------------------------------------------------------------------
 
     def unregister(
         self, cluster: str, broker_name: str, address: str, broker_id: int | None = None
     ) -> bool:
-        """Drop a broker process (N-20); whether its group has no address left and is gone.
+        """Remove a broker process (N-20); returns whether its broker name is gone with it.
 
         Args:
             cluster: Its cluster.
-            broker_name: Its group.
+            broker_name: Its name, which it may share with other ids.
             address: Its own address.
-            broker_id: Given where 4.9 goes by the id and drops whatever address holds it.
+            broker_id: 4.9 removes by id, whatever address holds it; None removes by address.
         """
         key = self.key(cluster, address)
         self.live.remove(key)
@@ -272,13 +290,13 @@ class RouteTable:
         return True
 
     def forget(self, broker: LiveBroker) -> bool:
-        """`unregister` for a broker that expired or whose channel closed: always by its address."""
+        """`unregister` a broker that expired or whose connection closed; always by its address."""
         return self.unregister(broker.cluster, broker.broker_name, broker.key.address)
 
     # -- topics -------------------------------------------------------------------------------
 
     def route(self, topic: str) -> TopicRouteData | None:
-        """Queues and brokers of a topic; None when nobody who is known holds it (N-26)."""
+        """Queues and brokers of a topic; None when no known broker has it (N-26)."""
         queues = self._topics.get(topic)
         if not queues:
             return None
@@ -303,7 +321,7 @@ class RouteTable:
         return found
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
-        """Forget a topic, or only what a cluster's brokers hold of it (N-30)."""
+        """Remove a topic, or only its queues on one cluster's brokers (N-30)."""
         if not cluster:
             self._topics.pop(topic, None)
             return
@@ -314,14 +332,14 @@ class RouteTable:
             self._topics.pop(topic, None)
 
     def add_topic(self, topic: str, queues: Iterable[QueueData]) -> None:
-        """Enter queues by hand; ends at the first whose broker is not known (N-32)."""
+        """Enter queues by request; ends at the first whose broker is not known (N-32)."""
         for each in queues:
             if each.broker_name not in self._brokers:
                 return
             self._topics.setdefault(topic, {})[each.broker_name] = each
 
     def set_perm(self, broker_name: str, change: Callable[[int], int]) -> int:
-        """Change the perm of all the broker's queues; in how many topics (N-31)."""
+        """Change the permission of all queues of a broker; returns how many topics (N-31)."""
         count = 0
         for queues in self._topics.values():
             queue = queues.get(broker_name)

@@ -1,4 +1,4 @@
-"""Rows of a data frame as bodies of SEND_BATCH_MESSAGE (wire 5.6, P-49).
+"""Rows of a data frame as bodies of SEND_BATCH_MESSAGE (E-47, P-49).
 
 Which queue takes a row depends on the row's place in its task alone, unless a column says it. So a
 task that Spark runs again sends each row to the queue that has it already, and a reader of that

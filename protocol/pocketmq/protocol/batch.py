@@ -1,4 +1,4 @@
-"""Body of SEND_BATCH_MESSAGE: messages one after the other (wire 5.6, P-49).
+"""Body of SEND_BATCH_MESSAGE: messages one after the other (E-47, P-49).
 
     at  size
      0    4   whole entry, in bytes

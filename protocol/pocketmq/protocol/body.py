@@ -2,7 +2,7 @@
 
 Bodies are declared in `bodies/` as `BodyStruct`s. JSON maps with integer keys are written with
 quoted keys, which every peer reads; reading also takes what fastjson writes and no strict parser
-accepts: raw integer keys, objects as keys and `$ref` (wire sheet 6). A map keyed by a message queue
+accepts: raw integer keys, objects as keys and `$ref` (E-60). A map keyed by a message queue
 is keyed by `mq_key(queue)`, the JSON text of the queue, in all encodings.
 """
 

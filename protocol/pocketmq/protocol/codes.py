@@ -1,4 +1,4 @@
-"""What the numbers in a frame's `code` and `language` fields mean (wire 1.5, 2.1, 2.2).
+"""What the numbers in a frame's `code` and `language` fields mean (E-6, E-11, E-12).
 
 Each member carries one line of `meaning` and the RocketMQ line that first knew it (`since`), so
 that remarks, logs and `docs/generated/codes.md` can say more than a number.
@@ -294,7 +294,7 @@ class ClientErrorCode(_Code):
 
 
 class LanguageCode(_Code):
-    """Which client speaks (wire 1.5); a name or number not listed is read as OTHER."""
+    """Which client speaks (E-6); a name or number not listed is read as OTHER."""
 
     JAVA = 0, "Java client, server or mqadmin"
     CPP = 1, "C++ client"
@@ -320,7 +320,7 @@ SENT_CODES: Final = frozenset(
         ResponseCode.FLUSH_SLAVE_TIMEOUT,
     }
 )
-"""Answers to a send that mean "the message is stored" (P-42, sheet 2.5)."""
+"""Answers to a send that mean "the message is stored" (P-42, B-110, B-111)."""
 
 RETRIABLE_SEND_CODES: Final = frozenset(
     {

@@ -1,8 +1,20 @@
-"""`Command`: one request or response, whichever header codec carried it (wire sheet 1.4).
+"""`Command`: one request or response, whichever codec encoded its header (E-3 to E-8).
 
-A decoded command keeps its extension fields as the codec found them; `header(cls)` turns them into
-the typed header on demand, so a request nobody understands costs nothing. A command built to be
-sent holds the typed header itself.
+Both ends of a connection send requests, and any number may be under way. The sender numbers its
+requests (`opaque`); a response carries the number of its request, and responses may come in any
+order:
+
+    client                                      broker
+    #7 PULL_MESSAGE (11)               ->
+    #8 SEND_MESSAGE_V2 (310)           ->
+                                       <-       response #8, SUCCESS (0)
+                                       <-       #1 NOTIFY_CONSUMER_IDS_CHANGED (40), oneway:
+                                                it is never answered
+                                       <-       response #7, PULL_NOT_FOUND (19), 15 s later
+
+A decoded command keeps its extension fields as the codec found them; `header(cls)` decodes them
+into the typed header on demand, so that a request without a processor costs nothing. A command
+built to be sent holds the typed header itself.
 """
 
 from __future__ import annotations
@@ -22,13 +34,13 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 Body: TypeAlias = Buffer | Sequence[Buffer]
 """A body to send: one buffer, or several that are written one after the other."""
 
-_Raw = msgspec.Raw  # a name of the module is found in a third of the time
+_Raw = msgspec.Raw  # a module name is looked up in a third of the time of an attribute
 
 FLAG_RESPONSE = 1
 FLAG_ONEWAY = 2
 
 VERSION_5_3_3 = 479
-"""`MQVersion` ordinal we stamp on commands unless a profile says otherwise (wire sheet 1.6)."""
+"""Ordinal of RocketMQ's `MQVersion` in commands that we send, unless a profile differs (E-7)."""
 
 
 class Encoding(IntEnum):
@@ -47,7 +59,7 @@ class HeaderCodec(Protocol):
         """Reads a header as a command without body, whose extension fields are not decoded yet.
 
         Raises:
-            HEADER_ERRORS: it cannot be read at all; the connection is lost.
+            HEADER_ERRORS: the header cannot be read. The caller closes the connection.
         """
         ...
 
@@ -77,7 +89,7 @@ CODECS: dict[Encoding, HeaderCodec] = {}
 """Filled by `pocketmq.protocol.codecs`."""
 
 Ext: TypeAlias = msgspec.Raw | Mapping[str, object] | Header | None
-"""Extension fields: still in the bytes of their codec, by name, typed, or none."""
+"""Extension fields: undecoded bytes of their codec, a mapping by name, a typed header, or none."""
 
 
 class Command(msgspec.Struct, eq=False, gc=False):
@@ -103,7 +115,7 @@ class Command(msgspec.Struct, eq=False, gc=False):
 
     @property
     def is_oneway(self) -> bool:
-        """Whether the sender wants no answer, not even an error (wire sheet 1.4)."""
+        """Whether the sender wants no response, not even an error (E-5)."""
         return bool(self.flag & FLAG_ONEWAY)
 
     @property
@@ -147,7 +159,7 @@ class Command(msgspec.Struct, eq=False, gc=False):
         code: int = ResponseCode.SUCCESS,
         remark: str | None = None,
     ) -> Command:
-        """The response to this request, in the encoding it was asked in."""
+        """The response to this request, in the encoding of the request (E-10)."""
         return Command(
             code,
             header,

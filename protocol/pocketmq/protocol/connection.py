@@ -1,4 +1,4 @@
-"""Calls under way to one peer: opaque -> who waits, and until when (wire sheet 1.4).
+"""Calls under way to one peer: opaque -> who waits, and until when (E-5).
 
 Pure: times are the caller's. The shell (`transport/channel.py`) keeps one timer at `next_deadline`.
 """

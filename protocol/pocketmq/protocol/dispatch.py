@@ -146,7 +146,7 @@ class Dispatcher:
         return set(self.single) | set(self.batch)
 
     def answer(self, peer: Peer, request: Command) -> Reply:
-        """The reply to one request; errors become their response codes (wire sheet 1.8)."""
+        """The reply to one request; errors become their response codes (E-8)."""
         processor = self.single.get(request.code)
         if processor is None:
             return request.reply(

@@ -215,7 +215,7 @@ class BodyError(PeerError):
 
 
 class BodyTooLargeError(BodyError):
-    """A compressed body that would inflate beyond the limit; inflating stopped there (row 30)."""
+    """A compressed body that would inflate beyond the limit; inflating stopped there (fault 30)."""
 
     def __init__(self, compressed_bytes: int, max_bytes: int) -> None:
         self.compressed_bytes = compressed_bytes

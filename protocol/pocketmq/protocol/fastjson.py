@@ -1,4 +1,4 @@
-"""The JSON dialect of RocketMQ's fastjson (wire sheet 6), read and, where a peer needs it, written.
+"""The JSON dialect of RocketMQ's fastjson (E-60), read and, where a peer needs it, written.
 
 Beyond standard JSON it takes raw integer keys `{0:"a"}`, objects as keys `{{"brokerName":..}:1}`
 (they come out as their compact JSON text) and references `{"$ref":"$.path"}`. `parse` is the slow

@@ -1,4 +1,7 @@
-"""Frames: where one command ends and the next begins (wire sheet 1.1).
+"""Frames: where one command ends and the next begins (E-1, E-2).
+
+TCP carries bytes and keeps no boundaries: one read may bring half a command or fifty of them. Each
+command therefore travels as a *frame*, which begins with its own length:
 
     0        4        5            8                  8 + header length
     +--------+--------+------------+------------------+-----------------+
@@ -6,8 +9,24 @@
     | i32    | u8     | u24        |                  |                 |
     +--------+--------+------------+------------------+-----------------+
 
-`length` counts everything after itself. It is judged as soon as its four bytes are there, before
-anything of the frame is kept: nothing is allocated on the word of a length field.
+`length` counts everything after itself. `codec` says how the header is encoded: 0 JSON, 1
+RocketMQ's binary form, 77 msgpack (`codecs/`). The body is opaque here.
+
+One frame in binary form, 44 bytes: which brokers have topic T?
+
+    00000028                  40 bytes follow
+    01 000023                 codec 1, a header of 35 bytes
+    0069 00 018f              GET_ROUTEINFO_BY_TOPIC (105), from JAVA (0), version 399
+    00000009 00000000         opaque 9, flag 0: a request
+    00000002 6869             remark of 2 bytes: hi
+    0000000c                  12 bytes of fields
+    0005 746f706963           a name of 5 bytes: topic
+    00000001 54               its value of 1 byte: T
+    42                        body: B
+
+To read, feed a `FrameDecoder` whatever arrived, and process the commands that it returns. To write,
+pass the buffers of `encode_frame` on. A length is checked as soon as its four bytes are there,
+before anything of the frame is kept, so that a peer that announces 2 GB costs no memory.
 """
 
 from __future__ import annotations
@@ -95,9 +114,9 @@ class FrameDecoder:
                 self._fail(FrameError(f"the {encoding.name} header cannot be read: {exc}"))
                 return commands
             command.body = view[body_at:stop]
-            command.encoding = encoding  # after the header, which may say nothing of these two
+            command.encoding = encoding  # set last: a header cannot override body and encoding
             if command.language not in _LANGUAGES:
-                command.language = LanguageCode.OTHER  # a client of tomorrow; nobody else suffers
+                command.language = LanguageCode.OTHER  # a newer client's language is no error
             append(command)
             at = stop
         if at < end:

@@ -3,7 +3,7 @@
 A header is a `msgspec.Struct` whose Python names become RocketMQ's camelCase on the wire. Widths
 are part of the declaration (`Int32`, `Int64`), so a value that one codec could carry and another
 could not is refused in all of them. JSON (0) and RocketMQ binary (1) carry every value as text,
-msgpack (77) carries it typed; unknown fields are ignored in all three (wire sheet 1.2, 3).
+msgpack (77) carries it typed; unknown fields are ignored in all three (E-3, E-20).
 
     class PullMessageRequestHeader(Header, kw_only=True):
         CODE: ClassVar[int] = RequestCode.PULL_MESSAGE
@@ -65,7 +65,7 @@ class Header(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, g
         """Read a header from text or typed fields.
 
         Numbers and booleans in text fields are accepted as their text: Node and C++ clients send
-        them so (wire sheet 1.2).
+        them so (E-3).
 
         Raises:
             BadRequestError: a field is missing, of the wrong type or out of its width; names it.

@@ -1,4 +1,4 @@
-"""Addresses as records and message ids hold them (wire 5.1, 5.2).
+"""Addresses as records and message ids hold them (S-5, S-7, S-8).
 
 ip 4 or 16 bytes | port int32           8 or 20 bytes, big endian
 """

@@ -1,4 +1,4 @@
-"""The two ids of a message (S-7, S-8, wire 5.2).
+"""The two ids of a message (S-7, S-8).
 
     offset id    store host (ip 4 or 16, port int32) | commit log offset int64
     UNIQ_KEY     ip 4 or 16 | pid 2 | salt 4 | ms since the month began 4 | counter 2

@@ -1,4 +1,4 @@
-"""Java's integer and string rules that RocketMQ's data depends on (wire 4.7; T-9, S-31, A-1)."""
+"""Java's integer and string rules that RocketMQ's data depends on (S-31; T-9, A-1)."""
 
 import sys
 from typing import Final
@@ -57,7 +57,7 @@ def java_remainder(dividend: int, divisor: int) -> int:
 
 
 def bucket(hash_value: int, buckets: int) -> int:
-    """`Math.abs(hash % buckets)`: remainder first, so the result is never negative (sheet 4.7)."""
+    """`Math.abs(hash % buckets)`: remainder first, so the result is never negative (P-51)."""
     return abs(hash_value) % buckets
 
 

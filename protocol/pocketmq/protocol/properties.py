@@ -1,4 +1,4 @@
-"""Message properties: their names, and the string they travel and are stored as (S-6, wire 5.4).
+"""Message properties: their names, and the string they travel and are stored as (S-6).
 
     name 0x01 value 0x02  name 0x01 value 0x02 ...        UTF-8, at most 32767 bytes in all
 
@@ -102,7 +102,7 @@ RESERVED: Final = frozenset(
 )
 """Names that have a meaning of their own; user code sets them through `Message`'s arguments only.
 
-A server takes them from anyone (wire 5.5).
+A server takes them from anyone (E-44).
 """
 
 

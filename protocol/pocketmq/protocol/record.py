@@ -1,13 +1,32 @@
 """The stored record: one message in the commit log, and in pull, view and query replies (S-5, S-6).
 
-`RECORD` below is its layout, drawn in docs/store.md. An IPv6 host has 20 bytes and not 8, and
-shifts what follows it by 12; in V2 the topic's length takes two bytes.
+A broker writes each message once, as one record at the end of the commit log, and sends the same
+bytes to whoever pulls it. `RECORD` below is the layout, drawn in docs/store.md. An example, 106
+bytes: message 2 of queue 1 of TopicA, at log offset 3.
+
+    0000006a daa320a7         106 bytes; magic of V1
+    3610a686                  CRC32 of the body
+    00000001 00000000         queue 1; flag 0, the application's own
+    0000000000000002          queue offset 2
+    0000000000000003          physical offset 3
+    00000000                  system flag: not compressed, no transaction, IPv4 hosts
+    0000000000000004          born at 4 ms, by the producer's clock
+    7f000001 00000001         at 127.0.0.1, port 1
+    0000000000000005          stored at 5 ms, by the broker's clock
+    7f000001 00002a9f         by 127.0.0.1, port 10911
+    00000000                  not sent back for a retry so far
+    0000000000000000          does not end a transaction
+    00000005 68656c6c6f       body of 5 bytes: hello
+    06 546f70696341           topic of 6 bytes: TopicA
+    0004 6b017602             properties of 4 bytes: k=v
+
+An IPv6 host has 20 bytes in place of 8. In V2 (5.x, topics over 127 bytes; Go, Node and 4.9 clients
+cannot read it) the topic's length takes two bytes.
 
 A file of the log ends with a blank: int32 bytes left in the file, int32 MAGIC_BLANK, anything.
 
-Nothing is allocated on the word of a length: each is checked against the bytes at hand first.
-Source: wire 5.1; behaviour 3.3. V2 (topics over 127 bytes) is 5.x only: Go, Node and 4.9 clients
-cannot read it.
+`encode_record` writes a record, `decode_records` reads those of a reply. Each length is checked
+against the bytes at hand before anything of that size is made.
 """
 
 from __future__ import annotations

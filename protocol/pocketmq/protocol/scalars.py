@@ -1,4 +1,4 @@
-"""Widths and bit masks of the wire, each said once (sheet 0.3; wire 1.3, 4.1, 5.3).
+"""Widths and bit masks of the wire, each said once (E-40, E-41, E-42; E-4).
 
 The flag classes are plain ints on purpose: one `&` on an `enum.IntFlag` costs as much as decoding
 a whole header.
@@ -73,7 +73,7 @@ class TopicSysFlag:
 
 
 class PullSysFlag:
-    """Bits of a pull request's `sysFlag` (wire 4.1)."""
+    """Bits of a pull request's `sysFlag` (E-41)."""
 
     COMMIT_OFFSET: Final = 1
     """`commitOffset` is to be stored for the group."""
@@ -95,7 +95,7 @@ class RequestSource:
 
 
 class MessageSysFlag:
-    """Bits of a message's `sysFlag` (wire 5.3)."""
+    """Bits of a message's `sysFlag` (E-42)."""
 
     COMPRESSED: Final = 1
     MULTI_TAGS: Final = 2

@@ -1,4 +1,4 @@
-"""What a group wants of a topic, and the tag hash it is matched by (C-15, S-31, wire 4.7)."""
+"""What a group wants of a topic, and the tag hash it is matched by (C-15, S-31)."""
 
 from __future__ import annotations
 

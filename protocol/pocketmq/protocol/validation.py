@@ -49,7 +49,7 @@ SYSTEM_TOPICS: Final = frozenset(
         "CHECKPOINT_TOPIC",
     }
 )
-"""Topics of the broker itself; it adds its own name, its cluster's, the reply topic's (wire 7)."""
+"""Topics of the broker itself; it adds its own name, its cluster's, the reply topic's (E-70)."""
 
 NOT_ALLOWED_SEND: Final = frozenset(
     {
@@ -61,7 +61,7 @@ NOT_ALLOWED_SEND: Final = frozenset(
         OFFSET_MOVED_TOPIC,
     }
 )
-"""Topics that clients may not send to (P-21, sheet 2.2)."""
+"""Topics that clients may not send to (P-21, E-70)."""
 
 DEFAULT_PRODUCER_GROUP: Final = "DEFAULT_PRODUCER"
 DEFAULT_CONSUMER_GROUP: Final = "DEFAULT_CONSUMER"

@@ -1,8 +1,16 @@
-"""Time as a seam: `Clock`, the system's clock, and the resettable latch of sheet 0.4.
+"""Time as a seam: `Clock`, the system's clock, and `Latch`, a wake-up that can be waited for.
 
-Protocol timers (liveness, registration, rebalance, delays, retries) ask a `Clock`, so that a test
-can move a running cluster by hours. Guards on real input and output (a request's 3 s) stay on
-real time.
+RocketMQ is driven by timers: a broker is forgotten after 120 s, a rebalance runs every 20 s, a
+message is delayed by up to 2 h. All of these ask a `Clock` and never the system, so that a test can
+move a running cluster by hours in milliseconds (`manual_clock.py`). Limits on real input and output
+(a request's 3 s) stay on real time.
+
+A service typically waits for a period or for a wake-up, whichever comes first. `Latch` is that
+wake-up; as in RocketMQ's service threads (`ServiceThread.waitForRunning`), one that comes while
+nobody waits is remembered, and several collapse into one:
+
+    service     waits 20 s ..... runs for 2 s ..........  waits: returns at once, runs, waits 20 s
+    wake-ups                          first    second
 """
 
 from __future__ import annotations
@@ -20,14 +28,14 @@ T = TypeVar("T")
 
 
 class Timer(Protocol):
-    """An armed callback."""
+    """A callback that is due at some moment."""
 
     def cancel(self) -> None:
         """Forget the callback; harmless when it has run."""
 
 
 class Latch:
-    """A wake-up that is remembered until somebody waits for it (sheet 0.4).
+    """A wake-up that is remembered until a task waits for it.
 
     Several wake-ups before a wait collapse into one. One task at a time waits on a latch, by
     `Clock.wait`.
@@ -56,32 +64,32 @@ class Latch:
             self._waiter.set_result(True)
 
     def take(self) -> bool:
-        """Whether a wake-up was pending; clears it."""
+        """Clear a pending wake-up; whether there was one."""
         notified, self._notified = self._notified, False
         return notified
 
     def arm(self, waiter: asyncio.Future[bool], on_wake: Callable[[], None] | None = None) -> None:
-        """Let `wakeup` resolve `waiter`; called by clocks only, which then call `disarm`."""
+        """Let `wakeup` resolve `waiter`. Only clocks call this, and then `disarm`."""
         if self._waiter is not None:
             raise RuntimeError("two tasks wait on one latch; give each its own")
         self._waiter = waiter
         self._on_wake = on_wake
 
     def disarm(self) -> None:
-        """End of a wait, woken or not: the flag is clear again."""
+        """End a wait, woken or not; the flag is clear afterwards."""
         self._waiter = None
         self._on_wake = None
         self._notified = False
 
 
 class Clock(Protocol):
-    """What the time is, and a way to wait for a later one."""
+    """Tells the time, and waits for a later one."""
 
     def time_ms(self) -> int:
-        """Wall clock in epoch milliseconds; may be set back by an operator."""
+        """Wall clock in ms since the epoch; an operator may set it back."""
 
     def monotonic(self) -> float:
-        """Seconds since some fixed moment; never goes back."""
+        """Seconds since some fixed moment; never decreases."""
 
     async def sleep(self, delay_s: float) -> None:
         """Return `delay_s` later; a delay of zero or less gives other tasks one turn."""
@@ -90,18 +98,18 @@ class Clock(Protocol):
         """Run `callback` once `monotonic()` has reached `when_s`; soon, if it already has."""
 
     def timeout(self, delay_s: float) -> AbstractAsyncContextManager[None]:
-        """`TimeoutError` for a block that takes longer than `delay_s` on this clock."""
+        """Raise `TimeoutError` in a block that takes longer than `delay_s` on this clock."""
 
     async def wait(self, latch: Latch, timeout_s: float | None) -> bool:
-        """Wait for a wake-up for at most `timeout_s`; whether it came.
+        """Wait for a wake-up, for at most `timeout_s`; returns whether it came.
 
-        A wake-up from before the call counts. In both cases the latch is clear afterwards.
+        A wake-up from before the call counts. The latch is clear afterwards in both cases.
         """
 
     def peer_wait(self) -> AbstractContextManager[None]:
         """Declare that in this block the current task waits for another process.
 
-        A manual clock does not count such a task as busy; other clocks take no notice.
+        A manual clock does not count such a task as busy; other clocks ignore this.
         """
 
     async def peer_answer(self, answer: Awaitable[T]) -> T:

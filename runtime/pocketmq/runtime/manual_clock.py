@@ -1,9 +1,16 @@
-"""A clock that stands still until it is moved, and knows whom it woke.
+"""A clock that stands still until it is moved, and waits for the tasks that it woke.
 
-`move_to` fires the armed timers in order of moment and then of arming. After each moment it waits
-until every task that the clock woke *rests*: sleeps on the clock again, has ended, has declared
-`peer_wait()`, or waits for tasks that rest. Real socket work in between is waited for without
-polling.
+`move_to` fires the timers that fall due, in order of their moments. Between two moments it waits
+until every task that the clock woke *rests*: it sleeps on the clock again, has ended, is inside
+`peer_wait()`, or waits for tasks that rest. Work on real sockets in between is waited for, without
+polling. A service that scans every 5 s, and a clock moved from 0 by 12 s:
+
+    clock    0 s ....... 5 s .................. 10 s ................. 12 s
+    timers   armed 5 s   fires; wakes "scan"    fires; wakes "scan"    none due: `move_to` returns
+    scan     sleeps      runs, sleeps to 10 s   runs, sleeps to 15 s   sleeps
+
+At 5 s the clock does not move on before "scan" sleeps again; if it never does, `move_to` raises
+`ClockStuckError` with its name after 30 s of real time.
 """
 
 from __future__ import annotations
@@ -21,14 +28,14 @@ from pocketmq.runtime.errors import ClockStuckError
 T = TypeVar("T")
 
 DEFAULT_GUARD_S = 30.0
-"""Real seconds; above every request timeout on real time (24 s: registration, B-4)."""
+"""Real seconds; longer than every request timeout on real time (the longest is 24 s, B-4)."""
 
 PEER_PATIENCE_S = 0.5
 """Real seconds that a healthy peer needs at most for an answer; see `peer_answer`."""
 
 _QUIET_TURNS = 4
-"""Turns of the loop without a busy task before a moment counts as settled: callbacks that a woken
-task left behind (a memory transport's delivery, a latch) get their turn."""
+"""Turns of the loop without a busy task after which a moment counts as settled, so that callbacks
+which a woken task scheduled (delivery by a memory transport, a latch) have run."""
 
 
 class _ManualTimer:
@@ -50,8 +57,8 @@ class ManualClock:
     """A `Clock` for tests and for processes started with `--clock manual`.
 
     Args:
-        start_ms: Epoch milliseconds at which it stands; `monotonic()` is 0 there.
-        guard_s: Real seconds that woken tasks may take to rest.
+        start_ms: Where it begins, in ms since the epoch; `monotonic()` is 0 there.
+        guard_s: Real seconds that woken tasks may take until they rest.
     """
 
     def __init__(self, start_ms: int, *, guard_s: float = DEFAULT_GUARD_S) -> None:
@@ -62,11 +69,11 @@ class ManualClock:
         self._armed = 0
         self._moving = asyncio.Lock()
         self._busy: dict[asyncio.Task[object], None] = {}
-        """Tasks that the clock woke and that were not seen resting since; in order of waking."""
+        """Tasks that the clock woke and has not seen resting since, in order of waking."""
         self._resting: set[asyncio.Task[object]] = set()
         """Tasks inside `sleep`, `wait` or `peer_wait`."""
         self._watched: set[asyncio.Task[object]] = set()
-        """Tasks for which a busy one waits; when they end, we look again."""
+        """Tasks that a busy one waits for; when one ends, `_all_rest` is checked again."""
         self._settled: asyncio.Future[None] | None = None
         self._mover: asyncio.Task[object] | None = None
         """The task inside `move_to`: it cannot rest before it returns."""
@@ -80,7 +87,7 @@ class ManualClock:
         return self._now_us / 1_000_000
 
     def next_deadline_ms(self) -> int | None:
-        """Epoch ms of the earliest armed timer, rounded up; None without one."""
+        """When the earliest timer is due, in ms since the epoch, rounded up; None without one."""
         timer = self._earliest()
         return None if timer is None else self._start_ms - (-timer.when_us // 1000)
 
@@ -145,22 +152,22 @@ class ManualClock:
             if not was_resting:
                 self._resting.discard(task)
             if was_busy:
-                # What the peer's answer sets off belongs to the moment that sent the question.
+                # What the peer's answer causes belongs to the moment at which it was asked.
                 self._wake(task)
 
     # -- moving -----------------------------------------------------------------------------
 
     async def move_to(self, time_ms: int) -> None:
-        """Let the clock reach `time_ms`, firing what falls due, in order.
+        """Move the clock to `time_ms`, firing the timers that fall due, in order.
 
-        Returns when each task that it woke rests. A moment that has passed is no error: the clock
-        only settles, for it never goes back.
+        Returns when each task that it woke rests. A `time_ms` in the past is no error: the clock
+        stays where it is and waits until all tasks rest.
 
         Raises:
             ClockStuckError: Woken tasks did not rest within the guard's real seconds.
         """
         target_us = (time_ms - self._start_ms) * 1000
-        with self._peer_wait():  # for the end of another move
+        with self._peer_wait():  # another move may be in progress
             await self._moving.acquire()
         self._mover = _current_task()
         try:
@@ -206,12 +213,12 @@ class ManualClock:
         return all(self._rests(task) for task in self._busy)
 
     def _rests(self, task: asyncio.Task[object]) -> bool:
-        """Whether nothing but the clock or a peer can make this task go on."""
+        """Whether only the clock or a peer can make this task continue."""
         if task.done() or task in self._resting or task is self._mover:
             return True
-        # A parent in `await child` or `await gather(...)` goes on when its children do. Neither
-        # asyncio nor uvloop has a public way to ask what a task awaits; without the attribute
-        # the parent just counts as busy until its children end.
+        # A parent in `await child` or `await gather(...)` continues when its children do. Neither
+        # asyncio nor uvloop has a public way to ask what a task awaits; without this attribute
+        # the parent counts as busy until its children end.
         awaited = getattr(task, "_fut_waiter", None)
         children = getattr(awaited, "_children", None) or [awaited]
         pending = [child for child in children if child is not None and not child.done()]
@@ -245,7 +252,7 @@ class ManualClock:
                     self._wake(task)
                     resolve(waiter, woken=False)
 
-            # A wait shorter than the clock's grain must still wait, or its loop never ends.
+            # A wait shorter than the clock's resolution must still wait, or its loop never ends.
             shortest_s = (self._now_us + 1) / 1_000_000
             timer = self.call_at(max(shortest_s, self.monotonic() + delay_s), expire)
         self._rest(task)
@@ -277,7 +284,7 @@ class ManualClock:
         self._look_again()
 
     def _look_again(self) -> None:
-        # In the next turn: a parent that just awaited a resting child shows it only then.
+        # In the next turn: only then is it visible that a parent awaits a resting child.
         if self._settled is not None:
             self._settled.get_loop().call_soon(self._look)
 

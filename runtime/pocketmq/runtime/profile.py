@@ -25,9 +25,9 @@ class Profile:
     # -- protocol ---------------------------------------------------------------------------
 
     client_version: int
-    """Version ordinal that clients and servers stamp on commands (wire 1.6)."""
+    """Version ordinal that clients and servers stamp on commands (E-7)."""
     invalid_parameter_code: int
-    """Answer to an illegal topic name or queue id: 29 INVALID_PARAMETER or 1 (B-17, wire 4.2)."""
+    """Answer to an illegal topic name or queue id: 29 INVALID_PARAMETER or 1 (B-17, B-55, B-56)."""
     group_name_max_chars_client: int
     """Longest producer or consumer group that a client accepts (P-23)."""
     group_name_max_chars_broker: int | None
@@ -37,9 +37,9 @@ class Profile:
     heartbeat_v2: bool
     """Heartbeat replies carry IS_SUPPORT_HEART_BEAT_V2 and IS_SUB_CHANGE (B-21, B-29)."""
     state_version_in_data_version: bool
-    """DataVersion has `stateVersion`, and equality needs it (N-10, wire 6)."""
+    """DataVersion has `stateVersion`, and equality needs it (N-10, E-60)."""
     batch_uniq_id_in_send_reply: bool
-    """Send replies carry `batchUniqId` and `recallHandle` (sheet 2.5)."""
+    """Send replies carry `batchUniqId` and `recallHandle` (B-110, B-111)."""
 
     # -- name server ------------------------------------------------------------------------
 
@@ -103,7 +103,7 @@ class Profile:
     server_side_reset_offset: bool
     """A reset waits on the broker for the next pull; else it is pushed to the consumers (B-34)."""
     system_topics_of_5x: bool
-    """The broker also makes the topics of pop, timers and transactions at boot (sheet 2.2)."""
+    """The broker also makes the topics of pop, timers and transactions at boot (E-70)."""
     arbitrary_delay: bool
     """`TIMER_*` properties delay by milliseconds (B-96)."""
 
@@ -141,7 +141,7 @@ class Profile:
     lite_pull_code: bool
     """Lite pull consumers pull by their own code 361, not by 11 (L-3)."""
     pull_names_max_bytes: bool
-    """Pull requests also say how many bytes are wanted (5.1, wire 3.2)."""
+    """Pull requests also say how many bytes are wanted (5.1, E-22)."""
     compression_kind_in_sys_flag: bool
     """A zlib body says its kind in bits 8-10 of `sysFlag`; 4.9 knows no other kind (P-44)."""
     fault_latency_max_ms: tuple[int, ...]

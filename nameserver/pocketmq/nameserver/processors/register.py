@@ -37,7 +37,7 @@ from pocketmq.runtime.profile import Profile
 log = structlog.get_logger()
 
 VERSION_3_0_11 = 37
-"""From this requester version on the body is a `RegisterBrokerBody` (wire sheet 1.6)."""
+"""From this requester version on the body is a `RegisterBrokerBody` (E-7)."""
 
 
 class _Departure(NamedTuple):

@@ -1,1 +1,1 @@
-"""Structured bodies, each declared once (wire sheet 6); `codec` carries them as JSON or msgpack."""
+"""Structured bodies, each declared once (E-60); `codec` carries them as JSON or msgpack."""

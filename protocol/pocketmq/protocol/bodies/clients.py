@@ -1,4 +1,4 @@
-"""Heartbeats and what a broker tells about its clients (wire sheet 6.4, 6.6)."""
+"""Heartbeats and what a broker tells about its clients (E-64, E-66)."""
 
 from __future__ import annotations
 

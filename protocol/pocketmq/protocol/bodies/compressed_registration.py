@@ -1,4 +1,4 @@
-"""Body of REGISTER_BROKER when its header says `compressed` (wire sheet 6.3).
+"""Body of REGISTER_BROKER when its header says `compressed` (E-63).
 
     one zlib stream of
     +--------------------+-----------------+------------------+-------------------+---------------+

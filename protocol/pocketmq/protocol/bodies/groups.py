@@ -1,4 +1,4 @@
-"""Subscription groups (wire sheet 6.5)."""
+"""Subscription groups (E-65)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offsets of consumers and topics (wire sheet 6.6, 6.7)."""
+"""Offsets of consumers and topics (E-66, E-67)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Routes and what a nameserver tells about topics and clusters (wire sheet 6.1)."""
+"""Routes and what a nameserver tells about topics and clusters (E-61)."""
 
 from __future__ import annotations
 

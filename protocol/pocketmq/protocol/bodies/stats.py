@@ -1,4 +1,4 @@
-"""Statistics of a broker (315; wire sheet 6.6)."""
+"""Statistics of a broker (315; E-66)."""
 
 from __future__ import annotations
 

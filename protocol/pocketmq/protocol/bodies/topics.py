@@ -1,4 +1,4 @@
-"""Topic configuration, its version, and what a broker registers (wire sheet 6.2, 6.3)."""
+"""Topic configuration, its version, and what a broker registers (E-62, E-63)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,10 @@
-"""Encoding 0: the JSON header of RocketMQ (wire sheet 1.2).
+"""Encoding 0: the JSON header of RocketMQ (E-3).
 
-Every extension value is text on the wire. Reading is lenient where real peers differ: values may be
-numbers or booleans, `language` a name, an ordinal or unknown, unknown keys are skipped.
+    {"code":105,"extFields":{"topic":"T"},"flag":0,"language":"JAVA","opaque":9,
+     "serializeTypeCurrentRPC":"JSON","version":399}
+
+Every extension value is a text on the wire. Reading is lenient where real peers differ: values may
+be numbers or booleans, `language` a name, an ordinal or unknown, and unknown keys are skipped.
 """
 
 from __future__ import annotations
@@ -102,7 +105,7 @@ class JsonCodec:
         try:
             read: HeaderT = decoder.decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            # The slow road forgives numbers in text fields and names the field that is wrong.
+            # The slow path accepts numbers in text fields, and its error names the wrong field.
             return convert(self.decode_mapping(data), cls)
         return read
 

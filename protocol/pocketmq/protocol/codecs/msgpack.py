@@ -2,9 +2,12 @@
 
     {code, language, version, opaque, flag, remark, ext}
 
-`ext` is a map under the fields' standard names with typed values, or nil. Typed headers are
-written and read by msgspec, in a tenth of the time; `msgpack` does the rest.
-Each is the other's oracle in the tests: they write the same bytes.
+`ext` is a map from the fields' standard names to typed values, or nil. Typed headers are encoded
+and decoded by msgspec, in a tenth of the time that `msgpack` takes; untyped ones by `msgpack`.
+Both write the same bytes; the tests compare one with the other.
+
+PULL_MESSAGE's `queueOffset`, for example, is the text "9000000000" in encodings 0 and 1, and the
+integer `cf 00 00 00 02 18 71 1a 00` here.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ _NIL = b"\xc0"
 
 
 class _Received(Command, gc=False):
-    """A command as its header tells it; `FrameDecoder` then sets what no header may."""
+    """A command as its header describes it; `FrameDecoder` then sets body and encoding."""
 
     code: Int32
     language: Int32 = 0

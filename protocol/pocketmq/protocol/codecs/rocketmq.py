@@ -1,11 +1,11 @@
-"""Encoding 1: RocketMQ's binary header (wire sheet 1.3).
+"""Encoding 1: RocketMQ's binary header (E-4); `frame.py` shows one byte by byte.
 
     code i16 | language i8 | version i16 | opaque i32 | flag i32
     remark i32 + bytes | ext i32 + bytes
     each ext entry: name i16 + bytes | value i32 + bytes
 
-The code has 16 bits, so the POP family (200050 ...) arrives truncated; those aliases are undone
-here.
+The code has 16 bits, so the codes of pop arrive truncated: POP_MESSAGE (200050) as 3442. A decoded
+request has the full code again.
 """
 
 from __future__ import annotations
@@ -108,8 +108,8 @@ def _read_fields(block: memoryview) -> dict[str, str]:
         at += 4
         if size < 0 or at + size > end:
             raise FrameError(f"field {name!r} has {size} bytes at {at} of {end}")
-        # Zero length is what Java writes for an empty text and reads back as null; `convert` takes
-        # it as the text where one is declared, and as absent everywhere else.
+        # Java writes an empty text with length 0 and reads that back as null. `convert` takes it as
+        # an empty text where a text is declared, and as absent everywhere else.
         fields[name] = str(block[at : at + size], "utf-8")
         at += size
     return fields

@@ -1,4 +1,4 @@
-"""Clients and their groups (wire sheet 3.4, 3.8)."""
+"""Clients and their groups (E-24, E-28)."""
 
 from __future__ import annotations
 

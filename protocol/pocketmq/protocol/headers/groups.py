@@ -1,4 +1,4 @@
-"""Subscription groups (wire sheet 3.9)."""
+"""Subscription groups (E-29)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The nameserver's key-value configuration (wire sheet 3.10, N-33)."""
+"""The nameserver's key-value configuration (E-31, N-33)."""
 
 from __future__ import annotations
 

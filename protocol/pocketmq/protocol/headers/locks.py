@@ -1,4 +1,4 @@
-"""Queue locks of orderly consumers (wire sheet 3.4, B-45)."""
+"""Queue locks of orderly consumers (E-24, B-45)."""
 
 from __future__ import annotations
 

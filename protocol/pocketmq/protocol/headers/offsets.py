@@ -1,4 +1,4 @@
-"""Consumer offsets and the bounds of queues (wire sheet 3.3, 3.9)."""
+"""Consumer offsets and the bounds of queues (E-23, E-29)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pulling messages (wire sheet 3.2, 4)."""
+"""Pulling messages (E-22)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class PullMessageRequestHeader(Header, kw_only=True):
     queue_offset: Int64
     max_msg_nums: Int32
     sys_flag: Int32
-    """1 commit `commit_offset`, 2 may be held, 4 `subscription` counts (wire sheet 4.1)."""
+    """1 commit `commit_offset`, 2 may be held, 4 `subscription` counts (E-41)."""
 
     commit_offset: Int64 = 0
     suspend_timeout_millis: Int64 = 0

@@ -1,4 +1,4 @@
-"""Finding messages by id and key (wire sheet 3.7)."""
+"""Finding messages by id and key (E-27)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Request and reply between clients (wire sheet 3.8; R-5, R-11)."""
+"""Request and reply between clients (E-28; R-5, R-11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nameserver: registration and routes (wire sheet 3.10)."""
+"""Nameserver: registration and routes (E-31)."""
 
 from __future__ import annotations
 

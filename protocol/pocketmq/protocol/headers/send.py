@@ -1,4 +1,4 @@
-"""Sending messages and sending them back (wire sheet 3.1, 3.5)."""
+"""Sending messages and sending them back (E-20, E-21, E-26)."""
 
 from __future__ import annotations
 

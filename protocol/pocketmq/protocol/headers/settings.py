@@ -1,4 +1,4 @@
-"""Settings of a running server, and one of its statistics (wire sheet 3.9; M-)."""
+"""Settings of a running server, and one of its statistics (E-29; M-)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics: create, delete, list (wire sheet 3.9, 3.10)."""
+"""Topics: create, delete, list (E-29, E-31)."""
 
 from __future__ import annotations
 

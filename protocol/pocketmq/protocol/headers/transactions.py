@@ -1,4 +1,4 @@
-"""Transactions: what a producer decides, and what a broker asks (wire sheet 3.6; X-20, X-45)."""
+"""Transactions: what a producer decides, and what a broker asks (X-20, X-45)."""
 
 from __future__ import annotations
 

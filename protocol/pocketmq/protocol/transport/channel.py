@@ -1,4 +1,21 @@
-"""`Channel`: one connection, either end of it. Bytes in, one write per read batch out."""
+"""`Channel`: one end of one connection. It turns bytes into commands, and replies into bytes.
+
+One read of the socket often brings many frames. They are all processed before anything is written,
+and their replies leave in one write; a system call for each reply would cost more than the rest of
+a small request:
+
+    read      | SEND #1 | SEND #2 | PULL #3 | SEN        the fourth frame has only begun
+    process     #1 and #2 go to their processor together (it stores them in one append),
+                then #3; its pull finds nothing and is held: None, no reply now
+    write       reply #1, reply #2                       one write
+    later       reply #3, by `Channel.reply`, when a message has arrived or 15 s are over
+
+Memory that one peer can take is bounded: while `HIGH_WATER_BYTES` of replies are unsent, nothing
+more is read from it; at `OVERFLOW_BYTES` the connection is closed.
+
+A client calls `request` (a future) or `oneway`; a server gives a `Dispatcher`, whose processors
+return a reply or None. Deadlines of requests run on real time, not on the protocol's `Clock`.
+"""
 
 from __future__ import annotations
 
@@ -28,36 +45,35 @@ from pocketmq.protocol.header import Header
 log = structlog.get_logger()
 
 HIGH_WATER_BYTES = 4 * 1024 * 1024
-"""Unsent bytes above which a peer that connected to us is not served: first it has to read."""
+"""Unsent bytes above which a peer that connected to us is not served until it has read some."""
 
 EARLY_PARTS = 32
-"""A client whose requests of one turn come to so many parts (most are a head and a body) sends them
-off and goes on: the peer works on the first while it makes the next."""
+"""When a client's requests of one turn of the loop come to so many buffers (most are a head and a
+body), they are written, so that the peer works on them while the client makes the next."""
 
 EARLY_BYTES = 4 * 1024
-"""A client's high-water mark. It never stops writing, but uvloop writes at once what exceeds the
-mark, and anything less at the end of the turn."""
+"""A client's high-water mark. A client never stops writing; but uvloop writes at once what exceeds
+the mark, and anything less at the end of the turn."""
 
 OVERFLOW_BYTES = 64 * 1024 * 1024
-"""Unsent bytes at which we hang up on such a peer. Only held answers and requests of our own come
-so far, and more than one frame of 16 MiB fits in between."""
+"""Unsent bytes at which the connection to such a peer is closed. Only held answers and our own
+requests can get here, and more than one frame of 16 MiB fits between the two limits."""
 
 
 class Channel(asyncio.Protocol):
     """One connection, used by clients and servers alike; requests may flow both ways.
 
-    All writes made while the frames of one read are processed leave in one `transport.write`;
-    writes at other times wait for the loop's next turn and each other, except that a client's many
-    requests leave `EARLY_PARTS` by `EARLY_PARTS`. I/O deadlines run on real time, whatever the
-    protocol's clock does.
+    All writes made while the frames of one read are processed leave in one `transport.write`.
+    Writes at other times leave together in the loop's next turn, except that a client's requests
+    leave as soon as there are `EARLY_PARTS` buffers of them.
 
     Args:
         dispatcher: Answers what the peer asks.
-        accepted: The peer connected to us. What we buffer for it is bounded; the other end of a
-            connection never stops reading, or both could wait for each other.
+        accepted: The peer connected to us. What we buffer for it is bounded; the end that connected
+            never stops reading, because otherwise both could wait for each other.
         encoding: Of our own requests, until the peer asks in another.
         version: Stamped on everything we send.
-        on_open: Called when the connection stands.
+        on_open: Called when the connection is established.
         on_close: Called once when it has ended.
     """
 
@@ -90,13 +106,13 @@ class Channel(asyncio.Protocol):
         """Of answers in `_out`; what goes out in other ways is not counted."""
         self._processing = False
         self._awaited = 0
-        """Requests of this peer that the dispatcher has gathered and not answered."""
+        """Requests of this peer that the dispatcher has gathered and not yet answered."""
         self._paused = False
         self._held: list[Command] = []
-        """Read, and to be processed when the peer has taken its answers."""
+        """Commands already read, to be processed when the peer has read its replies."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
-        """When it fires. Kept here: uvloop's handle of a moment that has come knows none."""
+        """When the timer fires. Kept here, because uvloop's handle forgets it once it is due."""
         self._close_listeners: list[Callable[[Channel], None]] = []
         self.closed: asyncio.Future[None] = self._loop.create_future()
 
@@ -115,9 +131,10 @@ class Channel(asyncio.Protocol):
         code: int | None = None,
         timeout_s: float = 3.0,
     ) -> asyncio.Future[Command]:
-        """Send a request; the future ends with the response, whatever its code.
+        """Send a request; the future's result is the response, whatever its code.
 
-        Cancelling the future forgets the call; a late answer is dropped.
+        Check `Command.code` of the response, then read it by `Command.header`. Cancelling the
+        future forgets the call; a response that comes later is dropped.
 
         Raises (through the future):
             RequestTimeoutError: no answer within `timeout_s` real seconds.
@@ -152,23 +169,26 @@ class Channel(asyncio.Protocol):
     def oneway(
         self, header: Header, body: Body | msgspec.Struct = b"", *, code: int | None = None
     ) -> None:
-        """Send a request that wants no answer; dropped silently when the connection is gone."""
+        """Send a request that gets no response; dropped silently when the connection is closed."""
         if self.is_open:
             self._send(self._command(header, body, code, 0, FLAG_ONEWAY))
 
     def reply(self, request: Command, response: Command | bytes) -> None:
-        """Answer `request` now, after its processor returned None."""
+        """Send the response to `request`, whose processor returned None earlier."""
         if request.is_oneway or not self.is_open:
             return
         self._write([response] if isinstance(response, bytes) else self._framed(request, response))
 
     def answer(self, requests: Sequence[Command], replies: Sequence[Reply]) -> None:
-        """Answer what the dispatcher had gathered of this peer, in one write; None: later."""
+        """Send the replies to requests that the dispatcher had gathered, in one write.
+
+        A reply of None comes later, by `reply`.
+        """
         self._awaited -= len(requests)
         self.reply_all(requests, replies)
 
     def reply_all(self, requests: Sequence[Command], replies: Sequence[Reply]) -> None:
-        """`reply` to several at once: one write, now or when all that was read is processed."""
+        """`reply` to several requests in one write: now, or at the end of the read in progress."""
         if not self.is_open:
             return
         out = self._out
@@ -184,14 +204,14 @@ class Channel(asyncio.Protocol):
             self._flush()
 
     def close(self) -> None:
-        """Close after everything asked and written so far has been answered and has left."""
+        """Close, once all requests read so far are answered and all bytes are sent."""
         self._settle()
         if self._transport is not None:
             self._flush()
             self._transport.close()
 
     def abort(self) -> None:
-        """Close at once; what is buffered is dropped."""
+        """Close at once; buffered bytes are dropped."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -245,7 +265,7 @@ class Channel(asyncio.Protocol):
             cast("asyncio.Transport", self._transport).resume_reading()
 
     def eof_received(self) -> bool:
-        self._settle()  # the transport closes next, and may still send
+        self._settle()  # the transport closes next, and can still send
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -305,7 +325,7 @@ class Channel(asyncio.Protocol):
                 i += 1
 
     def _settle(self) -> None:
-        """What this peer asked earlier is done before what comes next."""
+        """Process what this peer asked before, so that its requests keep their order."""
         if self._awaited:
             self.dispatcher.process_gathered()
 
