@@ -17,6 +17,12 @@ from pocketmq.client.producer.producer import Producer
 from pocketmq.client.producer.selectors import select_by_hash, select_by_random
 from pocketmq.client.producer.send_plan import SendFailedError, SendTimeoutError
 from pocketmq.client.producer.send_result import SendResult, SendStatus
+from pocketmq.client.producer.transaction import (
+    TransactionListener,
+    TransactionProducer,
+    TransactionResult,
+    TransactionState,
+)
 from pocketmq.protocol.allocation.averagely import AllocateMessageQueueAveragely
 from pocketmq.protocol.allocation.by_circle import AllocateMessageQueueAveragelyByCircle
 from pocketmq.protocol.allocation.by_config import AllocateMessageQueueByConfig
@@ -56,6 +62,10 @@ __all__ = [
     "SendResult",
     "SendStatus",
     "SendTimeoutError",
+    "TransactionListener",
+    "TransactionProducer",
+    "TransactionResult",
+    "TransactionState",
     "select_by_hash",
     "select_by_random",
 ]

@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 import structlog
 
+from pocketmq.protocol import properties as names
 from pocketmq.protocol.bodies.clients import ConsumerRunningInfo
 from pocketmq.protocol.bodies.offsets import GetConsumerStatusBody, ResetOffsetBody
 from pocketmq.protocol.body import decode_body, encode_body, mq_key, parse_mq_key
@@ -25,13 +26,16 @@ from pocketmq.protocol.headers.offsets import (
     GetConsumerStatusRequestHeader,
     ResetConsumerClientOffsetRequestHeader,
 )
-from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.headers.transactions import CheckTransactionStateRequestHeader
+from pocketmq.protocol.message import MessageExt, MessageQueue
+from pocketmq.protocol.record import decode_records
 
 log = structlog.get_logger()
 
 COMMANDS: Final = frozenset(
     {
         RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
+        RequestCode.CHECK_TRANSACTION_STATE,
         RequestCode.RESET_CONSUMER_CLIENT_OFFSET,
         RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT,
         RequestCode.GET_CONSUMER_RUNNING_INFO,
@@ -56,20 +60,33 @@ class CommandedConsumer(Protocol):
         ...
 
 
+class CommandedProducer(Protocol):
+    """A producer as brokers see it."""
+
+    def check_transaction(
+        self, peer: Peer, header: CheckTransactionStateRequestHeader, message: MessageExt
+    ) -> None:
+        """Say what became of a half message; returns at once, the answer follows (P-62)."""
+        ...
+
+
 class CommandProcessor:
     """Answers brokers; all work is left to the client's services.
 
     Args:
         find_consumer: Consumer of a group, or None.
+        find_producer: Producer of a group, or None.
         wake_rebalance: Lets the whole instance rebalance.
     """
 
     def __init__(
         self,
         find_consumer: Callable[[str], CommandedConsumer | None],
+        find_producer: Callable[[str], CommandedProducer | None],
         wake_rebalance: Callable[[], None],
     ) -> None:
         self._find_consumer = find_consumer
+        self._find_producer = find_producer
         self._wake_rebalance = wake_rebalance
 
     @handles(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
@@ -81,6 +98,19 @@ class CommandProcessor:
         group = request.header(NotifyConsumerIdsChangedRequestHeader).consumer_group
         log.debug("consumer_ids.changed", group=group, broker=peer.address)
         self._wake_rebalance()
+        return None
+
+    @handles(RequestCode.CHECK_TRANSACTION_STATE)
+    def check_transaction(self, peer: Peer, request: Command) -> Reply:
+        """A half message is undecided: its record is the body, its group a property of it."""
+        header = request.header(CheckTransactionStateRequestHeader)
+        [message] = decode_records(bytes(request.body_view), broker_name=header.bname or "")
+        group = message.properties.get(names.PRODUCER_GROUP, "")
+        producer = self._find_producer(group)
+        if producer is None:
+            log.warning("transaction.check_for_nobody", group=group, broker=peer.address)
+        else:
+            producer.check_transaction(peer, header, message)
         return None
 
     @handles(RequestCode.RESET_CONSUMER_CLIENT_OFFSET)

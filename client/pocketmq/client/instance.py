@@ -17,7 +17,12 @@ import structlog
 
 from pocketmq.client.api import ClientApi
 from pocketmq.client.broker_addresses import BrokerAddresses
-from pocketmq.client.commands import COMMANDS, CommandedConsumer, CommandProcessor
+from pocketmq.client.commands import (
+    COMMANDS,
+    CommandedConsumer,
+    CommandedProducer,
+    CommandProcessor,
+)
 from pocketmq.client.config import ClientConfig
 from pocketmq.client.consumer.pull_service import PullMessageService
 from pocketmq.client.heartbeat import ConsumerMember, heartbeat_addresses, heartbeat_data
@@ -46,7 +51,7 @@ HEARTBEAT_WAIT_S: Final = 1.0
 """Real seconds for which a round of heartbeats waits for answers."""
 
 
-class ProducerUser(Protocol):
+class ProducerUser(CommandedProducer, Protocol):
     """A producer, as its instance sees it."""
 
     @property
@@ -128,7 +133,9 @@ class ClientInstance:
             rebalance_all=self.rebalance,
             name=f"rebalance {self.client_id}",
         )
-        self.dispatcher.add(CommandProcessor(self.consumers.get, self.rebalance_service.wakeup))
+        self.dispatcher.add(
+            CommandProcessor(self.consumers.get, self.producers.get, self.rebalance_service.wakeup)
+        )
         self.dispatcher.require(COMMANDS)
         self._lookups: dict[tuple[str, str], asyncio.Task[bool | PocketMQError]] = {}
         self._heartbeats: dict[str, asyncio.Task[bool]] = {}

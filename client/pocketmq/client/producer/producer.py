@@ -31,14 +31,16 @@ from pocketmq.client.producer.selectors import QueueSelector, select_by_hash
 from pocketmq.client.producer.send_result import SendResult, SendStatus
 from pocketmq.client.producer.settings import ProducerSettings
 from pocketmq.client.routes import TopicPublishInfo
+from pocketmq.protocol.dispatch import Peer
 from pocketmq.protocol.errors import (
     BrokerError,
     ClientError,
     IllegalMessageError,
     RemotingError,
 )
+from pocketmq.protocol.headers.transactions import CheckTransactionStateRequestHeader
 from pocketmq.protocol.ids import UniqKeyFactory
-from pocketmq.protocol.message import Message, MessageQueue
+from pocketmq.protocol.message import Message, MessageExt, MessageQueue
 from pocketmq.protocol.validation import (
     check_batch,
     check_message,
@@ -285,6 +287,18 @@ class Producer(GroupClient):
     async def publish_queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """The queues that messages of a topic may go to, in the order that selectors see."""
         return (await self._find(topic)).queues
+
+    def check_transaction(
+        self, peer: Peer, header: CheckTransactionStateRequestHeader, message: MessageExt
+    ) -> None:
+        """A broker asks for a half message's fate; only a `TransactionProducer` knows (P-62)."""
+        log.warning(
+            "transaction.check_refused",
+            group=self._group,
+            broker=peer.address,
+            msg_id=header.msg_id,
+            advice="a group that sends in transactions needs a TransactionProducer in each member",
+        )
 
     # -- preparing ------------------------------------------------------------------------------
 

@@ -1,0 +1,1 @@
+"""Half messages: stored out of sight, then committed, rolled back, or asked for."""

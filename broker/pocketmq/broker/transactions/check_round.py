@@ -1,0 +1,228 @@
+"""One walk over a half queue: what is settled, what is asked for, what is given up (X-30 to X-37).
+
+round = CheckRound(half_offset, op_offset, limits, started_ms)
+while (step := round.next(reads, now_ms)) is not None:
+    ...                                # do it, then round.done(), or round.failed()
+half_offset, op_offset = round.progress()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, unique
+from typing import Protocol
+
+from pocketmq.broker.transactions.half_messages import immunity_ms, offsets_of
+from pocketmq.protocol import properties as names
+from pocketmq.protocol.message import MessageExt
+
+MAX_ROUND_MS = 60_000
+PAUSE_AFTER = 200
+"""Half messages looked at before the walk lets others work."""
+
+MAX_MISSES = 1
+"""Half messages that cannot be read before a round ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckLimits:
+    """What the options say."""
+
+    timeout_ms: int
+    """A half message is not checked before (`transactionTimeOut`)."""
+    max_checks: int
+    """It is asked for so many times (`transactionCheckMax`)."""
+    reserved_ms: int
+    """Older than the log keeps messages, it is given up at once (`fileReservedTime`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class HalfRead:
+    """What stands at an offset of the half queue."""
+
+    message: MessageExt | None
+    next_offset: int
+    """Where to go on when there is none."""
+    at_end: bool = False
+    """Nothing is stored there yet."""
+
+
+class Reads(Protocol):
+    """How the walk reads the two queues, and what it knows besides."""
+
+    def half(self, offset: int) -> HalfRead:
+        """The half message at an offset."""
+
+    def ops(self, offset: int) -> tuple[Sequence[MessageExt], int]:
+        """Up to 32 op records from an offset on, and where to go on."""
+
+    def is_decided(self, half: MessageExt) -> bool:
+        """Whether it is known to be committed or rolled back, whatever op records say."""
+
+
+@unique
+class Action(Enum):
+    """What is to be done with a half message."""
+
+    ASK = "ASK"
+    """Store it again with its number of checks, and ask its producer."""
+    RENEW = "RENEW"
+    """Store it again: it asked not to be checked yet."""
+    GIVE_UP = "GIVE_UP"
+    """Copy it to TRANS_CHECK_MAX_TIME_TOPIC."""
+    PAUSE = "PAUSE"
+    """Nothing; let others work, and come back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What to do next."""
+
+    action: Action
+    half: MessageExt | None = None
+    changes: tuple[tuple[str, str], ...] = ()
+    """Properties to store it with."""
+
+
+class CheckRound:
+    """Walks one half queue.
+
+    Args:
+        half_offset: where the last round ended.
+        op_offset: up to here all op records are done.
+        limits: what the options say.
+        started_ms: now; what is stored later waits for the next round.
+    """
+
+    def __init__(
+        self, half_offset: int, op_offset: int, limits: CheckLimits, started_ms: int
+    ) -> None:
+        self._first = half_offset
+        self._at = half_offset
+        self._op_start = op_offset
+        self._op_next = op_offset
+        self._limits = limits
+        self._started_ms = started_ms
+        self._misses = 0
+        self._op_of: dict[int, int] = {}
+        self._open_of_op: dict[int, set[int]] = {}
+        self._done_ops: set[int] = set()
+        self._all_ops_read = False
+        self._over = False
+
+    def next(self, reads: Reads, now_ms: int) -> Step | None:
+        """What to do now; None: the round is over."""
+        looked_at = 0
+        while not self._over:
+            if now_ms - self._started_ms > MAX_ROUND_MS:
+                break
+            if looked_at == PAUSE_AFTER:
+                return Step(Action.PAUSE)
+            looked_at += 1
+            if self._settled(reads, self._at):
+                self._at += 1
+                continue
+            read = reads.half(self._at)
+            if read.message is None:
+                self._misses += 1
+                if read.at_end or self._misses > MAX_MISSES or read.next_offset <= self._at:
+                    break
+                self._at = read.next_offset
+                continue
+            if reads.is_decided(read.message):
+                self._at += 1
+                continue
+            step = self._judge(read.message, now_ms)
+            if step is not None:
+                return step
+            # `_judge` settled it, or ended the round.
+        self._over = True
+        return None
+
+    def done(self) -> None:
+        """The step was carried out: go on behind its half message."""
+        self._at += 1
+
+    def failed(self) -> None:
+        """It could not be: the next round begins with it."""
+        self._over = True
+
+    def progress(self) -> tuple[int, int]:
+        """Where the next round begins: half offset, op offset (X-37)."""
+        op_offset = self._op_start
+        while op_offset in self._done_ops:
+            op_offset += 1
+        return self._at, op_offset
+
+    # -- inside ---------------------------------------------------------------------------------
+
+    def _judge(self, half: MessageExt, now_ms: int) -> Step | None:
+        """The step for an open half message, in RocketMQ's order (X-33, X-34)."""
+        limits, properties = self._limits, half.properties
+        age_ms = now_ms - half.born_timestamp_ms
+        times = _count(properties.get(names.TRANSACTION_CHECK_TIMES))
+        if times >= limits.max_checks or age_ms > limits.reserved_ms:
+            return Step(Action.GIVE_UP, half)
+        if half.store_timestamp_ms >= self._started_ms:
+            self._over = True
+            return None
+        asked_for = properties.get(names.CHECK_IMMUNITY_TIME_IN_SECONDS)
+        waits_ms = limits.timeout_ms
+        if asked_for is not None:
+            waits_ms = immunity_ms(asked_for, limits.timeout_ms)
+            if age_ms < waits_ms:
+                return self._immune(half)
+        if 0 <= age_ms <= waits_ms:
+            self._over = True
+            return None
+        return Step(Action.ASK, half, ((names.TRANSACTION_CHECK_TIMES, str(times + 1)),))
+
+    def _immune(self, half: MessageExt) -> Step | None:
+        first = half.properties.get(names.TRANSACTION_PREPARED_QUEUE_OFFSET)
+        if first is not None and self._settle(_count(first)):
+            self._at += 1
+            return None
+        prepared = (names.TRANSACTION_PREPARED_QUEUE_OFFSET, first or str(half.queue_offset))
+        return Step(Action.RENEW, half, (prepared,))
+
+    def _settled(self, reads: Reads, half_offset: int) -> bool:
+        """Whether an op record names it; reads more of them until one does or there is none."""
+        while not self._settle(half_offset):
+            if self._all_ops_read:
+                return False
+            records, self._op_next = reads.ops(self._op_next)
+            if not records:
+                self._all_ops_read = True
+                return False
+            for op in records:
+                self._take(op)
+        return True
+
+    def _settle(self, half_offset: int) -> bool:
+        op_offset = self._op_of.pop(half_offset, None)
+        if op_offset is None:
+            return False
+        still_open = self._open_of_op[op_offset]
+        still_open.discard(half_offset)
+        if not still_open:
+            del self._open_of_op[op_offset]
+            self._done_ops.add(op_offset)
+        return True
+
+    def _take(self, op: MessageExt) -> None:
+        named = {offset for offset in offsets_of(op) if offset >= self._first}
+        if not named:
+            self._done_ops.add(op.queue_offset)
+            return
+        for offset in named:
+            # Named twice, it counts for the later record; the earlier one is done without it.
+            earlier = self._op_of.get(offset)
+            if earlier is not None:
+                self._settle(offset)
+            self._op_of[offset] = op.queue_offset
+        self._open_of_op[op.queue_offset] = named
+
+
+def _count(text: str | None) -> int:
+    return int(text) if text and text.isascii() and text.isdigit() else 0

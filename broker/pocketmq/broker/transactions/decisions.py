@@ -1,0 +1,50 @@
+"""Which half messages are open and which are decided, as far as this process knows.
+
+RocketMQ stores a message once more when its transaction is committed twice: by its producer late,
+and by its answer to a check (X-20). Here the second one is recognised by its unique key.
+"""
+
+from __future__ import annotations
+
+from pocketmq.broker.transactions.half_messages import Outcome
+
+MAX_OPEN = 100_000
+MAX_DECIDED = 100_000
+"""About 200 bytes each. What is forgotten is looked up in the message index."""
+
+
+class Decisions:
+    """Remembers the latest of each; the oldest are forgotten."""
+
+    def __init__(self, max_open: int = MAX_OPEN, max_decided: int = MAX_DECIDED) -> None:
+        self._max_open = max_open
+        self._max_decided = max_decided
+        self._open: dict[str, None] = {}
+        self._decided: dict[str, Outcome] = {}
+
+    def opened(self, key: str) -> None:
+        """A half message was stored by its producer.
+
+        One that is sent again, since no answer came, opens nothing new.
+        """
+        if key in self._decided:
+            return
+        self._open[key] = None
+        if len(self._open) > self._max_open:
+            del self._open[next(iter(self._open))]
+
+    def decided(self, key: str, outcome: Outcome) -> None:
+        """It was committed or rolled back; both are stored by now, or about to be."""
+        self._open.pop(key, None)
+        self._decided.pop(key, None)
+        self._decided[key] = outcome
+        if len(self._decided) > self._max_decided:
+            del self._decided[next(iter(self._decided))]
+
+    def is_open(self, key: str) -> bool:
+        """Whether it is certain that nobody has decided it."""
+        return key in self._open
+
+    def outcome(self, key: str | None) -> Outcome | None:
+        """How it was decided; None when it is open or not known."""
+        return None if key is None else self._decided.get(key)

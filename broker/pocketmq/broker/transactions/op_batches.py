@@ -1,0 +1,76 @@
+"""Which half messages are done and not yet written as an op record (X-25, X-26)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class _Waiting:
+    text: list[str] = field(default_factory=list)
+    chars: int = 0
+    written_at: float = 0.0
+
+
+class OpBatches:
+    """Collects queue offsets for each half queue.
+
+    Args:
+        max_chars: a queue's text is written when it is longer (`transactionOpMsgMaxSize`).
+        interval_s: or so long after the last one (`transactionOpBatchInterval`); 0: at once.
+    """
+
+    def __init__(self, max_chars: int, interval_s: float) -> None:
+        self._max_chars = max_chars
+        self._interval_s = interval_s
+        self._queues: dict[int, _Waiting] = {}
+
+    def add(self, queue_id: int, half_offset: int, now: float) -> None:
+        """A half message is committed or rolled back."""
+        waiting = self._queues.setdefault(queue_id, _Waiting(written_at=now))
+        text = f"{half_offset},"
+        waiting.text.append(text)
+        waiting.chars += len(text)
+
+    def due(self, now: float) -> list[int]:
+        """Queues to write now."""
+        return [
+            queue_id
+            for queue_id, waiting in self._queues.items()
+            if waiting.text
+            and (waiting.chars > self._max_chars or now - waiting.written_at >= self._interval_s)
+        ]
+
+    def next_due_in_s(self, now: float) -> float | None:
+        """Seconds until a queue is due; None when nothing waits."""
+        waits = [
+            waiting.written_at + self._interval_s - now if waiting.chars <= self._max_chars else 0.0
+            for waiting in self._queues.values()
+            if waiting.text
+        ]
+        return max(0.0, min(waits)) if waits else None
+
+    def waiting(self) -> list[int]:
+        """Queues with something to write, due or not."""
+        return [queue_id for queue_id, waiting in self._queues.items() if waiting.text]
+
+    def take(self, queue_id: int, now: float) -> str:
+        """The body of the queue's next op record; about `max_chars` of it at most."""
+        waiting = self._queues[queue_id]
+        chars = count = 0
+        for text in waiting.text:
+            chars += len(text)
+            count += 1
+            if chars >= self._max_chars:
+                break
+        body = "".join(waiting.text[:count])
+        del waiting.text[:count]
+        waiting.chars -= chars
+        waiting.written_at = now
+        return body
+
+    def put_back(self, queue_id: int, body: str) -> None:
+        """What `take` gave could not be stored."""
+        waiting = self._queues[queue_id]
+        waiting.text.insert(0, body)
+        waiting.chars += len(body)

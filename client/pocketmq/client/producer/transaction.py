@@ -1,0 +1,243 @@
+"""Transactional sends: delivered only if a local transaction succeeds (P-60 to P-62).
+
+    class Booking:
+        async def execute_local_transaction(self, message, argument):
+            await database.book(argument)           # raises: the broker will ask
+            return TransactionState.COMMIT
+
+        async def check_local_transaction(self, message):
+            booked = await database.is_booked(message.keys)
+            return TransactionState.COMMIT if booked else TransactionState.ROLLBACK
+
+    async with TransactionProducer("bookings", Booking(), nameservers="127.0.0.1:9876") as producer:
+        await producer.send_in_transaction(Message("booked", b"...", keys="seat-12"), "seat-12")
+
+The broker stores a *half message*, which no consumer sees; the local transaction runs; its outcome
+makes the broker deliver or forget the message. When the outcome does not arrive, the broker asks a
+producer of the group, which need not be the one that sent.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import Enum, unique
+from typing import Any, Final, Protocol, Unpack
+
+import structlog
+
+from pocketmq.client.consumer.listener import ListenerThreads, PooledThreads
+from pocketmq.client.producer.producer import Producer, ProducerOptions
+from pocketmq.client.producer.send_result import SendResult, SendStatus
+from pocketmq.protocol import properties as names
+from pocketmq.protocol.dispatch import Peer
+from pocketmq.protocol.errors import IllegalMessageError
+from pocketmq.protocol.headers.transactions import (
+    CheckTransactionStateRequestHeader,
+    EndTransactionRequestHeader,
+)
+from pocketmq.protocol.ids import parse_offset_msg_id
+from pocketmq.protocol.message import Message, MessageExt, MessageQueue
+from pocketmq.protocol.scalars import MessageSysFlag
+from pocketmq.runtime.errors import PocketMQError
+
+log = structlog.get_logger()
+
+MAX_CHECKS: Final = 2_000
+"""Questions of brokers that may be under way; more are dropped, and asked again."""
+
+MAX_THREADS: Final = 4
+"""In which plain functions of a listener run."""
+
+
+@unique
+class TransactionState(Enum):
+    """What became of a local transaction; the numbers of END_TRANSACTION."""
+
+    COMMIT = MessageSysFlag.TRANSACTION_COMMIT
+    """Deliver the message."""
+    ROLLBACK = MessageSysFlag.TRANSACTION_ROLLBACK
+    """Forget it."""
+    UNKNOWN = MessageSysFlag.TRANSACTION_NONE
+    """Ask again later."""
+
+
+class TransactionListener(Protocol):
+    """The application's two answers. Each may be async; a plain function runs in a thread."""
+
+    def execute_local_transaction(
+        self, message: Message, argument: object
+    ) -> TransactionState | Awaitable[TransactionState]:
+        """Do what the message announces. What is raised means UNKNOWN."""
+        ...
+
+    def check_local_transaction(
+        self, message: MessageExt
+    ) -> TransactionState | Awaitable[TransactionState]:
+        """Whether it was done, maybe by another process. What is raised means UNKNOWN."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionResult:
+    """What `send_in_transaction` ends with."""
+
+    send: SendResult
+    """Where the half message is stored."""
+    state: TransactionState
+    """What the broker was told. It may not have heard it; then it asks."""
+    error: BaseException | None = None
+    """What the local transaction raised; the state is UNKNOWN then."""
+
+
+class TransactionProducer(Producer):
+    """A producer whose messages wait for local transactions.
+
+    Args:
+        group: Producer group. Every member must be able to answer for each other's messages.
+        listener: Runs and checks local transactions.
+        threads: Where plain functions of the listener run; a small pool by default.
+        options: See `Producer`.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        listener: TransactionListener,
+        *,
+        threads: ListenerThreads | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None:
+        super().__init__(group, **options)
+        self._listener = listener
+        self._threads = threads or PooledThreads(f"transactions of {group}", MAX_THREADS)
+        self._checks = 0
+
+    async def stop(self) -> None:
+        await super().stop()
+        self._threads.close()
+
+    async def send_in_transaction(
+        self,
+        message: Message,
+        argument: object = None,
+        *,
+        queue: MessageQueue | None = None,
+        timeout_ms: int | None = None,
+    ) -> TransactionResult:
+        """Store a half message, run the local transaction, and tell the broker how it ended.
+
+        Args:
+            message: Loses its delay level, which a half message cannot have.
+            argument: For the listener.
+            queue: Where the message goes when it is committed.
+            timeout_ms: Real milliseconds for storing the half message.
+
+        Raises:
+            IllegalMessageError: the message breaks a limit.
+            Others: see `Producer.send`; the local transaction was not run.
+        """
+        if names.TRANSACTION_PREPARED_QUEUE_OFFSET in message.properties:
+            raise IllegalMessageError(
+                f"{names.TRANSACTION_PREPARED_QUEUE_OFFSET} is the broker's", topic=message.topic
+            )
+        message.properties.pop(names.DELAY, None)
+        message.properties[names.TRANSACTION_PREPARED] = "true"
+        message.properties[names.PRODUCER_GROUP] = self._group
+        sent = await self.send(message, queue=queue, timeout_ms=timeout_ms)
+        error: BaseException | None = None
+        if sent.status is SendStatus.SEND_OK:
+            execute = self._listener.execute_local_transaction
+            state, error = await self._answer_of(
+                "transaction.local_part_failed", execute, message, argument
+            )
+        else:
+            state = TransactionState.ROLLBACK  # it may be lost with the broker (P-60)
+        await self._end(message, sent, state)
+        return TransactionResult(sent, state, error)
+
+    def check_transaction(
+        self, peer: Peer, header: CheckTransactionStateRequestHeader, message: MessageExt
+    ) -> None:
+        """A broker asks; the answer follows, to the one who asked (P-62)."""
+        instance = self._instance
+        if instance is None or self._checks >= MAX_CHECKS:
+            log.warning("transaction.check_dropped", group=self._group, under_way=self._checks)
+            return
+        self._checks += 1
+        message.detach()
+        instance.tasks.start(self._check(peer, header, message), name=f"check of {self._group}")
+
+    # -- inside ---------------------------------------------------------------------------------
+
+    async def _check(
+        self, peer: Peer, header: CheckTransactionStateRequestHeader, message: MessageExt
+    ) -> None:
+        try:
+            check = self._listener.check_local_transaction
+            state, _ = await self._answer_of("transaction.check_failed", check, message)
+        finally:
+            self._checks -= 1
+        if not peer.is_open:
+            return
+        peer.oneway(
+            EndTransactionRequestHeader(
+                producer_group=self._group,
+                tran_state_table_offset=header.tran_state_table_offset,
+                commit_log_offset=header.commit_log_offset,
+                commit_or_rollback=state.value,
+                msg_id=message.properties.get(names.UNIQ_KEY) or message.offset_msg_id,
+                from_transaction_check=True,
+                transaction_id=header.transaction_id,
+                topic=header.topic,
+                bname=header.bname,
+            )
+        )
+
+    async def _answer_of(
+        self, event: str, function: Callable[..., Any], *arguments: object
+    ) -> tuple[TransactionState, BaseException | None]:
+        """The listener's answer, UNKNOWN with what it raised; on the loop only if it is async."""
+        try:
+            if inspect.iscoroutinefunction(function):
+                answer = await function(*arguments)
+            else:
+                answer = await self._threads.run(lambda: function(*arguments))
+                if inspect.isawaitable(answer):
+                    answer = await answer
+        except Exception as exc:
+            log.exception(event, group=self._group)
+            return TransactionState.UNKNOWN, exc
+        if isinstance(answer, TransactionState):
+            return answer, None
+        log.warning(
+            event, group=self._group, answer=repr(answer)[:80], advice="return a TransactionState"
+        )
+        return TransactionState.UNKNOWN, None
+
+    async def _end(self, message: Message, sent: SendResult, state: TransactionState) -> None:
+        """Tell the broker, one-way; when it does not hear, it asks (P-61)."""
+        _, _, physical_offset = parse_offset_msg_id(sent.offset_msg_id)
+        header = EndTransactionRequestHeader(
+            producer_group=self._group,
+            tran_state_table_offset=sent.queue_offset,
+            commit_log_offset=physical_offset,
+            commit_or_rollback=state.value,
+            msg_id=sent.msg_id,
+            transaction_id=sent.transaction_id,
+            topic=message.topic,
+            bname=sent.queue.broker_name,
+        )
+        try:
+            delivery = self._delivery
+            channel = delivery.open_channel(sent.queue) or await delivery.connect(sent.queue)
+            channel.oneway(header)
+        except PocketMQError as exc:
+            log.warning(
+                "transaction.end_not_sent",
+                group=self._group,
+                msg_id=sent.msg_id,
+                state=state.name,
+                reason=str(exc),
+            )

@@ -1,0 +1,160 @@
+"""Which half messages are asked for, when, and how far a round gets (X-30 to X-37)."""
+
+from __future__ import annotations
+
+import pytest
+
+from pocketmq.broker.transactions.check_round import Action, CheckLimits, CheckRound
+from pocketmq.protocol import properties as names
+from support.half_queue import LIMITS, Queues
+
+LATER = LIMITS.timeout_ms + 1
+
+
+@pytest.fixture
+def queues() -> Queues:
+    return Queues()
+
+
+def actions(queues: Queues, now_ms: int) -> list[tuple[str, int]]:
+    steps, _ = queues.round(0, 0, now_ms)
+    return [(step.action.name, step.half.queue_offset) for step in steps if step.half]
+
+
+def test_what_an_op_record_names_is_settled_and_the_rest_is_asked_for(queues: Queues) -> None:
+    for _ in range(5):  # X-31, X-32, X-34
+        queues.put()
+    queues.done(0, 3)
+    queues.done(1)
+    steps, progress = queues.round(0, 0, LATER)
+    assert [(step.action, step.half and step.half.queue_offset) for step in steps] == [
+        (Action.ASK, 2),
+        (Action.ASK, 4),
+    ]
+    assert steps[0].changes == ((names.TRANSACTION_CHECK_TIMES, "1"),)
+    assert progress == (5, 2)
+
+
+def test_a_young_half_message_ends_the_round(queues: Queues) -> None:  # X-33
+    queues.put(born_ms=0)
+    queues.put(born_ms=10_000)
+    queues.put(born_ms=0)
+    steps, progress = queues.round(0, 0, 10_000 + LIMITS.timeout_ms)
+    assert len(steps) == 1
+    assert progress == (1, 0)
+    assert actions(queues, 10_001 + LIMITS.timeout_ms) == [("ASK", 0), ("ASK", 1), ("ASK", 2)]
+
+
+def test_what_is_stored_after_the_round_began_waits_for_the_next(queues: Queues) -> None:  # X-33
+    queues.put(born_ms=0)
+    check = CheckRound(0, 0, LIMITS, started_ms=0)
+    assert check.next(queues, LATER) is None
+    assert check.progress() == (0, 0)
+
+
+def test_a_producer_whose_clock_is_ahead_is_asked(queues: Queues) -> None:  # X-34: age below 0
+    queues.halves = []
+    queues.put(born_ms=50_000)
+    half = queues.halves[0]
+    assert half is not None
+    half.store_timestamp_ms = 0
+    assert actions(queues, 40_000) == [("ASK", 0)]
+
+
+def test_a_half_message_is_asked_for_15_times_and_then_given_up(queues: Queues) -> None:  # X-33
+    queues.put(TRANSACTION_CHECK_TIMES="14")
+    queues.put(TRANSACTION_CHECK_TIMES="15")
+    steps, _ = queues.round(0, 0, LATER)
+    assert [step.action for step in steps] == [Action.ASK, Action.GIVE_UP]
+    assert steps[0].changes == ((names.TRANSACTION_CHECK_TIMES, "15"),)
+
+
+def test_one_older_than_the_log_keeps_is_given_up_unasked(queues: Queues) -> None:  # X-33
+    queues.put()
+    assert actions(queues, LIMITS.reserved_ms + 1) == [("GIVE_UP", 0)]
+
+
+def test_one_that_asked_for_immunity_is_stored_again_until_then(queues: Queues) -> None:
+    first = queues.put(CHECK_IMMUNITY_TIME_IN_SECONDS="60")  # X-33, X-35
+    queues.put()
+    steps, progress = queues.round(0, 0, LATER)
+    assert [step.action for step in steps] == [Action.RENEW, Action.ASK]
+    assert steps[0].changes == ((names.TRANSACTION_PREPARED_QUEUE_OFFSET, str(first)),)
+    assert progress == (2, 0)
+    assert actions(queues, 60_001)[0] == ("ASK", 0)
+
+
+def test_a_renewed_one_is_found_by_the_op_record_of_its_first_place(queues: Queues) -> None:
+    queues.put(CHECK_IMMUNITY_TIME_IN_SECONDS="60")  # X-35
+    queues.put(CHECK_IMMUNITY_TIME_IN_SECONDS="60", TRAN_PREPARED_QUEUE_OFFSET="7")
+    queues.done(7)
+    steps, progress = queues.round(0, 0, LATER)
+    assert [step.half and step.half.queue_offset for step in steps] == [0]
+    assert progress == (2, 1)
+
+
+def test_what_is_decided_and_not_yet_written_is_not_asked_for(queues: Queues) -> None:  # X-26
+    queues.put()
+    queues.put()
+    queues.decided.add("key-0")
+    assert actions(queues, LATER) == [("ASK", 1)]
+
+
+def test_op_records_are_done_in_one_run_from_the_first(queues: Queues) -> None:  # X-37
+    for _ in range(4):
+        queues.put()
+    queues.done(3)  # its half message is behind a young one
+    queues.done(0)
+    half = queues.halves[1]
+    assert half is not None
+    half.store_timestamp_ms = LATER
+    _, progress = queues.round(0, 0, LATER)
+    assert progress == (1, 0)
+    half.store_timestamp_ms = 0
+    _, progress = queues.round(1, 0, LATER)
+    assert progress == (4, 2)
+
+
+def test_a_half_message_named_by_two_op_records_holds_neither_back(queues: Queues) -> None:
+    queues.put()
+    queues.done(0)
+    queues.done(0)
+    assert queues.round(0, 0, LATER) == ([], (1, 2))
+
+
+def test_a_step_that_failed_is_the_first_of_the_next_round(queues: Queues) -> None:
+    queues.put()
+    queues.put()
+    check = CheckRound(0, 0, LIMITS, LATER)
+    assert check.next(queues, LATER) is not None
+    check.failed()
+    assert check.next(queues, LATER) is None
+    assert check.progress() == (0, 0)
+
+
+def test_a_hole_in_the_queue_is_passed_and_a_second_one_ends_the_round(queues: Queues) -> None:
+    for _ in range(6):  # X-32
+        queues.put()
+    queues.halves[1] = queues.halves[3] = None
+    steps, progress = queues.round(0, 0, LATER)
+    assert [step.half and step.half.queue_offset for step in steps] == [0, 2]
+    assert progress[0] == 3
+
+
+def test_a_round_ends_after_a_minute_and_pauses_on_the_way(queues: Queues) -> None:  # X-32
+    for _ in range(500):
+        queues.put()
+    queues.done(*range(500))
+    check = CheckRound(0, 0, LIMITS, LATER)
+    step = check.next(queues, LATER)
+    assert step is not None
+    assert step.action is Action.PAUSE
+    assert check.progress() == (200, 0)
+    assert check.next(queues, LATER + 60_001) is None
+    assert check.progress() == (200, 0)
+
+
+def test_the_limits_are_those_that_were_set(queues: Queues) -> None:
+    queues.put(TRANSACTION_CHECK_TIMES="1")
+    steps, _ = queues.round(0, 0, 101, CheckLimits(timeout_ms=100, max_checks=1, reserved_ms=10**9))
+    assert [step.action for step in steps] == [Action.GIVE_UP]

@@ -1,0 +1,180 @@
+"""Half messages, op records, and what END_TRANSACTION is held against (X-1 to X-21, X-45)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pocketmq.broker.errors import RequestRefusedError
+from pocketmq.broker.store.stored_message import StoredMessage
+from pocketmq.broker.transactions.half_messages import (
+    Outcome,
+    check_end,
+    committed,
+    given_up,
+    is_half,
+    offsets_of,
+    op_record,
+    outcome_of,
+    renewed,
+    to_half,
+    with_real_topic,
+)
+from pocketmq.protocol import properties as names
+from pocketmq.protocol.frame import FrameDecoder
+from pocketmq.protocol.headers.transactions import (
+    CheckTransactionStateRequestHeader,
+    EndTransactionRequestHeader,
+)
+from pocketmq.protocol.message import MessageExt
+from pocketmq.protocol.properties import decode_properties
+from pocketmq.protocol.record import decode_record
+from pocketmq.protocol.scalars import MessageSysFlag
+from pocketmq.protocol.subscription import tags_code
+from pocketmq.protocol.validation import HALF_TOPIC, OP_HALF_TOPIC
+from support.golden import wire_frames
+from support.half_queue import HERE, half, record
+
+
+def sent(**more: Any) -> StoredMessage:
+    return StoredMessage(
+        topic="orders", queue_id=2, body=b"body", properties=b"", flag=0,
+        sys_flag=MessageSysFlag.TRANSACTION_PREPARED, born_timestamp_ms=1, born_host=HERE,
+        store_host=HERE, uniq_key="key", **more,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("properties", "retries", "expected"),
+    [
+        ({"TRAN_MSG": "true"}, 0, True),
+        ({"TRAN_MSG": "TRUE"}, 0, True),
+        ({"TRAN_MSG": "false"}, 0, False),
+        ({}, 0, False),
+        ({"TRAN_MSG": "true", "DELAY": "3"}, 0, True),
+        ({"TRAN_MSG": "true", "DELAY": "3"}, 1, False),
+        ({"TRAN_MSG": "true"}, 1, True),
+    ],
+)
+def test_what_is_a_half_message(
+    properties: dict[str, str], retries: int, expected: bool
+) -> None:  # X-10, B-100
+    assert is_half(sent(reconsume_times=retries), properties) is expected
+
+
+def test_a_half_message_lies_in_the_half_topic_under_its_own_name() -> None:  # X-10
+    message, properties = sent(), {"TRAN_MSG": "true", "PGROUP": "writers", "UNIQ_KEY": "key"}
+    to_half(message, properties)
+    assert (message.topic, message.queue_id) == (HALF_TOPIC, 0)
+    assert MessageSysFlag.transaction_type(message.sys_flag) == 0
+    assert decode_properties(message.properties.decode()) == {
+        "TRAN_MSG": "true", "PGROUP": "writers", "UNIQ_KEY": "key", "__transactionId__": "key",
+        "REAL_TOPIC": "orders", "REAL_QID": "2",
+    }  # fmt: skip
+
+
+def test_a_committed_message_keeps_its_birth_its_flag_and_its_properties() -> None:  # X-1, X-2
+    one = half(5, born_ms=7, WAIT="false")
+    message = committed(one, prepared_offset=1005)
+    assert (message.topic, message.queue_id, message.prepared_transaction_offset) == (
+        "orders", 2, 1005,
+    )  # fmt: skip
+    assert message.sys_flag == MessageSysFlag.TRANSACTION_COMMIT
+    assert (message.flag, message.born_timestamp_ms, message.tags_code) == (3, 7, tags_code("new"))
+    assert decode_properties(message.properties.decode()) == one.properties
+    assert not message.wait_store_ok
+    assert committed(half(5), 1005).wait_store_ok
+
+
+def test_what_names_no_topic_cannot_be_committed() -> None:  # bad input
+    for properties in ({}, {names.REAL_TOPIC: HALF_TOPIC}, {names.REAL_TOPIC: OP_HALF_TOPIC}):
+        with pytest.raises(RequestRefusedError, match="no half message"):
+            committed(record(HALF_TOPIC, 1, properties), 1001)
+
+
+def test_a_half_message_stored_again_is_the_same_but_for_what_is_changed() -> None:  # X-34, X-36
+    one = half(5, born_ms=7)
+    again = renewed(one, {names.TRANSACTION_CHECK_TIMES: "3"})
+    assert (again.topic, again.queue_id, again.born_timestamp_ms) == (HALF_TOPIC, 0, 7)
+    assert decode_properties(again.properties.decode()) == one.properties | {
+        names.TRANSACTION_CHECK_TIMES: "3"
+    }
+    lost = given_up(one)
+    assert (lost.topic, lost.queue_id) == ("TRANS_CHECK_MAX_TIME_TOPIC", 0)
+
+
+def test_an_op_record_is_offsets_each_followed_by_a_comma() -> None:  # X-4
+    op = op_record("17,18,25,", 0, 9, HERE)
+    assert (op.topic, op.body, op.properties) == (
+        OP_HALF_TOPIC, b"17,18,25,", b"WAIT\x01true\x02TAGS\x01d\x02",
+    )  # fmt: skip
+    for body, offsets in ((b"17,18,25,", [17, 18, 25]), (b"4", [4]), (b"", []), (b"x,1,", [1])):
+        assert offsets_of(record(OP_HALF_TOPIC, 0, {"TAGS": "d"}, body)) == offsets
+    assert offsets_of(record(OP_HALF_TOPIC, 0, {"TAGS": "e"}, b"1,")) == []
+
+
+# -- END_TRANSACTION ------------------------------------------------------------------------------
+
+
+def end(one: MessageExt, **changes: Any) -> EndTransactionRequestHeader:
+    fields: dict[str, Any] = {
+        "producer_group": "writers",
+        "tran_state_table_offset": one.queue_offset,
+        "commit_log_offset": one.commit_log_offset,
+        "commit_or_rollback": 8,
+        "msg_id": "key",
+    }
+    return EndTransactionRequestHeader(**(fields | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "remark"),
+    [
+        ({"producer_group": "others"}, "producer group wrong"),
+        ({"tran_state_table_offset": 6}, "state table offset wrong"),
+        ({"commit_log_offset": 6}, "commit log offset wrong"),
+    ],
+)
+def test_an_end_that_names_another_message_is_refused(
+    changes: dict[str, Any], remark: str
+) -> None:  # X-21, B-102
+    one = half(5)
+    check_end(end(one), one, 0, 6_000)
+    with pytest.raises(RequestRefusedError, match=remark):
+        check_end(end(one, **changes), one, 0, 6_000)
+
+
+def test_after_the_time_it_asked_for_only_an_answer_to_a_check_counts() -> None:  # B-102, 604
+    one = half(5, CHECK_IMMUNITY_TIME_IN_SECONDS="10")
+    check_end(end(one), one, 10_000, 6_000)
+    with pytest.raises(RequestRefusedError, match="wait until you are asked") as caught:
+        check_end(end(one), one, 10_001, 6_000)
+    assert caught.value.code == 604
+    check_end(end(one, from_transaction_check=True), one, 10_001, 6_000)
+    check_end(end(half(5)), half(5), 10**9, 6_000)
+
+
+def test_outcomes_are_0_8_and_12() -> None:  # X-20
+    one = half(5)
+    wanted = {0: Outcome.UNKNOWN, 8: Outcome.COMMIT, 12: Outcome.ROLLBACK}
+    for number, outcome in wanted.items():
+        assert outcome_of(end(one, commit_or_rollback=number)) is outcome
+    with pytest.raises(RequestRefusedError, match="commitOrRollback field wrong"):
+        outcome_of(end(one, commit_or_rollback=4))
+
+
+@pytest.mark.parametrize("encoding", ["json", "rocketmq"])
+def test_a_question_of_rocketmq_holds_a_record_as_ours_does(encoding: str) -> None:  # X-45
+    frames = dict(wire_frames(encoding))
+    [asked] = FrameDecoder().feed(frames["check_transaction_state.oneway.request"])
+    header = asked.header(CheckTransactionStateRequestHeader)
+    theirs = decode_record(bytes(asked.body_view))
+    assert header.topic == HALF_TOPIC
+    assert theirs.topic == theirs.properties[names.REAL_TOPIC]
+    assert (theirs.queue_offset, theirs.commit_log_offset) == (
+        header.tran_state_table_offset,
+        header.commit_log_offset,
+    )
+    assert header.msg_id == header.transaction_id == theirs.properties[names.UNIQ_KEY]
+    assert with_real_topic(theirs) == bytes(asked.body_view)

@@ -1,0 +1,72 @@
+"""Op records are written in batches, and nothing is written twice or left (X-25)."""
+
+from __future__ import annotations
+
+from pocketmq.broker.transactions.decisions import Decisions
+from pocketmq.broker.transactions.half_messages import Outcome
+from pocketmq.broker.transactions.op_batches import OpBatches
+
+
+def test_a_batch_is_due_three_seconds_after_the_last_or_when_it_is_long() -> None:  # X-25
+    batches = OpBatches(max_chars=10, interval_s=3.0)
+    batches.add(0, 17, now=100.0)
+    assert batches.due(102.9) == []
+    assert batches.next_due_in_s(102.0) == 1.0
+    assert batches.due(103.0) == [0]
+    batches.add(0, 18, now=100.5)
+    batches.add(0, 1234, now=100.6)
+    assert batches.due(100.6) == [0]
+    assert batches.next_due_in_s(100.6) == 0.0
+    assert batches.take(0, 100.6) == "17,18,1234,"
+    assert batches.next_due_in_s(100.6) is None
+
+
+def test_a_long_batch_is_taken_in_parts() -> None:
+    batches = OpBatches(max_chars=6, interval_s=3.0)
+    for offset in (17, 18, 19):
+        batches.add(5, offset, now=0.0)
+    assert batches.take(5, 0.0) == "17,18,"
+    assert batches.waiting() == [5]
+    assert batches.take(5, 0.0) == "19,"
+    assert batches.waiting() == []
+
+
+def test_what_could_not_be_stored_comes_first_again() -> None:
+    batches = OpBatches(max_chars=3, interval_s=3.0)
+    batches.add(0, 1, now=0.0)
+    batches.add(0, 2, now=0.0)
+    body = batches.take(0, 0.0)
+    batches.put_back(0, body)
+    assert batches.take(0, 0.0) + batches.take(0, 0.0) == "1,2,"
+    assert batches.waiting() == []
+
+
+def test_queues_do_not_mix() -> None:
+    batches = OpBatches(max_chars=100, interval_s=0.0)
+    batches.add(0, 1, now=0.0)
+    batches.add(1, 2, now=0.0)
+    assert sorted(batches.due(0.0)) == [0, 1]
+    assert (batches.take(0, 0.0), batches.take(1, 0.0)) == ("1,", "2,")
+
+
+def test_the_first_decision_of_an_open_message_is_certain_and_a_second_is_known() -> None:  # X-20
+    decisions = Decisions()
+    decisions.opened("key")
+    assert decisions.is_open("key")
+    decisions.decided("key", Outcome.COMMIT)
+    assert not decisions.is_open("key")
+    assert decisions.outcome("key") is Outcome.COMMIT
+    decisions.opened("key")  # its producer heard no answer and sent it again
+    assert not decisions.is_open("key")
+    assert decisions.outcome("other") is None
+    assert decisions.outcome(None) is None
+
+
+def test_memory_of_decisions_is_bounded() -> None:
+    decisions = Decisions(max_open=2, max_decided=2)
+    for key in "abc":
+        decisions.opened(key)
+    assert [decisions.is_open(key) for key in "abc"] == [False, True, True]
+    for key in "abc":
+        decisions.decided(key, Outcome.ROLLBACK)
+    assert [decisions.outcome(key) for key in "abc"] == [None, Outcome.ROLLBACK, Outcome.ROLLBACK]
