@@ -124,7 +124,7 @@ def op_record(body: str, queue_id: int, now_ms: int, host: bytes) -> StoredMessa
 
 
 def offsets_of(op: MessageExt) -> list[int]:
-    """Queue offsets of the half messages that an op record names; none where it is no such record."""
+    """Queue offsets of the half messages that an op record names; none if it is no such record."""
     if op.tags != REMOVED:
         return []
     text = bytes(op.raw_body).decode("utf-8", "replace")
@@ -180,7 +180,7 @@ def check_end(
 
 
 def immunity_ms(text: str, default_ms: int) -> int:
-    """How long a half message asked not to be checked; -1 and what is no number mean the default."""
+    """How long a half message asked not to be checked; -1 and no number mean the default."""
     try:
         seconds = int(text)
     except ValueError:
