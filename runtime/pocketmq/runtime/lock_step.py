@@ -16,6 +16,8 @@ from pocketmq.runtime.manual_clock import DEFAULT_GUARD_S, ManualClock
 T = TypeVar("T")
 
 OnLost = Callable[["ClockMember", ClockMemberError], None]
+OnDeadline = Callable[[int, str], None]
+"""Told of each deadline that is reached: epoch ms, and whose it is."""
 
 MEMBER_GUARD_S = 2 * DEFAULT_GUARD_S
 """Real seconds for one answer; above the member's own guard, whose error names the busy task."""
@@ -80,6 +82,7 @@ async def advance_to(
     time_ms: int,
     *,
     on_lost: OnLost | None = None,
+    on_deadline: OnDeadline | None = None,
     guard_s: float = MEMBER_GUARD_S,
 ) -> int:
     """Move all members to `time_ms`, deadline by deadline; the number of steps taken.
@@ -89,20 +92,34 @@ async def advance_to(
         time_ms: Epoch ms; members that are further stay where they are.
         on_lost: Told of a member that does not answer, which is then left out of the rest. Without
             it the first such member ends the advance.
+        on_deadline: Told of each deadline that is reached, in order.
         guard_s: Real seconds to wait for one answer.
 
     Raises:
         ClockMemberError: A member did not answer and there is no `on_lost`.
         ClockStuckError: A member's tasks did not rest.
     """
-    return await _advance(_Step(members, on_lost, guard_s), time_ms)
+    return await _advance(_Step(members, on_lost, guard_s), time_ms, on_deadline)
 
 
-async def _advance(step: _Step, time_ms: int) -> int:
+async def deadlines(members: Sequence[ClockMember]) -> list[tuple[int, str]]:
+    """Epoch ms of each member's earliest timer, and whose it is; earliest first.
+
+    Raises:
+        ClockMemberError: A member did not answer.
+    """
+    return await _Step(members, None, MEMBER_GUARD_S).deadlines()
+
+
+async def _advance(step: _Step, time_ms: int, on_deadline: OnDeadline | None = None) -> int:
     steps = 0
     while True:
-        deadlines = await step.ask("tell its deadline", lambda member: member.next_deadline_ms())
-        next_ms = min([time_ms, *(deadline for deadline in deadlines if deadline is not None)])
+        due = await step.deadlines()
+        next_ms = min(time_ms, due[0][0]) if due else time_ms
+        if on_deadline is not None:
+            for at_ms, name in due:
+                if at_ms <= next_ms:
+                    on_deadline(at_ms, name)
         await step.move_to(next_ms)
         steps += 1
         if next_ms >= time_ms:
@@ -121,6 +138,13 @@ class _Step:
 
     async def move_to(self, time_ms: int) -> None:
         await self.ask("move its clock", lambda member: member.move_to(time_ms))
+
+    async def deadlines(self) -> list[tuple[int, str]]:
+        async def deadline(member: ClockMember) -> tuple[int | None, str]:
+            return await member.next_deadline_ms(), member.name
+
+        answers = await self.ask("tell its deadline", deadline)
+        return sorted((at_ms, name) for at_ms, name in answers if at_ms is not None)
 
     async def ask(self, doing: str, question: Callable[[ClockMember], Awaitable[T]]) -> list[T]:
         members = list(self._members)

@@ -17,8 +17,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pocketmq.cluster.steering.errors import (
+        NotReachedError,
+        RealTimeClientWarning,
+        WrongClusterError,
+    )
     from pocketmq.testing.cluster import Cluster, start_cluster
-    from pocketmq.testing.errors import NotReachedError, RealTimeClientWarning, WrongClusterError
     from pocketmq.testing.sync import SyncCluster, SyncConsumer, SyncProducer
 
 __all__ = [
@@ -33,14 +37,14 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Cluster": "cluster",
-    "start_cluster": "cluster",
-    "NotReachedError": "errors",
-    "RealTimeClientWarning": "errors",
-    "WrongClusterError": "errors",
-    "SyncCluster": "sync",
-    "SyncConsumer": "sync",
-    "SyncProducer": "sync",
+    "Cluster": "pocketmq.testing.cluster",
+    "start_cluster": "pocketmq.testing.cluster",
+    "NotReachedError": "pocketmq.cluster.steering.errors",
+    "RealTimeClientWarning": "pocketmq.cluster.steering.errors",
+    "WrongClusterError": "pocketmq.cluster.steering.errors",
+    "SyncCluster": "pocketmq.testing.sync",
+    "SyncConsumer": "pocketmq.testing.sync",
+    "SyncProducer": "pocketmq.testing.sync",
 }
 
 
@@ -50,4 +54,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    return getattr(import_module(_MODULES[name]), name)

@@ -21,12 +21,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pocketmq.cluster.steering.cluster_control import WAIT_LIMIT_S, ClusterControl, Roles
+from pocketmq.cluster.steering.errors import (
+    NotReachedError,
+    RealTimeClientWarning,
+    WrongClusterError,
+)
+from pocketmq.cluster.steering.group_state import GroupState
+from pocketmq.cluster.steering.shape import ClockKind, ClusterShape, Mode
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
-from pocketmq.testing.control import WAIT_LIMIT_S, ClusterControl, Roles
-from pocketmq.testing.errors import NotReachedError, RealTimeClientWarning, WrongClusterError
-from pocketmq.testing.group_state import GroupState
 from pocketmq.testing.loop_thread import LoopThread
-from pocketmq.testing.shape import ClockKind, ClusterShape, Mode
 
 if TYPE_CHECKING:
     from pocketmq.testing.sync import SyncCluster
@@ -79,7 +83,7 @@ class Cluster:
     @property
     def clock(self) -> ClockKind:
         """`real` or `manual`."""
-        return self.control.shape.clock
+        return self.control.clock
 
     def state(self, role: str) -> str:
         """`running`, `frozen` or `ended`."""
@@ -307,7 +311,7 @@ def running_control(shape: ClusterShape, data: Path) -> Iterator[tuple[ClusterCo
     """The control of a running cluster, and the thread that it lives in."""
     thread = LoopThread(f"pocketmq control {next(_numbers)}")
     try:
-        control = ClusterControl(_roles(shape, data), shape)
+        control = ClusterControl(_roles(shape, data), shape.clock)
         thread.result(control.start())
         try:
             yield control, thread
@@ -319,9 +323,9 @@ def running_control(shape: ClusterShape, data: Path) -> Iterator[tuple[ClusterCo
 
 def _roles(shape: ClusterShape, data: Path) -> Roles:
     if shape.mode == "processes":
-        from pocketmq.testing.processes import RoleProcesses
+        from pocketmq.cluster.steering.processes import RoleProcesses
 
-        return RoleProcesses(shape, data)
+        return RoleProcesses.of_shape(shape, data)
     from pocketmq.testing.in_process import RoleThreads
 
     return RoleThreads(shape, data)

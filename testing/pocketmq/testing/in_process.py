@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pocketmq.broker import Broker, BrokerConfig
 from pocketmq.cluster.spec import broker_names, nameserver_names
+from pocketmq.cluster.steering.shape import ClusterShape
 from pocketmq.nameserver import NameServer, NameServerConfig
 from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.runtime.lock_step import ClockMember
@@ -16,7 +17,6 @@ from pocketmq.runtime.manual_clock import ManualClock
 from pocketmq.runtime.profile import profile_named
 from pocketmq.testing import role_logs
 from pocketmq.testing.role_thread import RoleSeams, RoleThread
-from pocketmq.testing.shape import ClusterShape
 
 _numbers = itertools.count(1)
 
@@ -60,6 +60,15 @@ class RoleThreads:
     def running_brokers(self) -> list[str]:
         """Names of those that are neither frozen nor ended."""
         return [n for n, each in self._roles.items() if each.role == "broker" and _runs(each)]
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        """Of each role, also of one that has ended."""
+        return {name: each.address for name, each in self._roles.items()}
+
+    def role(self, name: str) -> str:
+        """`nameserver` or `broker`."""
+        return self._roles[name].role
 
     def state(self, name: str) -> str:
         """`running`, `frozen` or `ended`."""
@@ -112,7 +121,7 @@ class RoleThreads:
         clocks = [each.clock for each in self._roles.values() if each.clock is not None]
         return max((clock.time_ms() for clock in clocks), default=self._start_ms)
 
-    def clock_members(self) -> Sequence[ClockMember]:
+    async def clock_members(self) -> Sequence[ClockMember]:
         """Those that can be moved now."""
         return [_RoleMember(name, each) for name, each in self._roles.items() if _runs(each)]
 

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 if TYPE_CHECKING:
+    from pocketmq.cluster.steering.cluster_control import ClusterControl
+    from pocketmq.cluster.steering.shape import ClockKind, ClusterShape, Mode
     from pocketmq.testing.cluster import Cluster
-    from pocketmq.testing.control import ClusterControl
     from pocketmq.testing.loop_thread import LoopThread
-    from pocketmq.testing.shape import ClockKind, ClusterShape, Mode
 
 _INI = {
     "pocketmq_mode": "in-process (each role in a thread of the test's process) or processes",
@@ -132,8 +132,8 @@ def _reported(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[None
 
 
 def _shape(config: pytest.Config, clock: ClockKind = "real") -> ClusterShape:
+    from pocketmq.cluster.steering.shape import ClusterShape
     from pocketmq.runtime.profile import profile_named
-    from pocketmq.testing.shape import ClusterShape
 
     mode = _option(config, "pocketmq_mode")
     if mode not in ("in-process", "processes"):

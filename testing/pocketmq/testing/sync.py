@@ -26,11 +26,11 @@ from pocketmq.client import (
 )
 from pocketmq.client.config import ClientOptions
 from pocketmq.client.consumer.message_iterator import MessageIterator
+from pocketmq.cluster.steering.cluster_control import WAIT_LIMIT_S
+from pocketmq.cluster.steering.errors import NotReachedError
+from pocketmq.cluster.steering.group_state import GroupState
 from pocketmq.protocol.errors import ClientError
 from pocketmq.testing.cluster import Cluster
-from pocketmq.testing.control import WAIT_LIMIT_S
-from pocketmq.testing.errors import NotReachedError
-from pocketmq.testing.group_state import GroupState
 from pocketmq.testing.loop_thread import LoopThread
 
 

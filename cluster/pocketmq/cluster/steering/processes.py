@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Self
 
+from pocketmq.cluster.control import discover, reachable
 from pocketmq.cluster.process import State
 from pocketmq.cluster.spec import ClusterOptions, cluster_spec
+from pocketmq.cluster.steering.shape import ClusterShape
 from pocketmq.cluster.supervisor import Supervisor
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.lock_step import ClockMember
 from pocketmq.runtime.logs import configure_if_unset
-from pocketmq.testing.shape import ClusterShape
 
 _STATES = {State.READY: "running", State.FROZEN: "frozen"}
 
 
 class RoleProcesses:
-    """The same calls as `RoleThreads`, for processes.
+    """`Roles` whose roles are processes.
 
     Args:
-        shape: What the cluster consists of.
-        data: Folder of stores and logs.
+        supervisor: Starts and stops them.
     """
 
-    def __init__(self, shape: ClusterShape, data: Path) -> None:
-        self.data = data
-        self._shape = shape
+    def __init__(self, supervisor: Supervisor) -> None:
+        self.supervisor = supervisor
+        self.data = supervisor.spec.data
+
+    @classmethod
+    def of_shape(cls, shape: ClusterShape, data: Path) -> Self:
+        """Roles on free ports, for a test."""
         options = ClusterOptions(
             nameservers=shape.nameservers,
             brokers=shape.brokers,
@@ -34,77 +39,84 @@ class RoleProcesses:
             clock=shape.clock,
             profile=shape.profile,
         )
-        self._spec = cluster_spec(options, data)
-        self._supervisor: Supervisor | None = None
+        return cls(Supervisor(cluster_spec(options, data)))
 
     # -- reading ----------------------------------------------------------------------------
 
     @property
     def names(self) -> list[str]:
         """Nameservers first."""
-        return [each.name for each in (*self._spec.nameservers, *self._spec.brokers)]
+        spec = self.supervisor.spec
+        return [each.name for each in (*spec.nameservers, *spec.brokers)]
 
     @property
     def nameserver_addresses(self) -> list[str]:
         """`127.0.0.1:port` of each."""
-        return self._running.nameserver_addresses
+        return self.supervisor.nameserver_addresses
 
     @property
     def running_brokers(self) -> list[str]:
         """Names of those that are neither frozen nor ended."""
-        return [each.name for each in self._running.of_role("broker") if each.state is State.READY]
+        return [
+            each.name for each in self.supervisor.of_role("broker") if each.state is State.READY
+        ]
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        """Of each role, also of one that has ended."""
+        return {name: self.supervisor[name].address for name in self.names}
+
+    def role(self, name: str) -> str:
+        """`nameserver` or `broker`."""
+        return self.supervisor[name].role
 
     def state(self, name: str) -> str:
         """`running`, `frozen` or `ended`."""
-        return _STATES.get(self._running[name].state, "ended")
+        return _STATES.get(self.supervisor[name].state, "ended")
 
     def log_tail(self, name: str, lines: int) -> str:
         """The end of a process's log file."""
-        return "" if self._supervisor is None else self._supervisor[name].log_tail(lines)
+        return self.supervisor[name].log_tail(lines)
 
     # -- life -------------------------------------------------------------------------------
 
     async def start(self) -> None:
         """Start everything; see `Supervisor.start`."""
         configure_if_unset()
-        supervisor = Supervisor(self._spec)  # in the loop that it lives in
-        await supervisor.start()
-        self._supervisor = supervisor
+        await self.supervisor.start()
 
     async def stop(self) -> None:
         """Stop everything."""
-        if self._supervisor is not None:
-            await self._supervisor.stop()
+        await self.supervisor.stop()
 
     async def freeze(self, name: str) -> None:
         """SIGSTOP."""
-        await self._running[name].freeze()
+        await self.supervisor[name].freeze()
 
     async def thaw(self, name: str) -> None:
         """SIGCONT."""
-        self._running[name].thaw()
+        self.supervisor[name].thaw()
 
     async def kill(self, name: str) -> None:
         """SIGKILL."""
-        await self._running[name].kill()
+        await self.supervisor[name].kill()
 
     async def restart(self, name: str) -> None:
         """A new process on the same port and files."""
-        await self._running.restart(name)
+        await self.supervisor.restart(name)
 
     # -- time -------------------------------------------------------------------------------
 
     def time_ms(self) -> int:
         """Where a manual clock began; the present on a real one."""
-        if self._shape.clock == "real":
+        if self.supervisor.spec.clock == "real":
             return SystemClock().time_ms()
-        return self._running.clock_start_ms
+        return self.supervisor.clock_start_ms
 
-    def clock_members(self) -> Sequence[ClockMember]:
-        """Those that can be moved now."""
-        return self._running.clock_members()
-
-    @property
-    def _running(self) -> Supervisor:
-        assert self._supervisor is not None, "the cluster is started before it is asked"
-        return self._supervisor
+    async def clock_members(self) -> Sequence[ClockMember]:
+        """Processes that can be moved now; clients that announced a manual clock are among them."""
+        supervisor = self.supervisor
+        own = supervisor.clock_members()
+        known = {process.address for process in supervisor.processes}
+        everyone = await discover(self.nameserver_addresses, supervisor.remoting)
+        return [*own, *await reachable(each for each in everyone if each.address not in known)]

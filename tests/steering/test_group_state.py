@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from pocketmq.cluster.steering.group_state import GroupState, MemberState
 from pocketmq.protocol.message import MessageQueue
-from pocketmq.testing.group_state import GroupState, MemberState
 
 QUEUES = [MessageQueue("orders", "broker-a", number) for number in range(4)]
 ENDS = dict.fromkeys(QUEUES, 0)

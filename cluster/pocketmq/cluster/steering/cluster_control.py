@@ -1,30 +1,30 @@
-"""What can be asked of a test cluster, once, for every way to ask it.
+"""What can be asked of a running cluster, once, for every way to ask it.
 
-`ClusterControl` lives in a loop thread of its own, beside the roles. `Cluster` (coroutines for any
-loop) and `SyncCluster` (plain calls) hand their calls over to it.
+A `ClusterControl` steers the roles of one cluster: those of `pocketmq up`, where the control
+address hands HTTP requests over to it, and those of a test, where `pocketmq.testing` does.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from pocketmq.client import Admin
 from pocketmq.client.instances import running
 from pocketmq.client.joined_clocks import register, unregister
+from pocketmq.cluster.steering.client_clocks import ClientClocks
+from pocketmq.cluster.steering.errors import NotReachedError, WrongClusterError
+from pocketmq.cluster.steering.group_state import GroupState, MemberState
+from pocketmq.cluster.steering.shape import ClockKind
 from pocketmq.protocol.body import parse_mq_key
 from pocketmq.protocol.errors import BrokerError
 from pocketmq.runtime import lock_step
 from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.runtime.errors import ClockMemberError, PocketMQError
-from pocketmq.runtime.lock_step import ClockMember
-from pocketmq.testing.client_clocks import ClientClocks
-from pocketmq.testing.errors import NotReachedError, WrongClusterError
-from pocketmq.testing.group_state import GroupState, MemberState
-from pocketmq.testing.shape import ClusterShape
+from pocketmq.runtime.lock_step import ClockMember, OnDeadline
 
 LOOK_S = 0.005
 """Real seconds between two looks at what a wait is for."""
@@ -39,6 +39,9 @@ class Roles(Protocol):
     data: Path
 
     @property
+    def addresses(self) -> Mapping[str, str]: ...
+
+    @property
     def names(self) -> list[str]: ...
 
     @property
@@ -48,6 +51,8 @@ class Roles(Protocol):
     def running_brokers(self) -> list[str]: ...
 
     def state(self, name: str) -> str: ...
+
+    def role(self, name: str) -> str: ...
 
     def log_tail(self, name: str, lines: int) -> str: ...
 
@@ -65,20 +70,20 @@ class Roles(Protocol):
 
     def time_ms(self) -> int: ...
 
-    def clock_members(self) -> Sequence[ClockMember]: ...
+    async def clock_members(self) -> Sequence[ClockMember]: ...
 
 
 class ClusterControl:
-    """Everything below runs in the control loop.
+    """One cluster. Everything below runs in the loop in which it was started.
 
     Args:
         roles: What is steered.
-        shape: What it was made from.
+        clock: On which time they live.
     """
 
-    def __init__(self, roles: Roles, shape: ClusterShape) -> None:
+    def __init__(self, roles: Roles, clock: ClockKind) -> None:
         self.roles = roles
-        self.shape = shape
+        self.clock: ClockKind = clock
         self.timeline: list[str] = []
         """What was done to the cluster, for the report of a failed test."""
         self._real_time = SystemClock()
@@ -94,7 +99,7 @@ class ClusterControl:
         await self.roles.start()
         self._time_ms = self.roles.time_ms()
         await self._until_registered(self.roles.running_brokers)
-        if self.shape.clock == "manual":
+        if self.clock == "manual":
             register(self.roles.nameserver_addresses, self._clocks.make)
 
     async def stop(self) -> None:
@@ -108,28 +113,53 @@ class ClusterControl:
         """`host:port;host:port`."""
         return ";".join(self.roles.nameserver_addresses)
 
+    def admin(self, nameservers: str | None = None) -> Admin:
+        """An admin client on real time, of one nameserver or of all."""
+        return Admin(nameservers=nameservers or self.nameservers, clock=self._real_time)
+
+    async def missing_registrations(self, brokers: Sequence[str] | None = None) -> str:
+        """Which nameserver does not know which broker; empty when each knows all that run."""
+        wanted = set(self.roles.running_brokers if brokers is None else brokers)
+        for address in self.roles.nameserver_addresses:
+            async with self.admin(address) as admin:
+                if lacking := _lacking(wanted - set(await admin.brokers())):
+                    return f"{address}: {lacking}"
+        return ""
+
     # -- roles ------------------------------------------------------------------------------
+
+    def known(self, name: str) -> str:
+        """The name of a role.
+
+        Raises:
+            WrongClusterError: There is none of this name.
+        """
+        if name not in self.roles.names:
+            raise WrongClusterError(
+                f"there is no role {name!r}; this cluster has {', '.join(self.roles.names)}"
+            )
+        return name
 
     async def freeze(self, name: str) -> None:
         """Stop a role's reading and timers; its connections stay up."""
-        self._note(f"freeze {self._known(name)}")
+        self._note(f"freeze {self.known(name)}")
         await self.roles.freeze(name)
 
     async def thaw(self, name: str) -> None:
         """Let it go on; in a cluster on manual time, from the cluster's present."""
-        self._note(f"thaw {self._known(name)}")
+        self._note(f"thaw {self.known(name)}")
         await self.roles.thaw(name)
-        if self.shape.clock == "manual":
-            await lock_step.advance_to(self._members(), self.time_ms())
+        if self.clock == "manual":
+            await lock_step.advance_to(await self._members(), self.time_ms())
 
     async def kill(self, name: str) -> None:
         """End a role without a chance to save anything."""
-        self._note(f"kill {self._known(name)}")
+        self._note(f"kill {self.known(name)}")
         await self.roles.kill(name)
 
     async def restart(self, name: str) -> None:
         """Start a role that has ended; returns when the nameservers know it again."""
-        self._note(f"restart {self._known(name)}")
+        self._note(f"restart {self.known(name)}")
         await self.roles.restart(name)
         if name in self.roles.running_brokers:
             await self._until_registered([name])
@@ -140,10 +170,10 @@ class ClusterControl:
         """Create it on every running broker; returns when every nameserver has the routes."""
         self._note(f"create topic {topic}, {queues} queues on each broker")
         brokers = self.roles.running_brokers
-        async with self._admin() as admin:
+        async with self.admin() as admin:
             await admin.create_topic(topic, queues=queues, brokers=brokers)
         for address in self.roles.nameserver_addresses:
-            async with self._admin(address) as admin:
+            async with self.admin(address) as admin:
 
                 async def missing(admin: Admin = admin) -> str:
                     route = await admin.route(topic)
@@ -156,7 +186,7 @@ class ClusterControl:
 
     async def group_state(self, group: str) -> GroupState:
         """Members, queues and offsets of a group, asked from brokers and members."""
-        async with self._admin() as admin:
+        async with self.admin() as admin:
             return await _group_state(admin, group)
 
     async def assigned(self, group: str, members: int | None, limit_s: float) -> None:
@@ -165,7 +195,7 @@ class ClusterControl:
         Raises:
             NotReachedError: It took longer than `limit_s` real seconds.
         """
-        async with self._admin() as admin:
+        async with self.admin() as admin:
 
             async def missing() -> str:
                 return (await _group_state(admin, group)).missing_queues(members)
@@ -178,7 +208,7 @@ class ClusterControl:
         Raises:
             NotReachedError: It took longer than `limit_s` real seconds.
         """
-        async with self._admin() as admin:
+        async with self.admin() as admin:
 
             async def missing() -> str:
                 return (await _group_state(admin, group)).missing_messages()
@@ -189,7 +219,7 @@ class ClusterControl:
 
     def time_ms(self) -> int:
         """The cluster's time in epoch ms."""
-        return self._time_ms if self.shape.clock == "manual" else self._real_time.time_ms()
+        return self._time_ms if self.clock == "manual" else self._real_time.time_ms()
 
     async def advance(self, seconds: float) -> None:
         """Move all clocks in lock step, those of clients in the test included.
@@ -198,16 +228,28 @@ class ClusterControl:
             WrongClusterError: The cluster runs on real time.
             PeerError: A role did not follow.
         """
+        await self.advance_to(self.time_ms() + round(seconds * 1000))
+
+    async def advance_to(self, time_ms: int, on_deadline: OnDeadline | None = None) -> None:
+        """Move all clocks to a moment; one that has passed is where they stay.
+
+        Args:
+            time_ms: Epoch ms.
+            on_deadline: Told of each deadline on the way.
+        """
         self._needs_manual_clock()
-        self._note(f"advance {seconds:g} s")
-        await self._advance_to(self.time_ms() + round(seconds * 1000))
+        self._note(f"advance {(time_ms - self.time_ms()) / 1000:g} s")
+        await self._advance_to(time_ms, on_deadline)
+
+    async def deadlines(self) -> list[tuple[int, str]]:
+        """Epoch ms of the earliest timer of each role and client, and whose; earliest first."""
+        self._needs_manual_clock()
+        return await lock_step.deadlines(await self._members())
 
     async def step(self, until_ms: int) -> int:
         """Move to the next deadline of any clock, at most to `until_ms`; the time reached."""
-        self._needs_manual_clock()
-        deadlines = [await each.next_deadline_ms() for each in self._members()]
-        due = [deadline for deadline in deadlines if deadline is not None]
-        await self._advance_to(min([until_ms, *due]))
+        due = await self.deadlines()
+        await self._advance_to(min(until_ms, due[0][0]) if due else until_ms)
         return self.time_ms()
 
     async def real_time_clients(self) -> list[str]:
@@ -227,15 +269,8 @@ class ClusterControl:
             parts += [f"-- {name} ({self.roles.state(name)})", tail or "(no log lines)"]
         return "\n".join(parts)
 
-    def _known(self, name: str) -> str:
-        if name not in self.roles.names:
-            raise WrongClusterError(
-                f"there is no role {name!r}; this cluster has {', '.join(self.roles.names)}"
-            )
-        return name
-
     def _needs_manual_clock(self) -> None:
-        if self.shape.clock != "manual":
+        if self.clock != "manual":
             raise WrongClusterError(
                 "this cluster runs on real time, which cannot be moved; ask for the fixture "
                 'pocketmq_clock, or start_cluster(clock="manual")'
@@ -244,26 +279,22 @@ class ClusterControl:
     def _note(self, what: str) -> None:
         self.timeline.append(f"{self.time_ms()} ms: {what}")
 
-    def _admin(self, nameservers: str | None = None) -> Admin:
-        return Admin(nameservers=nameservers or self.nameservers, clock=self._real_time)
-
-    def _members(self) -> list[ClockMember]:
-        return [*self.roles.clock_members(), *self._clocks.members()]
-
-    async def _advance_to(self, time_ms: int) -> None:
+    async def _advance_to(self, time_ms: int, on_deadline: OnDeadline | None = None) -> None:
         async with self._moving:
             target_ms = max(time_ms, self.time_ms())
-            await lock_step.advance_to(self._members(), target_ms, on_lost=_unless_closed)
+            await lock_step.advance_to(
+                await self._members(), target_ms, on_lost=_unless_closed, on_deadline=on_deadline
+            )
             self._time_ms = target_ms
 
+    async def _members(self) -> list[ClockMember]:
+        return [*await self.roles.clock_members(), *self._clocks.members()]
+
     async def _until_registered(self, brokers: Sequence[str]) -> None:
-        for address in self.roles.nameserver_addresses:
-            async with self._admin(address) as admin:
+        async def missing() -> str:
+            return await self.missing_registrations(brokers)
 
-                async def missing(admin: Admin = admin) -> str:
-                    return _lacking(set(brokers) - set(await admin.brokers()))
-
-                await self._wait(f"{address} to know the brokers", missing, WAIT_LIMIT_S)
+        await self._wait("the nameservers to know the brokers", missing, WAIT_LIMIT_S)
 
     async def _wait(self, what: str, missing: Callable[[], Awaitable[str]], limit_s: float) -> None:
         clock: Clock = self._real_time
@@ -282,7 +313,7 @@ class ClusterControl:
     async def _connected(self) -> list[str]:
         """Client ids of all consumers, as the brokers know them."""
         ids: set[str] = set()
-        async with self._admin() as admin:
+        async with self.admin() as admin:
             for broker in self.roles.running_brokers:
                 for group in await admin.groups(broker):
                     for each in (await admin.consumer_connections(group)).values():

@@ -1,0 +1,290 @@
+"""What the control address answers: each operation once, with the shapes of question and answer.
+
+The application, the OpenAPI document and the table in docs/control.md are made from `OPERATIONS`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+
+Method = Literal["GET", "POST", "DELETE"]
+
+
+class Health(msgspec.Struct, forbid_unknown_fields=True):
+    """The process lives."""
+
+    status: str = "up"
+
+
+class Readiness(msgspec.Struct, forbid_unknown_fields=True):
+    """Whether clients can work; status 503 while they cannot."""
+
+    ready: bool
+    missing: list[str]
+    """What is waited for, in sentences."""
+
+
+class Role(msgspec.Struct, forbid_unknown_fields=True):
+    """One nameserver or broker."""
+
+    name: str
+    role: str
+    state: str
+    """`running`, `frozen` or `ended`."""
+    address: str
+
+
+class ClusterDescription(msgspec.Struct, forbid_unknown_fields=True):
+    """The cluster at a glance."""
+
+    nameservers: str
+    """What clients take as NAMESRV_ADDR."""
+    clock: str
+    time_ms: int
+    data: str
+    roles: list[Role]
+
+
+class Topic(msgspec.Struct, forbid_unknown_fields=True):
+    """A topic to create."""
+
+    name: str
+    queues: int = 4
+
+
+class QueueBounds(msgspec.Struct, forbid_unknown_fields=True):
+    """One queue of a topic."""
+
+    broker: str
+    queue: int
+    min_offset: int
+    max_offset: int
+
+
+class TopicDescription(msgspec.Struct, forbid_unknown_fields=True):
+    """A topic and its queues."""
+
+    name: str
+    messages: int
+    """Stored now, in all queues."""
+    queues: list[QueueBounds]
+
+
+class NewMessage(msgspec.Struct, forbid_unknown_fields=True):
+    """A message to send."""
+
+    topic: str
+    body: str
+    tag: str | None = None
+    key: str | None = None
+    delay_level: int = 0
+
+
+class Stored(msgspec.Struct, forbid_unknown_fields=True):
+    """Where a message was stored."""
+
+    broker: str
+    queue: int
+    offset: int
+    id: str
+
+
+class StoredMessage(msgspec.Struct, forbid_unknown_fields=True):
+    """A message as it is stored."""
+
+    topic: str
+    broker: str
+    queue: int
+    offset: int
+    id: str
+    body: str
+    """As UTF-8; bytes that are none are shown as the replacement character."""
+    tag: str | None
+    key: str | None
+    born_ms: int
+    stored_ms: int
+    reconsume_times: int
+    properties: dict[str, str]
+
+
+class Clock(msgspec.Struct, forbid_unknown_fields=True):
+    """The cluster's time."""
+
+    kind: str
+    """`real` or `manual`."""
+    now_ms: int
+    next: list[Deadline]
+    """Who wants to be woken when, earliest first; empty on real time."""
+
+
+class Deadline(msgspec.Struct, forbid_unknown_fields=True):
+    """The earliest timer of one role or client."""
+
+    role: str
+    at_ms: int
+    in_s: float
+
+
+class Advance(msgspec.Struct, forbid_unknown_fields=True):
+    """How far to move a manual clock; one of the two."""
+
+    seconds: float | None = None
+    to_ms: int | None = None
+
+
+class Moved(msgspec.Struct, forbid_unknown_fields=True):
+    """What moving the clock did."""
+
+    now_ms: int
+    fired: list[Deadline]
+    """The deadlines that were passed, in order; `in_s` counts from the beginning of the move."""
+    more_fired: int
+    """How many more there were than are listed."""
+
+
+class Logs(msgspec.Struct, forbid_unknown_fields=True):
+    """The end of a role's log."""
+
+    role: str
+    lines: list[str]
+
+
+class Seed(msgspec.Struct, forbid_unknown_fields=True):
+    """What a cluster shall hold: topics first, then messages."""
+
+    topics: list[Topic] = []
+    messages: list[NewMessage] = []
+
+
+class Seeded(msgspec.Struct, forbid_unknown_fields=True):
+    """What was created."""
+
+    topics: int
+    messages: int
+
+
+class Done(msgspec.Struct, forbid_unknown_fields=True):
+    """It is done."""
+
+    done: str
+
+
+class Problem(msgspec.Struct, forbid_unknown_fields=True):
+    """What went wrong, and what to do."""
+
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A value in the path or the query."""
+
+    name: str
+    meaning: str
+    place: Literal["path", "query"] = "query"
+    required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One thing that can be asked."""
+
+    method: Method
+    path: str
+    name: str
+    """Of the function in `Operations` that does it."""
+    summary: str
+    answer: type[msgspec.Struct]
+    is_list: bool = False
+    question: type[msgspec.Struct] | None = None
+    parameters: tuple[Parameter, ...] = ()
+
+
+_ROLE = Parameter("role", "name of a role, such as broker-a", "path", required=True)
+_TOPIC = Parameter("topic", "name of a topic", "path", required=True)
+
+OPERATIONS = (
+    Operation("GET", "/healthz", "health", "The cluster's supervisor lives.", Health),
+    Operation(
+        "GET",
+        "/readyz",
+        "ready",
+        "Every role is registered and seeding is done; 503 until then.",
+        Readiness,
+        parameters=(
+            Parameter("topic", "this topic must have its route, too"),
+            Parameter("group", "this group must have all of its queues, too"),
+        ),
+    ),
+    Operation(
+        "GET", "/cluster", "describe", "Roles, addresses, time, folder.", ClusterDescription
+    ),
+    Operation("GET", "/topics", "topics", "All topics.", TopicDescription, is_list=True),
+    Operation(
+        "POST",
+        "/topics",
+        "create_topic",
+        "Create a topic; answers when every nameserver has its route.",
+        TopicDescription,
+        question=Topic,
+    ),
+    Operation(
+        "GET", "/topics/{topic}", "topic", "A topic's queues.", TopicDescription,
+        parameters=(_TOPIC,),
+    ),
+    Operation(
+        "DELETE", "/topics/{topic}", "delete_topic", "Delete a topic.", Done, parameters=(_TOPIC,)
+    ),
+    Operation(
+        "GET",
+        "/messages",
+        "messages",
+        "The last messages of a topic, oldest first.",
+        StoredMessage,
+        is_list=True,
+        parameters=(
+            Parameter("topic", "name of the topic", required=True),
+            Parameter("limit", "how many at most [32]"),
+        ),
+    ),
+    Operation(
+        "POST", "/messages", "send", "Send a message.", Stored, question=NewMessage
+    ),
+    Operation("GET", "/clock", "clock", "The time, and who wants to be woken next.", Clock),
+    Operation(
+        "POST",
+        "/clock/advance",
+        "advance",
+        "Move a manual clock, deadline by deadline; answers with what fired.",
+        Moved,
+        question=Advance,
+    ),
+    Operation(
+        "POST", "/clock/next", "next_deadline", "Move a manual clock to the next deadline.", Moved
+    ),
+    Operation(
+        "GET", "/roles/{role}/logs", "logs", "The end of a role's log.", Logs,
+        parameters=(_ROLE, Parameter("lines", "how many [50]")),
+    ),
+    Operation(
+        "POST", "/roles/{role}/freeze", "freeze", "Stop its reading and timers.", Done,
+        parameters=(_ROLE,),
+    ),
+    Operation(
+        "POST", "/roles/{role}/thaw", "thaw", "Let it go on.", Done, parameters=(_ROLE,)
+    ),
+    Operation(
+        "POST", "/roles/{role}/kill", "kill", "End it as kill -9 does.", Done,
+        parameters=(_ROLE,),
+    ),
+    Operation(
+        "POST", "/roles/{role}/restart", "restart", "Start it again on its port and files.", Done,
+        parameters=(_ROLE,),
+    ),
+    Operation(
+        "POST", "/seed", "seed", "Create topics and send messages.", Seeded, question=Seed
+    ),
+)  # fmt: skip

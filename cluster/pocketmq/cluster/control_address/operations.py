@@ -1,0 +1,285 @@
+"""What each operation of the control address does, on a `ClusterControl`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from pocketmq.client import Message, MessageExt, Producer, PullConsumer
+from pocketmq.cluster.control_address.declarations import (
+    Advance,
+    Clock,
+    ClusterDescription,
+    Deadline,
+    Done,
+    Health,
+    Logs,
+    Moved,
+    NewMessage,
+    QueueBounds,
+    Readiness,
+    Role,
+    Seed,
+    Seeded,
+    Stored,
+    StoredMessage,
+    Topic,
+    TopicDescription,
+)
+from pocketmq.cluster.steering.cluster_control import ClusterControl
+from pocketmq.cluster.steering.errors import NotReachedError
+from pocketmq.protocol.validation import is_system_topic
+from pocketmq.runtime.clock import SystemClock
+from pocketmq.runtime.errors import CallerError, PocketMQError
+
+SEND_GROUP = "pocketmq-control"
+MAX_MESSAGES = 1000
+MAX_LINES = 1000
+MAX_FIRED = 1000
+"""Deadlines that an answer lists; an idle hour passes some thousands."""
+
+Parameters = Mapping[str, str]
+
+
+class UnknownTopicError(CallerError):
+    """No nameserver has a route of the topic."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(f"there is no topic {topic!r}; create it with POST /topics")
+
+
+class Operations:
+    """One method for each `Operation`, by its name.
+
+    Args:
+        control: The cluster.
+    """
+
+    def __init__(self, control: ClusterControl) -> None:
+        self._control = control
+        self._seeding = 0
+        """Seeds that are under way: the cluster is not ready before they are done."""
+
+    # -- the cluster ------------------------------------------------------------------------
+
+    async def health(self, _parameters: Parameters) -> Health:
+        return Health()
+
+    async def ready(self, parameters: Parameters) -> Readiness:
+        control = self._control
+        missing = [
+            f"{name} is {state}"
+            for name in control.roles.names
+            if (state := control.roles.state(name)) != "running"
+        ]
+        if self._seeding:
+            missing.append("seeding is not done")
+        if not missing and (text := await control.missing_registrations()):
+            missing.append(text)
+        topic, group = parameters.get("topic"), parameters.get("group")
+        if not missing and topic is not None:
+            async with control.admin() as admin:
+                if await admin.route(topic) is None:
+                    missing.append(f"topic {topic} has no route")
+        if not missing and group is not None:
+            text = (await control.group_state(group)).missing_queues(None)
+            missing += [text] if text else []
+        return Readiness(not missing, missing)
+
+    async def describe(self, _parameters: Parameters) -> ClusterDescription:
+        control = self._control
+        return ClusterDescription(
+            control.nameservers,
+            control.clock,
+            control.time_ms(),
+            str(control.roles.data),
+            [
+                Role(name, control.roles.role(name), control.roles.state(name), address)
+                for name, address in control.roles.addresses.items()
+            ],
+        )
+
+    # -- topics and messages ----------------------------------------------------------------
+
+    async def topics(self, _parameters: Parameters) -> list[TopicDescription]:
+        async with self._control.admin() as admin:
+            names = [name for name in await admin.topics() if not is_system_topic(name)]
+        return [await self._topic(name) for name in names]
+
+    async def topic(self, parameters: Parameters) -> TopicDescription:
+        return await self._topic(parameters["topic"])
+
+    async def create_topic(self, _parameters: Parameters, question: Topic) -> TopicDescription:
+        await self._control.create_topic(question.name, question.queues)
+        return await self._topic(question.name)
+
+    async def delete_topic(self, parameters: Parameters) -> Done:
+        topic = parameters["topic"]
+        await self._topic(topic)
+        async with self._control.admin() as admin:
+            await admin.delete_topic(topic)
+        return Done(f"{topic} is deleted")
+
+    async def send(self, _parameters: Parameters, question: NewMessage) -> Stored:
+        async with self._producer() as producer:
+            return await _send(producer, question)
+
+    async def messages(self, parameters: Parameters) -> list[StoredMessage]:
+        limit = _number(parameters, "limit", 32, MAX_MESSAGES)
+        description = await self._topic(parameters["topic"])
+        found: list[MessageExt] = []
+        consumer = PullConsumer(
+            SEND_GROUP, nameservers=self._control.nameservers, clock=SystemClock()
+        )
+        async with consumer, self._control.admin() as admin:
+            for queue in await admin.subscribe_queues(description.name):
+                end, at = await admin.max_offset(queue), await admin.min_offset(queue)
+                at = max(at, end - limit)
+                while at < end:
+                    pulled = await consumer.pull(queue, "*", at, min(32, end - at))
+                    found += pulled.messages
+                    at = max(pulled.next_begin_offset, at + 1)
+        found.sort(key=lambda each: (each.store_timestamp_ms, each.commit_log_offset))
+        return [_shown(each) for each in found[-limit:]]
+
+    async def seed(self, _parameters: Parameters, question: Seed) -> Seeded:
+        self._seeding += 1
+        try:
+            for topic in question.topics:
+                await self._control.create_topic(topic.name, topic.queues)
+            if question.messages:
+                async with self._producer() as producer:
+                    for message in question.messages:
+                        await _send(producer, message)
+        finally:
+            self._seeding -= 1
+        return Seeded(len(question.topics), len(question.messages))
+
+    # -- time -------------------------------------------------------------------------------
+
+    async def clock(self, _parameters: Parameters) -> Clock:
+        now_ms = self._control.time_ms()
+        found = await self._control.deadlines() if self._control.clock == "manual" else []
+        return Clock(
+            self._control.clock,
+            now_ms,
+            [Deadline(name, at_ms, (at_ms - now_ms) / 1000) for at_ms, name in found],
+        )
+
+    async def advance(self, _parameters: Parameters, question: Advance) -> Moved:
+        if (question.seconds is None) == (question.to_ms is None):
+            raise CallerError("give either seconds or to_ms")
+        now_ms = self._control.time_ms()
+        to_ms = question.to_ms
+        if question.seconds is not None:
+            to_ms = now_ms + round(question.seconds * 1000)
+        assert to_ms is not None
+        if to_ms < now_ms:
+            raise CallerError(f"the clock stands at {now_ms} ms and does not go back to {to_ms}")
+        return await self._move(to_ms)
+
+    async def next_deadline(self, _parameters: Parameters) -> Moved:
+        deadlines = await self._control.deadlines()
+        now_ms = self._control.time_ms()
+        return await self._move(deadlines[0][0] if deadlines else now_ms)
+
+    # -- roles ------------------------------------------------------------------------------
+
+    async def logs(self, parameters: Parameters) -> Logs:
+        role = self._control.known(parameters["role"])
+        count = _number(parameters, "lines", 50, MAX_LINES)
+        return Logs(role, self._control.roles.log_tail(role, count).splitlines())
+
+    async def freeze(self, parameters: Parameters) -> Done:
+        await self._control.freeze(parameters["role"])
+        return Done(f"{parameters['role']} is frozen")
+
+    async def thaw(self, parameters: Parameters) -> Done:
+        await self._control.thaw(parameters["role"])
+        return Done(f"{parameters['role']} runs again")
+
+    async def kill(self, parameters: Parameters) -> Done:
+        await self._control.kill(parameters["role"])
+        return Done(f"{parameters['role']} is killed")
+
+    async def restart(self, parameters: Parameters) -> Done:
+        await self._control.restart(parameters["role"])
+        return Done(f"{parameters['role']} runs again")
+
+    # -- inside -----------------------------------------------------------------------------
+
+    def _producer(self) -> Producer:
+        return Producer(SEND_GROUP, nameservers=self._control.nameservers, clock=SystemClock())
+
+    async def _topic(self, name: str) -> TopicDescription:
+        async with self._control.admin() as admin:
+            if await admin.route(name) is None:
+                raise UnknownTopicError(name)
+            try:
+                stats = await admin.topic_stats(name)
+            except PocketMQError as exc:
+                raise NotReachedError(f"the queues of {name}", 0, str(exc)) from exc
+        queues = [
+            QueueBounds(queue.broker_name, queue.queue_id, each.min_offset, each.max_offset)
+            for queue, each in stats.items()
+        ]
+        return TopicDescription(
+            name, sum(each.max_offset - each.min_offset for each in queues), queues
+        )
+
+    async def _move(self, to_ms: int) -> Moved:
+        began_ms = self._control.time_ms()
+        fired: list[Deadline] = []
+        more = 0
+
+        def note(at_ms: int, name: str) -> None:
+            nonlocal more
+            if len(fired) < MAX_FIRED:
+                fired.append(Deadline(name, at_ms, (at_ms - began_ms) / 1000))
+            else:
+                more += 1
+
+        await self._control.advance_to(to_ms, note)
+        return Moved(self._control.time_ms(), fired, more)
+
+
+async def _send(producer: Producer, wanted: NewMessage) -> Stored:
+    message = Message(
+        wanted.topic,
+        wanted.body.encode(),
+        tags=wanted.tag,
+        keys=wanted.key,
+        delay_level=wanted.delay_level,
+    )
+    result = await producer.send(message)
+    return Stored(
+        result.queue.broker_name, result.queue.queue_id, result.queue_offset, result.msg_id
+    )
+
+
+def _shown(message: MessageExt) -> StoredMessage:
+    return StoredMessage(
+        message.topic,
+        message.broker_name,
+        message.queue_id,
+        message.queue_offset,
+        message.uniq_key or "",
+        message.body.decode("utf-8", "replace"),
+        message.tags,
+        message.keys,
+        message.born_timestamp_ms,
+        message.store_timestamp_ms,
+        message.reconsume_times,
+        dict(message.properties),
+    )
+
+
+def _number(parameters: Parameters, name: str, default: int, most: int) -> int:
+    try:
+        number = msgspec.convert(parameters.get(name, default), int, strict=False)
+    except msgspec.ValidationError as exc:
+        raise CallerError(f"{name} is no number") from exc
+    if not 1 <= number <= most:
+        raise CallerError(f"{name} is {number}; write a number from 1 to {most}")
+    return number
