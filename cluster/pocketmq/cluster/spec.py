@@ -51,6 +51,13 @@ class ClusterOptions:
     log_level: Literal["debug", "info", "warning", "error"] = option(
         "info", help="Least level in the processes' log files."
     )
+    control_port: int = option(
+        9870, help="Port of the control address (HTTP); another one when it is taken. -1: none."
+    )
+    control_host: str = option(
+        "127.0.0.1",
+        help="Where the control address listens; open to other machines, it needs a token.",
+    )
 
     def __post_init__(self) -> None:
         if self.nameservers < 1:

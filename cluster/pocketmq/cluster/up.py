@@ -4,22 +4,51 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
+from pocketmq.cluster.control_address.app import LOCAL_NAMES
+from pocketmq.cluster.control_address.client import (
+    FILE,
+    TOKEN_VARIABLE,
+    VARIABLE,
+    ControlFile,
+)
+from pocketmq.cluster.control_address.operations import Operations
+from pocketmq.cluster.control_address.seeds import read_seed
+from pocketmq.cluster.control_address.server import ControlServer
 from pocketmq.cluster.errors import ProcessStartError
 from pocketmq.cluster.folder import data_folder
 from pocketmq.cluster.process import ChildProcess
 from pocketmq.cluster.spec import ClusterOptions, cluster_spec
+from pocketmq.cluster.steering.cluster_control import ClusterControl
+from pocketmq.cluster.steering.processes import RoleProcesses
 from pocketmq.cluster.supervisor import Supervisor
-from pocketmq.runtime.errors import EnvironmentFault
+from pocketmq.runtime.errors import DiskError, EnvironmentFault
 from pocketmq.runtime.process import RoleContext, RoleOptions, run_role
 
 
-def run_up(options: ClusterOptions, *, config_path: Path | None = None) -> int:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpSettings:
+    """What one start of `pocketmq up` is told beside the cluster's options."""
+
+    config_path: Path | None = None
+    """TOML file that the roles read too."""
+    seed: Path | None = None
+    """TOML or JSON file with topics and messages; the cluster is ready when they are there."""
+    ports_file: Path | None = None
+    """JSON file to write the addresses to, once the cluster is ready."""
+    exit_with_parent: bool = False
+
+
+def run_up(options: ClusterOptions, settings: UpSettings) -> int:
     """Run a cluster until SIGINT or SIGTERM; the exit status.
 
     A signal before the cluster is up gives what a shell shows for it: 130 for Ctrl-C.
@@ -29,6 +58,7 @@ def run_up(options: ClusterOptions, *, config_path: Path | None = None) -> int:
 
     all_gone = False
     interrupted = 0
+    seed = None if settings.seed is None else read_seed(settings.seed)
 
     async def main(role: RoleContext) -> None:
         nonlocal interrupted
@@ -36,29 +66,63 @@ def run_up(options: ClusterOptions, *, config_path: Path | None = None) -> int:
         # It never calls itself ready, so a signal cancels it, and leaving the block stops all.
         def ended(process: ChildProcess) -> None:
             nonlocal all_gone
+            if process.name in control.killed:
+                return  # somebody asked for it
             _say(f"{process.name} ended with status {process.status}; its log: {process.log_path}")
             if not cluster.alive:
                 all_gone = True
                 role.request_stop("no process is left")
 
         with data_folder(options.data) as folder:
-            spec = cluster_spec(options, folder.path, config_path=config_path)
+            spec = cluster_spec(options, folder.path, config_path=settings.config_path)
             cluster = Supervisor(spec, on_ended=ended)
+            control = ClusterControl(RoleProcesses(cluster), options.clock)
             try:
                 with _readable_port_error():
-                    await cluster.start()
+                    await control.start()
             except asyncio.CancelledError:
                 interrupted = 128 + signal.Signals[role.stop_reason or "SIGINT"]
                 raise
             try:
-                _introduce(cluster, options)
-                await role.stopped()
+                async with control_address(control, options) as address:
+                    if seed is not None:
+                        await Operations(control).seed({}, seed)
+                    _introduce(cluster, options, address)
+                    if settings.ports_file is not None:
+                        _write_ports(settings.ports_file, cluster, address)
+                    await role.stopped()
             finally:
-                await cluster.stop()
+                await control.stop()
 
-    quiet = RoleOptions(log_level="error")
+    quiet = RoleOptions(log_level="error", exit_with_parent=settings.exit_with_parent)
     status = run_role(main, role="pocketmq", name="up", options=quiet)
     return status or interrupted or int(all_gone)
+
+
+@asynccontextmanager
+async def control_address(
+    control: ClusterControl, options: ClusterOptions
+) -> AsyncIterator[ControlFile | None]:
+    """The cluster's control address for the length of a block; None when none is wanted.
+
+    It is noted in `control.json` in the data folder, where commands find it.
+    """
+    if options.control_port < 0:
+        yield None
+        return
+    is_local = options.control_host in LOCAL_NAMES
+    token = None if is_local else secrets.token_urlsafe(24)
+    server = ControlServer(
+        control, host=options.control_host, port=options.control_port, token=token
+    )
+    noted = ControlFile(server.url, control.nameservers, os.getpid(), token)
+    path = control.roles.data / FILE
+    async with server:
+        _write_private(path, msgspec.json.encode(noted))
+        try:
+            yield noted
+        finally:
+            path.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -74,8 +138,36 @@ def _readable_port_error() -> Iterator[None]:
         ) from exc
 
 
-def _introduce(cluster: Supervisor, options: ClusterOptions) -> None:
+def _write_private(path: Path, content: bytes) -> None:
+    """Only its owner may read it: it may hold the token."""
+    path.unlink(missing_ok=True)
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
+
+
+def _write_ports(path: Path, cluster: Supervisor, address: ControlFile | None) -> None:
+    """Whole or not at all: who waits for the file may read it as soon as it is there."""
+    ports = {process.name: process.address for process in cluster.processes}
+    content = {
+        "nameservers": cluster.namesrv_addr,
+        "control": None if address is None else address.url,
+        "roles": ports,
+    }
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        beside.write_bytes(msgspec.json.encode(content))
+        beside.replace(path)
+    except OSError as exc:
+        reason = exc.strerror or str(exc)
+        raise DiskError(path, reason, advice="choose another --ports-file") from exc
+
+
+def _introduce(cluster: Supervisor, options: ClusterOptions, address: ControlFile | None) -> None:
     _say(f"NAMESRV_ADDR={cluster.namesrv_addr}")
+    if address is not None:
+        _say(f"{VARIABLE}={address.url}")
+        if address.token is not None:
+            _say(f"{TOKEN_VARIABLE}={address.token}")
     for process in cluster.processes:
         _say(f"{process.name:14} {process.address:21} pid {process.pid}")
     kept = "" if options.data is not None else " (removed at the end; keep them with --data DIR)"

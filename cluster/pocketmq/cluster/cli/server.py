@@ -16,7 +16,8 @@ from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
 UP_HELP = """Start a whole cluster in the foreground; Ctrl-C stops it.
 
 The first line on standard output is NAMESRV_ADDR=host:port;host:port, as RocketMQ's
-clients want it. Without --data the stores live in a temporary folder and are gone afterwards.
+clients want it, the second POCKETMQ_CONTROL=http://host:port: where it is asked and steered
+(`pocketmq ps`, docs/control.md). Without --data the stores live in a temporary folder and are gone afterwards.
 
 \b
 Examples:
@@ -24,6 +25,7 @@ Examples:
   pocketmq up --nameservers 2 --brokers 2 --data ./cluster
   pocketmq up --any-port --clock manual      then: pocketmq clock advance 126
   pocketmq up --profile 4.9                  as RocketMQ 4.9 behaves; the default is 5.x
+  pocketmq up --seed orders.toml             topics and messages to begin with
   pocketmq up --config cluster.toml          tables [cluster], [nameserver], [broker], ...
 """
 
@@ -112,8 +114,27 @@ def up(
     config: Annotated[
         Path | None, typer.Option(metavar="TOML", help="File with options, also for the roles.")
     ] = None,
+    control_port: Annotated[
+        int | None,
+        typer.Option(
+            min=-1,
+            max=65535,
+            help="Port of the control address; another when taken; -1: none.",
+            show_default="9870",
+        ),
+    ] = None,
+    seed: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="TOML or JSON with topics and messages to begin with."),
+    ] = None,
+    ports_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write all addresses here when ready.")
+    ] = None,
+    exit_with_parent: Annotated[
+        bool, typer.Option("--exit-with-parent", help="End when who started this is gone.")
+    ] = False,
 ) -> int:
-    from pocketmq.cluster.up import run_up  # psutil and the supervisor: for this command alone
+    from pocketmq.cluster.up import UpSettings, run_up  # psutil and more: for this command alone
 
     flags = {
         "nameservers": nameservers,
@@ -122,6 +143,10 @@ def up(
         "data": data,
         "clock": clock,
         "profile": profile,
+        "control_port": control_port,
     }
     options = load(ClusterOptions, flags, os.environ, config).config
-    return run_up(options, config_path=config)
+    settings = UpSettings(
+        config_path=config, seed=seed, ports_file=ports_file, exit_with_parent=exit_with_parent
+    )
+    return run_up(options, settings)

@@ -86,6 +86,8 @@ class ClusterControl:
         self.clock: ClockKind = clock
         self.timeline: list[str] = []
         """What was done to the cluster, for the report of a failed test."""
+        self.killed: set[str] = set()
+        """Roles that were ended on purpose and not started again."""
         self._real_time = SystemClock()
         self._time_ms = 0
         self._clocks = ClientClocks(self.time_ms)
@@ -154,12 +156,14 @@ class ClusterControl:
 
     async def kill(self, name: str) -> None:
         """End a role without a chance to save anything."""
+        self.killed.add(self.known(name))
         self._note(f"kill {self.known(name)}")
         await self.roles.kill(name)
 
     async def restart(self, name: str) -> None:
         """Start a role that has ended; returns when the nameservers know it again."""
         self._note(f"restart {self.known(name)}")
+        self.killed.discard(name)
         await self.roles.restart(name)
         if name in self.roles.running_brokers:
             await self._until_registered([name])

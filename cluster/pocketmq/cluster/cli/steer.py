@@ -1,0 +1,125 @@
+"""`pocketmq ps`, `logs`, `freeze`, `thaw`, `kill`, `restart`, `seed`: over the control address."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pocketmq.cluster.control_address.client import VARIABLE, ControlClient, part
+from pocketmq.cluster.control_address.declarations import (
+    ClusterDescription,
+    Done,
+    Logs,
+    Seeded,
+)
+from pocketmq.cluster.control_address.seeds import read_seed
+
+PS_HELP = """Show the roles of a cluster that `pocketmq up` started.
+
+\b
+Examples:
+  pocketmq ps
+  pocketmq ps --data ./cluster               the cluster whose folder this is
+"""
+
+LOGS_HELP = """Show the end of a role's log.
+
+\b
+Example:
+  pocketmq logs broker-a --lines 100
+"""
+
+FREEZE_HELP = """Stop a role in mid-step; its connections stay up (SIGSTOP).
+
+\b
+Example:
+  pocketmq freeze broker-a                   after 120 s the nameservers forget it
+"""
+
+THAW_HELP = """Let a frozen role go on.
+
+\b
+Example:
+  pocketmq thaw broker-a
+"""
+
+KILL_HELP = """End a role without a chance to save anything (SIGKILL).
+
+\b
+Example:
+  pocketmq kill broker-a && pocketmq restart broker-a
+"""
+
+RESTART_HELP = """Start a role that has ended, on its port and its files.
+
+\b
+Example:
+  pocketmq restart broker-a
+"""
+
+SEED_HELP = """Create the topics and send the messages of a seed file.
+
+\b
+Example:
+  pocketmq seed orders.toml                  [[topics]] name, queues; [[messages]] topic, body, ...
+"""
+
+Control = Annotated[
+    str | None,
+    typer.Option("--control", metavar="URL", envvar=VARIABLE, help="Control address."),
+]
+Data = Annotated[
+    Path | None, typer.Option("--data", metavar="DIR", help="Data folder of the cluster.")
+]
+RoleName = Annotated[str, typer.Argument(help="Name of a role, as `pocketmq ps` shows it.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.command("ps", help=PS_HELP)(ps)
+    app.command("logs", help=LOGS_HELP)(logs)
+    for name, help_text in (
+        ("freeze", FREEZE_HELP),
+        ("thaw", THAW_HELP),
+        ("kill", KILL_HELP),
+        ("restart", RESTART_HELP),
+    ):
+        app.command(name, help=help_text)(_role_command(name))
+    app.command("seed", help=SEED_HELP)(seed)
+
+
+def ps(control: Control = None, data: Data = None) -> None:
+    cluster = ControlClient.found(control, data).get("/cluster", ClusterDescription)
+    for role in cluster.roles:
+        typer.echo(f"{role.name:14} {role.address:21} {role.state}")
+
+
+def logs(
+    role: RoleName,
+    lines: Annotated[int, typer.Option(min=1, max=1000, help="How many lines.")] = 50,
+    control: Control = None,
+    data: Data = None,
+) -> None:
+    client = ControlClient.found(control, data)
+    for line in client.get(f"/roles/{part(role)}/logs", Logs, lines=lines).lines:
+        typer.echo(line)
+
+
+def seed(
+    file: Annotated[Path, typer.Argument(help="TOML or JSON file.")],
+    control: Control = None,
+    data: Data = None,
+) -> None:
+    wanted = read_seed(file)
+    made = ControlClient.found(control, data).post("/seed", Seeded, wanted)
+    typer.echo(f"{made.topics} topics, {made.messages} messages")
+
+
+def _role_command(verb: str):  # type: ignore[no-untyped-def]  # typer reads the inner signature
+    def command(role: RoleName, control: Control = None, data: Data = None) -> None:
+        client = ControlClient.found(control, data)
+        typer.echo(client.post(f"/roles/{part(role)}/{verb}", Done).done)
+
+    return command

@@ -1,0 +1,135 @@
+"""The other end of the control address, for commands: one question, one answer, no event loop.
+
+The address is found by, in this order: the option `--control`, the variable POCKETMQ_CONTROL, the
+file `control.json` in the data folder, and the default port.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+
+from pocketmq.cluster.control_address.declarations import Problem
+from pocketmq.runtime.errors import CallerError, PeerError
+
+VARIABLE = "POCKETMQ_CONTROL"
+TOKEN_VARIABLE = "POCKETMQ_CONTROL_TOKEN"  # noqa: S105 - the name of a variable
+FILE = "control.json"
+DEFAULT_URL = "http://127.0.0.1:9870"
+TIMEOUT_S = 600.0
+"""Real seconds: a clock that is moved by hours answers when it has arrived."""
+
+T = TypeVar("T")
+
+
+class ControlFile(msgspec.Struct):
+    """What `pocketmq up` writes into its data folder."""
+
+    url: str
+    nameservers: str
+    pid: int
+    token: str | None = None
+
+
+class ControlRefusedError(CallerError):
+    """The control address answered with an error."""
+
+    def __init__(self, reason: str, status: int) -> None:
+        self.status = status
+        super().__init__(reason)
+
+
+class ControlClient:
+    """Asks one control address.
+
+    Args:
+        url: `http://host:port`.
+        token: Where one is needed.
+    """
+
+    def __init__(self, url: str, token: str | None = None) -> None:
+        parts = urlsplit(url)
+        if parts.scheme != "http" or not parts.hostname:
+            raise CallerError(f"{url!r} is no control address; write http://host:port")
+        self.url = url.rstrip("/")
+        self._host = parts.hostname
+        self._port = parts.port or 80
+        self._token = token
+
+    @classmethod
+    def found(cls, given: str | None, data: Path | None = None) -> ControlClient:
+        """The address of the cluster at hand; see above for where it is looked for.
+
+        Raises:
+            CallerError: It is malformed, or the data folder's file is.
+        """
+        token = os.environ.get(TOKEN_VARIABLE)
+        if url := given or os.environ.get(VARIABLE):
+            return cls(url, token)
+        if data is not None:
+            path = data / FILE
+            try:
+                noted = msgspec.json.decode(path.read_bytes(), type=ControlFile)
+            except FileNotFoundError:
+                raise CallerError(
+                    f"{path} is not there: no cluster runs on this folder; start one with "
+                    f"`pocketmq up --data {data}`"
+                ) from None
+            except (OSError, msgspec.DecodeError) as exc:
+                raise CallerError(f"{path}: {exc}; remove it, or give --control") from exc
+            return cls(noted.url, token or noted.token)
+        return cls(DEFAULT_URL, token)
+
+    def get(self, path: str, answer: type[T], **parameters: object) -> T:
+        """Ask; `path` parts are quoted by the caller with `part`."""
+        given = {name: str(value) for name, value in parameters.items() if value is not None}
+        return self._ask("GET", path + (f"?{urlencode(given)}" if given else ""), answer, None)
+
+    def post(self, path: str, answer: type[T], question: msgspec.Struct | None = None) -> T:
+        """Have something done."""
+        return self._ask("POST", path, answer, question)
+
+    def delete(self, path: str, answer: type[T]) -> T:
+        """Have something removed."""
+        return self._ask("DELETE", path, answer, None)
+
+    def _ask(self, method: str, path: str, answer: type[T], question: msgspec.Struct | None) -> T:
+        headers = {"Content-Type": "application/json"}
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._token}"
+        body = None if question is None else msgspec.json.encode(question)
+        connection = http.client.HTTPConnection(self._host, self._port, timeout=TIMEOUT_S)
+        try:
+            connection.request(method, path, body, headers)
+            response = connection.getresponse()
+            content = response.read()
+        except (OSError, http.client.HTTPException) as exc:
+            raise PeerError(
+                f"no control address answers at {self.url} ({exc}); start a cluster with "
+                "`pocketmq up`, or name its address with --control"
+            ) from exc
+        finally:
+            connection.close()
+        if response.status not in (200, 503):
+            raise ControlRefusedError(_reason(content), response.status)
+        try:
+            return msgspec.json.decode(content, type=answer)
+        except msgspec.DecodeError as exc:
+            raise PeerError(f"{self.url} is no control address: {exc}") from exc
+
+
+def part(name: str) -> str:
+    """A name as one part of a path."""
+    return quote(name, safe="")
+
+
+def _reason(content: bytes) -> str:
+    try:
+        return msgspec.json.decode(content, type=Problem).error
+    except msgspec.DecodeError:
+        return content[:200].decode("utf-8", "replace") or "no reason was given"

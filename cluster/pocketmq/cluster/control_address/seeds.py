@@ -1,0 +1,38 @@
+"""Seed files: the topics and messages that a cluster begins with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from pocketmq.cluster.control_address.declarations import Seed
+from pocketmq.runtime.errors import ConfigError
+
+
+def read_seed(path: Path) -> Seed:
+    """What a TOML or JSON file asks for.
+
+        [[topics]]
+        name = "orders"
+        queues = 8
+
+        [[messages]]
+        topic = "orders"
+        body = "hello"
+        tag = "new"
+
+    Raises:
+        ConfigError: It cannot be read, or is no seed.
+    """
+    try:
+        content = path.read_bytes()
+        if path.suffix == ".json":
+            return msgspec.json.decode(content, type=Seed)
+        return msgspec.toml.decode(content, type=Seed)
+    except OSError as exc:
+        raise ConfigError("seed", f"{path}: {exc.strerror or exc}") from exc
+    except (msgspec.DecodeError, ValueError) as exc:
+        raise ConfigError(
+            "seed", f"{path}: {exc}", advice="see docs/control.md for what a seed may hold"
+        ) from exc

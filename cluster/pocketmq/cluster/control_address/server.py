@@ -1,0 +1,113 @@
+"""The port of the control address."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from types import TracebackType
+from typing import Self
+
+import uvicorn
+
+from pocketmq.cluster.control_address.app import LOCAL_NAMES, make_app
+from pocketmq.cluster.steering.cluster_control import ClusterControl
+from pocketmq.runtime.errors import EnvironmentFault
+
+DEFAULT_PORT = 9870
+IDLE_LIMIT_S = 5
+"""After which an idle connection is closed."""
+
+
+class ControlServer:
+    """Serves the control address for the length of an `async with` block.
+
+    Args:
+        control: The cluster.
+        host: Address to listen on.
+        port: Wanted; another one is taken when it is in use. 0: any.
+        token: Needed from other machines; see `make_app`.
+    """
+
+    def __init__(
+        self,
+        control: ClusterControl,
+        *,
+        host: str = "127.0.0.1",
+        port: int = DEFAULT_PORT,
+        token: str | None = None,
+    ) -> None:
+        self._host = host
+        self._socket = _bound(host, port)
+        self.port: int = self._socket.getsockname()[1]
+        app = make_app(control, names=LOCAL_NAMES | {host}, token=token)
+        self._server = _Server(
+            uvicorn.Config(
+                app,
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                timeout_keep_alive=IDLE_LIMIT_S,
+                limit_concurrency=100,
+                h11_max_incomplete_event_size=64 * 1024,
+                server_header=False,
+            )
+        )
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def url(self) -> str:
+        """What POCKETMQ_CONTROL is set to."""
+        return f"http://{self._host}:{self.port}"
+
+    async def __aenter__(self) -> Self:
+        serving = self._server.serve(sockets=[self._socket])
+        self._task = asyncio.get_running_loop().create_task(serving, name="control address")
+        await self._server.is_up.wait()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._server.should_exit = True
+        self._server.force_exit = True  # who still waits for an answer learns that we go
+        if self._task is not None:
+            await self._task
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, without its own answer to signals: those are the process's."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.is_up = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.is_up.set()
+
+    @contextlib.contextmanager
+    def capture_signals(self):  # type: ignore[no-untyped-def]  # uvicorn declares no type either
+        yield
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for wanted in (port, 0):
+        made = socket.socket(family, socket.SOCK_STREAM)
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            made.bind((host, wanted))
+        except OSError as exc:
+            made.close()
+            if wanted == 0:
+                raise EnvironmentFault(
+                    f"the control address cannot listen on {host}: {exc.strerror}; choose another "
+                    "host with --control-host"
+                ) from exc
+            continue
+        return made
+    raise AssertionError("port 0 was tried")
