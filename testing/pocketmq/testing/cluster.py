@@ -98,6 +98,14 @@ class Cluster:
         return self._prefix + name
 
     @cached_property
+    def control_url(self) -> str:
+        """An HTTP address that does what is done here, for code in other languages.
+
+        It is served from the first time that it is asked for; see docs/control.md.
+        """
+        return self.thread.result(self._serve())
+
+    @cached_property
     def sync(self) -> SyncCluster:
         """The same cluster for code without an event loop."""
         from pocketmq.testing.sync import SyncCluster
@@ -196,6 +204,13 @@ class Cluster:
         """End the thread of the synchronous clients, if there is one."""
         if "sync" in self.__dict__:
             self.sync.close()
+
+    async def _serve(self) -> str:
+        from pocketmq.cluster.control_address.server import ControlServer
+
+        server = ControlServer(self.control, port=0)
+        await self.control.resources.enter_async_context(server)
+        return server.url
 
     def check_own(self, wish: str, fixture: str) -> None:
         """Refuse what would disturb the other tests of a shared cluster.

@@ -16,7 +16,7 @@ from pocketmq.runtime.lock_step import ClockMember
 from pocketmq.runtime.manual_clock import ManualClock
 from pocketmq.runtime.profile import profile_named
 from pocketmq.testing import role_logs
-from pocketmq.testing.role_thread import RoleSeams, RoleThread
+from pocketmq.testing.role_thread import MakeServer, RoleSeams, RoleThread
 
 _numbers = itertools.count(1)
 
@@ -35,14 +35,11 @@ class RoleThreads:
         self._profile = profile_named(shape.profile)
         self._start_ms = SystemClock().time_ms()
         self._number = next(_numbers)
-        self._roles: dict[str, RoleThread] = {
-            name: RoleThread(self._thread_name(name), "nameserver", self._nameserver, self._clock)
-            for name in nameserver_names(shape.nameservers)
-        }
+        self._roles: dict[str, RoleThread] = {}
+        for name in nameserver_names(shape.nameservers):
+            self._add(name, "nameserver", self._nameserver)
         for name in broker_names(shape.brokers):
-            self._roles[name] = RoleThread(
-                self._thread_name(name), "broker", _BrokerMaker(self, name), self._clock
-            )
+            self._add(name, "broker", _BrokerMaker(self, name))
 
     # -- reading ----------------------------------------------------------------------------
 
@@ -129,6 +126,10 @@ class RoleThreads:
 
     def _of(self, role: str) -> list[RoleThread]:
         return [each for each in self._roles.values() if each.role == role]
+
+    def _add(self, name: str, role: str, make: MakeServer) -> None:
+        thread_name = self._thread_name(name)
+        self._roles[name] = RoleThread(name, role, thread_name, make, self._clock)
 
     def _thread_name(self, name: str) -> str:
         return f"pocketmq {self._number} {name}"

@@ -69,16 +69,23 @@ class RoleThread:
     Args:
         name: `broker-a`.
         role: `broker` or `nameserver`.
+        thread_name: Of the thread of each life, by which log lines find their role.
         make: Makes a server for each life.
         make_clock: Makes the clock of each life, inside the role's loop.
     """
 
     def __init__(
-        self, name: str, role: str, make: MakeServer, make_clock: Callable[[], Clock]
+        self,
+        name: str,
+        role: str,
+        thread_name: str,
+        make: MakeServer,
+        make_clock: Callable[[], Clock],
     ) -> None:
         self.name = name
         self.role = role
         self.port = 0
+        self._thread_name = thread_name
         self._make = make
         self._make_clock = make_clock
         self._thread: LoopThread | None = None
@@ -111,7 +118,7 @@ class RoleThread:
         """Begin a life, on the port of the one before."""
         if self._thread is not None:
             raise WrongStateError(self.name, "start", self.state)
-        thread = LoopThread(self.name)
+        thread = LoopThread(self._thread_name)
         try:
             await thread.run(self._begin())
         except BaseException:

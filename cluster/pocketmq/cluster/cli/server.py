@@ -17,7 +17,8 @@ UP_HELP = """Start a whole cluster in the foreground; Ctrl-C stops it.
 
 The first line on standard output is NAMESRV_ADDR=host:port;host:port, as RocketMQ's
 clients want it, the second POCKETMQ_CONTROL=http://host:port: where it is asked and steered
-(`pocketmq ps`, docs/control.md). Without --data the stores live in a temporary folder and are gone afterwards.
+(`pocketmq ps`, docs/control.md). Without --data the stores live in a temporary folder and are gone
+afterwards.
 
 \b
 Examples:

@@ -29,7 +29,7 @@ from pocketmq.cluster.control_address.declarations import (
 )
 from pocketmq.cluster.steering.cluster_control import ClusterControl
 from pocketmq.cluster.steering.errors import NotReachedError
-from pocketmq.protocol.validation import is_system_topic
+from pocketmq.protocol.validation import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import CallerError, PocketMQError
 
@@ -104,7 +104,8 @@ class Operations:
 
     async def topics(self, _parameters: Parameters) -> list[TopicDescription]:
         async with self._control.admin() as admin:
-            names = [name for name in await admin.topics() if not is_system_topic(name)]
+            roles = {*await admin.brokers(), *(await admin.cluster_info()).cluster_addr_table}
+            names = [name for name in await admin.topics() if not _is_internal(name, roles)]
         return [await self._topic(name) for name in names]
 
     async def topic(self, parameters: Parameters) -> TopicDescription:
@@ -159,7 +160,7 @@ class Operations:
     # -- time -------------------------------------------------------------------------------
 
     async def clock(self, _parameters: Parameters) -> Clock:
-        now_ms = self._control.time_ms()
+        now_ms = await self._control.refresh_time()
         found = await self._control.deadlines() if self._control.clock == "manual" else []
         return Clock(
             self._control.clock,
@@ -170,7 +171,7 @@ class Operations:
     async def advance(self, _parameters: Parameters, question: Advance) -> Moved:
         if (question.seconds is None) == (question.to_ms is None):
             raise CallerError("give either seconds or to_ms")
-        now_ms = self._control.time_ms()
+        now_ms = await self._control.refresh_time()
         to_ms = question.to_ms
         if question.seconds is not None:
             to_ms = now_ms + round(question.seconds * 1000)
@@ -272,6 +273,16 @@ def _shown(message: MessageExt) -> StoredMessage:
         message.store_timestamp_ms,
         message.reconsume_times,
         dict(message.properties),
+    )
+
+
+def _is_internal(topic: str, roles: set[str]) -> bool:
+    """Whether RocketMQ keeps it for itself: clusters and brokers have topics of their names."""
+    return (
+        is_system_topic(topic)
+        or topic in roles
+        or topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
+        or topic.endswith("_REPLY_TOPIC")
     )
 
 

@@ -60,6 +60,10 @@ class ControlServer:
         """What POCKETMQ_CONTROL is set to."""
         return f"http://{self._host}:{self.port}"
 
+    def close(self) -> None:
+        """Give the port back without having served."""
+        self._socket.close()
+
     async def __aenter__(self) -> Self:
         serving = self._server.serve(sockets=[self._socket])
         self._task = asyncio.get_running_loop().create_task(serving, name="control address")
@@ -101,6 +105,7 @@ def _bound(host: str, port: int) -> socket.socket:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             made.bind((host, wanted))
+            made.listen(100)  # bound alone, the port could still be taken by somebody else
         except OSError as exc:
             made.close()
             if wanted == 0:

@@ -93,6 +93,8 @@ class ClusterControl:
         self._clocks = ClientClocks(self.time_ms)
         self._warned: set[str] = set()
         self._moving = asyncio.Lock()
+        self.resources = contextlib.AsyncExitStack()
+        """What lives as long as the cluster and ends before its roles, such as an HTTP port."""
 
     # -- life -------------------------------------------------------------------------------
 
@@ -106,6 +108,7 @@ class ClusterControl:
 
     async def stop(self) -> None:
         """Stop the roles."""
+        await self.resources.aclose()
         with contextlib.suppress(AssertionError):  # it never started
             unregister(self.roles.nameserver_addresses)
         await self.roles.stop()
@@ -225,6 +228,13 @@ class ClusterControl:
         """The cluster's time in epoch ms."""
         return self._time_ms if self.clock == "manual" else self._real_time.time_ms()
 
+    async def refresh_time(self) -> int:
+        """The cluster's time, after asking the roles: others may have moved their clocks."""
+        if self.clock == "manual":
+            times = [await each.time_ms() for each in await self.roles.clock_members()]
+            self._time_ms = max([self._time_ms, *times])
+        return self.time_ms()
+
     async def advance(self, seconds: float) -> None:
         """Move all clocks in lock step, those of clients in the test included.
 
@@ -232,7 +242,7 @@ class ClusterControl:
             WrongClusterError: The cluster runs on real time.
             PeerError: A role did not follow.
         """
-        await self.advance_to(self.time_ms() + round(seconds * 1000))
+        await self.advance_to(await self.refresh_time() + round(seconds * 1000))
 
     async def advance_to(self, time_ms: int, on_deadline: OnDeadline | None = None) -> None:
         """Move all clocks to a moment; one that has passed is where they stay.

@@ -1,0 +1,84 @@
+"""The declarations, the code that does them and the document made from them agree."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from pocketmq.cluster.control_address.client import ControlClient
+from pocketmq.cluster.control_address.declarations import OPERATIONS, Operation, Seed
+from pocketmq.cluster.control_address.openapi import document
+from pocketmq.cluster.control_address.operations import Operations
+from pocketmq.cluster.control_address.seeds import read_seed
+from pocketmq.runtime.errors import CallerError, ConfigError
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
+def test_each_operation_is_done_as_it_is_declared(operation: Operation) -> None:
+    signature = inspect.signature(getattr(Operations, operation.name), eval_str=True)
+    answer = operation.answer
+    assert signature.return_annotation == (list[answer] if operation.is_list else answer)  # type: ignore[valid-type]
+    question = signature.parameters.get("question")
+    assert (question.annotation if question else None) == operation.question
+    in_path = {each.name for each in operation.parameters if each.place == "path"}
+    assert in_path == {part[1:-1] for part in operation.path.split("/") if part.startswith("{")}
+
+
+def test_the_document_names_every_operation_and_resolves_every_reference() -> None:
+    made = document("1")
+    operations = {(method.upper(), path) for path, each in made["paths"].items() for method in each}
+    assert operations == {(each.method, each.path) for each in OPERATIONS}
+    text = json.dumps(made)
+    wanted = {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}
+    assert wanted <= made["components"]["schemas"].keys()
+
+
+def test_the_page_has_every_operation() -> None:
+    page = (DOCS / "control.md").read_text(encoding="utf-8")
+    for each in OPERATIONS:
+        assert f"`{each.method} {each.path}`" in page, each.path
+
+
+def test_a_seed_is_read_from_toml_and_json(tmp_path: Path) -> None:
+    toml, other = tmp_path / "seed.toml", tmp_path / "seed.json"
+    toml.write_text('[[topics]]\nname = "a"\nqueues = 2\n[[messages]]\ntopic = "a"\nbody = "b"\n')
+    other.write_bytes(msgspec.json.encode(read_seed(toml)))
+    assert read_seed(other) == read_seed(toml)
+    assert read_seed(toml).topics[0].queues == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('[[topics]]\nnam = "a"\n', "unknown field `nam`"),
+        ("[[topics", "seed.toml"),
+        ("[[topics]]\nname = 3\n", r"Expected `str`"),
+    ],
+)
+def test_a_wrong_seed_is_refused_in_a_sentence(tmp_path: Path, content: str, said: str) -> None:
+    path = tmp_path / "seed.toml"
+    path.write_text(content)
+    with pytest.raises(ConfigError, match=said):
+        read_seed(path)
+    with pytest.raises(ConfigError, match=r"none\.toml"):
+        read_seed(tmp_path / "none.toml")
+
+
+def test_an_empty_seed_is_one() -> None:
+    assert msgspec.json.decode(b"{}", type=Seed) == Seed()
+
+
+def test_a_data_folder_without_a_cluster_is_said(tmp_path: Path) -> None:
+    with pytest.raises(CallerError, match="no cluster runs on this folder"):
+        ControlClient.found(None, tmp_path)
+    (tmp_path / "control.json").write_text("{")
+    with pytest.raises(CallerError, match="remove it"):
+        ControlClient.found(None, tmp_path)
+    with pytest.raises(CallerError, match="write http://host:port"):
+        ControlClient("ftp://x")

@@ -1,0 +1,208 @@
+"""The control address over HTTP, as any language asks it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from pocketmq.cluster.control_address.app import MAX_BODY_BYTES
+from pocketmq.cluster.control_address.server import ControlServer
+from pocketmq.testing import Cluster, start_cluster
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with start_cluster(clock="manual") as started:
+        yield started
+
+
+def ask(
+    cluster: Cluster,
+    method: str,
+    path: str,
+    question: object = None,
+    headers: dict[str, str] | None = None,
+) -> tuple[int, Any]:
+    return ask_url(cluster.control_url, method, path, question, headers)
+
+
+def ask_url(
+    url: str, method: str, path: str, question: object, headers: dict[str, str] | None
+) -> tuple[int, Any]:
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=60)
+    body = question if isinstance(question, bytes) else json.dumps(question).encode()
+    connection.request(method, path, body if question is not None else None, headers or {})
+    response = connection.getresponse()
+    content = response.read()
+    connection.close()
+    kind = response.headers.get("content-type", "")
+    return response.status, json.loads(content) if "json" in kind else content.decode()
+
+
+def test_a_topic_is_created_filled_read_and_deleted(cluster: Cluster) -> None:
+    status, topic = ask(cluster, "POST", "/topics", {"name": "orders", "queues": 2})
+    assert (status, topic["messages"], len(topic["queues"])) == (200, 0, 2)
+    for number in range(5):
+        wanted = {"topic": "orders", "body": f"order {number}", "tag": "new", "key": str(number)}
+        status, stored = ask(cluster, "POST", "/messages", wanted)
+        assert (status, stored["broker"]) == (200, "broker-a")
+    status, found = ask(cluster, "GET", "/messages?topic=orders&limit=3")
+    assert [each["body"] for each in found] == ["order 2", "order 3", "order 4"]
+    assert (found[0]["tag"], found[0]["key"]) == ("new", "2")
+    assert ask(cluster, "GET", "/topics/orders")[1]["messages"] == 5
+    assert [each["name"] for each in ask(cluster, "GET", "/topics")[1]] == ["orders"]
+    assert ask(cluster, "DELETE", "/topics/orders")[0] == 200
+    assert ask(cluster, "GET", "/topics/orders") == (
+        400,
+        {"error": "there is no topic 'orders'; create it with POST /topics"},
+    )
+
+
+def test_ready_is_503_until_what_was_asked_for_is_there(cluster: Cluster) -> None:
+    assert ask(cluster, "GET", "/healthz") == (200, {"status": "up"})
+    assert ask(cluster, "GET", "/readyz") == (200, {"ready": True, "missing": []})
+    status, answer = ask(cluster, "GET", "/readyz?topic=late")
+    assert (status, answer["missing"]) == (503, ["topic late has no route"])
+    status, answer = ask(cluster, "GET", "/readyz?group=nobody")
+    assert (status, answer["ready"]) == (503, False)
+    ask(cluster, "POST", "/seed", {"topics": [{"name": "late"}]})
+    assert ask(cluster, "GET", "/readyz?topic=late")[0] == 200
+
+
+def test_time_is_moved_and_what_fired_is_told(cluster: Cluster) -> None:
+    _, before = ask(cluster, "GET", "/clock")
+    assert before["kind"] == "manual"
+    first = before["next"][0]
+    _, moved = ask(cluster, "POST", "/clock/next")
+    assert moved["now_ms"] == first["at_ms"]
+    assert moved["fired"][0]["role"] == first["role"]
+    _, moved = ask(cluster, "POST", "/clock/advance", {"seconds": 30})
+    moments = [each["at_ms"] for each in moved["fired"]]
+    assert moments == sorted(moments)
+    assert {"broker-a", "nameserver-1"} <= {each["role"] for each in moved["fired"]}
+    status, answer = ask(cluster, "POST", "/clock/advance", {"to_ms": 1})
+    assert (status, "does not go back" in answer["error"]) == (400, True)
+
+
+def test_a_role_is_frozen_killed_and_started_again(cluster: Cluster) -> None:
+    def state() -> dict[str, str]:
+        roles = ask(cluster, "GET", "/cluster")[1]["roles"]
+        return {each["name"]: each["state"] for each in roles}
+
+    assert ask(cluster, "POST", "/roles/broker-a/freeze")[0] == 200
+    assert state()["broker-a"] == "frozen"
+    assert ask(cluster, "GET", "/readyz") == (
+        503,
+        {"ready": False, "missing": ["broker-a is frozen"]},
+    )
+    status, answer = ask(cluster, "POST", "/roles/broker-a/freeze")
+    assert (status, answer["error"]) == (400, "broker-a is frozen and cannot freeze")
+    ask(cluster, "POST", "/roles/broker-a/thaw")
+    ask(cluster, "POST", "/roles/broker-a/kill")
+    assert state() == {"nameserver-1": "running", "broker-a": "ended"}
+    ask(cluster, "POST", "/roles/broker-a/restart")
+    assert ask(cluster, "GET", "/readyz")[0] == 200
+
+
+def test_metrics_have_rocketmqs_names(cluster: Cluster) -> None:
+    status, text = ask(cluster, "GET", "/metrics")
+    assert status == 200
+    assert 'pocketmq_role_up{kind="broker",role="broker-a"} 1.0' in text
+    assert "rocketmq_messages_in_total{" in text
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "said"),
+    [
+        ({"Host": "evil.example"}, 403, "ask 127.0.0.1"),
+        ({"Host": ""}, 403, "ask 127.0.0.1"),
+        ({"Origin": "http://evil.example"}, 403, "may not steer"),
+        ({"Origin": "null"}, 403, "may not steer"),
+    ],
+)
+def test_a_page_of_somebody_else_is_refused(
+    cluster: Cluster, headers: dict[str, str], status: int, said: str
+) -> None:
+    answer = ask(cluster, "POST", "/roles/broker-a/kill", headers=headers)
+    assert answer[0] == status
+    assert said in answer[1]["error"]
+    assert cluster.state("broker-a") == "running"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "question", "said"),
+    [
+        ("POST", "/topics", b"{", "the body is not as /topics wants it"),
+        ("POST", "/topics", {"nam": "x"}, "`nam`"),
+        ("POST", "/topics", {"name": "a b"}, "a b"),
+        ("GET", "/messages", None, "parameter topic is missing"),
+        ("GET", "/messages?topic=late&limit=0", None, "write a number from 1 to 1000"),
+        ("GET", "/messages?topic=late&limit=x", None, "limit is no number"),
+        ("GET", "/healthz?x=1", None, "unknown parameter x"),
+        ("POST", "/clock/advance", {}, "give either seconds or to_ms"),
+        ("POST", "/roles/broker-z/kill", None, "this cluster has nameserver-1, broker-a"),
+    ],
+)
+def test_a_wrong_question_is_answered_with_what_to_do(
+    cluster: Cluster, method: str, path: str, question: object, said: str
+) -> None:
+    status, answer = ask(cluster, method, path, question)
+    assert status == 400
+    assert said in answer["error"]
+
+
+def test_a_body_has_a_bound(cluster: Cluster) -> None:
+    status, answer = ask(cluster, "POST", "/seed", b" " * (MAX_BODY_BYTES + 1))
+    assert (status, "send less" in answer["error"]) == (413, True)
+
+
+def test_the_document_is_served(cluster: Cluster) -> None:
+    status, made = ask(cluster, "GET", "/openapi.json")
+    assert (status, made["openapi"]) == (200, "3.1.0")
+
+
+def test_a_port_open_to_others_wants_a_token(cluster: Cluster) -> None:
+    async def serve() -> ControlServer:
+        return await ControlServer(cluster.control, port=0, token="secret").__aenter__()
+
+    server = cluster.thread.result(serve())
+    try:
+        for token, status in (("", 401), ("Bearer wrong", 401), ("Bearer secret", 200)):
+            headers = {"Authorization": token}
+            assert ask_url(server.url, "GET", "/healthz", None, headers)[0] == status
+    finally:
+        cluster.thread.result(server.__aexit__(None, None, None))
+
+
+def test_a_taken_port_is_replaced_by_another(cluster: Cluster) -> None:
+    first = ControlServer(cluster.control, port=0)
+    second = ControlServer(cluster.control, port=first.port)
+    assert second.port not in (0, first.port)
+    first.close()
+    second.close()
+
+
+def test_the_examples_of_the_page_are_what_happens() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "control.md").read_text(encoding="utf-8")
+    session = page.split("```console\n")[1].split("```")[0]
+    steps = re.findall(r"^\$ (.*)\n(.*)", session, re.MULTILINE)
+    assert len(steps) == 5
+    with start_cluster() as cluster:
+        for command, answer in steps:
+            ran = subprocess.run(
+                ["sh", "-c", command],
+                capture_output=True,
+                text=True,
+                env=os.environ | {"POCKETMQ_CONTROL": cluster.control_url},
+            )
+            assert ran.stdout == answer

@@ -1,0 +1,91 @@
+"""`pocketmq up` serves a control address, and the commands are thin over it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pocketmq.cluster.control_address.client import VARIABLE
+from support.eventually import eventually
+
+pytestmark = pytest.mark.cluster
+
+SEED = '[[topics]]\nname = "orders"\nqueues = 1\n[[messages]]\ntopic = "orders"\nbody = "hello"\n'
+POCKETMQ = [sys.executable, "-m", "pocketmq.cluster.cli.main"]
+
+
+def pocketmq(*words: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*POCKETMQ, *words], capture_output=True, text=True, timeout=100,
+        env=os.environ | (env or {}),
+    )  # fmt: skip
+
+
+def start(*command: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+async def test_a_cluster_is_steered_by_commands(tmp_path: Path) -> None:
+    data, ports, seed = tmp_path / "data", tmp_path / "ports.json", tmp_path / "seed.toml"
+    seed.write_text(SEED)
+    up = start(*POCKETMQ, "up", "--any-port", "--control-port", "0", "--data", str(data),
+               "--seed", str(seed), "--ports-file", str(ports))  # fmt: skip
+    try:
+        await eventually(lambda: ports.exists() or up.poll() is not None, "up is ready")
+        told = json.loads(ports.read_text())
+        assert up.stdout is not None
+        assert up.stdout.readline() == f"NAMESRV_ADDR={told['nameservers']}\n"
+        assert up.stdout.readline() == f"POCKETMQ_CONTROL={told['control']}\n"
+        env = {VARIABLE: told["control"], "NAMESRV_ADDR": told["nameservers"]}
+
+        shown = pocketmq("ps", env=env).stdout.split("\n")
+        assert shown[1].split() == ["broker-a", told["roles"]["broker-a"], "running"]
+        consumed = pocketmq("consume", "orders", "--count", "1", env=env)
+        assert consumed.stdout == "broker-a/0 offset 0: hello\n"
+        assert pocketmq("freeze", "broker-a", "--data", str(data)).stdout == "broker-a is frozen\n"
+        assert pocketmq("kill", "broker-a", env=env).stdout == "broker-a is killed\n"
+        assert pocketmq("restart", "broker-a", env=env).stdout == "broker-a runs again\n"
+        assert "role.started" in pocketmq("logs", "broker-a", env=env).stdout
+        refused = pocketmq("kill", "broker-z", env=env)
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert refused.stderr == (
+            "pocketmq: there is no role 'broker-z'; this cluster has nameserver-1, broker-a\n"
+        )
+        assert os.stat(data / "control.json").st_mode & 0o777 == 0o600
+    finally:
+        up.send_signal(signal.SIGINT)
+        up.communicate(timeout=60)
+    assert up.returncode == 0
+    assert not (data / "control.json").exists()
+    gone = pocketmq("ps", env={VARIABLE: told["control"]})
+    assert gone.returncode == 1
+    assert "start a cluster with `pocketmq up`" in gone.stderr
+
+
+async def test_nothing_outlives_the_parent_when_asked_so(tmp_path: Path) -> None:
+    ports = tmp_path / "ports.json"
+    words = ["up", "--any-port", "--control-port", "-1", "--exit-with-parent"]
+    words += ["--ports-file", str(ports), "--data", str(tmp_path / "data")]
+    code = (
+        "import subprocess, sys, time\n"
+        f"subprocess.Popen({[*POCKETMQ, *words]!r}, stdout=subprocess.DEVNULL)\n"
+        "sys.stdin.read()\n"
+    )
+    parent = start(sys.executable, "-c", code)
+    await eventually(ports.exists, "up is ready")
+    family = psutil.Process(parent.pid).children(recursive=True)
+    assert len(family) >= 3  # up, a nameserver, a broker
+    parent.kill()
+    parent.communicate()
+    await eventually(lambda: not any(map(_lives, family)), "all of them are gone")
+
+
+def _lives(process: psutil.Process) -> bool:
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
