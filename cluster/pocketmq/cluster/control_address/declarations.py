@@ -222,7 +222,9 @@ OPERATIONS = (
     Operation(
         "GET", "/cluster", "describe", "Roles, addresses, time, folder.", ClusterDescription
     ),
-    Operation("GET", "/topics", "topics", "All but internal topics.", TopicDescription, is_list=True),
+    Operation(
+        "GET", "/topics", "topics", "All but internal topics.", TopicDescription, is_list=True
+    ),
     Operation(
         "POST",
         "/topics",
