@@ -20,6 +20,7 @@ from pocketmq.protocol.bodies.clients import (
     ProducerData,
 )
 from pocketmq.protocol.body import decode_body
+from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import VERSION_5_3_3, Command, Encoding
 from pocketmq.protocol.dispatch import Dispatcher
@@ -334,6 +335,7 @@ async def running_broker(
     clock: ManualClock | None = None,
     disk: Disk | None = None,
     network: MemoryNetwork | None = None,
+    budget: Budget = DEFAULT_BUDGET,
     **options: Any,
 ) -> AsyncIterator[BrokerRig]:
     """A started broker on `path`; `options` are those of its configuration."""
@@ -343,7 +345,9 @@ async def running_broker(
     store_options = {name: options.pop(name) for name in set(options) & store_names}
     config = BrokerConfig(**{"port": 10911, "data": path / "store", **options})
     store_config = StoreConfig(**(SMALL_FILES | store_options))
-    broker = Broker(config, clock, network, profile, store_config=store_config, disk=disk)
+    broker = Broker(
+        config, clock, network, profile, store_config=store_config, disk=disk, budget=budget
+    )
     await broker.start()
     try:
         yield BrokerRig(clock, network, broker)

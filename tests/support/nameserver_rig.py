@@ -22,6 +22,7 @@ from pocketmq.protocol.bodies.topics import (
     TopicConfigSerializeWrapper,
 )
 from pocketmq.protocol.body import decode_body, encode_body
+from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import VERSION_5_3_3, Command, Encoding
 from pocketmq.protocol.dispatch import Dispatcher
@@ -220,12 +221,15 @@ class NameServerRig:
 
 @asynccontextmanager
 async def nameserver(
-    profile: Profile = PROFILE_5_X, kv: KvTable | None = None, **options: Any
+    profile: Profile = PROFILE_5_X,
+    kv: KvTable | None = None,
+    budget: Budget = DEFAULT_BUDGET,
+    **options: Any,
 ) -> AsyncIterator[NameServerRig]:
     """A running nameserver; `options` are those of its configuration."""
     clock, network, storage = ManualClock(START_MS), MemoryNetwork(), MemoryStorage(kv)
     config = NameServerConfig(port=9876, **options)
-    server = NameServer(config, clock, network, profile, kv_storage=storage)
+    server = NameServer(config, clock, network, profile, kv_storage=storage, budget=budget)
     await server.start()
     try:
         yield NameServerRig(clock, network, server, storage)

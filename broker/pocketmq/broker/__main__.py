@@ -25,6 +25,7 @@ from pathlib import Path  # isort: skip
 
 from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.store.config import StoreConfig
+from pocketmq.protocol.budget import Budget
 from pocketmq.protocol.transport.network import split_address
 from pocketmq.runtime.errors import ConfigError, DiskError
 from pocketmq.runtime.ports import check_port_free, told_ip
@@ -35,8 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run until told to stop; the exit status."""
     parser = RoleParser(prog="python -m pocketmq.broker", description="A PocketMQ broker.")
     try:
-        options_loaded, config_loaded, store_loaded = load_all(
-            parser, [RoleOptions, BrokerConfig, StoreConfig], arguments
+        options_loaded, config_loaded, store_loaded, budget_loaded = load_all(
+            parser, [RoleOptions, BrokerConfig, StoreConfig, Budget], arguments
         )
     except ConfigError as exc:
         return report(exc, "broker")
@@ -60,6 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             TcpNetwork(),
             profile,
             store_config=store_config,
+            budget=budget_loaded.config,
             disk=disk_of(os.environ),  # POCKETMQ_DISK_FAULT: the disk may be told to fail
         )
         await broker.start()

@@ -22,6 +22,7 @@ from pocketmq.broker.store import Disk, MessageStore, StoreConfig
 from pocketmq.broker.store.rooted_disk import rooted
 from pocketmq.broker.tables.tables import BrokerTables
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
+from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.profile import Profile
 
@@ -35,6 +36,7 @@ class BrokerParts:
         profile: 4.9 or 5.x rules where they differ.
         store_config: The store's options; its directory is always `config.data`.
         disk: Where the store and the tables lie.
+        budget: What peers may cost.
     """
 
     def __init__(
@@ -44,7 +46,9 @@ class BrokerParts:
         profile: Profile,
         store_config: StoreConfig,
         disk: Disk,
+        budget: Budget = DEFAULT_BUDGET,
     ) -> None:
+        self.budget = budget
         self.config = config
         self.clock = clock
         self.profile = profile
@@ -65,17 +69,19 @@ class BrokerParts:
             trace_topic_enable=config.trace_topic_enable,
             delay_levels=levels,
             modern=profile.system_topics_of_5x,
+            budget=budget,
         )
         self.groups = SubscriptionGroupManager(
             auto_create=config.auto_create_subscription_group,
             max_name_chars=profile.group_name_max_chars_broker,
+            budget=budget,
         )
         expiry_s = config.channel_expired_timeout_ms / 1000
         self.consumers = ConsumerManager(expiry_s=expiry_s)
         self.producers = ProducerManager(expiry_s=expiry_s)
         self.offsets = ConsumerOffsetManager()
         self.locks = RebalanceLockManager(config.lock_max_live_time_ms / 1000)
-        self.held = PullRequestHoldTable()
+        self.held = PullRequestHoldTable(budget)
         self.planner = DelayPlanner(delays_ms)
         self.stats = BrokerStats()
         self.overload = Overload(

@@ -60,7 +60,14 @@ class RequestProcessors:
         )
         self._moved = OffsetMovedEvents(parts.store, clock, config.name)
         offsets = OffsetProcessor(
-            parts.offsets, parts.store, parts.topics, parts.groups, parts.planner, clock, profile
+            parts.offsets,
+            parts.store,
+            parts.topics,
+            parts.groups,
+            parts.planner,
+            clock,
+            profile,
+            budget=parts.budget,
         )
         self.broadcasts = BroadcastOffsets(
             parts.consumers,
@@ -85,6 +92,7 @@ class RequestProcessors:
             profile,
             defer,
             real_time_notify=config.real_time_notify_consumer_change,
+            budget=parts.budget,
         )
         self._send_back = SendBackProcessor(
             parts.store,
@@ -149,6 +157,7 @@ class RequestProcessors:
                 broker_name=config.name,
                 broker_permission=config.broker_permission,
                 invalid_parameter_code=profile.invalid_parameter_code,
+                budget=parts.budget,
             ),
             parts.offsets,
             parts.held,
@@ -190,6 +199,7 @@ class RequestProcessors:
                 parts.clock,
                 when_registered=when_registered,
                 topic_gone=self.pull.topic_gone,
+                budget=parts.budget,
                 invalid_parameter_code=invalid_code,
             ),
             RelayProcessor(parts.consumers),

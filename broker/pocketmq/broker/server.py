@@ -21,6 +21,7 @@ from pocketmq.broker.registration.registration import BrokerIdentity, BrokerRegi
 from pocketmq.broker.request_processors import RequestProcessors
 from pocketmq.broker.services import SCAN_S, BrokerServices
 from pocketmq.broker.store import Disk, OsDisk, StoreConfig
+from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.protocol.command import Encoding
 from pocketmq.protocol.control import ControlProcessor
 from pocketmq.protocol.transport.channel import Channel
@@ -44,6 +45,7 @@ class Broker:
         profile: 4.9 or 5.x rules where they differ.
         store_config: The store's options; its directory is always `config.data`.
         disk: Where the store and the tables lie.
+        budget: What peers may cost.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class Broker:
         *,
         store_config: StoreConfig | None = None,
         disk: Disk | None = None,
+        budget: Budget = DEFAULT_BUDGET,
     ) -> None:
         self.config = config
         self._clock = clock
@@ -64,7 +67,7 @@ class Broker:
         self._stopping = False
         self._scanned_at = 0.0
         self._parts = parts = BrokerParts(
-            config, clock, profile, store_config or StoreConfig(), disk or OsDisk()
+            config, clock, profile, store_config or StoreConfig(), disk or OsDisk(), budget
         )
 
         # What the programs look at that run a broker in their own loop.

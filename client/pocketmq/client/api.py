@@ -21,6 +21,7 @@ from pocketmq.protocol.bodies.clients import (
 )
 from pocketmq.protocol.bodies.route import TopicRouteData
 from pocketmq.protocol.body import BodyT, decode_body
+from pocketmq.protocol.budget import DEFAULT_BUDGET
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Body, Command
 from pocketmq.protocol.errors import BrokerError, NoNameServerError, RemotingError
@@ -165,12 +166,18 @@ class ClientApi:
         raise NoNameServerError(tuple(names.addresses)) from failure
 
     async def route(self, topic: str) -> TopicRouteData | None:
-        """Where a topic's queues are; None when the name server knows no route (P-11)."""
+        """Where a topic's queues are; None when the name server knows no route (P-11).
+
+        Raises:
+            OverBudgetError: the route names more queues than a topic may have.
+        """
         header = GetRouteInfoRequestHeader(topic=topic, accept_standard_json_only=True)
         response = await self.ask_name_server(header, ok=(ResponseCode.TOPIC_NOT_EXIST,))
         if response.code == ResponseCode.TOPIC_NOT_EXIST or not response.body_view:
             return None
-        return decode_body(response.body_view, TopicRouteData, response.encoding)
+        route = decode_body(response.body_view, TopicRouteData, response.encoding)
+        _check_queues(topic, route)
+        return route
 
     # -- the client and its groups --------------------------------------------------------------
 
@@ -296,3 +303,18 @@ class ClientApi:
     async def send_back(self, address: str, header: ConsumerSendMsgBackRequestHeader) -> None:
         """Have a message delivered again, later (36)."""
         await self.call(address, header, timeout_s=SEND_BACK_TIMEOUT_S)
+
+
+def _check_queues(topic: str, route: TopicRouteData) -> None:
+    """Pass a route whose queues can be made objects of.
+
+    Raises:
+        OverBudgetError: a broker says that it has millions of them.
+    """
+    for data in route.queue_datas:
+        DEFAULT_BUDGET.check(
+            "queues_per_topic",
+            max(data.read_queue_nums, data.write_queue_nums),
+            f"queues of topic {topic} on broker {data.broker_name} by its route",
+            advice="change the topic's queue numbers on that broker",
+        )

@@ -20,6 +20,7 @@ import sys  # isort: skip
 from collections.abc import Sequence  # isort: skip
 
 from pocketmq.nameserver.config import NameServerConfig
+from pocketmq.protocol.budget import Budget
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.runtime.ports import check_port_free, told_ip
 from pocketmq.runtime.profile import profile_named
@@ -29,7 +30,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run until told to stop; the exit status."""
     parser = RoleParser(prog="python -m pocketmq.nameserver", description="A PocketMQ nameserver.")
     try:
-        options_loaded, config_loaded = load_all(parser, [RoleOptions, NameServerConfig], arguments)
+        options_loaded, config_loaded, budget_loaded = load_all(
+            parser, [RoleOptions, NameServerConfig, Budget], arguments
+        )
     except ConfigError as exc:
         return report(exc, "nameserver")
     options: RoleOptions = options_loaded.config
@@ -41,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         check_port_free(config.host, config.port)
         profile = profile_named(options.profile)
-        server = NameServer(config, role.clock, TcpNetwork(), profile)
+        server = NameServer(config, role.clock, TcpNetwork(), profile, budget=budget_loaded.config)
         await server.start()
         role.ready(port=server.port, host=told_ip(config.host))
         try:

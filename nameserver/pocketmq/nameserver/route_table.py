@@ -106,6 +106,15 @@ class RouteTable:
         self._filter_servers: dict[BrokerKey, tuple[str, ...]] = {}
         self.live = LiveBrokers()
 
+    @property
+    def route_count(self) -> int:
+        """Topics of all brokers. O(topics)."""
+        return sum(map(len, self._topics.values()))
+
+    def has_route(self, topic: str, broker_name: str) -> bool:
+        """Whether a broker's queues of a topic are known."""
+        return broker_name in self._topics.get(topic, ())
+
     # -- registration -------------------------------------------------------------------------
 
     def register(self, registration: Registration, now: float) -> Registered:

@@ -15,6 +15,7 @@ from pocketmq.nameserver.processors.kv import KvProcessor
 from pocketmq.nameserver.processors.register import RegisterProcessor
 from pocketmq.nameserver.processors.route import RouteProcessor
 from pocketmq.nameserver.route_table import RouteTable
+from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.protocol.control import ControlProcessor
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.transport.channel import Channel
@@ -36,6 +37,7 @@ class NameServer:
         clock: Measures liveness; `ManualClock` in tests.
         network: Where it listens.
         profile: 4.9 or 5.x rules where they differ.
+        budget: What peers may cost.
         kv_storage: Where the KV configuration is kept, if not in `config.kv_config_path`.
     """
 
@@ -47,7 +49,9 @@ class NameServer:
         profile: Profile = PROFILE_5_X,
         *,
         kv_storage: KvStorage | None = None,
+        budget: Budget = DEFAULT_BUDGET,
     ) -> None:
+        self._budget = budget
         self.config = config
         self.table = RouteTable(
             profile, delete_topic_with_registration=config.delete_topic_with_broker_registration
@@ -70,7 +74,7 @@ class NameServer:
             self.expire_silent_brokers,
             initial_delay_s=profile.nameserver_scan_initial_delay_ms / 1000,
         )
-        self.dispatcher = Dispatcher()
+        self.dispatcher = Dispatcher(budget)
 
     @property
     def port(self) -> int:
@@ -159,6 +163,7 @@ class NameServer:
                 defer=asyncio.get_running_loop().call_soon,
                 queue_capacity=config.un_register_broker_queue_capacity,
                 return_order_config=config.return_order_topic_config_to_broker,
+                budget=self._budget,
             ),
             RouteProcessor(
                 self.table,

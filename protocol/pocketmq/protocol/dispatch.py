@@ -14,9 +14,10 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 import structlog
 
-from pocketmq.protocol.codes import ResponseCode, request_name
+from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
+from pocketmq.protocol.codes import RequestCode, ResponseCode, request_name
 from pocketmq.protocol.command import Body, Command, Encoding
-from pocketmq.protocol.header import Header
+from pocketmq.protocol.header import REQUEST_HEADERS, Header
 from pocketmq.runtime.errors import PocketMQError
 
 log = structlog.get_logger()
@@ -98,9 +99,15 @@ def handles_batch(*codes: int) -> Callable[[FunctionT], FunctionT]:
 
 
 class Dispatcher:
-    """The table request code -> processor of one role."""
+    """The table request code -> processor of one role.
 
-    def __init__(self) -> None:
+    Args:
+        budget: how long structured bodies of requests may be.
+    """
+
+    def __init__(self, budget: Budget = DEFAULT_BUDGET) -> None:
+        self.budget = budget
+        self._most_body_bytes: dict[int, int] = {}
         self.single: dict[int, Processor] = {}
         self.batch: dict[int, BatchProcessor] = {}
         self._shares: list[tuple[Peer, Sequence[Command]]] = []
@@ -139,6 +146,11 @@ class Dispatcher:
         if int(code) in self.single:
             raise ValueError(f"request code {code} has two processors")
         self.single[int(code)] = processor
+        header = REQUEST_HEADERS.get(int(code))
+        if header is not None and header.BODY is not None:
+            is_registration = code == RequestCode.REGISTER_BROKER
+            name = "registration_bytes" if is_registration else "body_bytes"
+            self._most_body_bytes[int(code)] = getattr(self.budget, name)
 
     @property
     def codes(self) -> set[int]:
@@ -154,6 +166,11 @@ class Dispatcher:
                 remark=f"request type {request.code} is not supported",
             )
         try:
+            most = self._most_body_bytes.get(request.code)
+            if most is not None and len(request.body) > most:
+                is_registration = request.code == RequestCode.REGISTER_BROKER
+                name = "registration_bytes" if is_registration else "body_bytes"
+                self.budget.check(name, len(request.body), "bytes of the request's body")
             return processor(peer, request)
         except Exception as exc:  # noqa: BLE001 - whatever fails, the peer hears of it
             return error_reply(peer, request, exc)

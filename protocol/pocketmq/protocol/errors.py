@@ -14,6 +14,7 @@
     │   ├── FrameError                   bytes that are no frame: close that connection
     │   ├── BadRequestError              a frame whose fields or body are wrong
     │   │   └── BatchError               a batch whose lengths contradict each other   13
+    │   ├── OverBudgetError              a request that would cost more than a peer may
     │   ├── BrokerError                  the answer carries an error code
     │   ├── BodyError                    a message body that cannot be inflated
     │   │   └── BodyTooLargeError        ... or would grow beyond the limit
@@ -188,6 +189,22 @@ class BatchError(BadRequestError):
             field="body",
             code=ResponseCode.MESSAGE_ILLEGAL,
         )
+
+
+class OverBudgetError(PeerError):
+    """A request that would cost more than one peer may (`pocketmq.protocol.budget`)."""
+
+    def __init__(
+        self, what: str, found: int, limit: int, option: str, advice: str, code: int
+    ) -> None:
+        self.what = what
+        self.found = found
+        self.limit = limit
+        self.option = option
+        """Its name in `pocketmq config show`."""
+        self.advice = advice
+        self.code = code
+        super().__init__(f"{what}: {found} is over the limit of {limit} ({option}); {advice}")
 
 
 class BrokerError(PeerError):

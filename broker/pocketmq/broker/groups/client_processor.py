@@ -24,7 +24,8 @@ from pocketmq.protocol.bodies.clients import (
     HeartbeatData,
     ProducerConnection,
 )
-from pocketmq.protocol.body import decode_body, encode_body
+from pocketmq.protocol.body import decode_request_body, encode_body
+from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.protocol.codes import LanguageCode, RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
@@ -63,6 +64,7 @@ class ClientProcessor:
         profile: what a heartbeat is answered.
         defer: sends the notifications after the work at hand.
         real_time_notify: whether notifications leave at once or in batches (B-24).
+        budget: what a heartbeat may hold.
     """
 
     def __init__(
@@ -78,7 +80,9 @@ class ClientProcessor:
         defer: Defer,
         *,
         real_time_notify: bool = True,
+        budget: Budget = DEFAULT_BUDGET,
     ) -> None:
+        self._budget = budget
         self._consumers = consumers
         self._producers = producers
         self._groups = groups
@@ -97,7 +101,8 @@ class ClientProcessor:
     def heartbeat(self, peer: Peer, request: Command) -> Reply:
         """Register all groups of a client (B-21)."""
         self._overload.check(Work.HEARTBEAT)
-        data = decode_body(request.body_view, HeartbeatData, request.encoding)
+        data = decode_request_body(request, HeartbeatData)
+        self._check(data)
         outdated = False
         for consumer in data.consumer_data_set:
             outdated |= self._consumer(peer, request, data, consumer)
@@ -119,6 +124,25 @@ class ClientProcessor:
                 # Without a fingerprint (V1) the answer is always "send your subscriptions".
                 subscription_changed=outdated or data.heartbeat_fingerprint == 0,
             )
+        )
+
+    def _check(self, data: HeartbeatData) -> None:
+        """Pass a heartbeat that others can wait for."""
+        budget, consumers = self._budget, data.consumer_data_set
+        groups = len(consumers) + len(data.producer_data_set)
+        budget.check("groups_per_heartbeat", groups, "groups of the heartbeat")
+        wanted = [each.subscription_data_set for each in consumers]
+        budget.check(
+            "subscriptions_per_heartbeat",
+            sum(map(len, wanted)),
+            "subscriptions of the heartbeat",
+        )
+        longest = max((len(data.sub_string) for each in wanted for data in each), default=0)
+        budget.check(
+            "subscription_chars",
+            longest,
+            "characters of a subscription",
+            advice="subscribe to fewer tags",
         )
 
     def _consumer(
@@ -266,7 +290,7 @@ class ClientProcessor:
     @handles(RequestCode.CHECK_CLIENT_CONFIG)
     def check_client(self, _peer: Peer, request: Command) -> Reply:
         """Whether a subscription can be used here (46)."""
-        body = decode_body(request.body_view, CheckClientRequestBody, request.encoding)
+        body = decode_request_body(request, CheckClientRequestBody)
         data = body.subscription_data
         if data is None or data.expression_type == TAG:
             return request.reply()

@@ -7,7 +7,7 @@ from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
 from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
 from pocketmq.broker.tables.saved_tables import SavedTable
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
-from pocketmq.protocol.body import decode_body, encode_body
+from pocketmq.protocol.body import decode_request_body, encode_body
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
@@ -49,7 +49,7 @@ class GroupProcessor:
     @handles(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP)
     def update_and_create(self, peer: Peer, request: Command) -> Reply:
         """Create or change a group."""
-        config = decode_body(request.body_view, SubscriptionGroupConfig, request.encoding)
+        config = decode_request_body(request, SubscriptionGroupConfig)
         try:
             check_group(config.group_name)
         except IllegalNameError as exc:

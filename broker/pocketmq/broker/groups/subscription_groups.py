@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from pocketmq.protocol.bodies.topics import DataVersion
+from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.protocol.errors import IllegalNameError
 from pocketmq.protocol.validation import (
     SYSTEM_GROUPS,
@@ -25,7 +26,14 @@ class SubscriptionGroupManager:
     Every change bumps `data_version` and calls the listeners, which persist it.
     """
 
-    def __init__(self, *, auto_create: bool = True, max_name_chars: int | None = 120) -> None:
+    def __init__(
+        self,
+        *,
+        auto_create: bool = True,
+        max_name_chars: int | None = 120,
+        budget: Budget = DEFAULT_BUDGET,
+    ) -> None:
+        self._budget = budget
         self.auto_create = auto_create
         self.data_version = DataVersion()
         self.listeners: list[GroupListener] = []
@@ -48,6 +56,9 @@ class SubscriptionGroupManager:
 
         5.x creates no group with an illegal or too long name. 4.9 does not look; here its groups
         must at least be able to be folders, as their retry topics become some.
+
+        Raises:
+            OverBudgetError: there are so many that none is created by itself any more.
         """
         config = self._table.get(group)
         if config is not None or not (self.auto_create or is_system_group(group)):
@@ -59,6 +70,12 @@ class SubscriptionGroupManager:
                 return None
         if not is_folder_name(retry_topic(group)):
             return None
+        self._budget.check(
+            "records",
+            len(self._table) + 1,
+            "subscription groups of this broker",
+            advice="create the group with `pocketmq` or mqadmin, delete old ones, or raise it",
+        )
         config = SubscriptionGroupConfig(group_name=group)
         self.put(config, now_ms)
         return config

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pocketmq.broker.locks.queue_locks import RebalanceLockManager
 from pocketmq.protocol.bodies.clients import LockBatchBody, LockedQueues
-from pocketmq.protocol.body import decode_body, encode_body
+from pocketmq.protocol.body import decode_request_body, encode_body
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
@@ -21,7 +21,7 @@ class LockProcessor:
     @handles(RequestCode.LOCK_BATCH_MQ)
     def lock(self, _peer: Peer, request: Command) -> Reply:
         """The queues that the caller holds now."""
-        body = decode_body(request.body_view, LockBatchBody, request.encoding)
+        body = decode_request_body(request, LockBatchBody)
         held = self._locks.lock(
             body.consumer_group, body.client_id, body.mq_set, self._clock.monotonic()
         )
@@ -30,6 +30,6 @@ class LockProcessor:
     @handles(RequestCode.UNLOCK_BATCH_MQ)
     def unlock(self, _peer: Peer, request: Command) -> Reply:
         """Release the caller's own locks; always answered with success."""
-        body = decode_body(request.body_view, LockBatchBody, request.encoding)
+        body = decode_request_body(request, LockBatchBody)
         self._locks.unlock(body.consumer_group, body.client_id, body.mq_set)
         return request.reply()

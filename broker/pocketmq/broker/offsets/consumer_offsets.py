@@ -34,6 +34,11 @@ class ConsumerOffsetManager:
         self._topics_of_group: dict[str, set[str]] = {}
         self._commits = 0
 
+    @property
+    def pair_count(self) -> int:
+        """Pairs of topic and group that have committed offsets."""
+        return len(self._committed)
+
     # -- committed ----------------------------------------------------------------------------
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int, now_ms: int) -> int | None:

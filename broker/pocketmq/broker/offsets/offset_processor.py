@@ -11,6 +11,7 @@ from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
 from pocketmq.broker.store import Boundary, GetStatus, MessageStore
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol.body import encode_body
+from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
@@ -40,7 +41,8 @@ class OffsetProcessor:
         groups: which groups exist.
         planner: progress of the delay levels.
         clock: stamps changes.
-        profile: 4.9 checks nothing on commit and calls an empty queue young.
+        profile: 4.9 knows no groups on commit and calls an empty queue young.
+        budget: how many offsets are kept.
     """
 
     def __init__(
@@ -52,7 +54,10 @@ class OffsetProcessor:
         planner: DelayPlanner,
         clock: Clock,
         profile: Profile,
+        *,
+        budget: Budget = DEFAULT_BUDGET,
     ) -> None:
+        self._budget = budget
         self._offsets = offsets
         self._store = store
         self._topics = topics
@@ -99,15 +104,18 @@ class OffsetProcessor:
         """Commit; a smaller offset is accepted with a warning (B-32, B-33)."""
         header = request.header(UpdateConsumerOffsetRequestHeader)
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
-        if self._profile.check_offset_commits:
-            if self._groups.get(group) is None:
-                raise RequestRefusedError(
-                    ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"group {group} does not exist here"
-                )
-            if self._topics.get(topic) is None:
-                raise RequestRefusedError(
-                    ResponseCode.TOPIC_NOT_EXIST, f"topic {topic} does not exist here"
-                )
+        if self._profile.check_offset_commits and self._groups.get(group) is None:
+            raise RequestRefusedError(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"group {group} does not exist here"
+            )
+        self._check_queue(topic, queue_id)
+        if not self._offsets.queues(group, topic):
+            self._budget.check(
+                "offsets",
+                self._offsets.pair_count + 1,
+                "pairs of topic and group with offsets",
+                advice="delete groups that nobody needs, or raise it",
+            )
         if self._offsets.pending_reset(group, topic, queue_id) is not None:
             return request.reply(remark="the queue is being reset; the commit is ignored")
         before = self._offsets.commit(
@@ -119,6 +127,23 @@ class OffsetProcessor:
                 before=before, offset=header.commit_offset, peer=peer.address,
             )  # fmt: skip
         return request.reply()
+
+    def _check_queue(self, topic: str, queue_id: int) -> None:
+        """Pass a queue that exists. RocketMQ 5 looks for the topic alone, 4.9 for nothing: there a
+        stranger's commits for queues that nobody has are kept for ever."""
+        config = self._topics.get(topic)
+        if config is None:
+            raise RequestRefusedError(
+                ResponseCode.TOPIC_NOT_EXIST, f"topic {topic} does not exist here"
+            )
+        queues = max(config.read_queue_nums, config.write_queue_nums)
+        if 0 <= queue_id < queues or self._store.max_offset(topic, queue_id) > 0:
+            return
+        raise RequestRefusedError(
+            self._profile.invalid_parameter_code,
+            f"queue id {queue_id} is illegal: topic {topic} has {queues} queues here, so there is "
+            "nothing to commit",
+        )
 
     @handles(RequestCode.GET_ALL_CONSUMER_OFFSET)
     def all_consumer_offsets(self, _peer: Peer, request: Command) -> Reply:

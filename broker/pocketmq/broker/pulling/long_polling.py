@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
+from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
@@ -51,7 +53,8 @@ class HeldPull:
 class PullRequestHoldTable:
     """(topic, queue) -> waiting pulls, in the order in which they came."""
 
-    def __init__(self) -> None:
+    def __init__(self, budget: Budget = DEFAULT_BUDGET) -> None:
+        self._budget = budget
         self._held: dict[QueueKey, dict[HeldPull, None]] = {}
         self._of_peer: dict[Peer, set[HeldPull]] = {}
 
@@ -66,7 +69,20 @@ class PullRequestHoldTable:
         return (topic, queue_id) in self._held
 
     def hold(self, pull: HeldPull) -> None:
-        """Let `pull` wait."""
+        """Let `pull` wait.
+
+        Raises:
+            OverBudgetError: its connection has as many waiting as it may.
+        """
+        own = self._of_peer.get(pull.peer)
+        if own is not None:
+            self._budget.check(
+                "held_pulls_per_connection",
+                len(own) + 1,
+                "pulls of this connection that wait",
+                advice="pull again later, or over more connections",
+                code=ResponseCode.SYSTEM_BUSY,
+            )
         key = (pull.header.topic, pull.header.queue_id)
         self._held.setdefault(key, {})[pull] = None
         self._of_peer.setdefault(pull.peer, set()).add(pull)

@@ -12,6 +12,7 @@ from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
 from pocketmq.broker.store.lookup import GetStatus
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
+from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import SubscriptionError
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
@@ -68,6 +69,7 @@ class PullChecks:
         broker_name: for remarks.
         broker_permission: the broker's own permission bits.
         invalid_parameter_code: answer to illegal queue ids, by profile.
+        budget: how long an expression may be.
     """
 
     def __init__(
@@ -79,7 +81,9 @@ class PullChecks:
         broker_name: str,
         broker_permission: int = Perm.RW,
         invalid_parameter_code: int = ResponseCode.INVALID_PARAMETER,
+        budget: Budget = DEFAULT_BUDGET,
     ) -> None:
+        self._budget = budget
         self._topics = topics
         self._groups = groups
         self._consumers = consumers
@@ -177,6 +181,13 @@ class PullChecks:
     def _parse(self, header: PullMessageRequestHeader) -> SubscriptionData:
         """The header's own expression; parsed ones are kept, for a consumer repeats its own."""
         kind = header.expression_type or TAG
+        self._budget.check(
+            "subscription_chars",
+            len(header.subscription or ""),
+            "characters of the subscription",
+            advice="subscribe to fewer tags",
+            code=ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+        )
         key = (header.subscription or "", kind)
         data = self._parsed.get(key)
         if data is None:

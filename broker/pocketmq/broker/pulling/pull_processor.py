@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -30,6 +31,9 @@ from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.periodic import AT_REST
 
 log = structlog.get_logger()
+
+WOKEN_PER_TURN = 256
+"""Held pulls that are answered in one turn of the loop."""
 
 Defer: TypeAlias = Callable[[Callable[[], None]], object]
 """Calls a function soon, when the work at hand is done."""
@@ -88,7 +92,7 @@ class PullProcessor:
         self._slave_read_enable = slave_read_enable
         self._on_offset_moved = on_offset_moved
         self._broadcasts = broadcasts
-        self._woken: list[HeldPull] = []
+        self._woken: deque[HeldPull] = deque()
         self.on_hold: Callable[[], None] | None = None
         """Called after a pull begins to wait."""
 
@@ -102,25 +106,19 @@ class PullProcessor:
 
     def arrived(self, topic: str, queue_id: int, max_offset: int, codes: Sequence[int]) -> None:
         """Messages became readable: answer who waits for them, once the append is done (B-72)."""
-        woken = self._held.arrived(topic, queue_id, max_offset, codes)
-        if woken:
-            if not self._woken:
-                self._defer(self._answer_woken)
-            self._woken += woken
+        self._answer_soon(self._held.arrived(topic, queue_id, max_offset, codes))
 
     def sweep(self) -> float | None:
         """Answer held pulls whose time is up or whose queue grew (B-71).
 
         Called every 5 s, but not while no pull is held.
         """
-        for pull in self._held.due(self._clock.monotonic(), self._store.max_offset):
-            self._run_again(pull)
+        self._answer_soon(self._held.due(self._clock.monotonic(), self._store.max_offset))
         return None if self._held else AT_REST
 
     def topic_gone(self, topic: str) -> None:
         """A topic was deleted: nobody waits for it any more."""
-        for pull in self._held.release_topic(topic):
-            self._run_again(pull)
+        self._answer_soon(self._held.release_topic(topic))
         if self._broadcasts is not None:
             self._broadcasts.forget_topic(topic)
 
@@ -128,8 +126,17 @@ class PullProcessor:
         """A connection ended: its held pulls are dropped."""
         self._held.forget_peer(peer)
 
+    def _answer_soon(self, woken: Sequence[HeldPull]) -> None:
+        if woken:
+            if not self._woken:
+                self._defer(self._answer_woken)
+            self._woken += woken
+
     def _answer_woken(self) -> None:
-        woken, self._woken = self._woken, []
+        """Answer some; the others in the next turns, so that nobody else waits for all of them."""
+        woken = [self._woken.popleft() for _ in range(min(len(self._woken), WOKEN_PER_TURN))]
+        if self._woken:
+            self._defer(self._answer_woken)
         for pull in woken:
             self._run_again(pull)
 

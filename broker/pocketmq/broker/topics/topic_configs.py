@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from pocketmq.protocol.bodies.topics import DataVersion, TopicConfig, TopicConfigSerializeWrapper
+from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.protocol.scalars import Perm, TopicSysFlag
 from pocketmq.protocol.validation import (
     AUTO_CREATE_TOPIC,
@@ -49,7 +50,9 @@ class TopicConfigManager:
         trace_topic_enable: bool = False,
         delay_levels: int = 18,
         modern: bool = True,
+        budget: Budget = DEFAULT_BUDGET,
     ) -> None:
+        self._budget = budget
         self.auto_create = auto_create
         self.data_version = DataVersion()
         self.listeners: list[TopicListener] = []
@@ -161,6 +164,12 @@ class TopicConfigManager:
         if template is not None and default_topic == AUTO_CREATE_TOPIC and not self.auto_create:
             # A TBW102 from an older topics.json must not create topics behind the option's back.
             template = None
+        self._budget.check(
+            "records",
+            len(self._table) + 1,
+            "topics of this broker",
+            advice="create the topic with `pocketmq topic create`, delete old ones, or raise it",
+        )
         if template is not None and Perm.is_inherited(template.perm):
             queues = max(0, min(client_queue_nums, template.write_queue_nums))
             config = TopicConfig(

@@ -15,6 +15,7 @@ from pocketmq.protocol.bodies.clients import GroupList
 from pocketmq.protocol.bodies.route import TopicList
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.body import encode_body
+from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
@@ -36,9 +37,6 @@ _ATTRIBUTES: dict[str, tuple[str, ...]] = {
 }
 """Topic attributes of 5.x, with the values that this broker carries out."""
 
-MAX_QUEUES = 65536
-"""Most queues of a topic: a route that names more is a typing error."""
-
 
 class TopicProcessor:
     """Creates, changes, deletes and lists topics.
@@ -52,6 +50,7 @@ class TopicProcessor:
         when_registered: calls back when the name servers know the change.
         topic_gone: ends the pulls that wait on a deleted topic.
         clock: stamps changes.
+        budget: how many queues a topic may have.
         invalid_parameter_code: answer to illegal names, by profile.
     """
 
@@ -66,9 +65,11 @@ class TopicProcessor:
         *,
         when_registered: Callable[[Callable[[], None]], None],
         topic_gone: Callable[[str], None],
+        budget: Budget = DEFAULT_BUDGET,
         invalid_parameter_code: int,
     ) -> None:
         self._topics = topics
+        self._budget = budget
         self._store = store
         self._offsets = offsets
         self._consumers = consumers
@@ -89,8 +90,15 @@ class TopicProcessor:
         if not Perm.is_valid(header.perm):
             raise self._invalid(f"perm {header.perm} is not between 0 and 7")
         for nums in (header.read_queue_nums, header.write_queue_nums):
-            if not 0 <= nums <= MAX_QUEUES:
-                raise self._invalid(f"{nums} queues are not between 0 and {MAX_QUEUES}")
+            if nums < 0:
+                raise self._invalid(f"{nums} queues are fewer than none")
+        self._budget.check(
+            "queues_per_topic",
+            max(header.read_queue_nums, header.write_queue_nums),
+            f"queues of topic {header.topic}",
+            advice="choose fewer",
+            code=self._invalid_code,
+        )
         config = TopicConfig(
             topic_name=header.topic,
             read_queue_nums=header.read_queue_nums,

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from pocketmq.cluster.spec import ClusterOptions
+from pocketmq.protocol.budget import Budget
 from pocketmq.runtime.config import load, unknown_names
 from pocketmq.runtime.option_types import as_text
 from pocketmq.runtime.options import describe
@@ -45,11 +46,11 @@ def config_classes(role: Role) -> list[type[Any]]:
     if role == "nameserver":
         from pocketmq.nameserver.config import NameServerConfig
 
-        return [NameServerConfig, RoleOptions]
+        return [NameServerConfig, Budget, RoleOptions]
     from pocketmq.broker.config import BrokerConfig
     from pocketmq.broker.store.config import StoreConfig
 
-    return [BrokerConfig, StoreConfig, RoleOptions]
+    return [BrokerConfig, StoreConfig, Budget, RoleOptions]
 
 
 def show(

@@ -8,7 +8,7 @@ import structlog
 
 from pocketmq.nameserver.route_table import RouteTable
 from pocketmq.protocol.bodies.route import TopicRouteData
-from pocketmq.protocol.body import decode_body
+from pocketmq.protocol.body import decode_request_body
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
@@ -61,7 +61,7 @@ class AdminProcessor:
         """Enter a topic's queues on brokers that are known; always succeeds (N-32)."""
         header = request.header(RegisterTopicRequestHeader)
         if request.body_view:
-            route = decode_body(request.body_view, TopicRouteData, request.encoding)
+            route = decode_request_body(request, TopicRouteData)
             self._table.add_topic(header.topic, route.queue_datas)
         return request.reply()
 

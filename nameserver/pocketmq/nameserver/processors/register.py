@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import structlog
@@ -16,9 +16,11 @@ from pocketmq.protocol.bodies.route import KVTable
 from pocketmq.protocol.bodies.topics import (
     DataVersion,
     RegisterBrokerBody,
+    TopicConfig,
     TopicConfigSerializeWrapper,
 )
-from pocketmq.protocol.body import decode_body, encode_body
+from pocketmq.protocol.body import decode_request_body, encode_body
+from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
@@ -57,6 +59,7 @@ class RegisterProcessor:
         defer: Calls a function soon; where queued unregistrations are carried out.
         queue_capacity: Unregistrations that may wait at once (N-19).
         return_order_config: Whether brokers get the order configuration.
+        budget: What a registration may hold.
     """
 
     def __init__(
@@ -69,7 +72,9 @@ class RegisterProcessor:
         defer: Callable[[Callable[[], None]], object],
         queue_capacity: int = 3000,
         return_order_config: bool = True,
+        budget: Budget = DEFAULT_BUDGET,
     ) -> None:
+        self._budget = budget
         self._table = table
         self._kv = kv
         self._clock = clock
@@ -85,6 +90,7 @@ class RegisterProcessor:
         header = request.header(RegisterBrokerRequestHeader)
         body = self._body(header, request)
         wrapper = body.topic_config_serialize_wrapper
+        self._check(header.broker_name, wrapper.topic_config_table)
         # A broker that left and comes back in one batch must not be removed by its own past.
         self.carry_out_departures()
         registered = self._table.register(
@@ -151,7 +157,7 @@ class RegisterProcessor:
     def query_data_version(self, _peer: Peer, request: Command) -> Reply:
         """Whether this copy of a broker's topics is out of date; also a sign of life (N-24)."""
         header = request.header(QueryDataVersionRequestHeader)
-        version = decode_body(request.body_view, DataVersion, request.encoding)
+        version = decode_request_body(request, DataVersion)
         key = self._table.key(header.cluster_name, header.broker_addr)
         changed = self._table.is_changed(header.cluster_name, header.broker_addr, version)
         self._table.live.refresh(key, self._clock.monotonic())
@@ -177,6 +183,22 @@ class RegisterProcessor:
         is_gone = self._table.unregister(cluster, name, address, broker_id)
         log.info("broker.unregistered", broker=name, address=address, group_gone=is_gone)
 
+    def _check(self, broker_name: str, topics: Mapping[str, TopicConfig]) -> None:
+        """Pass a registration that others can bear: clients make an object of each queue."""
+        budget = self._budget
+        budget.check("topics_per_registration", len(topics), "topics of the registration")
+        most, topic = max(
+            ((max(c.read_queue_nums, c.write_queue_nums), name) for name, c in topics.items()),
+            default=(0, ""),
+        )
+        budget.check(
+            "queues_per_topic", most, f"queues of topic {topic[:80]!r} of broker {broker_name[:80]}"
+        )
+        known = self._table.route_count
+        if known + len(topics) > budget.routes:
+            new = sum(not self._table.has_route(topic, broker_name) for topic in topics)
+            budget.check("routes", known + new if new else 0, "topics of all brokers")
+
     def _body(self, header: RegisterBrokerRequestHeader, request: Command) -> RegisterBrokerBody:
         data = request.body_view
         if header.body_crc32 and header.body_crc32 != zlib.crc32(data) & 0x7FFFFFFF:
@@ -184,8 +206,8 @@ class RegisterProcessor:
         if not data:
             return RegisterBrokerBody()
         if header.compressed:
-            return decode_compressed(data)
+            return decode_compressed(data, self._budget)
         if request.version >= VERSION_3_0_11:
-            return decode_body(data, RegisterBrokerBody, request.encoding)
-        wrapper = decode_body(data, TopicConfigSerializeWrapper, request.encoding)
+            return decode_request_body(request, RegisterBrokerBody)
+        wrapper = decode_request_body(request, TopicConfigSerializeWrapper)
         return RegisterBrokerBody(topic_config_serialize_wrapper=wrapper, filter_server_list=None)

@@ -24,11 +24,9 @@ from pocketmq.protocol.bodies.topics import (
     TopicConfigSerializeWrapper,
 )
 from pocketmq.protocol.body import decode_json, encode_json
+from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.protocol.command import Buffer
 from pocketmq.protocol.errors import BadRequestError
-
-MAX_INFLATED_BYTES = 64 * 1024 * 1024
-"""More than a million topics; a stream that inflates beyond it is an attack."""
 
 VERSION_5_0_0 = 413
 """From this requester version on a topic has attributes and the mappings follow."""
@@ -49,16 +47,18 @@ def encode_compressed(body: RegisterBrokerBody, *, version: int) -> bytes:
     return zlib.compress(b"".join(parts))
 
 
-def decode_compressed(data: Buffer) -> RegisterBrokerBody:
+def decode_compressed(data: Buffer, budget: Budget = DEFAULT_BUDGET) -> RegisterBrokerBody:
     """Read a compressed registration of any version.
 
     Raises:
         BadRequestError: it cannot be inflated, or something inside does not fit; says what.
+        OverBudgetError: it inflates to too much, or says more topics than a broker may have.
     """
-    reader = _Reader(_inflate(data))
+    reader = _Reader(_inflate(data, budget))
     data_version = decode_json(reader.part("data version"), DataVersion)
     # The count is only a bound: a part that is not there ends the loop, whatever it claims.
     count = reader.number("topic count")
+    budget.check("topics_per_registration", count, "topics of the registration")
     table: dict[str, TopicConfig] = {}
     for _ in range(count):
         topic = _topic(reader.part("topic"))
@@ -96,15 +96,16 @@ class _Reader:
         return self._data[begin : self._at]
 
 
-def _inflate(data: Buffer) -> bytes:
+def _inflate(data: Buffer, budget: Budget) -> bytes:
     inflater = zlib.decompressobj()
     try:
-        inflated = inflater.decompress(data, MAX_INFLATED_BYTES)
+        inflated = inflater.decompress(data, budget.registration_bytes + 1)
     except zlib.error as exc:
         raise BadRequestError(f"{_NAME}: {exc}", field="body") from exc
     if not inflater.eof:
-        problem = "inflates to too much" if inflater.unconsumed_tail else "is cut short"
-        raise BadRequestError(f"{_NAME}: it {problem}", field="body")
+        budget.check("registration_bytes", len(inflated), "inflated registration")
+        raise BadRequestError(f"{_NAME}: it is cut short", field="body")
+    budget.check("registration_bytes", len(inflated), "inflated registration")
     return inflated
 
 

@@ -1,0 +1,100 @@
+"""What one peer, and all peers together, may cost a nameserver or a broker.
+
+Every limit stands here and nowhere else; `pocketmq config show` shows them, and
+docs/reliability.md tells of them. Each is far above what real clients do, and low enough that no
+single request holds the event loop for 100 ms. What exceeds one is refused with an
+`OverBudgetError`, whose text names the option.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.errors import OverBudgetError
+from pocketmq.runtime.options import option
+
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """What peers may cost; the same options for nameservers and brokers."""
+
+    section: ClassVar[str] = "budget"
+
+    peer_memory_bytes: int = option(
+        256 * MIB,
+        unit="bytes",
+        help="What all peers together may have waiting here: answers they do not read, half "
+        "frames, held pulls. Above it the heaviest is closed.",
+    )
+    connection_bytes: int = option(
+        64 * MIB,
+        unit="bytes",
+        help="What one connection may have waiting; above it that connection is closed.",
+    )
+    header_bytes: int = option(
+        256 * 1024, unit="bytes", help="Header of a frame; a longer one ends its connection."
+    )
+    body_bytes: int = option(
+        MIB, unit="bytes", help="Structured body of a request: heartbeats, locks, groups."
+    )
+    registration_bytes: int = option(
+        4 * MIB, unit="bytes", help="Body of a broker's registration, and what it inflates to."
+    )
+    topics_per_registration: int = option(
+        10_000, help="Topics that a broker registers at a nameserver."
+    )
+    queues_per_topic: int = option(
+        16_384, help="Queues of one topic, on brokers and in registrations."
+    )
+    routes: int = option(
+        200_000, help="Topics times brokers that a nameserver keeps; what is known may change."
+    )
+    groups_per_heartbeat: int = option(
+        500, help="Groups of consumers and of producers in one heartbeat."
+    )
+    subscriptions_per_heartbeat: int = option(
+        5_000, help="Subscriptions in one heartbeat, over all its groups."
+    )
+    subscription_chars: int = option(
+        16_384, help="Length of a subscription's expression, in a heartbeat and in a pull."
+    )
+    held_pulls_per_connection: int = option(
+        10_000, help="Pulls of one connection that may wait for messages at once."
+    )
+    records: int = option(
+        20_000,
+        help="Topics, and groups, from which on none is created by itself; tools still create.",
+    )
+    offsets: int = option(100_000, help="Pairs of topic and group whose offsets a broker keeps.")
+
+    def check(
+        self,
+        name: str,
+        found: int,
+        what: str,
+        *,
+        advice: str = "send less at once, or raise it",
+        code: int = ResponseCode.INVALID_PARAMETER,
+    ) -> None:
+        """Pass what is within a limit.
+
+        Args:
+            name: of the option.
+            found: how much there is.
+            what: whose it is: "the heartbeat's groups".
+            advice: what to do.
+            code: answer of the wire.
+
+        Raises:
+            OverBudgetError: there is more than the limit.
+        """
+        limit: int = getattr(self, name)
+        if found > limit:
+            raise OverBudgetError(what, found, limit, f"{self.section}.{name}", advice, code)
+
+
+DEFAULT_BUDGET = Budget()

@@ -1,0 +1,247 @@
+"""What one peer may cost a broker: each limit has its answer, and no request takes long."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from pocketmq.protocol.bodies.clients import ConsumerData, HeartbeatData, ProducerData
+from pocketmq.protocol.body import encode_body
+from pocketmq.protocol.budget import Budget
+from pocketmq.protocol.codes import RequestCode, ResponseCode
+from pocketmq.protocol.command import Command, Encoding
+from pocketmq.protocol.frame import FrameDecoder, encode_frame
+from pocketmq.protocol.header import Header
+from pocketmq.protocol.headers.clients import HeartbeatRequestHeader
+from pocketmq.protocol.headers.topics import UpdateAndCreateTopicRequestHeader
+from pocketmq.protocol.subscription import SubscriptionData
+from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_X
+from support.broker_rig import (
+    SUBSCRIPTION,
+    SUSPEND,
+    BrokerRig,
+    FakePeer,
+    Voice,
+    consumer,
+    pull_header,
+    running_broker,
+)
+from support.cost import SLOWEST_S, cost_s
+
+pytestmark = pytest.mark.slow
+PROFILES = pytest.mark.parametrize("profile", [PROFILE_4_9, PROFILE_5_X], ids=["4.9", "5.x"])
+
+
+def cost_of(rig: BrokerRig, header: Header, body: bytes, encoding: Encoding) -> tuple[float, Any]:
+    """Processor seconds from a request's bytes to its answer, and the answer."""
+    command = Command(header.CODE, header, body, encoding=encoding)
+    data = b"".join(bytes(part) for part in encode_frame(command))
+    answers: list[Any] = []
+
+    def work() -> None:
+        (request,) = FrameDecoder().feed(data)
+        answers.append(rig.broker.dispatcher.answer(FakePeer(), request))
+
+    return cost_s(work), answers[-1]
+
+
+def refused(answer: Command, option: str, code: int) -> None:
+    assert answer.code == code, answer.remark
+    assert f"(budget.{option})" in (answer.remark or "")
+
+
+# -- the costs that an attack found ---------------------------------------------------------------
+
+
+async def test_a_pull_with_a_subscription_of_10_mb_is_refused_at_once(
+    rig: BrokerRig, voice: Voice, encoding: Encoding
+) -> None:
+    await voice.create_topic()
+    tags = "||".join(f"tag{number}" for number in range(800_000))
+    header = pull_header(sys_flag=SUBSCRIPTION, subscription=tags)
+    took_s, answer = cost_of(rig, header, b"", encoding)
+    refused(answer, "subscription_chars", ResponseCode.SUBSCRIPTION_PARSE_FAILED)
+    assert took_s < SLOWEST_S
+    assert not rig.broker._processors.pull._checks._parsed
+
+
+async def test_the_longest_subscription_is_parsed_in_time(
+    rig: BrokerRig, voice: Voice, encoding: Encoding
+) -> None:
+    await voice.create_topic()
+    tags = "||".join(f"{number:x}" for number in range(4000))[:16_384]
+    header = pull_header(sys_flag=SUBSCRIPTION, subscription=tags)
+    took_s, answer = cost_of(rig, header, b"", encoding)
+    assert answer.code == ResponseCode.PULL_NOT_FOUND, answer.remark
+    assert took_s < SLOWEST_S
+
+
+async def test_a_heartbeat_of_20_000_groups_is_refused_at_once(
+    rig: BrokerRig, encoding: Encoding
+) -> None:
+    groups = [consumer(f"group-{number}") for number in range(20_000)]
+    body = encode_body(HeartbeatData(client_id="c", consumer_data_set=groups), encoding)
+    took_s, answer = cost_of(rig, HeartbeatRequestHeader(), body, encoding)
+    refused(answer, "body_bytes", ResponseCode.INVALID_PARAMETER)
+    assert took_s < SLOWEST_S
+    assert rig.broker.groups.get("group-0") is None
+
+
+@pytest.mark.parametrize(
+    ("data", "option"),
+    [
+        ({"producer_data_set": [ProducerData(group_name=f"g{n}") for n in range(501)]},
+         "groups_per_heartbeat"),
+        ({"consumer_data_set": [ConsumerData(group_name=f"g{n}") for n in range(501)]},
+         "groups_per_heartbeat"),
+        ({"consumer_data_set": [ConsumerData(group_name="g", subscription_data_set=[
+            SubscriptionData(topic=f"t{n}") for n in range(5001)])]},
+         "subscriptions_per_heartbeat"),
+        ({"consumer_data_set": [ConsumerData(group_name="g", subscription_data_set=[
+            SubscriptionData(topic="t", sub_string="x" * 16_385)])]},
+         "subscription_chars"),
+    ],
+)  # fmt: skip
+async def test_a_heartbeat_over_a_limit_changes_nothing(
+    rig: BrokerRig, encoding: Encoding, data: dict[str, Any], option: str
+) -> None:
+    body = encode_body(HeartbeatData(client_id="c", **data), encoding)
+    took_s, answer = cost_of(rig, HeartbeatRequestHeader(), body, encoding)
+    refused(answer, option, ResponseCode.INVALID_PARAMETER)
+    assert took_s < SLOWEST_S
+    assert rig.broker.consumers.get("g") is None
+    assert rig.broker.groups.get("g0") is None
+
+
+async def test_the_largest_heartbeat_is_carried_out_in_time(
+    tmp_path: Path, encoding: Encoding
+) -> None:
+    topics = [f"topic-{number}" for number in range(10)]
+    groups = [consumer(f"group-{number}", topics) for number in range(500)]
+    body = encode_body(HeartbeatData(client_id="c", consumer_data_set=groups), encoding)
+    async with running_broker(tmp_path) as rig:
+        rig.broker.topics.listeners.clear()  # what they save is another turn's work
+        took_s, answer = cost_of(rig, HeartbeatRequestHeader(), body, encoding)
+        assert answer.code == 0, answer.remark
+        assert took_s < SLOWEST_S
+        assert len(rig.broker.consumers.groups) == 500
+
+
+async def test_a_broken_body_costs_no_seconds(rig: BrokerRig, encoding: Encoding) -> None:
+    # The reader of fastjson's dialect takes 1 us a byte.
+    body = b'{"clientID":"x","a":{1:"y"},"b":[' + b"1," * 500_000 + b"x]}"
+    took_s, answer = cost_of(rig, HeartbeatRequestHeader(), body, encoding)
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert took_s < SLOWEST_S
+
+
+async def test_held_pulls_of_one_connection_end(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, budget=Budget(held_pulls_per_connection=3)) as rig:
+        voice, other = await rig.voice(), await rig.voice()
+        await voice.create_topic()
+        header = pull_header(sys_flag=SUBSCRIPTION | SUSPEND, suspend_timeout_millis=20_000)
+        held = [voice.channel.request(header, timeout_s=60) for _ in range(3)]
+        refused(await voice.ask(header), "held_pulls_per_connection", ResponseCode.SYSTEM_BUSY)
+        held.append(other.channel.request(header, timeout_s=60))
+        await rig.settle()
+        assert len(rig.broker.held) == 4
+        await rig.advance(25)
+        assert [(await each).code for each in held] == [ResponseCode.PULL_NOT_FOUND] * 4
+
+
+async def test_no_turn_answers_all_of_10_000_held_pulls(rig: BrokerRig, voice: Voice) -> None:
+    # 100,000 on one connection were swept in one turn of 6 s.
+    await voice.create_topic()
+    pull = rig.broker._processors.pull
+    turns: list[Any] = []
+    pull._defer = turns.append  # type: ignore[method-assign]
+    peer = FakePeer()
+    header = pull_header(sys_flag=SUBSCRIPTION | SUSPEND, suspend_timeout_millis=1_000)
+    for opaque in range(10_000):
+        pull.pull(peer, Command(RequestCode.PULL_MESSAGE, header, opaque=opaque))
+    assert len(rig.broker.held) == 10_000
+    await rig.advance(4)
+    pull.sweep()
+    took_s = []
+    while turns:
+        began = time.thread_time()
+        turns.pop()()
+        took_s.append(time.thread_time() - began)
+    assert len(peer.replies) == 10_000
+    assert len(took_s) > 30
+    assert sorted(took_s)[-5] < SLOWEST_S, "but for a collection of the whole test run's objects"
+
+
+# -- records that strangers make -------------------------------------------------------------------
+
+
+@PROFILES
+async def test_a_commit_for_a_queue_that_does_not_exist_is_refused(
+    tmp_path: Path, profile: Any
+) -> None:
+    # RocketMQ 5.3.3 looks for topic and group, 4.9.8 for nothing; neither for the queue.
+    async with running_broker(tmp_path, profile) as rig:
+        voice = await rig.voice()
+        await voice.create_topic(queues=4)
+        await voice.heartbeat(consumers=[consumer()])
+        for queue_id in (4, -1, 120_000, 2**31 - 1):
+            reply = await voice.commit(5, queue_id=queue_id)
+            assert reply.code == profile.invalid_parameter_code
+            assert "has 4 queues here" in (reply.remark or "")
+        reply = await voice.commit(5, topic="nowhere")
+        assert reply.code == ResponseCode.TOPIC_NOT_EXIST
+        assert (await voice.commit(5, queue_id=3)).code == 0
+        assert rig.broker.offsets.pair_count == 1
+        table = msgspec.to_builtins(rig.broker.offsets.wrapper())["offsetTable"]
+        assert table == {"orders@readers": {3: 5}}
+
+
+async def test_a_commit_for_a_queue_that_was_taken_away_still_counts(
+    rig: BrokerRig, voice: Voice
+) -> None:
+    await voice.create_topic(queues=4)
+    await voice.heartbeat(consumers=[consumer()])
+    await voice.send(queue_id=3)
+    await voice.create_topic(queues=2)
+    assert (await voice.commit(1, queue_id=3)).code == 0
+    assert (await voice.commit(1, queue_id=2)).code == ResponseCode.INVALID_PARAMETER
+
+
+async def test_offsets_of_groups_without_end_are_refused(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, PROFILE_4_9, budget=Budget(offsets=2)) as rig:
+        voice = await rig.voice()
+        await voice.create_topic()
+        codes = [(await voice.commit(1, group=f"g{number}")).code for number in range(4)]
+        assert codes == [0, 0, ResponseCode.INVALID_PARAMETER, ResponseCode.INVALID_PARAMETER]
+        assert (await voice.commit(2, group="g1", queue_id=2)).code == 0
+
+
+async def test_topics_and_groups_are_made_for_strangers_up_to_a_number(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, budget=Budget(records=40)) as rig:
+        voice = await rig.voice()
+        replies = [await voice.try_send(f"topic-{number}") for number in range(60)]
+        assert replies[0].code == 0
+        refused(replies[-1], "records", ResponseCode.INVALID_PARAMETER)
+        assert len(rig.broker.topics.table) == 40
+        await voice.create_topic("wanted")  # tools may
+        assert (await voice.try_send("wanted")).code == 0
+        assert (await voice.try_send("topic-0")).code == 0
+        body = HeartbeatData(
+            client_id="c", consumer_data_set=[consumer(f"g{number}") for number in range(60)]
+        )
+        refused(
+            await voice.ask(HeartbeatRequestHeader(), body), "records",
+            ResponseCode.INVALID_PARAMETER,
+        )  # fmt: skip
+        assert len(rig.broker.groups.table) == 40
+
+
+async def test_a_topic_may_not_have_millions_of_queues(rig: BrokerRig, voice: Voice) -> None:
+    header = UpdateAndCreateTopicRequestHeader(
+        topic="orders", read_queue_nums=2**31 - 1, write_queue_nums=4, perm=6
+    )
+    refused(await voice.ask(header), "queues_per_topic", ResponseCode.INVALID_PARAMETER)

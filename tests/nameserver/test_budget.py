@@ -1,0 +1,132 @@
+"""What one peer may cost a nameserver, and what its answers may cost a client."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import Any
+
+import pytest
+
+from pocketmq.client.api import _check_queues
+from pocketmq.protocol.bodies.compressed_registration import encode_compressed
+from pocketmq.protocol.bodies.route import QueueData, TopicRouteData
+from pocketmq.protocol.bodies.topics import RegisterBrokerBody, TopicConfigSerializeWrapper
+from pocketmq.protocol.body import encode_body
+from pocketmq.protocol.budget import Budget
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.command import Command, Encoding
+from pocketmq.protocol.errors import OverBudgetError
+from pocketmq.protocol.frame import FrameDecoder, encode_frame
+from pocketmq.protocol.headers.route import RegisterBrokerRequestHeader
+from support.broker_rig import FakePeer
+from support.cost import SLOWEST_S, cost_s, peak_bytes
+from support.nameserver_rig import NameServerRig, nameserver, topic_configs
+
+pytestmark = pytest.mark.slow
+MIB = 1024 * 1024
+
+
+def body_of(count: int, **options: Any) -> RegisterBrokerBody:
+    names = [f"topic-{number}" for number in range(count)]
+    return RegisterBrokerBody(
+        topic_config_serialize_wrapper=TopicConfigSerializeWrapper(
+            topic_config_table=topic_configs(names, **options)
+        )
+    )
+
+
+def answer_to(
+    rig: NameServerRig,
+    body: bytes,
+    *,
+    compressed: bool = False,
+    encoding: Encoding = Encoding.MSGPACK,
+) -> Any:
+    """What a registration costs, from its bytes to its answer, and the answer."""
+    header = RegisterBrokerRequestHeader(
+        broker_name="b", broker_addr="127.0.0.1:1", cluster_name="c", broker_id=0,
+        ha_server_addr="", compressed=compressed, body_crc32=0,
+    )  # fmt: skip
+    command = Command(header.CODE, header, body, encoding=encoding)
+    data = b"".join(bytes(part) for part in encode_frame(command))
+    answers: list[Command] = []
+
+    def work() -> None:
+        (request,) = FrameDecoder().feed(data)
+        answers.append(rig.server.dispatcher.answer(FakePeer(), request))  # type: ignore[arg-type]
+
+    return cost_s(work), answers[-1], work
+
+
+def refused(answer: Command, option: str) -> None:
+    assert answer.code == ResponseCode.INVALID_PARAMETER, answer.remark
+    assert f"(budget.{option})" in (answer.remark or "")
+
+
+async def test_a_compressed_registration_of_a_million_topics_is_refused_at_once(
+    rig: NameServerRig,
+) -> None:
+    # 2.6 MB of it took 87 s and 571 MiB.
+    topic = b"\0\0\0\x1atopic-0 4 4 6 SINGLE_TAG {}"
+    inflated = struct.pack(">i", 2) + b"{}" + struct.pack(">i", 1_000_000) + topic * 1_000_000
+    took_s, answer, work = answer_to(rig, zlib.compress(inflated), compressed=True)
+    refused(answer, "registration_bytes")
+    assert took_s < SLOWEST_S
+    assert peak_bytes(work) < 16 * MIB
+    assert rig.server.table.route_count == 0
+
+
+@pytest.mark.parametrize("form", ["compressed", "msgpack", "json"])
+async def test_the_largest_registration_is_entered_in_time(form: str, rig: NameServerRig) -> None:
+    registration = body_of(10_000)
+    encoding = Encoding.JSON if form == "json" else Encoding.MSGPACK
+    if form == "compressed":
+        body = encode_compressed(registration, version=479)
+    else:
+        body = encode_body(registration, encoding)
+    took_s, answer, _ = answer_to(rig, body, compressed=form == "compressed", encoding=encoding)
+    assert answer.code == 0, answer.remark
+    assert took_s < SLOWEST_S
+    assert rig.server.table.route_count == 10_000
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+async def test_one_topic_more_is_refused(rig: NameServerRig, compressed: bool) -> None:
+    registration = body_of(10_001)
+    body = (
+        encode_compressed(registration, version=479)
+        if compressed
+        else encode_body(registration, Encoding.MSGPACK)
+    )
+    took_s, answer, _ = answer_to(rig, body, compressed=compressed)
+    refused(answer, "topics_per_registration")
+    assert took_s < SLOWEST_S
+
+
+@pytest.mark.parametrize("field", ["read_queue_nums", "write_queue_nums"])
+async def test_a_topic_with_2_to_the_31_queues_is_refused(rig: NameServerRig, field: str) -> None:
+    broker = await rig.broker()
+    reply = await broker.register(topic_configs(["orders"], **{field: 2**31 - 1}))
+    refused(reply, "queues_per_topic")
+    assert "'orders' of broker broker-a" in (reply.remark or "")
+    assert await rig.route("orders") is None
+
+
+async def test_all_brokers_together_have_a_bound() -> None:
+    async with nameserver(budget=Budget(routes=5)) as rig:
+        first, second = await rig.broker("a"), await rig.broker("b")
+        assert (await first.register(["1", "2", "3"])).code == 0
+        refused(await second.register(["1", "2", "3"]), "routes")
+        assert (await second.register(["1", "2"])).code == 0
+        first.bump()
+        assert (await first.register(["1", "2", "3"])).code == 0, "what is known may change"
+
+
+def test_a_client_takes_no_route_of_millions_of_queues() -> None:
+    # It made an object of each.
+    data = QueueData(
+        broker_name="b", read_queue_nums=2**31 - 1, write_queue_nums=4, perm=6, topic_sys_flag=0
+    )
+    with pytest.raises(OverBudgetError, match=r"orders on broker b.*change the topic's queue"):
+        _check_queues("orders", TopicRouteData(queue_datas=[data]))
