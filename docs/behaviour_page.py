@@ -6,10 +6,11 @@ The texts come from behaviour_rows.toml, everything else from citations (rule_sc
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from docs.rule_pages import read_rules
 from docs.rule_scan import Citations, Test, scan
 
 ROWS = Path(__file__).with_name("behaviour_rows.toml")
@@ -24,13 +25,12 @@ PocketMQ was asked for 70 behaviours of RocketMQ, collected from four texts abou
 RocketMQ's source (4.9.8 and 5.3) was then read for each. Where the two disagree (**≠**), PocketMQ
 does what the source does; the test asserts that value and names the seed's.
 
-- *rules*: ids of the behaviour sheet (N nameserver, B broker, S store, P producer, C consumer,
-  A allocation). A docstring or comment with `C-24` in it is where C-24 is done. The second table
+- *rules*: what RocketMQ does; each links its text in [rules/](rules/README.md). The second table
   goes by rule.
-- *code*: files that cite one of the rules.
+- *code*: the one place where the behaviour is done, marked there by `# behaviour <number>`.
 - *tests*: tests that say `behaviour <number>`. A test's name is its sentence, with underscores for
   spaces.
-- **gap**: no test says so, or a rule is cited by no code or by no test.
+- **gap**: not marked in code, no test says so, or a rule is cited by no code or by no test.
 
 `make mutants` breaks one line of the code for each row and shows that the row's tests notice
 (`tests/mutants/mutants.toml`).
@@ -67,6 +67,8 @@ def read_rows() -> list[Row]:
 def gaps_of(row: Row, found: Citations) -> list[str]:
     """What is missing for a behaviour, in words."""
     gaps = []
+    if not found.places.get(row.number):
+        gaps.append("not marked in code")
     if not found.proofs.get(row.number):
         gaps.append("no test")
     for rule in row.rules:
@@ -80,6 +82,7 @@ def gaps_of(row: Row, found: Citations) -> list[str]:
 def behaviour_page() -> str:
     """The page."""
     rows, found = read_rows(), scan()
+    links = {rule.id: rule.link for rule in read_rules().values()}
     with_gap = [row.number for row in rows if gaps_of(row, found)]
     proved = len(rows) - len(with_gap)
     lines = [
@@ -90,20 +93,20 @@ def behaviour_page() -> str:
         "",
         "| # | behaviour | rules | code | tests |",
         "|---|---|---|---|---|",
-        *(_row(row, found) for row in rows),
+        *(_row(row, found, links) for row in rows),
         "",
         "## By rule",
         "",
         "The rules behind the rows, and every test that cites them.",
         "",
-        "| rule | code | tests |",
+        "| rule | cited in | tests |",
         "|---|---|---|",
-        *(_rule(rule, found) for rule in _rules_of(rows)),
+        *(_rule(rule, found, links) for rule in _rules_of(rows)),
     ]
     return "\n".join([*lines, ""])
 
 
-def _row(row: Row, found: Citations) -> str:
+def _row(row: Row, found: Citations, links: Mapping[str, str]) -> str:
     text = row.text
     if row.differs:
         text += f"<br>**≠** source: {row.source}<br>seed: {row.seed}"
@@ -115,15 +118,18 @@ def _row(row: Row, found: Citations) -> str:
         why = f"{row.later}; " if row.later else ""
         note = f"**gap**: {why}{'; '.join(gaps)}"
         tests = f"{tests}<br>{note}" if tests else note
-    code = {path for rule in row.rules for path in found.code.get(rule, ())}
-    rules = " ".join(f"[{rule}](#{_anchor(rule)})" for rule in row.rules)
-    return f"| {row.number} | {text} | {rules} | {_files(code)} | {tests} |"
+    rules = " ".join(f"[{rule}]({links[rule]})" for rule in row.rules)
+    places = "<br>".join(
+        f"[{_short(place.path)}](../{place.path}) `{place.name}`"
+        for place in found.places.get(row.number, ())
+    )
+    return f"| {row.number} | {text} | {rules} | {places} | {tests} |"
 
 
-def _rule(rule: str, found: Citations) -> str:
+def _rule(rule: str, found: Citations, links: Mapping[str, str]) -> str:
     code = _files(found.code.get(rule, ())) or "**gap**"
     tests = _tests(found.tests.get(rule, ())) or "**gap**"
-    return f'| <a id="{_anchor(rule)}"></a>{rule} | {code} | {tests} |'
+    return f"| [{rule}]({links[rule]}) | {code} | {tests} |"
 
 
 def _rules_of(rows: Iterable[Row]) -> list[str]:
@@ -131,10 +137,6 @@ def _rules_of(rows: Iterable[Row]) -> list[str]:
         return rule[0], float(rule[2:])
 
     return sorted({rule for row in rows for rule in row.rules}, key=order)
-
-
-def _anchor(rule: str) -> str:
-    return rule.lower().replace(".", "-")
 
 
 def _files(paths: Iterable[str]) -> str:

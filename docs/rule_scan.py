@@ -1,9 +1,15 @@
 """Finds where rules of docs/rules/ are cited: `B-70`, `C-25.3`, `L-1a`, `C-22..C-30`, `S-1 to S-4`.
 
 In code a citation anywhere counts for its file. In tests it counts for the test function that it
-stands in, or right above: a rule that only a module's docstring names is proved by nobody. Tests
+stands in, or right above: a rule that only a module's docstring names is proved by no test. Tests
 also say which of the 70 behaviours they prove: `# behaviour 24: C-33`. tests/architecture, which
 tests this very file, is left out.
+
+Code marks the one place where a behaviour is done by a comment right above a function, class or
+assignment. The mark moves with the code:
+
+    # behaviour 24
+    def start_of(...): ...
 """
 
 from __future__ import annotations
@@ -55,13 +61,23 @@ def behaviours_in(text: str) -> set[int]:
 
 
 @dataclass(frozen=True, order=True)
+class Place:
+    """A function, class or assignment that code marked as where a behaviour is done."""
+
+    path: str
+    """Relative to the root of the repository."""
+    name: str
+    """`RouteTable.register`; a name that is assigned for an assignment."""
+
+
+@dataclass(frozen=True, order=True)
 class Test:
     """One test function."""
 
     __test__ = False  # for pytest
 
     path: str
-    """Relative to the root of the house."""
+    """Relative to the root of the repository."""
     name: str
 
     @property
@@ -81,6 +97,8 @@ class Citations:
 
     code: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """Rule -> files."""
+    places: dict[int, list[Place]] = field(default_factory=lambda: defaultdict(list))
+    """Behaviour -> where it is marked as done; there should be one."""
     tests: dict[str, set[Test]] = field(default_factory=lambda: defaultdict(set))
     """Rule -> tests."""
     proofs: dict[int, set[Test]] = field(default_factory=lambda: defaultdict(set))
@@ -88,11 +106,15 @@ class Citations:
 
 
 def scan(root: Path = ROOT) -> Citations:
-    """Read the whole house."""
+    """Read all code and tests."""
     found = Citations()
     for path in _python_files(root, "*/pocketmq"):
-        for rule in rules_in(path.read_text(encoding="utf-8")):
-            found.code[rule].add(path.relative_to(root).as_posix())
+        source, name = path.read_text(encoding="utf-8"), path.relative_to(root).as_posix()
+        for rule in rules_in(source):
+            found.code[rule].add(name)
+        for marked, numbers in marks_in(source):
+            for number in numbers:
+                found.places[number].append(Place(name, marked))
     for path in _python_files(root, "tests"):
         if path.name.startswith("test_") and "architecture" not in path.parts:
             for name, text in test_texts(path.read_text(encoding="utf-8")):
@@ -102,6 +124,38 @@ def scan(root: Path = ROOT) -> Citations:
                 for number in behaviours_in(text):
                     found.proofs[number].add(test)
     return found
+
+
+def marks_in(source: str) -> Iterator[tuple[str, set[int]]]:
+    """Qualified names with a `# behaviour <number>` right above them, and the numbers."""
+    if "# behaviour" not in source:
+        return
+    lines = source.splitlines()
+    stack: list[tuple[ast.AST, str]] = [(ast.parse(source), "")]
+    while stack:
+        parent, prefix = stack.pop()
+        for node in ast.iter_child_nodes(parent):
+            if not isinstance(node, ast.stmt):
+                continue
+            name = prefix + _name_of(node)
+            first = min(
+                [node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))]
+            )
+            numbers: set[int] = set()
+            while first > 1 and lines[first - 2].lstrip().startswith("#"):
+                first -= 1
+                numbers |= behaviours_in(lines[first - 1])
+            if numbers:
+                yield name, numbers
+            if isinstance(node, ast.ClassDef):
+                stack.append((node, f"{name}."))
+
+
+def _name_of(node: ast.stmt) -> str:
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return node.name
+    target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+    return target.id if isinstance(target, ast.Name) else f"line {node.lineno}"
 
 
 def test_texts(source: str) -> Iterator[tuple[str, str]]:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 from docs.behaviour_page import gaps_of, read_rows
-from docs.rule_scan import Citations, Test, behaviours_in, rules_in, scan, test_texts
+from docs.rule_scan import (
+    Citations,
+    Place,
+    Test,
+    behaviours_in,
+    marks_in,
+    rules_in,
+    scan,
+    test_texts,
+)
 
 LATER = {42, 43, 44, 45}
 """Replication and failover."""
@@ -39,14 +48,24 @@ def test_a_citation_counts_for_the_test_it_stands_in_or_above() -> None:
     assert rules_in(texts["test_two"]) == set()
 
 
+def test_a_mark_belongs_to_what_it_stands_above() -> None:
+    source = (
+        "# behaviour 9\nLIMIT = 1\n\nclass A:\n    # behaviours 1 and 2\n    # why\n    @mark\n"
+        "    def run(self):  # behaviour 3\n        # behaviour 4\n        go()\n"
+    )
+    assert dict(marks_in(source)) == {"LIMIT": {9}, "A.run": {1, 2}}
+
+
 def test_a_gap_says_what_is_missing() -> None:
     row = next(row for row in read_rows() if row.number == 1)
     found = Citations()
     assert gaps_of(row, found) == [
+        "not marked in code",
         "no test",
         "C-35 is cited by no code",
         "C-35 is cited by no test",
     ]
+    found.places[1].append(Place("client/pocketmq/client/x.py", "X.run"))
     found.code["C-35"].add("client/pocketmq/client/x.py")
     test = Test("tests/test_x.py", "test_x")
     found.tests["C-35"].add(test)
