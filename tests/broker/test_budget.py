@@ -164,6 +164,7 @@ async def test_no_turn_answers_all_of_10_000_held_pulls(rig: BrokerRig, voice: V
     for opaque in range(10_000):
         pull.pull(peer, Command(RequestCode.PULL_MESSAGE, header, opaque=opaque))
     assert len(rig.broker.held) == 10_000
+    assert peer.kept_bytes > 10_000 * 1024, "they count as the peer's memory"
     await rig.advance(4)
     pull.sweep()
     took_s = []
@@ -172,6 +173,7 @@ async def test_no_turn_answers_all_of_10_000_held_pulls(rig: BrokerRig, voice: V
         turns.pop()()
         took_s.append(time.thread_time() - began)
     assert len(peer.replies) == 10_000
+    assert peer.kept_bytes == 0
     assert len(took_s) > 30
     assert sorted(took_s)[-5] < SLOWEST_S, "but for a collection of the whole test run's objects"
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from pocketmq.protocol.budget import Budget
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply
-from pocketmq.protocol.transport import channel as channel_module
 from pocketmq.protocol.transport import network as network_module
-from pocketmq.protocol.transport.channel import HIGH_WATER_BYTES
+from pocketmq.protocol.transport.channel import HIGH_WATER_BYTES, Channel
 from pocketmq.protocol.transport.network import OpenChannels
 from pocketmq.protocol.transport.tcp import TcpListener, TcpNetwork
 from support.eventually import eventually
@@ -29,6 +29,8 @@ from support.wire_pair import (
     request_bytes,
     served,
 )
+
+MIB = 1024 * 1024
 
 # -- fault 21: reset in the middle of a frame -----------------------------------------------------
 
@@ -218,25 +220,117 @@ async def _say_all(peer: RawPeer, parts: list[bytes]) -> None:
         await peer.writer.drain()
 
 
-async def test_answers_that_a_peer_does_not_take_in_the_end_cost_its_connection(
-    echo: EchoAt, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(channel_module, "OVERFLOW_BYTES", 8 * 1024 * 1024)
-    server, address, accepted = echo
-    deaf = await RawPeer.connect(address)
-    deaf.reader._transport.pause_reading()  # type: ignore[attr-defined]
-    deaf.say(request_bytes(SILENT) * 40)
-    async with connected(TcpNetwork(), address) as healthy:
-        while len(server.waiting) < 40:
-            await healthy.request(Word())
-        with capture_logs() as logs:
-            for peer, request in server.waiting:
-                peer.reply(request, request.reply(body=bytes(1024 * 1024)))
+async def test_answers_that_a_peer_does_not_take_in_the_end_cost_its_connection() -> None:
+    server = Echo(Budget(connection_bytes=8 * MIB))
+    async with served(TcpNetwork(), server.dispatcher) as (listener, address):
+        deaf = await deaf_peer(address)
+        deaf.say(request_bytes(SILENT) * 40)
+        async with connected(TcpNetwork(), address) as healthy:
+            while len(server.waiting) < 40:
                 await healthy.request(Word())
-        assert "peer.overflowed" in [line["event"] for line in logs]
-        assert not accepted[0].is_open
-        assert (await healthy.request(Word())).code == 0
-    await deaf.close()
+            [channel, _] = channels_of(listener)
+            with capture_logs() as logs:
+                for peer, request in server.waiting:
+                    peer.reply(request, request.reply(body=bytes(MIB)))
+                    await healthy.request(Word())
+            assert "peer.overflowed" in [line["event"] for line in logs]
+            assert not channel.is_open
+            assert (await healthy.request(Word())).code == 0
+        await deaf.close()
+
+
+# -- all peers together --------------------------------------------------------------------------
+
+
+async def deaf_peer(address: str) -> RawPeer:
+    """One that asks and never reads."""
+    peer = await RawPeer.connect(address)
+    peer.reader._transport.pause_reading()  # type: ignore[attr-defined]
+    return peer
+
+
+def channels_of(listener: object) -> list[Channel]:
+    assert isinstance(listener, TcpListener)
+    return list(listener.channels.all)
+
+
+async def test_peers_that_never_read_cost_no_more_together_than_the_budget_says() -> None:
+    # row 24: 500 of them cost 0.5 to 1.2 GB when each had a bound and all together none.
+    limit = 24 * MIB
+    server = Echo(Budget(peer_memory_bytes=limit))
+    async with served(TcpNetwork(), server.dispatcher) as (listener, address):
+        assert isinstance(listener, TcpListener)
+        memory = listener.channels.memory
+        async with connected(TcpNetwork(), address) as healthy:
+            await healthy.request(Word())
+            [kept] = channels_of(listener)
+            deaf = [await deaf_peer(address) for _ in range(12)]
+            for peer in deaf:
+                peer.say(request_bytes(SILENT))
+            while len(server.waiting) < len(deaf):
+                await healthy.request(Word())
+            with capture_logs() as logs:
+                tracemalloc.start()
+                try:
+                    for peer, request in server.waiting:
+                        peer.reply(request, request.reply(body=bytes(12 * MIB)))
+                        assert (await healthy.request(Word())).code == 0
+                        assert memory.total_bytes <= limit
+                    _, peak = tracemalloc.get_traced_memory()
+                finally:
+                    tracemalloc.stop()
+        closed = [line for line in logs if line["event"] == "peer.too_heavy"]
+        assert len(closed) > 6
+        assert all("budget.peer_memory_bytes" in line["advice"] for line in closed)
+        assert peak < limit + 40 * MIB, "one answer more, as it is made and sent"
+        assert kept.address not in {line["peer"] for line in closed}
+        for peer in deaf:
+            await peer.close()
+        await eventually(lambda: memory.total_bytes == 0, "all is given back")
+
+
+async def test_the_heaviest_peer_is_the_one_that_is_closed() -> None:
+    frame = request_bytes(body=bytes(MIB))
+    async with served(TcpNetwork(), Echo(Budget(peer_memory_bytes=2 * MIB)).dispatcher) as (
+        listener,
+        address,
+    ):
+        assert isinstance(listener, TcpListener)
+        memory = listener.channels.memory
+        light, heavy, last = [await RawPeer.connect(address) for _ in range(3)]
+        for peer, size in ((light, MIB // 2), (heavy, MIB - 10), (last, MIB * 3 // 4)):
+            held = memory.total_bytes
+            peer.say(frame[:size])  # half frames
+            with capture_logs() as logs:
+                await eventually(
+                    lambda held=held, size=size: (
+                        abs(memory.total_bytes - held - size) < 64_000
+                        or any(line["event"] == "peer.too_heavy" for line in logs)
+                    ),
+                    "it is read",
+                )
+        [line] = [line for line in logs if line["event"] == "peer.too_heavy"]
+        assert line["waiting_bytes"] > MIB * 3 // 4
+        assert await heavy.is_hung_up_on()
+        assert [channel.is_open for channel in channels_of(listener)] == [True, True]
+        for peer in (light, last):
+            peer.say(frame[MIB // 2 if peer is light else MIB * 3 // 4 :])
+        for peer in (light, last):
+            await peer.answer()
+        for peer in (light, heavy, last):
+            await peer.close()
+
+
+async def test_a_header_over_the_budget_ends_its_connection() -> None:
+    async with served(TcpNetwork(), Echo(Budget(header_bytes=1000)).dispatcher) as (_, address):
+        async with connected(TcpNetwork(), address) as healthy:
+            assert (await healthy.request(Word(word="x" * 800))).code == 0
+        peer = await RawPeer.connect(address)
+        with capture_logs() as logs:
+            peer.say(request_bytes(word="x" * 1000)[:9])  # before the rest has come
+            assert await peer.is_hung_up_on()
+        assert "(budget.header_bytes)" in logs[0]["reason"]
+        await peer.close()
 
 
 async def test_both_ends_of_a_connection_never_wait_for_each_other(echo: EchoAt) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import pytest
 from structlog.testing import capture_logs
 
+from pocketmq.protocol.budget import Budget
 from pocketmq.protocol.codes import LanguageCode, ResponseCode
 from pocketmq.protocol.command import Command, Encoding
 from pocketmq.protocol.dispatch import Dispatcher, Peer, Reply, handles, handles_batch
@@ -21,6 +22,7 @@ from pocketmq.protocol.errors import (
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.memory import MemoryNetwork
 from pocketmq.protocol.transport.network import Network, split_address
+from pocketmq.protocol.transport.peer_memory import PeerMemory
 from pocketmq.protocol.transport.remoting import RemotingClient, expect
 from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.runtime.errors import PortInUseError
@@ -227,7 +229,10 @@ async def test_late_answers_leave_together_and_not_to_a_peer_that_has_gone() -> 
         def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
             pass
 
-    channel, wire = Channel(Echo().dispatcher, accepted=True), Wire()
+        def get_write_buffer_size(self) -> int:
+            return 0
+
+    channel, wire = Channel(Echo().dispatcher, peers=PeerMemory(Budget())), Wire()
     channel.connection_made(wire)
     requests = [Command(SILENT, opaque=n) for n in range(3)]
     channel.reply_all(requests, [b"one ", b"two ", None])

@@ -75,12 +75,16 @@ class FakePeer:
         self.is_open = True
         self.told: list[Header] = []
         self.replies: list[Command | bytes] = []
+        self.kept_bytes = 0
 
     def reply(self, request: Command, response: Command | bytes) -> None:
         self.replies.append(response)
 
     def oneway(self, header: Header, body: Any = b"") -> None:
         self.told.append(header)
+
+    def keep(self, delta_bytes: int) -> None:
+        self.kept_bytes += delta_bytes
 
     def close(self) -> None:
         self.is_open = False

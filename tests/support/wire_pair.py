@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
+from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.protocol.codecs import codec_of
 from pocketmq.protocol.command import Command, Encoding
 from pocketmq.protocol.dispatch import Dispatcher, Peer, Reply
@@ -40,10 +41,10 @@ Word.CODE = ECHO  # declared inside, it would enter the table of all request hea
 class Echo:
     """Answers some codes that no role has; the dispatcher of a test's server."""
 
-    def __init__(self) -> None:
+    def __init__(self, budget: Budget = DEFAULT_BUDGET) -> None:
         self.waiting: list[tuple[Peer, Command]] = []
         self.codes: list[int] = []
-        self.dispatcher = Dispatcher()
+        self.dispatcher = Dispatcher(budget)
         for code, processor in (
             (ECHO, self.echo),
             (SILENT, self.silent),

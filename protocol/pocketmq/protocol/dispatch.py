@@ -54,6 +54,10 @@ class Peer(Protocol):
         """Send a request that wants no answer."""
         ...
 
+    def keep(self, delta_bytes: int) -> None:
+        """So much more, or less, is held for this peer: held pulls count as its memory."""
+        ...
+
     def close(self) -> None:
         """Close the connection after what is buffered has been sent."""
         ...

@@ -41,6 +41,9 @@ from pocketmq.protocol.errors import FrameError
 MAX_FRAME_BYTES = 16 * 1024 * 1024
 """Largest frame, its length word included."""
 
+MAX_HEADER_BYTES = (1 << 24) - 1
+"""What three bytes can say; servers take less (`budget.header_bytes`)."""
+
 _WORD = struct.Struct(">i")
 _WORDS = struct.Struct(">iI")
 _LANGUAGES = frozenset(int(code) for code in LanguageCode)
@@ -55,9 +58,12 @@ class FrameDecoder:
     is a view of the bytes that were fed: keep it as long as you like, it keeps them alive.
     """
 
-    __slots__ = ("_have", "_max_bytes", "_need", "_parts", "failure")
+    __slots__ = ("_have", "_max_bytes", "_max_header_bytes", "_need", "_parts", "failure")
 
-    def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+    def __init__(
+        self, max_frame_bytes: int = MAX_FRAME_BYTES, max_header_bytes: int = MAX_HEADER_BYTES
+    ) -> None:
+        self._max_header_bytes = max_header_bytes
         self._max_bytes = max_frame_bytes
         self._parts: list[bytes] = []
         self._have = 0
@@ -88,14 +94,15 @@ class FrameDecoder:
         append, unpack = commands.append, _WORDS.unpack_from
         view = memoryview(data)
         at, end = 0, len(data)
-        max_total = self._max_bytes - 4
+        max_total, max_header = self._max_bytes - 4, self._max_header_bytes
         codec_byte = -1
         while end - at >= 8:
             total, word = unpack(data, at)
-            body_at = at + 8 + (word & 0xFFFFFF)
+            header_bytes = word & 0xFFFFFF
+            body_at = at + 8 + header_bytes
             stop = at + 4 + total
-            if body_at > stop or total > max_total:
-                self._fail(self._bad_lengths(total, word & 0xFFFFFF))
+            if body_at > stop or total > max_total or header_bytes > max_header:
+                self._fail(self._bad_lengths(total, header_bytes))
                 return commands
             if word >> 24 != codec_byte:
                 codec_byte = word >> 24
@@ -137,6 +144,11 @@ class FrameDecoder:
             self._fail(self._bad_lengths(total, 0))
 
     def _bad_lengths(self, total: int, header_bytes: int) -> FrameError:
+        if header_bytes > self._max_header_bytes:
+            return FrameError(
+                f"a header of {header_bytes} bytes is over the limit of {self._max_header_bytes} "
+                "(budget.header_bytes)"
+            )
         if 4 <= total <= self._max_bytes - 4:
             return FrameError(f"a header of {header_bytes} bytes in a frame of {total}")
         return FrameError(f"frame length {total} is not between 4 and {self._max_bytes - 4}")

@@ -16,6 +16,9 @@ from pocketmq.protocol.dispatch import Peer
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
 from pocketmq.protocol.subscription import SubscriptionData
 
+HELD_PULL_BYTES = 1536
+"""About what a held pull takes."""
+
 QueueKey = tuple[str, int]
 
 
@@ -83,6 +86,7 @@ class PullRequestHoldTable:
                 advice="pull again later, or over more connections",
                 code=ResponseCode.SYSTEM_BUSY,
             )
+        pull.peer.keep(HELD_PULL_BYTES)
         key = (pull.header.topic, pull.header.queue_id)
         self._held.setdefault(key, {})[pull] = None
         self._of_peer.setdefault(pull.peer, set()).add(pull)
@@ -144,6 +148,7 @@ class PullRequestHoldTable:
                 del self._held[key]
             own = self._of_peer[pull.peer]
             own.discard(pull)
+            pull.peer.keep(-HELD_PULL_BYTES)
             if not own:
                 del self._of_peer[pull.peer]
         return released

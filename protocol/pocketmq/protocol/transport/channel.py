@@ -11,7 +11,8 @@ a small request:
     later       reply #3, by `Channel.reply`, when a message has arrived or 15 s are over
 
 Memory that one peer can take is bounded: while `HIGH_WATER_BYTES` of replies are unsent, nothing
-more is read from it; at `OVERFLOW_BYTES` the connection is closed.
+more is read from it; at `budget.connection_bytes` the connection is closed. What all accepted peers
+of a listener have waiting is added up in a `PeerMemory`, which closes the heaviest.
 
 A client calls `request` (a future) or `oneway`; a server gives a `Dispatcher`, whose processors
 return a reply or None. Deadlines of requests run on real time, not on the protocol's `Clock`.
@@ -41,6 +42,7 @@ from pocketmq.protocol.dispatch import Dispatcher, Reply, error_reply
 from pocketmq.protocol.errors import ConnectionLostError, FrameError, RequestTimeoutError
 from pocketmq.protocol.frame import FrameDecoder, encode_frame
 from pocketmq.protocol.header import Header
+from pocketmq.protocol.transport.peer_memory import GRAIN_BYTES, PeerMemory
 
 log = structlog.get_logger()
 
@@ -55,9 +57,8 @@ EARLY_BYTES = 4 * 1024
 """A client's high-water mark. A client never stops writing; but uvloop writes at once what exceeds
 the mark, and anything less at the end of the turn."""
 
-OVERFLOW_BYTES = 64 * 1024 * 1024
-"""Unsent bytes at which the connection to such a peer is closed. Only held answers and our own
-requests can get here, and more than one frame of 16 MiB fits between the two limits."""
+_COMMAND_BYTES = 512
+"""About what a request takes beside its body."""
 
 
 class Channel(asyncio.Protocol):
@@ -69,8 +70,8 @@ class Channel(asyncio.Protocol):
 
     Args:
         dispatcher: Answers what the peer asks.
-        accepted: The peer connected to us. What we buffer for it is bounded; the end that connected
-            never stops reading, because otherwise both could wait for each other.
+        peers: The peer connected to us, and is one of these: what it may cost is bounded. The end
+            that connected never stops reading, because otherwise both could wait for each other.
         encoding: Of our own requests, until the peer asks in another.
         version: Stamped on everything we send.
         on_open: Called when the connection is established.
@@ -81,7 +82,7 @@ class Channel(asyncio.Protocol):
         self,
         dispatcher: Dispatcher,
         *,
-        accepted: bool = False,
+        peers: PeerMemory | None = None,
         encoding: Encoding = Encoding.MSGPACK,
         version: int = VERSION_5_3_3,
         on_open: Callable[[Channel], None] | None = None,
@@ -96,11 +97,22 @@ class Channel(asyncio.Protocol):
         self.frame_began_at: float | None = None
         self._on_open = on_open
         self._on_close = on_close
-        self._decoder = FrameDecoder()
+        self._peers = peers
+        self._noted_bytes = 0
+        """What `peers` knows that we hold."""
+        self._kept_bytes = 0
+        """What the role keeps for this peer: held pulls."""
+        self._held_bytes = 0
+        """Of `_held`."""
+        self._decoder = (
+            FrameDecoder()
+            if peers is None
+            else FrameDecoder(max_header_bytes=peers.budget.header_bytes)
+        )
         self._calls = PendingCalls()
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
-        self._accepted = accepted
+        self._accepted = peers is not None
         self._out: list[Buffer] = []
         self._out_bytes = 0
         """Of answers in `_out`; what goes out in other ways is not counted."""
@@ -203,6 +215,20 @@ class Channel(asyncio.Protocol):
         if not self._processing:
             self._flush()
 
+    def keep(self, delta_bytes: int) -> None:
+        """The role has come to hold more, or less, for this peer."""
+        self._kept_bytes += delta_bytes
+        if abs(self._kept_bytes - self._noted_bytes) > GRAIN_BYTES or not self._kept_bytes:
+            self._weigh()
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What waits here for the peer or of it, in memory."""
+        transport = self._transport
+        unsent = 0 if transport is None else transport.get_write_buffer_size()
+        unread = self._decoder.pending_bytes + self._held_bytes
+        return unsent + self._out_bytes + unread + self._kept_bytes
+
     def close(self) -> None:
         """Close, once all requests read so far are answered and all bytes are sent."""
         self._settle()
@@ -240,6 +266,8 @@ class Channel(asyncio.Protocol):
         commands = decoder.feed(data)
         if commands:
             self._process(commands)
+        if decoder.pending_bytes or self._noted_bytes:
+            self._weigh()
         if decoder.failure is not None:
             log.warning("frame.refused", peer=self.address, reason=str(decoder.failure))
             self.close()
@@ -258,9 +286,10 @@ class Channel(asyncio.Protocol):
         if not self._paused:
             return
         self._paused = False
-        held, self._held = self._held, []
+        held, self._held, self._held_bytes = self._held, [], 0
         if held:
             self._process(held)
+        self._weigh()
         if not self._paused and self.is_open:
             cast("asyncio.Transport", self._transport).resume_reading()
 
@@ -272,6 +301,9 @@ class Channel(asyncio.Protocol):
         self._transport = None
         self._out.clear()
         self._held.clear()
+        if self._peers is not None:
+            self._peers.forget(self)
+            self._peers = None
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -303,6 +335,7 @@ class Channel(asyncio.Protocol):
                 self._flush()
             if self._paused:
                 self._held += commands[i:]
+                self._held_bytes += sum(len(each.body) + _COMMAND_BYTES for each in commands[i:])
                 return
             command = commands[i]
             if command.flag & 1:
@@ -388,11 +421,24 @@ class Channel(asyncio.Protocol):
             return
         self.last_active_at = self._loop.time()
         transport.write(out[0] if len(out) == 1 else b"".join(out))
-        if self._paused and transport.get_write_buffer_size() > OVERFLOW_BYTES:
-            log.warning(
-                "peer.overflowed", peer=self.address, unsent=transport.get_write_buffer_size()
-            )
+        peers = self._peers
+        if peers is None:
+            return
+        unsent = transport.get_write_buffer_size()
+        if self._paused and unsent > peers.budget.connection_bytes:
+            log.warning("peer.overflowed", peer=self.address, unsent=unsent)
             transport.abort()
+        elif unsent or self._noted_bytes:
+            self._weigh()
+
+    def _weigh(self) -> None:
+        """Tell what waits here, when it has become another amount."""
+        if self._peers is None:
+            return
+        waiting = self.waiting_bytes
+        if abs(waiting - self._noted_bytes) > GRAIN_BYTES or not waiting:
+            self._noted_bytes = waiting
+            self._peers.note(self, waiting)
 
     def _arm_timer(self) -> None:
         deadline = self._calls.next_deadline

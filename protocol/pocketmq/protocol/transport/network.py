@@ -11,6 +11,7 @@ import structlog
 from pocketmq.protocol.command import VERSION_5_3_3, Encoding
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.transport.channel import Channel
+from pocketmq.protocol.transport.peer_memory import PeerMemory
 
 log = structlog.get_logger()
 
@@ -80,7 +81,7 @@ class OpenChannels:
     """The accepted channels of a listener, and the sweep that closes idle and stalled ones.
 
     Args:
-        dispatcher: Answers what comes in.
+        dispatcher: Answers what comes in; its budget says what peers may cost.
         version: What answers say of the protocol's version.
         on_open: Told of each channel.
         on_close: Told of its end.
@@ -95,6 +96,8 @@ class OpenChannels:
     ) -> None:
         self.all: dict[Channel, None] = {}
         """In the order in which they came, so that a close is the same each time."""
+        self.memory = PeerMemory(dispatcher.budget)
+        """What all of them have waiting here."""
         self._dispatcher = dispatcher
         self._version = version
         self._on_open = on_open
@@ -106,7 +109,7 @@ class OpenChannels:
         """A channel for a connection that comes in; it counts once the connection is made."""
         return Channel(
             self._dispatcher,
-            accepted=True,
+            peers=self.memory,
             version=self._version,
             on_open=self._opened,
             on_close=self._ended,
