@@ -63,14 +63,15 @@ def test_a_queue_not_pulled_for_over_120_s_is_given_up_and_taken_anew_at_once() 
     planner = RebalancePlanner("g", "me", AllocateMessageQueueAveragely())
     planner.on(seen, 0.0)
     planner.on(StartFound(queue, 5), 0.0)
-    old = planner.process_queues[queue]
+    old = planner.claims.get(queue)
+    assert old is not None
     assert planner.on(seen, 120.0) == [], "120 s are not too long"
     [drop] = planner.on(seen, 120.001)
     assert isinstance(drop, DropQueue)
     assert old.dropped
     assert planner.on(QueueReleased(queue), 120.001) == [FindStartOffset(queue)]
     planner.on(StartFound(queue, 7), 120.001)
-    assert planner.process_queues[queue] is not old
+    assert planner.claims.get(queue) is not old
     assert planner.owned() == [queue]
 
 

@@ -8,13 +8,19 @@ from typing import get_type_hints
 import pytest
 
 from pocketmq.client.config import ClientOptions
+from pocketmq.client.consumer.lite_settings import LitePullOptions, LitePullSettings
 from pocketmq.client.consumer.settings import PushOptions, PushSettings
 from pocketmq.client.producer.producer import ProducerOptions
 from pocketmq.client.producer.settings import ProducerSettings
 
 
 @pytest.mark.parametrize(
-    ("options", "settings"), [(PushOptions, PushSettings), (ProducerOptions, ProducerSettings)]
+    ("options", "settings"),
+    [
+        (PushOptions, PushSettings),
+        (LitePullOptions, LitePullSettings),
+        (ProducerOptions, ProducerSettings),
+    ],
 )
 def test_every_setting_can_be_given_and_nothing_else(options: type, settings: type) -> None:
     shared = get_type_hints(ClientOptions)

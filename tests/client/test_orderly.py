@@ -19,10 +19,11 @@ from pocketmq.client import (
 from pocketmq.client.consumer.listener import ListenerCall, PooledThreads
 from pocketmq.client.consumer.offset_table import OffsetTable
 from pocketmq.client.consumer.orderly import OrderlyConsumeService
-from pocketmq.client.consumer.process_queue import ProcessQueue
+from pocketmq.client.consumer.settings import PushSettings
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.runtime.manual_clock import ManualClock
 from pocketmq.runtime.profile import PROFILE_5_X
+from support.claims import buffer
 from support.client_rig import START_MS, ClientRig, client_rig
 from support.eventually import eventually
 from support.messages import pulled_message
@@ -394,7 +395,7 @@ async def test_what_is_done_after_the_queue_was_dropped_is_not_committed() -> No
 
 
 async def test_progress_in_order_is_taken_also_when_it_is_smaller() -> None:  # C-62
-    clock, table, held = ManualClock(START_MS), OffsetTable(), ProcessQueue(0.0)
+    clock, table, held = ManualClock(START_MS), OffsetTable(), buffer()
     table.update(QUEUE, 9, increase_only=False)
 
     async def listener(_messages: list[MessageExt], _context: ConsumeOrderlyContext) -> None:
@@ -403,19 +404,15 @@ async def test_progress_in_order_is_taken_also_when_it_is_smaller() -> None:  # 
     service = OrderlyConsumeService(
         "consumers",
         clock,
-        ListenerCall(listener, one_by_one=False, threads=PooledThreads("consumers", 1)),
         PROFILE_5_X,
+        PushSettings(consume_thread_max=1),
+        ListenerCall(listener, one_by_one=False, threads=PooledThreads("consumers", 1)),
         offsets=table,
         gives_to_broker=None,  # type: ignore[arg-type]  # nothing fails here
         locks=None,
-        process_queues={QUEUE: held},
-        max_workers=1,
-        batch_max_size=1,
-        suspend_ms=1_000,
-        max_reconsume_times=16,
     )
     messages = [pulled_message(offset=offset) for offset in (3, 4)]
-    service.submit(messages, held, QUEUE, dispatch=held.put(messages))
+    service.submit(messages, held, dispatch=held.put(messages))
     await eventually(lambda: held.count == 0, "consumed")
     assert table.get(QUEUE) == 5
     await service.stop()

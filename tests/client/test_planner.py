@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pocketmq.client.consumer.process_queue import ProcessQueue
+from pocketmq.client.rebalance.claims import Claim
 from pocketmq.client.rebalance.planner import RebalancePlanner
 from pocketmq.protocol.allocation.averagely import AllocateMessageQueueAveragely
 from pocketmq.protocol.allocation.by_config import AllocateMessageQueueByConfig
@@ -49,8 +49,14 @@ def planner(
         passive=passive,
     )
     for queue in owns or ():
-        made.process_queues[queue] = ProcessQueue(0.0)
+        made.take(queue, 0.0)
     return made
+
+
+def claim_of(made: RebalancePlanner, queue: MessageQueue) -> Claim:
+    claim = made.claims.get(queue)
+    assert claim is not None
+    return claim
 
 
 def all_of(made: RebalancePlanner, *events: Event, now: float = 1.0) -> list[Instruction]:
@@ -85,7 +91,7 @@ def test_when_another_joins_its_queues_are_dropped_and_written_down() -> None:  
     made = planner(owns=Q)
     drops = all_of(made, seen("c1", "c2"))
     assert [each.queue for each in drops if isinstance(each, DropQueue)] == [Q[2], Q[3]]
-    assert made.process_queues[Q[2]].dropped
+    assert claim_of(made, Q[2]).dropped
     assert made.owned() == [Q[0], Q[1]]
     assert all_of(made, QueueReleased(Q[2])) == []
     assert all_of(made, QueueReleased(Q[3])) == [AssignmentChanged("T", tuple(Q), (Q[0], Q[1]))]
@@ -114,7 +120,7 @@ def test_who_is_not_in_the_list_gives_everything_up() -> None:  # A-2
 
 def test_a_null_result_means_no_queues_and_duplicates_collapse() -> None:  # C-24, A-70
     made = RebalancePlanner("g", "c1", AllocateMessageQueueByConfig(None))
-    made.process_queues[Q[0]] = ProcessQueue(0.0)
+    made.take(Q[0], 0.0)
     assert all_of(made, seen("c1")) == [DropQueue(Q[0], "it belongs to another member now")]
     twice = RebalancePlanner("g", "c1", AllocateMessageQueueByConfig([Q[1], Q[1]]))
     assert all_of(twice, seen("c1")) == [FindStartOffset(Q[1])]
@@ -142,7 +148,7 @@ def test_orderly_queues_are_locked_first_and_refused_ones_left_out() -> None:  #
     assert all_of(made, QueuesLocked("T", [Q[1]])) == [RebalanceSoon(), FindStartOffset(Q[1])]
     all_of(made, StartFound(Q[1], 0))
     assert made.owned() == [Q[1]]
-    assert made.process_queues[Q[1]].locked
+    assert claim_of(made, Q[1]).locked
     assert not made.is_balanced
     assert "another member holds its lock" in made.story("T")
 
@@ -179,12 +185,12 @@ def test_a_queue_that_its_listener_holds_on_to_is_tried_again() -> None:  # C-30
     ]
     assert [type(each) for each in all_of(made, other)] == [DropQueue]
     all_of(made, QueueReleased(Q[0]))
-    assert Q[0] not in made.process_queues
+    assert Q[0] not in made.claims
 
 
 def test_a_held_queue_that_comes_back_is_released_before_it_is_taken_anew() -> None:
     made = planner(owns=Q[:1])
-    made.process_queues[Q[0]].dropped = True
+    made.claims.drop(Q[0])
     view = TopicSeen("T", Q[:1], ["c1"])
     assert [type(each) for each in all_of(made, view)] == [DropQueue]
     assert all_of(made, QueueReleased(Q[0])) == [FindStartOffset(Q[0])]
@@ -192,7 +198,7 @@ def test_a_held_queue_that_comes_back_is_released_before_it_is_taken_anew() -> N
 
 def test_queues_of_topics_we_left_go_without_being_written_down() -> None:  # C-26
     made = planner(owns=Q[:2])
-    held = made.process_queues[Q[0]]
+    held = claim_of(made, Q[0])
     assert all_of(made, SubscriptionsAre({"T"})) == []
     assert all_of(made, SubscriptionsAre({"U"})) == [DropForeignQueue(q) for q in Q[:2]]
     assert held.dropped
@@ -202,8 +208,8 @@ def test_queues_of_topics_we_left_go_without_being_written_down() -> None:  # C-
 
 def test_a_queue_given_up_outside_a_round_is_taken_anew_in_the_next() -> None:  # C-43
     made = planner(owns=Q[:1])
-    held = made.forget(Q[0])
-    assert held is not None
+    held = claim_of(made, Q[0])
+    made.forget(Q[0])
     assert held.dropped
     assert not made.is_balanced
     assert all_of(made, TopicSeen("T", Q[:1], ["c1"])) == [FindStartOffset(Q[0])]
@@ -222,8 +228,8 @@ def test_the_story_tells_why() -> None:
 
 def test_a_queue_whose_offset_is_being_corrected_is_left_alone() -> None:  # C-43
     made = planner(owns=Q[:1])
-    held = made.process_queues[Q[0]]
-    held.dropped = held.correcting = True
+    held = claim_of(made, Q[0])
+    made.claims.correct(held)
     assert all_of(made, TopicSeen("T", Q[:1], ["c1"])) == []
     assert not made.is_balanced
-    assert made.process_queues[Q[0]] is held
+    assert claim_of(made, Q[0]) is held

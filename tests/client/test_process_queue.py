@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketmq.client.consumer.process_queue import ProcessQueue
 from pocketmq.protocol.message import MessageExt
+from support.claims import buffer
 from support.messages import pulled_message
 
 
@@ -15,7 +15,7 @@ def messages(*offsets: int) -> list[MessageExt]:
 
 
 def test_the_offset_to_commit_is_the_smallest_not_yet_done() -> None:  # C-50, C-51
-    held = ProcessQueue(0.0)
+    held = buffer()
     one, two, three = messages(5, 6, 7)
     assert held.put([one, two, three])
     assert held.remove([two]) == 5  # a slow message holds the queue up
@@ -25,17 +25,17 @@ def test_the_offset_to_commit_is_the_smallest_not_yet_done() -> None:  # C-50, C
 
 
 def test_put_asks_for_one_orderly_run_at_a_time() -> None:  # C-50
-    held = ProcessQueue(0.0)
+    held = buffer()
     assert held.put(messages(0, 1)) is True
     assert held.put(messages(2)) is False
     assert [m.queue_offset for m in held.take(10)] == [0, 1, 2]
     assert held.take(10) == []
     assert held.put(messages(3)) is True
-    assert ProcessQueue(0.0).put([]) is False
+    assert buffer().put([]) is False
 
 
 def test_counts_and_bytes_follow() -> None:
-    held = ProcessQueue(0.0)
+    held = buffer()
     held.put(messages(0, 1, 1))
     assert (held.count, held.body_bytes) == (2, 2)
     assert held.span == 1
@@ -46,7 +46,7 @@ def test_counts_and_bytes_follow() -> None:
 
 
 def test_orderly_messages_are_held_until_committed() -> None:  # C-59
-    held = ProcessQueue(0.0)
+    held = buffer()
     held.put(messages(0, 1, 2))
     assert [m.queue_offset for m in held.take(2)] == [0, 1]
     assert held.count == 3
@@ -57,7 +57,7 @@ def test_orderly_messages_are_held_until_committed() -> None:  # C-59
 
 
 def test_orderly_messages_put_back_come_first_again() -> None:  # C-59
-    held = ProcessQueue(0.0)
+    held = buffer()
     held.put(messages(0, 1, 2))
     taken = held.take(2)
     held.put_back(taken)
@@ -66,16 +66,8 @@ def test_orderly_messages_put_back_come_first_again() -> None:  # C-59
     assert [m.queue_offset for m in held.take(1)] == [0]
 
 
-def test_idle_and_lock_limits_are_strict() -> None:  # C-25.2, C-52
-    held = ProcessQueue(10.0)
-    assert not held.is_pull_expired(130.0)
-    assert held.is_pull_expired(130.001)
-    assert not held.is_lock_expired(40.0)
-    assert held.is_lock_expired(40.001)
-
-
 def test_only_a_first_message_that_began_too_long_ago_is_expired() -> None:  # C-53
-    held = ProcessQueue(0.0)
+    held = buffer()
     one, two = messages(0, 1)
     held.put([one, two])
     assert held.expired_first(9999.0, 900.0) is None  # its listener has not begun
@@ -88,7 +80,7 @@ def test_only_a_first_message_that_began_too_long_ago_is_expired() -> None:  # C
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 30)), max_size=80))
 def test_any_history_commits_what_a_sorted_dict_would(history: list[tuple[bool, int]]) -> None:
-    held, model, most = ProcessQueue(0.0), dict[int, int](), -1
+    held, model, most = buffer(), dict[int, int](), -1
     for is_put, offset in history:
         if is_put:
             held.put(messages(offset))
@@ -106,7 +98,7 @@ def test_any_history_commits_what_a_sorted_dict_would(history: list[tuple[bool, 
 
 
 def test_a_long_life_keeps_no_trace() -> None:
-    held = ProcessQueue(0.0)
+    held = buffer()
     for message in messages(*range(2_000)):
         held.put([message])
         held.remove([message])

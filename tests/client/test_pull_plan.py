@@ -9,7 +9,7 @@ import pytest
 from pocketmq.client.consumer.offset_table import Offset, OffsetTable
 from pocketmq.client.consumer.process_queue import ProcessQueue
 from pocketmq.client.consumer.pull_plan import (
-    PullLimits,
+    CacheLimits,
     PullRequest,
     Step,
     before_pull,
@@ -19,12 +19,11 @@ from pocketmq.client.consumer.pull_plan import (
 from pocketmq.client.consumer.settings import PushSettings
 from pocketmq.client.consumer.start_offset import Start, start_rule
 from pocketmq.client.heartbeat import ConsumeFromWhere
-from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.subscription import SubscriptionData
 from pocketmq.runtime.errors import ConfigError
+from support.claims import QUEUE, buffer
 from support.messages import pulled_message
 
-QUEUE = MessageQueue("T", "a", 0)
 LAST, FIRST, TIME = (
     ConsumeFromWhere.LAST_OFFSET,
     ConsumeFromWhere.FIRST_OFFSET,
@@ -35,48 +34,42 @@ LAST, FIRST, TIME = (
 def check(
     held: ProcessQueue,
     *,
-    limits: PullLimits | None = None,
+    limits: CacheLimits | None = None,
     previously_locked: bool = False,
     running: bool = True,
     suspended: bool = False,
     orderly: bool = False,
     subscribed: bool = True,
 ) -> tuple[Step, int]:
-    request = PullRequest(QUEUE, held, 0, previously_locked)
+    request = PullRequest(held, 0, previously_locked)
     found = before_pull(
         request,
-        limits or PullLimits(),
+        limits or CacheLimits(),
         running=running,
         suspended=suspended,
         orderly=orderly,
         subscribed=subscribed,
-        now=9.0,
     )
     return found.step, found.delay_ms
 
 
-def holding(*offsets: int, size: int = 1) -> ProcessQueue:
-    held = ProcessQueue(0.0)
+def holding(*offsets: int, size: int = 1, locked: bool = False) -> ProcessQueue:
+    held = buffer(locked=locked)
     held.put(pulled_message(offset=offset, body=b"x" * size) for offset in offsets)
     return held
 
 
-def test_a_free_queue_is_pulled_and_the_attempt_counts_as_activity() -> None:  # C-36
-    held = ProcessQueue(0.0)
-    assert check(held) == (Step.PULL, 0)
-    assert held.last_pull_at == 9.0
+def test_a_free_queue_is_pulled() -> None:  # C-36
+    assert check(buffer()) == (Step.PULL, 0)
 
 
 def test_a_dropped_queue_is_gone_for_good() -> None:  # C-36
-    held = ProcessQueue(0.0)
-    held.dropped = True
-    assert check(held, running=False) == (Step.FORGET, 0)
-    assert held.last_pull_at == 0.0
+    assert check(buffer(dropped=True), running=False) == (Step.FORGET, 0)
 
 
 def test_the_checks_come_in_their_order() -> None:  # C-36
     full = holding(*range(5))
-    few = PullLimits(threshold_for_queue=4)
+    few = CacheLimits(threshold_for_queue=4)
     assert check(full, limits=few, running=False, suspended=True) == (Step.WAIT, 1_000)
     assert check(full, limits=few, suspended=True) == (Step.WAIT, 1_000)
     assert check(full, limits=few, subscribed=False) == (Step.WAIT, 50)
@@ -84,10 +77,10 @@ def test_the_checks_come_in_their_order() -> None:  # C-36
 
 
 def test_comparisons_are_strict() -> None:  # C-36
-    assert check(holding(*range(4)), limits=PullLimits(threshold_for_queue=4))[0] is Step.PULL
+    assert check(holding(*range(4)), limits=CacheLimits(threshold_for_queue=4))[0] is Step.PULL
     assert check(holding(0, 2_000))[0] is Step.PULL
     assert check(holding(0, 2_001)) == (Step.WAIT, 50)
-    mib = PullLimits(threshold_size_for_queue_mib=1)
+    mib = CacheLimits(threshold_size_for_queue_mib=1)
     assert check(holding(0, size=2 * 1024 * 1024 - 1), limits=mib)[0] is Step.PULL
     assert check(holding(0, size=2 * 1024 * 1024), limits=mib) == (Step.WAIT, 50)
 
@@ -95,7 +88,7 @@ def test_comparisons_are_strict() -> None:  # C-36
 def test_an_orderly_queue_has_no_span_but_a_lock() -> None:  # C-36
     held = holding(0, 2_001)
     assert check(held, orderly=True) == (Step.WAIT, 1_000)
-    held.locked = True
+    held = holding(0, 2_001, locked=True)
     assert check(held, orderly=True) == (Step.FIND_START, 0)
     assert check(held, orderly=True, previously_locked=True) == (Step.PULL, 0)
 
@@ -111,7 +104,7 @@ def test_delays_after_errors() -> None:  # C-40
 )
 def test_pull_flags(commit: int, slave: bool, post: bool, flag: int) -> None:  # C-37, wire 4.1
     header = pull_header(
-        PullRequest(QUEUE, ProcessQueue(0.0), 7),
+        PullRequest(buffer(), 7),
         "g",
         SubscriptionData.parse("T", "A", 99),
         commit_offset=commit,
@@ -168,7 +161,7 @@ def test_offsets_only_increase_unless_told_otherwise_and_frozen_ones_never() -> 
 
 def test_settings_have_the_sheets_defaults() -> None:  # 5.1
     settings = PushSettings()
-    assert settings.pull_limits(1) == PullLimits(
+    assert settings.cache_limits(1) == CacheLimits(
         threshold_for_queue=1_000, threshold_size_for_queue_mib=100, max_span=2_000
     )
     assert settings.max_retries(orderly=False) == 16

@@ -191,7 +191,7 @@ async def test_topic_limits_are_shared_out_over_the_owned_queues() -> None:  # C
         ) as consumer,
     ):
         await eventually(lambda: len(consumer.assignment) == 4, "assigned")
-        limits = consumer._made.queues.limits
+        limits = consumer._made.pulls.limits
         assert limits.threshold_for_queue == 25
         assert limits.threshold_size_for_queue_mib == 1
 

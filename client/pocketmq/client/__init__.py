@@ -9,7 +9,7 @@ from pocketmq.client.consumer.listener import (
     ConsumeOrderlyStatus,
 )
 from pocketmq.client.consumer.lite_pull import LitePullConsumer
-from pocketmq.client.consumer.pull import PullConsumer, PullResult
+from pocketmq.client.consumer.pull_consumer import PullConsumer, PullResult
 from pocketmq.client.consumer.pull_plan import PullStatus
 from pocketmq.client.consumer.push import PushConsumer
 from pocketmq.client.heartbeat import ConsumeFromWhere, MessageModel

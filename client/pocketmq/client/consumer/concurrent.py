@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol, TypeAlias
 
 import structlog
 
@@ -29,11 +29,13 @@ from pocketmq.client.consumer.listener import (
 )
 from pocketmq.client.consumer.offset_table import OffsetTable
 from pocketmq.client.consumer.process_queue import ProcessQueue
+from pocketmq.client.consumer.settings import PushSettings
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.message import MessageExt, MessageQueue
 from pocketmq.protocol.validation import retry_topic
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.periodic import PeriodicService
+from pocketmq.runtime.profile import Profile
 from pocketmq.runtime.tasks import TaskOwner
 
 log = structlog.get_logger()
@@ -46,7 +48,8 @@ CLEAN_DELAY_LEVEL: Final = 3
 
 LATER: Final = ConsumeConcurrentlyStatus.RECONSUME_LATER
 
-_Work = tuple[list[MessageExt], ProcessQueue, MessageQueue]
+Work: TypeAlias = tuple[list[MessageExt], ProcessQueue]
+"""Messages for one call of the listener, and where they are kept until they are done."""
 
 
 class SendsBack(Protocol):
@@ -63,53 +66,49 @@ class ConcurrentConsumeService:
     Args:
         group: Consumer group.
         clock: For start times and the retry in 5 s.
+        profile: Whether failures of a queue that was given up are sent back (C-56).
+        settings: Calls at the same time, messages per call, how long a call may take.
         listener: Consumes. None: an iterator takes the messages by `next_work`.
         offsets: Where progress is noted.
         sends_back: For failures.
-        max_workers: Listener calls at the same time (`consumeThreadMax`).
-        batch_max_size: Messages per call (`consumeMessageBatchMaxSize`).
-        consume_timeout_s: After which a message at the head of its queue is sent back (C-53).
-        broadcasting: Failures are lost.
-        skip_send_back_of_dropped: The profile's (C-56).
-        process_queues: The queues owned now, for C-53.
+        buffers: The queues that are consumed now, to find messages that take too long (C-53).
     """
 
     def __init__(
         self,
         group: str,
         clock: Clock,
+        profile: Profile,
+        settings: PushSettings,
         listener: ListenerCall | None,
         *,
         offsets: OffsetTable,
         sends_back: SendsBack,
-        max_workers: int,
-        batch_max_size: int,
-        consume_timeout_s: float,
-        broadcasting: bool,
-        skip_send_back_of_dropped: bool,
-        process_queues: Callable[[], Sequence[ProcessQueue]],
+        buffers: Mapping[MessageQueue, ProcessQueue],
     ) -> None:
         self._group = group
         self._clock = clock
         self._listener = listener
         self._offsets = offsets
         self._sends_back = sends_back
-        self._max_workers = max_workers
-        self._batch_max_size = batch_max_size
-        self._consume_timeout_s = consume_timeout_s
-        self._broadcasting = broadcasting
-        self._skip_send_back_of_dropped = skip_send_back_of_dropped
-        self._process_queues = process_queues
+        self._max_workers = settings.consume_thread_max
+        self._batch_max_size = settings.batch_max_size(
+            one_by_one=listener is None or listener.one_by_one
+        )
+        self._consume_timeout_s = settings.consume_timeout_min * 60
+        self._broadcasting = settings.is_broadcasting
+        self._skip_send_back_of_dropped = profile.skip_send_back_of_dropped
+        self._buffers = buffers
         self._retry_topic = retry_topic(group)
         self._name = "iterator" if listener is None else listener.name
-        self._line: deque[_Work] = deque()
+        self._line: deque[Work] = deque()
         self._idle: list[asyncio.Future[None]] = []
         self._waking = False
         self._workers = TaskOwner(f"consume {group}")
         self._tasks: list[asyncio.Task[None]] = []
         self._stopped = False
         self._cleaner = PeriodicService(
-            f"clean expired {group}", clock, consume_timeout_s, self.clean_expired
+            f"clean expired {group}", clock, self._consume_timeout_s, self.clean_expired
         )
 
     # -- life -----------------------------------------------------------------------------------
@@ -137,13 +136,25 @@ class ConcurrentConsumeService:
             await asyncio.wait(running, timeout=await_termination_s)
         await self._workers.stop()
 
+    # -- queues come and go ---------------------------------------------------------------------
+
+    async def lock(self, queues: Sequence[MessageQueue]) -> Sequence[MessageQueue]:
+        """All of them: concurrent consumption needs no locks."""
+        return queues
+
+    async def release(self, _buffer: ProcessQueue) -> bool:
+        """At once: a listener that still runs finds its queue dropped."""
+        return True
+
+    async def unlock_all(self) -> None:
+        """Nothing is locked."""
+
     # -- messages in ----------------------------------------------------------------------------
 
     def submit(
         self,
         messages: list[MessageExt],
-        held: ProcessQueue,
-        queue: MessageQueue,
+        buffer: ProcessQueue,
         *,
         dispatch: bool,
     ) -> None:
@@ -152,10 +163,10 @@ class ConcurrentConsumeService:
         line = self._line
         if size == 1:
             for message in messages:
-                line.append(([message], held, queue))
+                line.append(([message], buffer))
         else:
             for start in range(0, len(messages), size):
-                line.append((messages[start : start + size], held, queue))
+                line.append((messages[start : start + size], buffer))
         self._wake_one()
 
     def _wake_one(self) -> None:
@@ -179,14 +190,14 @@ class ConcurrentConsumeService:
         while not self._has_stopped():
             self._waking = False
             while line:
-                messages, held, queue = line.popleft()
+                messages, buffer = line.popleft()
                 if line:
                     self._wake_one()
                 try:
-                    await self._consume(messages, held, queue)
+                    await self._consume(messages, buffer)
                 except Exception:  # a worker that ended would leave its messages behind for ever
-                    log.exception("run.failed", group=self._group, queue=str(queue))
-                    self._submit_later(messages, held, queue)
+                    log.exception("run.failed", group=self._group, queue=str(buffer.queue))
+                    self._submit_later(messages, buffer)
                 done += 1
                 if done % MESSAGES_PER_TURN == 0:
                     await self._clock.sleep(0)
@@ -201,13 +212,11 @@ class ConcurrentConsumeService:
 
     # -- the listener ---------------------------------------------------------------------------
 
-    async def _consume(
-        self, messages: list[MessageExt], held: ProcessQueue, queue: MessageQueue
-    ) -> None:
-        if held.dropped:
+    async def _consume(self, messages: list[MessageExt], buffer: ProcessQueue) -> None:
+        if buffer.claim.dropped:
             return
-        self.prepare(messages, held)
-        context = ConsumeConcurrentlyContext(queue)
+        self.prepare(messages, buffer)
+        context = ConsumeConcurrentlyContext(buffer.queue)
         listener = self._listener
         try:
             with self._clock.peer_wait():  # a listener may wait for anything
@@ -216,16 +225,16 @@ class ConcurrentConsumeService:
             log.warning(
                 "listener.failed",
                 group=self._group,
-                queue=str(queue),
+                queue=str(buffer.queue),
                 offset=messages[0].queue_offset,
                 reconsume_times=messages[0].reconsume_times,
                 exc_info=exc,
             )
             status = LATER
-        if not held.dropped:
-            await self.settle(messages, held, queue, status, context)
+        if not buffer.claim.dropped:
+            await self.settle(messages, buffer, status, context)
 
-    def prepare(self, messages: list[MessageExt], held: ProcessQueue) -> None:
+    def prepare(self, messages: list[MessageExt], buffer: ProcessQueue) -> None:
         """Show retried messages under their original topic and note the start (C-54)."""
         now_text = str(self._clock.time_ms())
         for message in messages:
@@ -233,13 +242,12 @@ class ConcurrentConsumeService:
             properties[names.CONSUME_START_TIME] = now_text
             if message.topic == self._retry_topic:
                 message.topic = properties.get(names.RETRY_TOPIC, message.topic)
-        held.started(messages, self._clock.monotonic())
+        buffer.started(messages, self._clock.monotonic())
 
     async def settle(
         self,
         messages: list[MessageExt],
-        held: ProcessQueue,
-        queue: MessageQueue,
+        buffer: ProcessQueue,
         status: object,
         context: ConsumeConcurrentlyContext,
     ) -> None:
@@ -247,13 +255,13 @@ class ConcurrentConsumeService:
         done = messages
         first_failed = self._first_failed(len(messages), status, context.ack_index)
         if first_failed < len(messages):
-            kept = await self._give_back(messages[first_failed:], held, queue, context)
+            kept = await self._give_back(messages[first_failed:], buffer, context)
             if kept:
                 done = [message for message in messages if message not in kept]
-                self._submit_later(kept, held, queue)
-        offset = held.remove(done)
-        if offset >= 0 and not held.dropped:
-            self._offsets.update(queue, offset, increase_only=True)
+                self._submit_later(kept, buffer)
+        offset = buffer.remove(done)
+        if offset >= 0 and not buffer.claim.dropped:
+            self._offsets.update(buffer.queue, offset, increase_only=True)
 
     def _first_failed(self, count: int, status: object, ack_index: int) -> int:
         if status is None or status is ConsumeConcurrentlyStatus.CONSUME_SUCCESS:
@@ -271,8 +279,7 @@ class ConcurrentConsumeService:
     async def _give_back(
         self,
         failed: list[MessageExt],
-        held: ProcessQueue,
-        queue: MessageQueue,
+        buffer: ProcessQueue,
         context: ConsumeConcurrentlyContext,
     ) -> list[MessageExt]:
         """Have failed messages delivered again; those that could not be given back."""
@@ -281,40 +288,38 @@ class ConcurrentConsumeService:
                 log.warning(
                     "message.lost",
                     group=self._group,
-                    queue=str(queue),
+                    queue=str(buffer.queue),
                     offset=message.queue_offset,
                     reason="a broadcasting listener failed",
                 )
             return []
         kept = []
         for message in failed:
-            if self._skip_send_back_of_dropped and message.queue_offset not in held:
+            if self._skip_send_back_of_dropped and message.queue_offset not in buffer:
                 continue
             if not await self._sends_back.send_back(message, context.delay_level_when_next_consume):
                 message.reconsume_times += 1
                 kept.append(message)
         return kept
 
-    def _submit_later(
-        self, messages: list[MessageExt], held: ProcessQueue, queue: MessageQueue
-    ) -> None:
+    def _submit_later(self, messages: list[MessageExt], buffer: ProcessQueue) -> None:
         def again() -> None:
             if not self._stopped:
-                self._line.append((messages, held, queue))
+                self._line.append((messages, buffer))
                 self._wake_one()
 
         self._clock.call_at(self._clock.monotonic() + RESUBMIT_DELAY_MS / 1000, again)
 
     # -- iterating ------------------------------------------------------------------------------
 
-    async def next_work(self) -> _Work | None:
+    async def next_work(self) -> Work | None:
         """The next messages in line, already prepared; None when the consumer has stopped."""
         while not self._stopped:
             while self._line:
-                messages, held, queue = self._line.popleft()
-                if not held.dropped:
-                    self.prepare(messages, held)
-                    return messages, held, queue
+                messages, buffer = self._line.popleft()
+                if not buffer.claim.dropped:
+                    self.prepare(messages, buffer)
+                    return messages, buffer
             self._waking = False
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._idle.append(waiter)
@@ -329,10 +334,10 @@ class ConcurrentConsumeService:
 
     async def clean_expired(self) -> None:
         """Send back what stands at the head of its queue for too long (C-53)."""
-        for held in self._process_queues():
+        for buffer in list(self._buffers.values()):
             for _ in range(CLEAN_ROUNDS):
-                message = held.expired_first(self._clock.monotonic(), self._consume_timeout_s)
-                if message is None or held.dropped:
+                message = buffer.expired_first(self._clock.monotonic(), self._consume_timeout_s)
+                if message is None or buffer.claim.dropped:
                     break
                 log.warning(
                     "message.expired",
@@ -344,5 +349,5 @@ class ConcurrentConsumeService:
                 )
                 if not await self._sends_back.send_back(message, CLEAN_DELAY_LEVEL):
                     break
-                if held.first_offset == message.queue_offset:
-                    held.remove([message])
+                if buffer.first_offset == message.queue_offset:
+                    buffer.remove([message])

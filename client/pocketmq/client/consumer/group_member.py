@@ -8,13 +8,15 @@ from collections.abc import Mapping, Sequence
 import structlog
 
 from pocketmq.client.config import ClientOptions
+from pocketmq.client.consumer.membership import Membership, RunState
 from pocketmq.client.consumer.offset_table import OffsetTable
+from pocketmq.client.consumer.subscriptions import Subscriptions
 from pocketmq.client.group_client import GroupClient
 from pocketmq.client.heartbeat import ConsumeFromWhere, ConsumeType, MessageModel
 from pocketmq.client.instance import ClientInstance
 from pocketmq.client.instances import release
 from pocketmq.protocol.bodies.clients import ConsumerRunningInfo
-from pocketmq.protocol.message import MessageExt, MessageQueue
+from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.subscription import SubscriptionData
 from pocketmq.runtime.errors import PocketMQError
 
@@ -28,14 +30,15 @@ class GroupMember(GroupClient):
 
     def __init__(self, group: str, options: ClientOptions) -> None:
         super().__init__(group, options)
-        self._subscriptions: dict[str, SubscriptionData] = {}
+        self._subscriptions = Subscriptions(self.config.clock.time_ms)
+        self._state = RunState()
         self.log = log.bind(group=group)
 
-    async def _join_group(self, *, unique: bool) -> ClientInstance:
+    async def _join_group(self, *, unique: bool) -> Membership:
         """As `_join`, with what we log bound to the client id."""
         instance = await self._join(lambda each: each.register_consumer(self), unique=unique)
         self.log = self.log.bind(client_id=instance.client_id)
-        return instance
+        return Membership(self._group, instance, self._subscriptions, self._state)
 
     async def _leave(self, instance: ClientInstance) -> None:
         """Tell the brokers, and close what nobody else uses."""
@@ -45,7 +48,7 @@ class GroupMember(GroupClient):
 
     async def _refresh_routes(self, instance: ClientInstance) -> None:
         """Look at the routes of all topics; one that is not to be had now may come later."""
-        for topic in sorted(self._subscriptions):
+        for topic in sorted(self._subscriptions.topics):
             try:
                 await instance.refresh_route(topic)
             except PocketMQError as exc:
@@ -71,18 +74,12 @@ class GroupMember(GroupClient):
     @property
     def subscriptions(self) -> Sequence[SubscriptionData]:
         """What is consumed; a push consumer's `%RETRY%group` included."""
-        return list(self._subscriptions.values())
+        return list(self._subscriptions)
 
-    def subscription(self, topic: str) -> SubscriptionData | None:
-        """What is consumed of a topic; None once it was unsubscribed."""
-        return self._subscriptions.get(topic)
-
-    def wanted(self, topic: str, messages: list[MessageExt]) -> list[MessageExt]:
-        """Only messages whose tag is wanted: the broker compared hashes only (C-41, B-57)."""
-        subscription = self._subscriptions.get(topic)
-        if subscription is None or not subscription.tags_set:
-            return messages
-        return [message for message in messages if subscription.matches_tag(message.tags)]
+    @property
+    def is_running(self) -> bool:
+        """From the start to the stop."""
+        return self._state.running
 
     @abstractmethod
     async def rebalance(self) -> bool:

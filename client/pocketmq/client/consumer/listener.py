@@ -149,7 +149,8 @@ class ListenerCall:
         self.calls = 0
         """How often it was called."""
         self._listener = listener
-        self._one_by_one = one_by_one
+        self.one_by_one = one_by_one
+        """Whether it gets single messages."""
         self._threads = threads
         self._is_async = inspect.iscoroutinefunction(listener) or inspect.iscoroutinefunction(
             getattr(listener, "__call__", None)  # noqa: B004 - an object with an async __call__
@@ -160,7 +161,7 @@ class ListenerCall:
         """Hand messages over; await the result for the listener's answer or error."""
         self.calls += 1
         listener = self._listener
-        arguments = (messages[0],) if self._one_by_one else (messages, context)
+        arguments = (messages[0],) if self.one_by_one else (messages, context)
         if self._is_async:
             return _Watched(listener(*arguments), self._check)
         return self._threads.run(lambda: listener(*arguments))

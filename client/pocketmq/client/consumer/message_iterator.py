@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import Self
 
-from pocketmq.client.consumer.concurrent import ConcurrentConsumeService
+from pocketmq.client.consumer.concurrent import ConcurrentConsumeService, Work
 from pocketmq.client.consumer.listener import (
     ConsumeConcurrentlyContext,
     ConsumeConcurrentlyStatus,
 )
-from pocketmq.client.consumer.process_queue import ProcessQueue
-from pocketmq.protocol.message import MessageExt, MessageQueue
+from pocketmq.protocol.message import MessageExt
 
 
 class MessageIterator:
@@ -32,7 +31,7 @@ class MessageIterator:
     def __init__(self, service: ConcurrentConsumeService, count: int | None = None) -> None:
         self._service = service
         self._left = count
-        self._last: tuple[list[MessageExt], ProcessQueue, MessageQueue] | None = None
+        self._last: Work | None = None
 
     def __aiter__(self) -> Self:
         return self
@@ -40,14 +39,13 @@ class MessageIterator:
     async def done(self) -> None:
         """The message that was handed out last is consumed: it does not come again."""
         last, self._last = self._last, None
-        if last is not None and not last[1].dropped:
-            messages, held, queue = last
+        if last is not None and not last[1].claim.dropped:
+            messages, buffer = last
             await self._service.settle(
                 messages,
-                held,
-                queue,
+                buffer,
                 ConsumeConcurrentlyStatus.CONSUME_SUCCESS,
-                ConsumeConcurrentlyContext(queue),
+                ConsumeConcurrentlyContext(buffer.queue),
             )
 
     async def __anext__(self) -> MessageExt:

@@ -11,12 +11,12 @@ from typing import Final
 
 import structlog
 
+from pocketmq.client.consumer.membership import Membership
 from pocketmq.client.consumer.offset_store import OffsetStore
+from pocketmq.client.consumer.process_queue import ProcessQueue
 from pocketmq.client.consumer.pull_plan import PullRequest
 from pocketmq.client.rebalance.planner import RebalancePlanner
 from pocketmq.protocol.message import MessageQueue
-from pocketmq.runtime.clock import Clock
-from pocketmq.runtime.profile import Profile
 
 log = structlog.get_logger()
 
@@ -28,69 +28,85 @@ class OffsetMoves:
     """The jumps of one consumer.
 
     Args:
-        planner: Holds the owned queues.
+        member: Its clock, profile and tasks.
+        planner: Owns the queues.
+        buffers: What was pulled of each.
         store: Where offsets are written down.
-        clock: For the waits.
-        profile: How long the first wait is, and whether offsets freeze.
     """
 
     def __init__(
-        self, planner: RebalancePlanner, store: OffsetStore, clock: Clock, profile: Profile
+        self,
+        member: Membership,
+        planner: RebalancePlanner,
+        buffers: dict[MessageQueue, ProcessQueue],
+        store: OffsetStore,
     ) -> None:
+        self._member = member
+        self._clock = member.instance.clock
+        self._profile = member.instance.profile
         self._planner = planner
+        self._buffers = buffers
         self._store = store
-        self._clock = clock
-        self._profile = profile
 
-    def drop_illegal(self, request: PullRequest) -> None:
-        """At once: nothing of the queue counts from now on; `correct` must follow (C-43)."""
+    def correct(self, request: PullRequest) -> None:
+        """The broker answered PULL_OFFSET_MOVED (21); returns at once (C-43).
+
+        Nothing of the queue counts from now on. The right offset is written down later, after
+        which a rebalance takes the queue anew.
+        """
         log.warning(
             "offset.illegal",
-            group=self._planner.group,
+            group=self._member.group,
             queue=str(request.queue),
             next_offset=request.next_offset,
         )
-        request.process_queue.dropped = True
-        request.process_queue.correcting = True
+        self._planner.claims.correct(request.claim)
         if self._profile.freeze_offset_when_illegal:
             self._store.table.freeze(request.queue, request.next_offset)
+        if self._member.state.running:
+            self._member.instance.tasks.start(
+                self._correct(request), name=f"correct {request.queue}"
+            )
 
-    async def correct(self, request: PullRequest) -> bool:
-        """Write the right offset down and let go; whether a rebalance should follow at once."""
+    async def _correct(self, request: PullRequest) -> None:
         queue, delay_ms = request.queue, self._profile.illegal_offset_delay_ms
         if delay_ms:
             await self._clock.sleep(delay_ms / 1000)
         if not self._is_still_ours(request):
-            return False  # given up meanwhile; its next owner will find the same
+            return  # given up meanwhile; its next owner will find the same
         if not self._profile.freeze_offset_when_illegal:
             # May well be a step back.
             self._store.table.update(queue, request.next_offset, increase_only=False)
         await self._store.persist(queue)
         if self._is_still_ours(request):
-            self._planner.forget(queue)
-            self._store.table.remove(queue)
-        return self._profile.freeze_offset_when_illegal
+            self._forget(queue)
+        if self._profile.freeze_offset_when_illegal and self._member.state.running:
+            self._member.instance.rebalance_service.wakeup()
 
     async def reset(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
         """Go on from other offsets; the caller has suspended the consumer (C-70)."""
+        claims = self._planner.claims
         affected = [
-            queue
-            for queue in self._planner.process_queues
-            if queue.topic == topic and queue in offsets
+            claim.queue for claim in claims if claim.queue.topic == topic and claim.queue in offsets
         ]
         for queue in affected:
-            held = self._planner.process_queues[queue]
-            held.dropped = True
-            held.clear()
+            claims.drop(queue)
+            buffer = self._buffers.get(queue)
+            if buffer is not None:
+                buffer.clear()
         await self._clock.sleep(RESET_WAIT_S)
         for queue in affected:
-            if queue not in self._planner.process_queues:
+            if queue not in claims:
                 continue
             self._store.table.update(queue, offsets[queue], increase_only=False)
             await self._store.persist(queue)
-            self._planner.forget(queue)
-            self._store.table.remove(queue)
-        log.info("offsets.reset", group=self._planner.group, topic=topic, queues=len(affected))
+            self._forget(queue)
+        log.info("offsets.reset", group=self._member.group, topic=topic, queues=len(affected))
+
+    def _forget(self, queue: MessageQueue) -> None:
+        self._planner.forget(queue)
+        self._buffers.pop(queue, None)
+        self._store.table.remove(queue)
 
     def _is_still_ours(self, request: PullRequest) -> bool:
-        return self._planner.process_queues.get(request.queue) is request.process_queue
+        return self._planner.claims.get(request.queue) is request.claim

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Sequence
 from typing import Final, Protocol
 
 import structlog
@@ -33,6 +33,7 @@ from pocketmq.client.consumer.listener import (
 from pocketmq.client.consumer.offset_table import OffsetTable
 from pocketmq.client.consumer.process_queue import ProcessQueue
 from pocketmq.client.consumer.queue_locks import QueueLocks
+from pocketmq.client.consumer.settings import PushSettings
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.message import MessageExt, MessageQueue
 from pocketmq.protocol.validation import retry_topic
@@ -55,8 +56,6 @@ CALLS_PER_TURN: Final = 32
 
 SUSPEND: Final = ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
 
-_Run = tuple[ProcessQueue, MessageQueue]
-
 
 class GivesToBroker(Protocol):
     """How a message that failed too often leaves its queue (C-60)."""
@@ -72,33 +71,26 @@ class OrderlyConsumeService:
     Args:
         group: Consumer group.
         clock: For pauses and locks.
-        listener: `(messages, context)`, or one message.
         profile: How a queue is given up (C-30).
+        settings: Runs at the same time, messages per call, the pause after a failure (C-61), how
+            often a message is tried (C-60).
+        listener: `(messages, context)`, or one message.
         offsets: Where progress is noted.
         gives_to_broker: For messages over the limit.
         locks: On the brokers; None when broadcasting.
-        process_queues: The queues owned now.
-        max_workers: Runs at the same time.
-        batch_max_size: Messages per call.
-        suspend_ms: Pause after a failure, unless the listener says another (C-61).
-        max_reconsume_times: Deliveries after the first (C-60).
     """
 
     def __init__(
         self,
         group: str,
         clock: Clock,
-        listener: ListenerCall,
         profile: Profile,
+        settings: PushSettings,
+        listener: ListenerCall,
         *,
         offsets: OffsetTable,
         gives_to_broker: GivesToBroker,
         locks: QueueLocks | None,
-        process_queues: Mapping[MessageQueue, ProcessQueue],
-        max_workers: int,
-        batch_max_size: int,
-        suspend_ms: int,
-        max_reconsume_times: int,
     ) -> None:
         self._group = group
         self._clock = clock
@@ -107,13 +99,12 @@ class OrderlyConsumeService:
         self._offsets = offsets
         self._gives_to_broker = gives_to_broker
         self._locks = locks
-        self._process_queues = process_queues
-        self._max_workers = max_workers
-        self._batch_max_size = batch_max_size
-        self._suspend_ms = suspend_ms
-        self._max_reconsume_times = max_reconsume_times
+        self._max_workers = settings.consume_thread_max
+        self._batch_max_size = settings.batch_max_size(one_by_one=listener.one_by_one)
+        self._suspend_ms = settings.suspend_current_queue_time_ms
+        self._max_reconsume_times = settings.max_retries(orderly=True)
         self._retry_topic = retry_topic(group)
-        self._line: deque[_Run] = deque()
+        self._line: deque[ProcessQueue] = deque()
         self._running: set[ProcessQueue] = set()
         """Queues with a run under way; a second one must wait for its end (C-58)."""
         self._again: set[ProcessQueue] = set()
@@ -150,94 +141,95 @@ class OrderlyConsumeService:
         await self._workers.stop()
 
     async def unlock_all(self) -> None:
-        """Let others have every queue at once."""
+        """Let others have every queue at once (C-71)."""
         if self._locks is not None:
-            await self._locks.unlock(list(self._process_queues), oneway=False)
+            await self._locks.unlock_all()
 
     async def renew_locks(self) -> None:
-        """C-52."""
+        """Lock every queue that is ours again, before others may (C-52)."""
         if self._locks is not None and not self._stopped:
-            await self._locks.renew(self._process_queues)
+            await self._locks.renew()
+
+    async def lock(self, queues: Sequence[MessageQueue]) -> Collection[MessageQueue]:
+        """Ask brokers for queues; those granted, which are all when broadcasting (C-25.3)."""
+        return queues if self._locks is None else await self._locks.lock(queues)
 
     # -- runs -----------------------------------------------------------------------------------
 
     def submit(
         self,
         _messages: list[MessageExt],
-        held: ProcessQueue,
-        queue: MessageQueue,
+        buffer: ProcessQueue,
         *,
         dispatch: bool,
     ) -> None:
         """Start a run when the process queue asks for one (C-50)."""
         if dispatch:
-            self._submit(held, queue)
+            self._submit(buffer)
 
-    def _submit(self, held: ProcessQueue, queue: MessageQueue) -> None:
+    def _submit(self, buffer: ProcessQueue) -> None:
         if self._stopped:
             return
-        self._line.append((held, queue))
+        self._line.append(buffer)
         if len(self._tasks) < self._max_workers:
-            task = self._workers.start(self._work(), name=f"run {queue}")
+            task = self._workers.start(self._work(), name=f"run {buffer.queue}")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    def _submit_later(self, held: ProcessQueue, queue: MessageQueue, delay_ms: int) -> None:
-        self._clock.call_at(
-            self._clock.monotonic() + delay_ms / 1000, lambda: self._submit(held, queue)
-        )
+    def _submit_later(self, buffer: ProcessQueue, delay_ms: int) -> None:
+        self._clock.call_at(self._clock.monotonic() + delay_ms / 1000, lambda: self._submit(buffer))
 
     async def _work(self) -> None:
         """A worker lives while there are runs; queues are long, so it is not one per message."""
         while self._line and not self._stopped:
-            held, queue = self._line.popleft()
-            if held in self._running:
-                self._again.add(held)
+            buffer = self._line.popleft()
+            if buffer in self._running:
+                self._again.add(buffer)
                 continue
-            self._running.add(held)
+            self._running.add(buffer)
             try:
-                await self._run(held, queue)
+                await self._run(buffer)
             except Exception:  # a queue whose run is lost would stand still for ever
-                log.exception("run.failed", group=self._group, queue=str(queue))
-                held.put_back()
-                self._submit_later(held, queue, self._suspend_time_ms(-1))
+                log.exception("run.failed", group=self._group, queue=str(buffer.queue))
+                buffer.put_back()
+                self._submit_later(buffer, self._suspend_time_ms(-1))
             finally:
-                self._running.discard(held)
-                if held in self._again:
-                    self._again.discard(held)
-                    self._submit(held, queue)
+                self._running.discard(buffer)
+                if buffer in self._again:
+                    self._again.discard(buffer)
+                    self._submit(buffer)
 
-    async def _run(self, held: ProcessQueue, queue: MessageQueue) -> None:
-        began_at = self._clock.monotonic()
+    async def _run(self, buffer: ProcessQueue) -> None:
+        claim, began_at = buffer.claim, self._clock.monotonic()
         calls = 0
-        while not held.dropped and not self._stopped:
+        while not claim.dropped and not self._stopped:
             now = self._clock.monotonic()
-            if self._locks is not None and (not held.locked or held.is_lock_expired(now)):
+            if self._locks is not None and (
+                not buffer.claim.locked or buffer.claim.is_lock_expired(now)
+            ):
                 first = calls == 0
-                self._try_lock_later(held, queue, TRY_LOCK_MS if first else TRY_LOCK_SOON_MS)
+                self._try_lock_later(buffer, TRY_LOCK_MS if first else TRY_LOCK_SOON_MS)
                 return
             if now - began_at > MAX_TIME_CONSUME_CONTINUOUSLY_S:
-                self._submit_later(held, queue, TRY_LOCK_SOON_MS)
+                self._submit_later(buffer, TRY_LOCK_SOON_MS)
                 return
-            messages = held.take(self._batch_max_size)
-            if not messages or not await self._consume(messages, held, queue):
+            messages = buffer.take(self._batch_max_size)
+            if not messages or not await self._consume(messages, buffer):
                 return
             calls += 1
             if calls % CALLS_PER_TURN == 0:
                 await self._clock.sleep(0)
 
-    async def _consume(
-        self, messages: list[MessageExt], held: ProcessQueue, queue: MessageQueue
-    ) -> bool:
+    async def _consume(self, messages: list[MessageExt], buffer: ProcessQueue) -> bool:
         """One call of the listener; whether the run goes on."""
-        context = ConsumeOrderlyContext(queue)
+        context = ConsumeOrderlyContext(buffer.queue)
         for message in messages:
             if message.topic == self._retry_topic:
                 message.topic = message.properties.get(names.RETRY_TOPIC, message.topic)
-        async with self._consume_lock(held):
-            if held.dropped:
+        async with self._consume_lock(buffer):
+            if buffer.claim.dropped:
                 return False
-            held.last_consume_at = self._clock.monotonic()
+            buffer.last_consume_at = self._clock.monotonic()
             try:
                 with self._clock.peer_wait():  # a listener may wait for anything
                     status = await self._listener(messages, context)
@@ -245,19 +237,18 @@ class OrderlyConsumeService:
                 log.warning(
                     "listener.failed",
                     group=self._group,
-                    queue=str(queue),
+                    queue=str(buffer.queue),
                     offset=messages[0].queue_offset,
                     reconsume_times=messages[0].reconsume_times,
                     exc_info=exc,
                 )
                 status = SUSPEND
-            return await self._settle(messages, held, queue, status, context)
+            return await self._settle(messages, buffer, status, context)
 
     async def _settle(
         self,
         messages: list[MessageExt],
-        held: ProcessQueue,
-        queue: MessageQueue,
+        buffer: ProcessQueue,
         status: object,
         context: ConsumeOrderlyContext,
     ) -> bool:
@@ -275,7 +266,7 @@ class OrderlyConsumeService:
         commit, goes_on = False, True
         if answer is SUSPEND:
             if await self._must_come_again(messages):
-                held.put_back(messages)
+                buffer.put_back(messages)
                 goes_on = False
             else:
                 commit = context.auto_commit
@@ -291,16 +282,14 @@ class OrderlyConsumeService:
         elif answer is ConsumeOrderlyStatus.COMMIT:
             commit = True
         elif answer is ConsumeOrderlyStatus.ROLLBACK:
-            held.put_back()
+            buffer.put_back()
             goes_on = False
         if not goes_on:
-            self._submit_later(
-                held, queue, self._suspend_time_ms(context.suspend_current_queue_time_ms)
-            )
+            self._submit_later(buffer, self._suspend_time_ms(context.suspend_current_queue_time_ms))
         if commit:
-            offset = held.commit()
-            if offset >= 0 and not held.dropped:
-                self._offsets.update(queue, offset, increase_only=False)  # C-62
+            offset = buffer.commit()
+            if offset >= 0 and not buffer.claim.dropped:
+                self._offsets.update(buffer.queue, offset, increase_only=False)  # C-62
         return goes_on
 
     async def _must_come_again(self, messages: list[MessageExt]) -> bool:
@@ -322,61 +311,61 @@ class OrderlyConsumeService:
 
     # -- locks ----------------------------------------------------------------------------------
 
-    def _try_lock_later(self, held: ProcessQueue, queue: MessageQueue, delay_ms: int) -> None:
+    def _try_lock_later(self, buffer: ProcessQueue, delay_ms: int) -> None:
         """Ask for the lock again; then go on in 10 ms, or in 3 s when it was refused (C-58)."""
 
         async def lock() -> None:
-            if held.dropped or self._locks is None:
+            if buffer.claim.dropped or self._locks is None:
                 return
-            granted = queue in await self._locks.lock([queue])
-            held.locked = granted
-            if granted:
-                held.last_lock_at = self._clock.monotonic()
-            self._submit_later(held, queue, TRY_LOCK_SOON_MS if granted else LOCK_REFUSED_MS)
+            granted = await self._locks.lock_again(buffer.claim)
+            self._submit_later(buffer, TRY_LOCK_SOON_MS if granted else LOCK_REFUSED_MS)
 
         def start() -> None:
             if not self._stopped:
-                self._workers.start(lock(), name=f"lock {queue}")
+                self._workers.start(lock(), name=f"lock {buffer.queue}")
 
         self._clock.call_at(self._clock.monotonic() + delay_ms / 1000, start)
 
-    async def release(self, queue: MessageQueue, held: ProcessQueue) -> bool:
-        """Wait for a running listener, then unlock; False when it takes too long (C-30)."""
-        lock = self._consume_lock(held)
+    async def release(self, buffer: ProcessQueue) -> bool:
+        """Wait for a running listener, then unlock; False when it takes too long (C-30).
+
+        Broadcasting consumers have no locks and wait for nobody.
+        """
+        if self._locks is None:
+            self._consume_locks.pop(buffer, None)
+            return True
+        lock, claim = self._consume_lock(buffer), buffer.claim
         force_after_ms = self._profile.orderly_removal_force_after_ms
         try:
             async with self._clock.timeout(self._profile.orderly_removal_wait_ms / 1000):
                 with self._clock.peer_wait():
                     await lock.acquire()
         except TimeoutError:
-            held.lock_tries += 1
-            age_s = self._clock.monotonic() - held.last_lock_at
+            age_s = self._clock.monotonic() - claim.last_lock_at
             if force_after_ms is None or age_s * 1000 <= force_after_ms:
                 log.info(
                     "queue.still_consumed",
                     group=self._group,
-                    queue=str(queue),
-                    tries=held.lock_tries,
+                    queue=str(buffer.queue),
+                    tries=claim.release_tries + 1,
                 )
                 return False
         else:
             lock.release()
-        self._consume_locks.pop(held, None)
-        await self._unlock(queue, held)
+        self._consume_locks.pop(buffer, None)
+        await self._unlock(buffer)
         return True
 
-    async def _unlock(self, queue: MessageQueue, held: ProcessQueue) -> None:
-        held.locked = False
-        locks = self._locks
-        if locks is None:
-            return
+    async def _unlock(self, buffer: ProcessQueue) -> None:
+        queue, locks = buffer.queue, self._locks
+        assert locks is not None, "asked for by `release` only"
         delay_ms = self._profile.orderly_unlock_delay_ms
-        if not delay_ms or not held.has_cached:
+        if not delay_ms or not buffer.has_cached:
             await locks.unlock([queue], oneway=True)
             return
 
         async def unlock() -> None:
-            if queue not in self._process_queues:  # or it is ours again
+            if not locks.owns(queue):  # or it is ours again
                 await locks.unlock([queue], oneway=True)
 
         def start() -> None:
@@ -385,8 +374,8 @@ class OrderlyConsumeService:
 
         self._clock.call_at(self._clock.monotonic() + delay_ms / 1000, start)
 
-    def _consume_lock(self, held: ProcessQueue) -> asyncio.Lock:
-        lock = self._consume_locks.get(held)
+    def _consume_lock(self, buffer: ProcessQueue) -> asyncio.Lock:
+        lock = self._consume_locks.get(buffer)
         if lock is None:
-            lock = self._consume_locks[held] = asyncio.Lock()
+            lock = self._consume_locks[buffer] = asyncio.Lock()
         return lock

@@ -1,8 +1,16 @@
-"""ProcessQueue: what was pulled from one queue and is not yet done (C-50..C-53).
+"""ProcessQueue: what was pulled from one queue and is not yet done (C-50, C-51, C-53).
 
-A map offset -> message in the order of offsets. Its smallest offset is what the group may commit,
-so one slow message holds up the progress of the whole queue (C-51), and a crash redelivers
-everything from there on. Pure: moments are the caller's monotonic seconds.
+A map offset -> message in the order of offsets. Its smallest offset is what the group may commit:
+everything before it is done, everything from it on may come again after a crash. So one slow
+message holds up the progress of the whole queue (C-51):
+
+    put 5 6 7       waiting 5 6 7
+    remove 6        waiting 5   7        5 may be committed: 6 is done, but 5 is not
+    remove 5        waiting     7        7
+    remove 7        waiting              8, one after the largest offset ever seen
+
+Whether the queue is still ours says its `claim`, which belongs to the rebalance and is only read
+here. Pure: moments are the caller's monotonic seconds.
 """
 
 from __future__ import annotations
@@ -11,12 +19,9 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from pocketmq.protocol.message import MessageExt
+from pocketmq.client.rebalance.claims import Claim
+from pocketmq.protocol.message import MessageExt, MessageQueue
 
-PULL_MAX_IDLE_S: Final = 120.0
-"""A queue that was not pulled for longer is given up and taken again (C-25.2)."""
-LOCK_MAX_LIVE_S: Final = 30.0
-"""How long a queue lock is believed in after its last renewal (C-52)."""
 MIB: Final = 1024 * 1024
 
 
@@ -24,7 +29,8 @@ class ProcessQueue:
     """The messages of one queue that this consumer is responsible for.
 
     Args:
-        now: Counts as its first pull, lock and consumption.
+        claim: That the queue is ours.
+        now: Counts as its first consumption.
     """
 
     __slots__ = (
@@ -34,18 +40,16 @@ class ProcessQueue:
         "_ordered",
         "_started",
         "body_bytes",
+        "claim",
         "consuming",
-        "correcting",
         "count",
-        "dropped",
         "last_consume_at",
-        "last_lock_at",
-        "last_pull_at",
-        "lock_tries",
-        "locked",
+        "queue",
     )
 
-    def __init__(self, now: float) -> None:
+    def __init__(self, claim: Claim, now: float) -> None:
+        self.claim = claim
+        self.queue: MessageQueue = claim.queue
         self._messages: dict[int, MessageExt] = {}
         self._offsets: deque[int] = deque()
         """Keys of `_messages` in order, and some that were removed since."""
@@ -57,18 +61,9 @@ class ProcessQueue:
         self.count = 0
         """Messages held, those of an orderly run included."""
         self.body_bytes = 0
-        self.dropped = False
-        """Not ours any more: nothing of it is consumed or committed from now on (C-44)."""
-        self.correcting = False
-        """Dropped, and about to be taken anew with a corrected offset: rebalances wait (C-43)."""
         self.consuming = False
         """Whether an orderly run is under way or asked for."""
-        self.locked = False
-        self.last_lock_at = now
-        self.last_pull_at = now
         self.last_consume_at = now
-        self.lock_tries = 0
-        """How often a removal met a running listener (C-30)."""
 
     def __contains__(self, offset: int) -> bool:
         return offset in self._messages or offset in self._ordered
@@ -77,12 +72,12 @@ class ProcessQueue:
 
     def put(self, messages: Iterable[MessageExt]) -> bool:
         """Take pulled messages; whether an orderly run has to be started for them (C-50)."""
-        held, offsets = self._messages, self._offsets
+        waiting, offsets = self._messages, self._offsets
         for message in messages:
             offset = message.queue_offset
-            if offset in held:
+            if offset in waiting:
                 continue
-            held[offset] = message
+            waiting[offset] = message
             if not offsets or offset > offsets[-1]:
                 offsets.append(offset)
             else:  # pulled again after a correction: rare
@@ -92,7 +87,7 @@ class ProcessQueue:
                 self._offset_max = offset
             self.count += 1
             self.body_bytes += message.body_size
-        if held and not self.consuming:
+        if waiting and not self.consuming:
             self.consuming = True
             return True
         return False
@@ -103,16 +98,16 @@ class ProcessQueue:
         That is the first one still held, or one after the largest ever seen when nothing is left;
         -1 if there was nothing to begin with.
         """
-        held = self._messages
-        if not held:
+        waiting = self._messages
+        if not waiting:
             return -1
         for message in messages:
             offset = message.queue_offset
-            if held.pop(offset, None) is not None:
+            if waiting.pop(offset, None) is not None:
                 self.count -= 1
                 self.body_bytes -= message.body_size
                 self._started.pop(offset, None)
-        if held:
+        if waiting:
             return self._first_offset()
         self._offsets.clear()
         return self._offset_max + 1
@@ -195,14 +190,6 @@ class ProcessQueue:
         """Bytes of bodies held in whole MiB."""
         return self.body_bytes // MIB
 
-    def is_pull_expired(self, now: float) -> bool:
-        """Whether the last pull is too long ago (C-25.2)."""
-        return now - self.last_pull_at > PULL_MAX_IDLE_S
-
-    def is_lock_expired(self, now: float) -> bool:
-        """Whether the lock was not renewed in time (C-52)."""
-        return now - self.last_lock_at > LOCK_MAX_LIVE_S
-
     def clear(self) -> None:
         """Forget every message."""
         self._messages.clear()
@@ -214,7 +201,7 @@ class ProcessQueue:
         self._offset_max = -1
 
     def _first_offset(self) -> int:
-        offsets, held = self._offsets, self._messages
-        while offsets[0] not in held:
+        offsets, waiting = self._offsets, self._messages
+        while offsets[0] not in waiting:
             offsets.popleft()
         return offsets[0]

@@ -11,11 +11,11 @@ from typing import Final
 
 from pocketmq.client.config import ClientOptions
 from pocketmq.client.consumer.group_member import GroupMember
+from pocketmq.client.consumer.membership import Membership
 from pocketmq.client.consumer.offset_store import OffsetStore, RemoteBrokerOffsetStore
 from pocketmq.client.consumer.offset_table import OffsetTable
 from pocketmq.client.consumer.running_info import running_info
 from pocketmq.client.heartbeat import ConsumeFromWhere, ConsumeType, MessageModel
-from pocketmq.client.instance import ClientInstance
 from pocketmq.protocol.bodies.clients import ConsumerRunningInfo
 from pocketmq.protocol.message import MessageQueue
 
@@ -46,25 +46,28 @@ class PullMember(GroupMember):
             ClientError: it is started already.
             DuplicateGroupError: this client id has a consumer of the group already.
         """
-        instance = await self._join_group(unique=True)
+        member = await self._join_group(unique=True)
+        instance = member.instance
         self._offset_store = RemoteBrokerOffsetStore(self._group, instance.api, instance.addresses)
+        self._state.start()
         instance.start()
         await self._refresh_routes(instance)
-        await self._started_in(instance)
+        await self._started_as(member)
         await instance.heartbeat()
         instance.rebalance_service.wakeup()
-        self.log.info("consumer.started", topics=sorted(self._subscriptions))
+        self.log.info("consumer.started", topics=sorted(self._subscriptions.topics))
 
     async def stop(self) -> None:
         """Write offsets down and leave the group; may be called twice."""
         instance, self._instance = self._instance, None
         if instance is None:
             return
+        self._state.stop()
         await self._stopping()
         await self._leave(instance)
 
     @abstractmethod
-    async def _started_in(self, instance: ClientInstance) -> None:
+    async def _started_as(self, member: Membership) -> None:
         """The instance runs; the first heartbeat follows."""
 
     @abstractmethod
@@ -130,8 +133,8 @@ class PullMember(GroupMember):
                 "PROP_NAMESERVER_ADDR": ";".join(self.config.nameservers),
                 "PROP_CLIENT_VERSION": f"V{self.profile.client_version}",
             },
-            self._subscriptions.values(),
-            {},
+            self._subscriptions,
+            (),
             self._store.table,
             epoch_at_zero_ms=0,
         )

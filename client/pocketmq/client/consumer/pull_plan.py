@@ -29,6 +29,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from pocketmq.client.consumer.process_queue import ProcessQueue
+from pocketmq.client.rebalance.claims import Claim
 from pocketmq.client.routes import MASTER_ID
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
@@ -51,7 +52,6 @@ CONSUMER_TIMEOUT_WHEN_SUSPEND_MS: Final = 30_000
 class PullRequest:
     """The one pull that a queue always has: waiting, under way, or about to be repeated."""
 
-    queue: MessageQueue
     process_queue: ProcessQueue
     next_offset: int
     previously_locked: bool = False
@@ -61,12 +61,22 @@ class PullRequest:
     waits_for: str = ""
     """Why it was put off the last time, for people."""
 
+    @property
+    def queue(self) -> MessageQueue:
+        """Which queue is pulled."""
+        return self.process_queue.queue
+
+    @property
+    def claim(self) -> Claim:
+        """That the queue is ours."""
+        return self.process_queue.claim
+
     def __str__(self) -> str:
         return f"pull of {self.queue} from {self.next_offset}"
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)
-class PullLimits:
+class CacheLimits:
     """Flow control; comparisons are strict (C-36)."""
 
     threshold_for_queue: int = 1_000
@@ -108,31 +118,38 @@ _WIDE: Final = BeforePull(Step.WAIT, FLOW_CONTROL_DELAY_MS, "a slow message hold
 
 def before_pull(
     request: PullRequest,
-    limits: PullLimits,
+    limits: CacheLimits,
     *,
     running: bool,
     suspended: bool,
     orderly: bool,
     subscribed: bool,
-    now: float,
 ) -> BeforePull:
-    """Whether a queue may be pulled now (C-36); notes the time of the attempt."""
-    held = request.process_queue
-    if held.dropped:
+    """Whether a queue may be pulled now (C-36).
+
+    Args:
+        request: The queue's pull.
+        limits: Flow control.
+        running: Whether the consumer runs.
+        suspended: Whether it pauses.
+        orderly: Whether the queue needs a lock.
+        subscribed: Whether its topic is still subscribed.
+    """
+    buffer, claim = request.process_queue, request.claim
+    if claim.dropped:
         return _FORGET
-    held.last_pull_at = now
     if not running:
         return _NOT_RUNNING
     if suspended:
         return _SUSPENDED
-    if held.count > limits.threshold_for_queue:
+    if buffer.count > limits.threshold_for_queue:
         return _MANY
-    if held.body_mib > limits.threshold_size_for_queue_mib:
+    if buffer.body_mib > limits.threshold_size_for_queue_mib:
         return _LARGE
     if not orderly:
-        if held.span > limits.max_span:
+        if buffer.span > limits.max_span:
             return _WIDE
-    elif not held.locked:
+    elif not claim.locked:
         return _NOT_LOCKED
     elif not request.previously_locked:
         return _FIND_START

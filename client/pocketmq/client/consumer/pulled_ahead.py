@@ -11,12 +11,12 @@ from pocketmq.protocol.message import MessageExt, MessageQueue
 from pocketmq.runtime.clock import Clock
 
 
-class Batch(NamedTuple):
+class PulledBatch(NamedTuple):
     """The messages of one pull."""
 
     messages: list[MessageExt]
-    held: ProcessQueue
-    queue: MessageQueue
+    buffer: ProcessQueue
+    """Where they count until they are polled."""
 
 
 class PulledAhead:
@@ -28,14 +28,14 @@ class PulledAhead:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._batches: deque[Batch] = deque()
+        self._batches: deque[PulledBatch] = deque()
         self._pollers: deque[asyncio.Future[None]] = deque()
         self._open = True
 
     def __len__(self) -> int:
         return len(self._batches)
 
-    def put(self, batch: Batch) -> None:
+    def put(self, batch: PulledBatch) -> None:
         """Line a batch up, and wake the poller that has waited longest."""
         self._batches.append(batch)
         while self._pollers:
@@ -46,17 +46,17 @@ class PulledAhead:
 
     def forget(self, queue: MessageQueue) -> None:
         """Drop a queue's batches."""
-        self._batches = deque(batch for batch in self._batches if batch.queue != queue)
+        self._batches = deque(batch for batch in self._batches if batch.buffer.queue != queue)
 
-    def take(self) -> Batch | None:
+    def take(self) -> PulledBatch | None:
         """The next batch of a queue that is still ours."""
         while self._batches:
             batch = self._batches.popleft()
-            if not batch.held.dropped:
+            if not batch.buffer.claim.dropped:
                 return batch
         return None
 
-    async def wait(self, timeout_s: float) -> Batch | None:
+    async def wait(self, timeout_s: float) -> PulledBatch | None:
         """As `take`, but wait for one to come; None when none did, or on `close`.
 
         Args:

@@ -25,10 +25,12 @@ from pocketmq.client.config import settings_of
 from pocketmq.client.consumer.group_member import GroupMember
 from pocketmq.client.consumer.listener import ListenerThreads
 from pocketmq.client.consumer.local_offsets import OffsetFiles
+from pocketmq.client.consumer.membership import Membership
 from pocketmq.client.consumer.message_iterator import MessageIterator
 from pocketmq.client.consumer.offset_table import OffsetTable
-from pocketmq.client.consumer.push_parts import PushParts
-from pocketmq.client.consumer.push_queues import AssignmentListener, PullListener
+from pocketmq.client.consumer.push_parts import Hooks, Listening, PushParts, push_parts
+from pocketmq.client.consumer.push_pulls import PullListener
+from pocketmq.client.consumer.push_queues import AssignmentListener
 from pocketmq.client.consumer.running_info import running_info
 from pocketmq.client.consumer.settings import PushOptions, PushSettings
 from pocketmq.client.heartbeat import ConsumeFromWhere, ConsumeType, MessageModel
@@ -38,7 +40,7 @@ from pocketmq.protocol.allocation.strategy import AllocateMessageQueueStrategy
 from pocketmq.protocol.bodies.clients import ConsumerRunningInfo
 from pocketmq.protocol.errors import ClientError
 from pocketmq.protocol.message import MessageExt, MessageQueue
-from pocketmq.protocol.subscription import TAG, SubscriptionData
+from pocketmq.protocol.subscription import TAG
 from pocketmq.protocol.validation import check_topic, retry_topic
 from pocketmq.runtime.errors import PocketMQError
 
@@ -70,19 +72,16 @@ class PushConsumer(GroupMember):
         self.settings, client_options = settings_of(PushSettings, options)
         super().__init__(group, client_options)
         self.strategy = strategy or AllocateMessageQueueAveragely()
-        self.consume_timestamp_ms = self.settings.consume_timestamp_ms(self.config.clock.time_ms())
-        self.threads = threads
-        """Runs plain listeners; None until started, unless given."""
-        self.offset_files = offset_files
-        self._on_assignment_changed = on_assignment_changed
-        self._on_pull = on_pull
-        self.listener: Callable[..., Any] | None = None
-        self.one_by_one = True
-        self._orderly = False
+        now_ms = self.config.clock.time_ms()
+        self._consume_timestamp_ms = self.settings.consume_timestamp_ms(now_ms)
+        self._hooks = Hooks(
+            threads=threads,
+            offset_files=offset_files,
+            on_assignment_changed=on_assignment_changed,
+            on_pull=on_pull,
+        )
+        self._listening = Listening()
         self._parts: PushParts | None = None
-        self.is_running = False
-        """From the start to the stop."""
-        self.is_suspended = False
 
     # -- before the start -----------------------------------------------------------------------
 
@@ -96,15 +95,13 @@ class PushConsumer(GroupMember):
             SubscriptionError: the expression names nothing.
         """
         check_topic(topic)
-        self._subscriptions[topic] = SubscriptionData.parse(
-            topic, expression, self.config.clock.time_ms(), expression_type=expression_type
-        )
+        self._subscriptions.set(topic, expression, expression_type=expression_type)
         if self._instance is not None and self.is_running:
             self._instance.tasks.start(self._announce(topic), name=f"subscribe {topic}")
 
     def unsubscribe(self, topic: str) -> None:
         """Stop consuming a topic: at the next rebalance, and for brokers at the next heartbeat."""
-        self._subscriptions.pop(topic, None)
+        self._subscriptions.remove(topic)
 
     def listen(self, listener: Callable[[MessageExt], Any], *, orderly: bool = False) -> None:
         """Let `listener(message)` consume.
@@ -134,13 +131,11 @@ class PushConsumer(GroupMember):
     ) -> None:
         if not callable(listener):
             raise ClientError(f"consumer {self._group}: a {type(listener).__name__} cannot listen")
-        if self.listener is not None:
+        if self._listening.listener is not None:
             raise ClientError(f"consumer {self._group} has a listener already; one is enough")
         if self._instance is not None:
             raise ClientError(f"consumer {self._group} runs already; set the listener before")
-        self.listener = listener
-        self.one_by_one = one_by_one
-        self._orderly = orderly
+        self._listening = Listening(listener=listener, one_by_one=one_by_one, orderly=orderly)
 
     # -- life -----------------------------------------------------------------------------------
 
@@ -153,36 +148,36 @@ class PushConsumer(GroupMember):
             BrokerError: a broker does not understand a subscription.
         """
         clustering = not self.settings.is_broadcasting
-        instance = await self._join_group(unique=clustering)
+        member = await self._join_group(unique=clustering)
         if clustering:
-            topic = retry_topic(self._group)
-            self._subscriptions[topic] = SubscriptionData.parse(
-                topic, "*", self.config.clock.time_ms()
-            )
+            self._subscriptions.set(retry_topic(self._group), "*")
         try:
-            await self._start_in(instance)
+            await self._start_as(member)
         except BaseException:
             await self.stop()
             raise
         self.log.info(
             "consumer.started",
-            topics=sorted(self._subscriptions),
+            topics=sorted(self._subscriptions.topics),
             strategy=self.strategy.name,
             model=self.message_model.value,
-            orderly=self._orderly,
+            orderly=self.is_orderly,
         )
 
-    async def _start_in(self, instance: ClientInstance) -> None:
-        parts = PushParts(
-            self,
-            instance,
-            on_assignment_changed=self._on_assignment_changed,
-            on_pull=self._on_pull,
+    async def _start_as(self, member: Membership) -> None:
+        instance = member.instance
+        parts = push_parts(
+            member,
+            self.settings,
+            self.strategy,
+            self._listening,
+            self._hooks,
+            self._consume_timestamp_ms,
         )
-        await parts.offset_store.load()
+        await parts.store.load()
         self._parts = parts
-        parts.service.start()
-        self.is_running = True
+        parts.consumption.start()
+        self._state.start()
         instance.start()
         await self._refresh_routes(instance)
         await self._check_subscriptions(instance)
@@ -191,7 +186,7 @@ class PushConsumer(GroupMember):
 
     async def _check_subscriptions(self, instance: ClientInstance) -> None:
         """Ask a broker of each topic whether it understands what is not a tag (C-11)."""
-        for subscription in self._subscriptions.values():
+        for subscription in self._subscriptions:
             if subscription.expression_type == TAG:
                 continue
             address = instance.routes.broker_of_topic(subscription.topic, lambda names: names[0])
@@ -208,26 +203,26 @@ class PushConsumer(GroupMember):
         instance, self._instance = self._instance, None
         if instance is None:
             return
-        self.is_running = False
+        self._state.stop()
         parts = self._parts
         if parts is not None:
             parts.rebalancer.stop()
-            await parts.service.stop(self.settings.await_termination_ms_when_shutdown / 1000)
+            await parts.consumption.stop(self.settings.await_termination_ms_when_shutdown / 1000)
             parts.threads.close()
-            await parts.offset_store.persist_all(parts.planner.owned())
-            if parts.orderly is not None:
-                await parts.orderly.unlock_all()
+            await parts.store.persist_all(parts.planner.owned())
+            await parts.consumption.unlock_all()
         await self._leave(instance)
         if parts is not None:
             parts.planner.forget_all()
+            parts.buffers.clear()
 
     def suspend(self) -> None:
         """Pause pulling and rebalancing; heartbeats go on, so the queues stay ours (C-72)."""
-        self.is_suspended = True
+        self._state.suspend()
 
     def resume(self) -> None:
         """Go on after `suspend`, with a rebalance at once."""
-        self.is_suspended = False
+        self._state.resume()
         if self._instance is not None:
             self._instance.rebalance_service.wakeup()
 
@@ -251,7 +246,12 @@ class PushConsumer(GroupMember):
     @property
     def is_orderly(self) -> bool:
         """Whether the listener gets messages in order."""
-        return self._orderly
+        return self._listening.orderly
+
+    @property
+    def is_suspended(self) -> bool:
+        """Between `suspend` and `resume`."""
+        return self._state.suspended
 
     @property
     def assignment(self) -> list[MessageQueue]:
@@ -269,14 +269,14 @@ class PushConsumer(GroupMember):
             {
                 "PROP_CONSUME_TYPE": self.consume_type.value,
                 "PROP_NAMESERVER_ADDR": ";".join(self.config.nameservers),
-                "PROP_CONSUMEORDERLY": str(self._orderly).lower(),
+                "PROP_CONSUMEORDERLY": str(self.is_orderly).lower(),
                 "PROP_THREADPOOL_CORE_SIZE": str(self.settings.consume_thread_max),
                 "PROP_CLIENT_VERSION": f"V{self.profile.client_version}",
-                "PROP_CONSUMER_START_TIMESTAMP": str(self.consume_timestamp_ms),
+                "PROP_CONSUMER_START_TIMESTAMP": str(self._consume_timestamp_ms),
             },
-            self._subscriptions.values(),
-            parts.planner.process_queues,
-            parts.offsets,
+            self._subscriptions,
+            list(parts.buffers.values()),
+            parts.store.table,
             epoch_at_zero_ms=clock.time_ms() - clock.monotonic() * 1000,
         )
 
@@ -300,7 +300,7 @@ class PushConsumer(GroupMember):
 
     def _iterate(self, count: int | None) -> MessageIterator:
         concurrent = self._made.concurrent
-        if self.listener is not None or concurrent is None:
+        if self._listening.listener is not None or concurrent is None:
             raise ClientError(f"consumer {self._group} has a listener; it gets the messages")
         return MessageIterator(concurrent, count)
 
@@ -319,29 +319,12 @@ class PushConsumer(GroupMember):
         """One round for all topics (C-22)."""
         if self.is_suspended or not self.is_running or self._parts is None:
             return self.profile.rebalance_min_interval_ms is None
-        return await self._parts.rebalancer.run(list(self._subscriptions))
-
-    def rebalance_soon(self) -> None:
-        """A lock was refused (C-25.3)."""
-        delay_ms = self.profile.lock_retry_delay_ms
-        if self._instance is not None and delay_ms is not None:
-            self._instance.rebalance_service.wakeup_later(delay_ms)
+        return await self._parts.rebalancer.run(self._subscriptions.topics)
 
     async def persist_offsets(self) -> None:
         """Write all owned queues' offsets down (P-5)."""
         if self.is_running and self._parts is not None:
-            await self._parts.offset_store.persist_all(self._parts.planner.owned())
-
-    def renew_subscription(self, topic: str) -> None:
-        """Give a topic's subscription a new version (C-27)."""
-        known = self._subscriptions.get(topic)
-        if known is not None:
-            self._subscriptions[topic] = SubscriptionData.parse(
-                topic,
-                known.sub_string,
-                self.config.clock.time_ms(),
-                expression_type=known.expression_type,
-            )
+            await self._parts.store.persist_all(self._parts.planner.owned())
 
     def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
         """Go on from other offsets (C-70); returns at once."""
@@ -351,7 +334,7 @@ class PushConsumer(GroupMember):
     async def _reset(self, topic: str, offsets: dict[MessageQueue, int]) -> None:
         self.suspend()
         try:
-            await self._made.offset_moves.reset(topic, offsets)
+            await self._made.moves.reset(topic, offsets)
         finally:
             self.resume()
 
@@ -367,7 +350,7 @@ class PushConsumer(GroupMember):
 
     @property
     def _table(self) -> OffsetTable:
-        return self._made.offsets
+        return self._made.store.table
 
     @property
     def _made(self) -> PushParts:

@@ -1,143 +1,177 @@
-"""What a running push consumer is made of, and how the parts know each other."""
+"""What a running push consumer is made of: `push_parts` makes the parts and connects them.
+
+Each part gets what it needs when it is made and knows nobody above it:
+
+    Rebalancer -> PushQueues -> PushPulls -> consumption -> SendBack
+        |             |             |            |
+    RebalancePlanner  +-------------+------------+--> OffsetStore, process queues
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 from pocketmq.client.consumer.concurrent import ConcurrentConsumeService
-from pocketmq.client.consumer.listener import ListenerCall, PooledThreads
-from pocketmq.client.consumer.local_offsets import DEFAULT_DIRECTORY, LocalFileOffsetStore
+from pocketmq.client.consumer.consume_service import ConsumeService
+from pocketmq.client.consumer.listener import ListenerCall, ListenerThreads, PooledThreads
+from pocketmq.client.consumer.local_offsets import (
+    DEFAULT_DIRECTORY,
+    LocalFileOffsetStore,
+    OffsetFiles,
+)
+from pocketmq.client.consumer.membership import Membership
 from pocketmq.client.consumer.offset_moves import OffsetMoves
 from pocketmq.client.consumer.offset_store import OffsetStore, RemoteBrokerOffsetStore
 from pocketmq.client.consumer.orderly import OrderlyConsumeService
 from pocketmq.client.consumer.process_queue import ProcessQueue
-from pocketmq.client.consumer.push_queues import AssignmentListener, PullListener, PushQueues
+from pocketmq.client.consumer.push_pulls import PullListener, PushPulls
+from pocketmq.client.consumer.push_queues import AssignmentListener, PushQueues
 from pocketmq.client.consumer.queue_locks import QueueLocks
 from pocketmq.client.consumer.send_back import SendBack
+from pocketmq.client.consumer.settings import PushSettings
 from pocketmq.client.consumer.start_offset import StartOffsets
-from pocketmq.client.instance import ClientInstance
 from pocketmq.client.rebalance.planner import RebalancePlanner
 from pocketmq.client.rebalance.rebalancer import Rebalancer
-from pocketmq.protocol.message import MessageExt, MessageQueue
-
-if TYPE_CHECKING:
-    from pocketmq.client.consumer.push import PushConsumer
+from pocketmq.protocol.allocation.strategy import AllocateMessageQueueStrategy
+from pocketmq.protocol.message import MessageQueue
 
 
-class ConsumeService(Protocol):
-    """Concurrent or orderly consumption."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listening:
+    """Who gets the messages, and how."""
 
-    def start(self) -> None: ...
-    async def stop(self, await_termination_s: float = 0.0) -> None: ...
-    def submit(
-        self,
-        messages: list[MessageExt],
-        held: ProcessQueue,
-        queue: MessageQueue,
-        *,
-        dispatch: bool,
-    ) -> None: ...
+    listener: Callable[..., Any] | None = None
+    """None: an iterator takes them."""
+    one_by_one: bool = True
+    """`listener(message)`, not `listener(messages, context)`."""
+    orderly: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hooks:
+    """What an application brings of its own besides its listener; None for the built-in."""
+
+    threads: ListenerThreads | None = None
+    """Runs plain listeners."""
+    offset_files: OffsetFiles | None = None
+    """Holds a broadcasting consumer's progress."""
+    on_assignment_changed: AssignmentListener | None = None
+    on_pull: PullListener | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PushParts:
-    """What a running push consumer is made of."""
+    """The parts that the consumer itself talks to."""
 
-    def __init__(
-        self,
-        consumer: PushConsumer,
-        instance: ClientInstance,
-        *,
-        on_assignment_changed: AssignmentListener | None,
-        on_pull: PullListener | None,
-    ) -> None:
-        settings, group = consumer.settings, consumer.group
-        orderly = consumer.is_orderly
-        clustering = not settings.is_broadcasting
-        self.planner = RebalancePlanner(
-            group,
+    planner: RebalancePlanner
+    rebalancer: Rebalancer
+    buffers: dict[MessageQueue, ProcessQueue]
+    """What was pulled of each queue and is not done."""
+    store: OffsetStore
+    moves: OffsetMoves
+    pulls: PushPulls
+    consumption: ConsumeService
+    concurrent: ConcurrentConsumeService | None
+    """`consumption`, if it is the concurrent one; iterators take from it."""
+    send_back: SendBack
+    threads: ListenerThreads
+
+
+def push_parts(
+    member: Membership,
+    settings: PushSettings,
+    strategy: AllocateMessageQueueStrategy,
+    listening: Listening,
+    hooks: Hooks,
+    consume_timestamp_ms: int,
+) -> PushParts:
+    """Make the parts of a push consumer that is about to start.
+
+    Args:
+        member: The consumer in its group and client instance.
+        settings: Its options.
+        strategy: Shares queues out among the members.
+        listening: Who gets the messages.
+        hooks: What the application brings besides.
+        consume_timestamp_ms: Where `TIMESTAMP` begins (C-33).
+    """
+    group, instance = member.group, member.instance
+    orderly = listening.orderly and listening.listener is not None
+    clustering = not settings.is_broadcasting
+    planner = RebalancePlanner(
+        group, instance.client_id, strategy, broadcasting=not clustering, orderly=orderly
+    )
+    buffers: dict[MessageQueue, ProcessQueue] = {}
+    store: OffsetStore = (  # C-65, C-66
+        RemoteBrokerOffsetStore(group, instance.api, instance.addresses)
+        if clustering
+        else LocalFileOffsetStore(
+            settings.local_offset_store_dir or DEFAULT_DIRECTORY,
             instance.client_id,
-            consumer.strategy,
-            broadcasting=settings.is_broadcasting,
-            orderly=orderly,
+            group,
+            files=hooks.offset_files,
         )
-        self.queues = PushQueues(
-            consumer,
-            self,
-            instance,
-            on_assignment_changed=on_assignment_changed,
-            on_pull=on_pull,
+    )
+    starts = StartOffsets(
+        instance.api,
+        instance.addresses,
+        store,
+        settings.consume_from_where,
+        consume_timestamp_ms,
+        memory_first=False,
+    )
+    moves = OffsetMoves(member, planner, buffers, store)
+    send_back = SendBack(group, instance, settings.max_retries(orderly=orderly))
+    threads = hooks.threads or PooledThreads(f"consume-{group}", settings.consume_thread_max)
+    listener = None
+    if listening.listener is not None:
+        listener = ListenerCall(
+            listening.listener, one_by_one=listening.one_by_one, threads=threads
         )
-        self.rebalancer = Rebalancer(
-            self.planner,
-            self.queues,
-            api=instance.api,
-            addresses=instance.addresses,
-            clock=instance.clock,
-            rebalance_soon=consumer.rebalance_soon,
-            broadcasting=settings.is_broadcasting,
-        )
-        self.offset_store: OffsetStore = (  # C-65, C-66
-            RemoteBrokerOffsetStore(group, instance.api, instance.addresses)
-            if clustering
-            else LocalFileOffsetStore(
-                settings.local_offset_store_dir or DEFAULT_DIRECTORY,
-                instance.client_id,
-                group,
-                files=consumer.offset_files,
-            )
-        )
-        self.offsets = self.offset_store.table
-        self.start_offsets = StartOffsets(
-            instance.api,
-            instance.addresses,
-            consumer.consume_from_where,
-            consumer.consume_timestamp_ms,
-        )
-        self.offset_moves = OffsetMoves(
-            self.planner, self.offset_store, instance.clock, instance.profile
-        )
-        self.locks = QueueLocks(group, instance) if orderly and clustering else None
-        self.send_back = SendBack(group, instance, lambda: settings.max_retries(orderly=orderly))
-        self.threads = consumer.threads or PooledThreads(
-            f"consume-{group}", settings.consume_thread_max
-        )
-        self.concurrent: ConcurrentConsumeService | None = None
-        self.orderly: OrderlyConsumeService | None = None
-        self.service = self._make_service(consumer, instance)
-
-    def _make_service(self, consumer: PushConsumer, instance: ClientInstance) -> ConsumeService:
-        settings, listener = consumer.settings, consumer.listener
-        call = None
-        if listener is not None:
-            call = ListenerCall(listener, one_by_one=consumer.one_by_one, threads=self.threads)
-        batch_max_size = 1 if consumer.one_by_one else settings.consume_message_batch_max_size
-        if call is not None and consumer.is_orderly:
-            self.orderly = OrderlyConsumeService(
-                consumer.group,
-                instance.clock,
-                call,
-                instance.profile,
-                offsets=self.offsets,
-                gives_to_broker=self.send_back,
-                locks=self.locks,
-                process_queues=self.planner.process_queues,
-                max_workers=settings.consume_thread_max,
-                batch_max_size=batch_max_size,
-                suspend_ms=settings.suspend_current_queue_time_ms,
-                max_reconsume_times=settings.max_retries(orderly=True),
-            )
-            return self.orderly
-        self.concurrent = ConcurrentConsumeService(
-            consumer.group,
+    concurrent: ConcurrentConsumeService | None = None
+    consumption: ConsumeService
+    if orderly and listener is not None:
+        consumption = OrderlyConsumeService(
+            group,
             instance.clock,
-            call,
-            offsets=self.offsets,
-            sends_back=self.send_back,
-            max_workers=settings.consume_thread_max,
-            batch_max_size=batch_max_size,
-            consume_timeout_s=settings.consume_timeout_min * 60,
-            broadcasting=settings.is_broadcasting,
-            skip_send_back_of_dropped=instance.profile.skip_send_back_of_dropped,
-            process_queues=lambda: list(self.planner.process_queues.values()),
+            instance.profile,
+            settings,
+            listener,
+            offsets=store.table,
+            gives_to_broker=send_back,
+            locks=QueueLocks(group, instance, planner.claims) if clustering else None,
         )
-        return self.concurrent
+    else:
+        consumption = concurrent = ConcurrentConsumeService(
+            group,
+            instance.clock,
+            instance.profile,
+            settings,
+            listener,
+            offsets=store.table,
+            sends_back=send_back,
+            buffers=buffers,
+        )
+    pulls = PushPulls(
+        member, settings, planner, store.table, starts, moves, consumption, hooks.on_pull
+    )
+    queues = PushQueues(
+        member, buffers, store, starts, consumption, pulls, hooks.on_assignment_changed
+    )
+    rebalancer = Rebalancer(
+        planner, queues, api=instance.api, addresses=instance.addresses, clock=instance.clock
+    )
+    return PushParts(
+        planner=planner,
+        rebalancer=rebalancer,
+        buffers=buffers,
+        store=store,
+        moves=moves,
+        pulls=pulls,
+        consumption=consumption,
+        concurrent=concurrent,
+        send_back=send_back,
+        threads=threads,
+    )

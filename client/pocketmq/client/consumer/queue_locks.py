@@ -3,18 +3,22 @@
 Taken before a queue is pulled, renewed every 20 s, believed in for 30 s after the last renewal,
 and kept by the broker for 60 s (T-12): a consumer that stops renewing stops consuming before
 another may begin.
+
+    renewed at 0 s, then cut off from the broker
+    ours      |-------- believed in --------| 30 s   nothing is consumed from here on
+    broker    |-------------- kept for us ---------------------| 60 s   another may lock it
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import structlog
 
-from pocketmq.client.consumer.process_queue import ProcessQueue
 from pocketmq.client.instance import ClientInstance
+from pocketmq.client.rebalance.claims import Claim, Claims
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.runtime.errors import PocketMQError
 
@@ -27,11 +31,17 @@ class QueueLocks:
     Args:
         group: Consumer group.
         instance: Its connections and client id, which is the lock's owner.
+        claims: The queues that are ours; they are told what brokers answer.
     """
 
-    def __init__(self, group: str, instance: ClientInstance) -> None:
+    def __init__(self, group: str, instance: ClientInstance, claims: Claims) -> None:
         self._group = group
         self._instance = instance
+        self._claims = claims
+
+    def owns(self, queue: MessageQueue) -> bool:
+        """Whether the queue is ours, or still on its way out."""
+        return queue in self._claims
 
     async def lock(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
         """Ask the master of each broker; the queues that are ours now (B-46)."""
@@ -41,27 +51,32 @@ class QueueLocks:
         )
         return {queue for granted in answers if granted is not None for queue in granted}
 
-    async def renew(self, process_queues: Mapping[MessageQueue, ProcessQueue]) -> None:
+    async def lock_again(self, claim: Claim) -> bool:
+        """Ask for the lock of a queue that is ours; whether we have it now (C-58)."""
+        granted = await self.lock([claim.queue])
+        if self._claims.get(claim.queue) is claim:
+            self._claims.locks_answered([claim.queue], granted, self._instance.clock.monotonic())
+        return claim.queue in granted
+
+    async def renew(self) -> None:
         """Lock everything we own again, and note which locks we have (C-52).
 
         A broker that does not answer changes nothing: what it granted before runs out by itself.
         """
-        asked = _by_broker(queue for queue, held in process_queues.items() if not held.dropped)
+        asked = _by_broker(claim.queue for claim in self._claims if not claim.dropped)
         answers = await asyncio.gather(
             *(self._lock_at(broker_name, mine) for broker_name, mine in asked.items())
         )
         now = self._instance.clock.monotonic()
         for mine, granted in zip(asked.values(), answers, strict=True):
-            for queue in mine if granted is not None else ():
-                held = process_queues.get(queue)
-                if held is None:
-                    continue
-                if granted is not None and queue in granted:
-                    held.locked = True
-                    held.last_lock_at = now
-                elif held.locked:
-                    held.locked = False
-                    log.warning("queue.lock_lost", group=self._group, queue=str(queue))
+            if granted is None:
+                continue
+            for queue in self._claims.locks_answered(mine, granted, now):
+                log.warning("queue.lock_lost", group=self._group, queue=str(queue))
+
+    async def unlock_all(self) -> None:
+        """Let others have every queue at once; waits for the answers (C-71)."""
+        await self.unlock([claim.queue for claim in self._claims], oneway=False)
 
     async def unlock(self, queues: Iterable[MessageQueue], *, oneway: bool) -> None:
         """Let others have them (B-48); a failure is logged, the lock runs out in 60 s."""

@@ -26,39 +26,38 @@ class QueuesWatch:
 
     Args:
         group: In logs.
+        clock: Every 30 s of it the routes are looked at.
+        routes: Where the topics' queues are.
     """
 
-    def __init__(self, group: str) -> None:
+    def __init__(self, group: str, clock: Clock, routes: RouteTable) -> None:
         self._group = group
         self._listeners: dict[str, tuple[QueuesListener, list[MessageQueue]]] = {}
-        self._routes = RouteTable()
-        self._service: PeriodicService | None = None
+        self._routes = routes
+        self._service = PeriodicService(
+            f"topics of {group}", clock, CHECK_S, self._look, initial_delay_s=FIRST_CHECK_S
+        )
 
     def listen(self, topic: str, listener: QueuesListener) -> None:
         """Tell `listener` from now on; it replaces the topic's former one."""
         self._listeners[topic] = (listener, self._queues(topic))
 
-    def start(self, clock: Clock, routes: RouteTable) -> None:
-        """Look at `routes` every 30 s of `clock`."""
-        self._routes = routes
-        self._service = PeriodicService(
-            f"topics of {self._group}", clock, CHECK_S, self._look, initial_delay_s=FIRST_CHECK_S
-        )
+    def start(self) -> None:
+        """Begin to look."""
         self._service.start()
 
     async def stop(self) -> None:
         """Look no more."""
-        if self._service is not None:
-            await self._service.stop()
+        await self._service.stop()
 
     def _look(self) -> None:
-        for topic, (listener, known) in list(self._listeners.items()):
+        for topic, (listener, before) in list(self._listeners.items()):
             now = self._queues(topic)
-            if now != known:
+            if now != before:
                 self._listeners[topic] = (listener, now)
                 try:
                     listener(topic, now)
-                except Exception:  # a listener's bug must not end the look-out
+                except Exception:  # a listener's bug must not end the watch
                     log.exception("queues_listener.failed", group=self._group, topic=topic)
 
     def _queues(self, topic: str) -> list[MessageQueue]:

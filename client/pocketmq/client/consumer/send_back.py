@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import structlog
 
 from pocketmq.client.instance import ClientInstance
@@ -29,9 +27,7 @@ class SendBack:
         max_reconsume_times: Tells the broker when to give up (B-82).
     """
 
-    def __init__(
-        self, group: str, instance: ClientInstance, max_reconsume_times: Callable[[], int]
-    ) -> None:
+    def __init__(self, group: str, instance: ClientInstance, max_reconsume_times: int) -> None:
         self._group = group
         self._instance = instance
         self._max_reconsume_times = max_reconsume_times
@@ -57,7 +53,7 @@ class SendBack:
                     delay_level=delay_level,
                     origin_msg_id=message.msg_id,
                     origin_topic=message.topic,
-                    max_reconsume_times=self._max_reconsume_times(),
+                    max_reconsume_times=self._max_reconsume_times,
                 ),
             )
         except PocketMQError as exc:
@@ -87,7 +83,7 @@ class SendBack:
         properties[names.RECONSUME_TIME] = str(
             message.reconsume_times + 1 if times is None else times
         )
-        properties[names.MAX_RECONSUME_TIMES] = str(self._max_reconsume_times())
+        properties[names.MAX_RECONSUME_TIMES] = str(self._max_reconsume_times)
         properties[names.DELAY] = str(FALLBACK_DELAY_LEVEL + message.reconsume_times)
         copy = Message(
             retry_topic(self._group), message.body, flag=message.flag, properties=properties

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from pocketmq.client.config import ClientOptions
-from pocketmq.client.consumer.pull_plan import PullLimits
+from pocketmq.client.consumer.pull_plan import CacheLimits
 from pocketmq.client.heartbeat import ConsumeFromWhere, MessageModel
 from pocketmq.runtime.errors import ConfigError
 
@@ -130,17 +130,21 @@ class PushSettings:
             ) from exc
         return round(moment.timestamp() * 1000)
 
+    def batch_max_size(self, *, one_by_one: bool) -> int:
+        """Messages per call of the listener (C-54)."""
+        return 1 if one_by_one else self.consume_message_batch_max_size
+
     def max_retries(self, *, orderly: bool) -> int:
         """`max_reconsume_times` with its default filled in."""
         if self.max_reconsume_times != -1:
             return self.max_reconsume_times
         return UNLIMITED_RECONSUME_TIMES if orderly else DEFAULT_MAX_RECONSUME_TIMES
 
-    def pull_limits(self, owned_queues: int) -> PullLimits:
+    def cache_limits(self, owned_queues: int) -> CacheLimits:
         """Flow control per queue; limits per topic are shared out over the owned queues (C-27)."""
         share = max(1, owned_queues)
         count, mib = self.pull_threshold_for_topic, self.pull_threshold_size_for_topic_mib
-        return PullLimits(
+        return CacheLimits(
             threshold_for_queue=(
                 self.pull_threshold_for_queue if count == -1 else max(1, count // share)
             ),

@@ -18,7 +18,8 @@ import structlog
 
 from pocketmq.client.api import ClientApi
 from pocketmq.client.broker_addresses import BrokerAddresses
-from pocketmq.client.consumer.offset_table import Offset
+from pocketmq.client.consumer.offset_store import OffsetStore
+from pocketmq.client.consumer.offset_table import Offset, ReadOffsetType
 from pocketmq.client.heartbeat import ConsumeFromWhere
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.validation import is_retry
@@ -58,25 +59,38 @@ class StartOffsets:
     Args:
         api: To ask brokers.
         addresses: Where their masters are.
-        where: The consumer's wish.
+        store: What the group has stored.
+        where: The consumer's wish when nothing is stored.
         timestamp_ms: The moment, for `TIMESTAMP`.
+        memory_first: Believe an offset in memory (L-4); otherwise it is forgotten first, since it
+            may be from the time before another member had the queue (`removeDirtyOffset`).
     """
 
     def __init__(
-        self, api: ClientApi, addresses: BrokerAddresses, where: ConsumeFromWhere, timestamp_ms: int
+        self,
+        api: ClientApi,
+        addresses: BrokerAddresses,
+        store: OffsetStore,
+        where: ConsumeFromWhere,
+        timestamp_ms: int,
+        *,
+        memory_first: bool,
     ) -> None:
+        self._store = store
+        self._memory_first = memory_first
         self._api = api
         self._addresses = addresses
         self._where = where
         self._timestamp_ms = timestamp_ms
 
-    async def find(self, queue: MessageQueue, stored: int) -> int:
-        """The offset to begin at, or a negative one when it cannot be found out now.
-
-        Args:
-            queue: The queue.
-            stored: What the offset store read.
-        """
+    async def find(self, queue: MessageQueue) -> int:
+        """The offset to begin at, or a negative one when it cannot be found out now."""
+        if self._memory_first:
+            kind = ReadOffsetType.MEMORY_FIRST_THEN_STORE
+        else:
+            kind = ReadOffsetType.READ_FROM_STORE
+            self._store.table.remove(queue)
+        stored = await self._store.read(queue, kind)
         rule = start_rule(stored, self._where, retry_topic=is_retry(queue.topic))
         if rule is Start.STORED:
             return stored

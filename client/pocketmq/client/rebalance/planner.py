@@ -24,11 +24,11 @@ The planner remembers each decision with the strategy's arithmetic: `story()` an
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from pocketmq.client.consumer.process_queue import ProcessQueue
+from pocketmq.client.rebalance.claims import Claim, Claims
 from pocketmq.protocol.allocation.steps import (
     AssignmentChanged,
     DropForeignQueue,
@@ -130,12 +130,13 @@ class RebalancePlanner:
         self.group = group
         self.client_id = client_id
         self.strategy = strategy
-        self.process_queues: dict[MessageQueue, ProcessQueue] = {}
+        self.claims = Claims()
         """The queues we own, and those on their way out that an orderly listener still holds."""
         self.decisions: deque[Decision] = deque(maxlen=STORY_LENGTH)
         """Rounds that changed something, the latest last."""
-        self._broadcasting = broadcasting
-        self._needs_lock = orderly and not broadcasting
+        self.broadcasting = broadcasting
+        self.needs_lock = orderly and not broadcasting
+        """Whether queues must be locked before they are pulled."""
         self._passive = passive
         self._rounds: dict[str, _Round] = {}
         self._balanced: dict[str, bool] = {}
@@ -149,11 +150,7 @@ class RebalancePlanner:
 
     def owned(self, topic: str | None = None) -> list[MessageQueue]:
         """Queues that are ours and not on their way out, sorted."""
-        return sorted_queues(
-            queue
-            for queue, held in self.process_queues.items()
-            if not held.dropped and (topic is None or queue.topic == topic)
-        )
+        return self.claims.owned(topic)
 
     def story(self, topic: str | None = None) -> str:
         """The last decisions in words, oldest first."""
@@ -177,9 +174,10 @@ class RebalancePlanner:
             case TopicSeen():
                 return self._topic_seen(event, now)
             case QueueReleased(queue):
-                self.process_queues.pop(queue, None)
+                self.claims.release(queue)
                 return self._released(queue, now, changed=True)
             case QueueHeld(queue):
+                self.claims.release_refused(queue)
                 return self._released(queue, now, changed=False)
             case QueuesLocked(topic, granted):
                 return self._locked(self._rounds[topic], granted)
@@ -192,30 +190,30 @@ class RebalancePlanner:
             case SubscriptionsAre(topics):
                 return self._truncate(topics)
 
-    def forget(self, queue: MessageQueue) -> ProcessQueue | None:
+    def take(self, queue: MessageQueue, now: float) -> Claim:
+        """Own a queue outside a round, because the application says so (L-2)."""
+        return self.claims.take(queue, now)
+
+    def forget(self, queue: MessageQueue) -> None:
         """Give a queue up outside a round (C-43, C-70); it is taken anew in the next one."""
-        held = self.process_queues.pop(queue, None)
-        if held is not None:
-            held.dropped = True
+        if self.claims.release(queue):
             self._balanced[queue.topic] = False
-        return held
 
     def forget_all(self) -> None:
         """Give everything up (C-71)."""
-        for held in self.process_queues.values():
-            held.dropped = True
-        self.process_queues.clear()
+        for claim in self.claims:
+            self.claims.release(claim.queue)
 
     # -- inside ---------------------------------------------------------------------------------
 
     def _topic_seen(self, seen: TopicSeen, now: float) -> list[Instruction]:
         topic = seen.topic
-        if seen.queues is None or (seen.members is None and not self._broadcasting):
+        if seen.queues is None or (seen.members is None and not self.broadcasting):
             # Half a view is no view: everything stays as it is (C-24).
             return []
         all_queues = tuple(sorted_queues(seen.queues))
         members = tuple(sorted_client_ids(seen.members or ()))
-        if self._broadcasting:
+        if self.broadcasting:
             assigned: tuple[MessageQueue, ...] = all_queues
             why = f"broadcasting: all {len(all_queues)} queues"
         else:
@@ -228,18 +226,19 @@ class RebalancePlanner:
 
         wanted = set(assigned)
         drops: list[Instruction] = []
-        for queue, held in self.process_queues.items():
+        for claim in self.claims:
+            queue = claim.queue
             if queue.topic != topic:
                 continue
             if queue not in wanted:
                 reason = "it belongs to another member now"
-            elif self._passive and held.is_pull_expired(now):
-                reason = f"it was not pulled for {now - held.last_pull_at:.0f} s"
-            elif held.dropped and not held.correcting:
+            elif self._passive and claim.is_pull_expired(now):
+                reason = f"it was not pulled for {now - claim.last_pull_at:.0f} s"
+            elif claim.dropped and not claim.correcting:
                 reason = "its listener was still running in the last round"
             else:
                 continue
-            held.dropped = True
+            self.claims.drop(queue)
             round_.releasing.add(queue)
             decision.gave_up.append((queue, reason))
             drops.append(DropQueue(queue, reason))
@@ -252,10 +251,10 @@ class RebalancePlanner:
         return [] if round_.releasing else self._take_missing(round_, now)
 
     def _take_missing(self, round_: _Round, now: float) -> list[Instruction]:
-        missing = tuple(queue for queue in round_.assigned if queue not in self.process_queues)
+        missing = tuple(queue for queue in round_.assigned if queue not in self.claims)
         if not missing:
             return self._end(round_)
-        if self._needs_lock:
+        if self.needs_lock:
             return [LockQueues(round_.decision.topic, missing)]
         return self._find_starts(round_, missing)
 
@@ -263,7 +262,7 @@ class RebalancePlanner:
         ours: list[MessageQueue] = []
         refused = False
         for queue in round_.assigned:
-            if queue in self.process_queues:
+            if queue in self.claims:
                 continue
             if queue in granted:
                 ours.append(queue)
@@ -282,8 +281,7 @@ class RebalancePlanner:
 
     def _start_found(self, queue: MessageQueue, offset: int, now: float) -> list[Instruction]:
         round_ = self._rounds[queue.topic]
-        held = self.process_queues[queue] = ProcessQueue(now)
-        held.locked = self._needs_lock
+        self.claims.take(queue, now, locked=self.needs_lock)
         round_.changed = True
         round_.decision.took.append((queue, offset))
         return [StartPulling(queue, offset), *self._start_settled(round_, queue)]
@@ -304,9 +302,9 @@ class RebalancePlanner:
 
     def _truncate(self, topics: Collection[str]) -> list[Instruction]:
         foreign: list[Instruction] = []
-        for queue in list(self.process_queues):
+        for queue in [claim.queue for claim in self.claims]:
             if queue.topic not in topics:
-                self.process_queues.pop(queue).dropped = True
+                self.claims.release(queue)
                 foreign.append(DropForeignQueue(queue))
         for topic in list(self._balanced):
             if topic not in topics:
@@ -316,10 +314,3 @@ class RebalancePlanner:
 
 def _short(queue: MessageQueue) -> str:
     return f"{queue.broker_name}:{queue.queue_id}"
-
-
-def move_summary(before: Sequence[MessageQueue], after: Sequence[MessageQueue]) -> str:
-    """`+a:1 a:2 -b:0`: what a change of assignment moved, for log lines and tables."""
-    gained = [f"+{_short(queue)}" for queue in after if queue not in before]
-    lost = [f"-{_short(queue)}" for queue in before if queue not in after]
-    return " ".join(gained + lost)

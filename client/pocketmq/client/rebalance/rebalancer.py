@@ -16,7 +16,7 @@ import structlog
 
 from pocketmq.client.api import ClientApi
 from pocketmq.client.broker_addresses import BrokerAddresses
-from pocketmq.client.consumer.process_queue import ProcessQueue
+from pocketmq.client.rebalance.claims import Claim
 from pocketmq.client.rebalance.planner import RebalancePlanner
 from pocketmq.protocol.allocation.steps import (
     AssignmentChanged,
@@ -47,7 +47,7 @@ log = structlog.get_logger()
 class RebalancedConsumer(Protocol):
     """What a consumer does with its queues."""
 
-    async def release(self, queue: MessageQueue, held: ProcessQueue) -> bool:
+    async def release(self, claim: Claim) -> bool:
         """Write the offset down and let go; False while a listener holds on (C-30)."""
         ...
 
@@ -63,8 +63,12 @@ class RebalancedConsumer(Protocol):
         """Where the group goes on; negative when that is not known (C-33)."""
         ...
 
-    def start_pulling(self, queue: MessageQueue, held: ProcessQueue, offset: int) -> None:
-        """Begin."""
+    def lock_refused(self) -> None:
+        """Another member holds a queue: look again before the period is over (C-25.3)."""
+        ...
+
+    def start_pulling(self, claim: Claim, offset: int) -> None:
+        """Begin to pull a queue from an offset on (C-25.4)."""
         ...
 
     async def assignment_changed(
@@ -83,8 +87,6 @@ class Rebalancer:
         api: To ask for members.
         addresses: Where topics and brokers are.
         clock: Moments for the planner.
-        rebalance_soon: Called when a lock was refused.
-        broadcasting: Nobody is asked for members.
         choose: Picks the broker to ask; a seeded one makes runs repeatable.
     """
 
@@ -96,8 +98,6 @@ class Rebalancer:
         api: ClientApi,
         addresses: BrokerAddresses,
         clock: Clock,
-        rebalance_soon: Callable[[], None],
-        broadcasting: bool,
         choose: Callable[[Sequence[str]], str] = random.choice,
     ) -> None:
         self.planner = planner
@@ -105,8 +105,6 @@ class Rebalancer:
         self._api = api
         self._addresses = addresses
         self._clock = clock
-        self._rebalance_soon = rebalance_soon
-        self._broadcasting = broadcasting
         self._choose = choose
         self._stopped = False
         self.log = log.bind(group=planner.group, client_id=planner.client_id)
@@ -138,7 +136,7 @@ class Rebalancer:
         if queues is None:
             if not is_retry(topic):
                 self.log.info("rebalance.no_route", topic=topic)
-        elif not self._broadcasting:
+        elif not self.planner.broadcasting:
             members = await self._members(topic)
             if members is not None and members.count(self.planner.client_id) > 1:
                 # Both would take the same share; nothing else would ever tell (B-28).
@@ -185,11 +183,11 @@ class Rebalancer:
                     todo.extend(self.planner.on(event, self._clock.monotonic()))
 
     async def _do(self, instruction: Instruction) -> Event | None:
-        consumer, held_by = self._consumer, self.planner.process_queues
+        consumer, claims = self._consumer, self.planner.claims
         match instruction:
             case DropQueue(queue):
-                held = held_by.get(queue)
-                if held is None or await consumer.release(queue, held):
+                claim = claims.get(queue)
+                if claim is None or await consumer.release(claim):
                     return QueueReleased(queue)
                 return QueueHeld(queue)
             case DropForeignQueue(queue):
@@ -197,11 +195,11 @@ class Rebalancer:
             case LockQueues(topic, queues):
                 return QueuesLocked(topic, frozenset(await consumer.lock(queues)))
             case StartPulling(queue, offset):
-                held = held_by.get(queue)
-                if held is not None:
-                    consumer.start_pulling(queue, held, offset)
+                claim = claims.get(queue)
+                if claim is not None:
+                    consumer.start_pulling(claim, offset)
             case RebalanceSoon():
-                self._rebalance_soon()
+                consumer.lock_refused()
             case AssignmentChanged(topic, all_queues, mine):
                 await consumer.assignment_changed(topic, all_queues, mine)
             case FindStartOffset(queue):

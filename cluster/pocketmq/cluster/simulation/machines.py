@@ -17,7 +17,7 @@ from pocketmq.broker.store import StoreConfig
 from pocketmq.broker.store.config import FlushDiskType
 from pocketmq.client import ConsumeFromWhere, MessageExt, MessageModel, MessageQueue, PushConsumer
 from pocketmq.client.consumer.listener import InlineThreads
-from pocketmq.client.consumer.process_queue import ProcessQueue
+from pocketmq.client.rebalance.claims import Claim
 from pocketmq.cluster.simulation.disk import MemoryDisk, MemoryOffsetFiles
 from pocketmq.cluster.simulation.loop import SimProcess, VirtualLoop
 from pocketmq.cluster.simulation.network import SimNetwork
@@ -173,8 +173,8 @@ class ConsumerMachine:
         self.slow_s = 0.0
         self.fails = False
         """Its listener fails whatever it gets."""
-        self.owned: dict[MessageQueue, ProcessQueue] = {}
-        self.leaving: dict[MessageQueue, ProcessQueue] = {}
+        self.owned: dict[MessageQueue, Claim] = {}
+        self.leaving: dict[MessageQueue, Claim] = {}
         """Dropped, and not yet let go."""
         self.epochs: dict[MessageQueue, int] = {}
         """Numbers of its latest ownerships."""

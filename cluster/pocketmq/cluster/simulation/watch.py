@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pocketmq.broker.server import Broker
 from pocketmq.client import MessageQueue
 from pocketmq.client.consumer.local_offsets import decode_offsets
-from pocketmq.client.consumer.process_queue import ProcessQueue
+from pocketmq.client.rebalance.claims import Claim
 from pocketmq.cluster.simulation.invariants import OwnershipLedger, ProgressLedger
 from pocketmq.cluster.simulation.loop import SimProcess, VirtualLoop
 from pocketmq.cluster.simulation.machines import GROUP, TOPIC, BrokerMachine, ConsumerMachine
@@ -125,11 +125,11 @@ class Watch:
             return
         held, leaving = {}, {}
         moves = consumer.is_suspended
-        for queue, each in consumer._parts.planner.process_queues.items():
+        for each in consumer._parts.planner.claims:
             if each.dropped:
-                leaving[queue] = each
+                leaving[each.queue] = each
             else:
-                held[queue] = each
+                held[each.queue] = each
             moves = moves or each.correcting
         if leaving or machine.leaving:
             self._look_at_leaving(machine, leaving, now)
@@ -152,7 +152,7 @@ class Watch:
                 self.ownership.known(machine.client_id, frozenset(known or ()), now)
 
     def _look_at_leaving(
-        self, machine: ConsumerMachine, leaving: dict[MessageQueue, ProcessQueue], now: float
+        self, machine: ConsumerMachine, leaving: dict[MessageQueue, Claim], now: float
     ) -> None:
         """Queues that were to go and are gone; by force, if the profile's rule for that holds."""
         force_after_ms = self._profile.orderly_removal_force_after_ms

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Final, Unpack
 
 from pocketmq.client.config import ClientOptions
+from pocketmq.client.consumer.membership import Membership
 from pocketmq.client.consumer.offset_table import ReadOffsetType
 from pocketmq.client.consumer.pull_member import BROKER_SUSPEND_MS, PullMember
 from pocketmq.client.consumer.pull_plan import STATUS_BY_CODE, PullStatus
@@ -84,7 +85,7 @@ class PullConsumer(PullMember):
         """
         instance = self._started()
         subscription = SubscriptionData.parse(queue.topic, expression, 0)
-        self._subscriptions.setdefault(queue.topic, subscription)
+        self._subscriptions.set_default(subscription)
         header = PullMessageRequestHeader(
             consumer_group=self._group,
             topic=queue.topic,
@@ -136,7 +137,7 @@ class PullConsumer(PullMember):
         """Write every noted offset down now."""
         await self._store.persist_all(list(self._store.table.offsets))
 
-    async def _started_in(self, instance: ClientInstance) -> None:
+    async def _started_as(self, member: Membership) -> None:
         """Topics become known with the first pull."""
 
     async def _stopping(self) -> None:

@@ -1,0 +1,144 @@
+"""A push consumer's pulls: whether one is sent now, what it says, and what its answer brings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pocketmq.client.consumer.consume_service import ConsumeService
+from pocketmq.client.consumer.membership import Membership
+from pocketmq.client.consumer.offset_moves import OffsetMoves
+from pocketmq.client.consumer.offset_table import OffsetTable
+from pocketmq.client.consumer.pull_plan import (
+    PULL_BATCH_BYTES,
+    BeforePull,
+    PullRequest,
+    PullStatus,
+    Step,
+    before_pull,
+    pull_header,
+)
+from pocketmq.client.consumer.settings import PushSettings
+from pocketmq.client.consumer.start_offset import StartOffsets
+from pocketmq.client.rebalance.planner import RebalancePlanner
+from pocketmq.client.routes import BrokerAddress
+from pocketmq.protocol import properties as names
+from pocketmq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
+from pocketmq.protocol.message import MessageExt, MessageQueue
+
+PullListener = Callable[[MessageQueue], None]
+"""`listener(queue)`: a pull of the queue is on its way."""
+
+
+class PushPulls:
+    """What the pull service asks of a push consumer.
+
+    Args:
+        member: Its group, subscriptions and state.
+        settings: Flow control, messages per pull.
+        planner: Owns the queues; hears of each pull.
+        offsets: How far the group has come; a pull carries it to the broker.
+        starts: Where to begin in a queue that was just locked.
+        moves: Corrects an illegal offset.
+        consumption: Gets what is pulled.
+        on_pull: Called with the queue of each pull that is sent.
+    """
+
+    def __init__(
+        self,
+        member: Membership,
+        settings: PushSettings,
+        planner: RebalancePlanner,
+        offsets: OffsetTable,
+        starts: StartOffsets,
+        moves: OffsetMoves,
+        consumption: ConsumeService,
+        on_pull: PullListener | None,
+    ) -> None:
+        self.group = member.group
+        self.limits = settings.cache_limits(owned_queues=1)
+        """Flow control; limits per topic are shared out over the queues that we have (C-27)."""
+        self._member = member
+        self._settings = settings
+        self._profile = member.instance.profile
+        self._clock = member.instance.clock
+        self._planner = planner
+        self._offsets = offsets
+        self._starts = starts
+        self._moves = moves
+        self._consumption = consumption
+        self._on_pull = on_pull
+        self._needs_lock = planner.needs_lock
+
+    def share_limits(self) -> None:
+        """Share limits per topic out over the queues that we have now (C-27)."""
+        self.limits = self._settings.cache_limits(len(self._planner.owned()))
+
+    def before_pull(self, request: PullRequest) -> BeforePull:
+        """Whether to pull now (C-36); whatever it is, the queue is looked after (C-25.2)."""
+        state = self._member.state
+        found = before_pull(
+            request,
+            self.limits,
+            running=state.running,
+            suspended=state.suspended,
+            orderly=self._needs_lock,
+            subscribed=self._member.subscriptions.get(request.queue.topic) is not None,
+        )
+        if found.step is not Step.FORGET:
+            self._planner.claims.pulled(request.claim, self._clock.monotonic())
+        return found
+
+    def pull_header(self, request: PullRequest, broker: BrokerAddress) -> PullMessageRequestHeader:
+        """The request to send (C-37); tells `on_pull`."""
+        subscription = self._member.subscriptions.get(request.queue.topic)
+        assert subscription is not None, "before_pull lets no other through"
+        if self._on_pull is not None:
+            self._on_pull(request.queue)
+        broadcasting = self._settings.is_broadcasting
+        return pull_header(
+            request,
+            self.group,
+            subscription,
+            commit_offset=0 if broadcasting else self._offsets.get(request.queue),
+            max_msg_nums=self._settings.pull_batch_size,
+            post_subscription=self._settings.post_subscription_when_pull,
+            to_slave=broker.is_slave,
+            max_msg_bytes=PULL_BATCH_BYTES if self._profile.pull_names_max_bytes else None,
+        )
+
+    async def find_start(self, request: PullRequest) -> bool:
+        """The start offset once more, under the lock: its last owner may have moved it (C-36)."""
+        offset = await self._starts.find(request.queue)
+        if offset < 0:
+            return False
+        request.next_offset = offset
+        request.previously_locked = True
+        return True
+
+    def pulled(
+        self,
+        request: PullRequest,
+        status: PullStatus,
+        header: PullMessageResponseHeader,
+        messages: list[MessageExt],
+    ) -> int | None:
+        """Take an answer; in how many ms to pull again, or None if never (C-41 to C-44)."""
+        buffer, queue = request.process_queue, request.queue
+        request.next_offset = header.next_begin_offset
+        if status is PullStatus.FOUND:
+            wanted = self._member.subscriptions.wanted(queue.topic, messages)
+            if not wanted:
+                return 0
+            least, most = str(header.min_offset), str(header.max_offset)
+            for message in wanted:
+                message.properties[names.MIN_OFFSET] = least
+                message.properties[names.MAX_OFFSET] = most
+            dispatch = buffer.put(wanted)
+            self._consumption.submit(wanted, buffer, dispatch=dispatch)
+            return self._settings.pull_interval_ms
+        if status is PullStatus.OFFSET_ILLEGAL:
+            self._moves.correct(request)
+            return None
+        if buffer.count == 0 and not buffer.claim.dropped:
+            self._offsets.update(queue, request.next_offset, increase_only=True)
+        return 0

@@ -1,0 +1,63 @@
+"""What can happen to the claim of a queue, and who is told."""
+
+from __future__ import annotations
+
+from pocketmq.client.rebalance.claims import Claims
+from pocketmq.protocol.message import MessageQueue
+from support.claims import QUEUE, claimed
+
+OTHER = MessageQueue("U", "b", 1)
+
+
+def test_idle_and_lock_limits_are_strict() -> None:  # C-25.2, C-52
+    claim = claimed()
+    assert not claim.is_pull_expired(120.0)
+    assert claim.is_pull_expired(120.001)
+    assert not claim.is_lock_expired(30.0)
+    assert claim.is_lock_expired(30.001)
+
+
+def test_a_pull_and_a_granted_lock_keep_a_claim_alive() -> None:  # C-25.2, C-52
+    claims = Claims()
+    claim = claims.take(QUEUE, 0.0)
+    claims.pulled(claim, 50.0)
+    assert claim.last_pull_at == 50.0
+    assert claims.locks_answered([QUEUE], {QUEUE}, 60.0) == []
+    assert (claim.locked, claim.last_lock_at) == (True, 60.0)
+
+
+def test_a_lock_is_lost_once() -> None:  # C-52
+    claims = Claims()
+    claim = claims.take(QUEUE, 0.0, locked=True)
+    assert claims.locks_answered([QUEUE, OTHER], set(), 20.0) == [QUEUE]
+    assert (claim.locked, claim.last_lock_at) == (False, 0.0)
+    assert claims.locks_answered([QUEUE], set(), 40.0) == []
+
+
+def test_a_dropped_claim_counts_until_it_is_released() -> None:  # C-30
+    claims = Claims()
+    claims.take(OTHER, 0.0)
+    claim = claims.take(QUEUE, 0.0)
+    assert claims.owned() == [QUEUE, OTHER]
+    claims.drop(QUEUE)
+    assert claims.owned() == [OTHER]
+    assert QUEUE in claims
+    claims.release_refused(QUEUE)
+    assert claim.release_tries == 1
+    assert claims.release(QUEUE)
+    assert not claims.release(QUEUE)
+    assert QUEUE not in claims
+
+
+def test_events_of_a_former_claim_do_not_touch_the_new_one() -> None:  # C-43, C-44
+    claims = Claims()
+    former = claims.take(QUEUE, 0.0)
+    claims.release(QUEUE)
+    claim = claims.take(QUEUE, 10.0)
+    claims.pulled(former, 99.0)
+    claims.correct(former)
+    assert former.dropped
+    assert (claim.last_pull_at, claim.dropped, claim.correcting) == (10.0, False, False)
+    claims.correct(claim)
+    assert claim.dropped
+    assert claim.correcting
