@@ -66,8 +66,13 @@ def store_at(
         "max_index_num": 100,
     }
     clock = clock or ManualClock(START_MS)
+    on_arrival = options.pop("on_arrival", None)
     store = MessageStore(
-        StoreConfig(**(small | options)), disk or SteppedDisk(), clock, PROFILE_5_X
+        StoreConfig(**(small | options)),
+        disk or SteppedDisk(),
+        clock,
+        PROFILE_5_X,
+        on_arrival=on_arrival,
     )
     store.load()
     return store
@@ -144,10 +149,14 @@ async def test_a_message_in_the_log_is_no_message_for_consumers_yet(tmp_path: Pa
     """Under SYNC_FLUSH the distance can be seen: the dispatcher follows what is flushed."""
     # behaviour 57: S-20, S-24
     disk = SlowDisk()
-    store = store_at(tmp_path, disk, flush_disk_type=FlushDiskType.SYNC_FLUSH)
-    store.start()
     arrived: list[int] = []
-    store.set_arrival_listener(lambda _topic, _queue_id, new_max, _codes: arrived.append(new_max))
+    store = store_at(
+        tmp_path,
+        disk,
+        flush_disk_type=FlushDiskType.SYNC_FLUSH,
+        on_arrival=lambda _topic, _queue_id, new_max, _codes: arrived.append(new_max),
+    )
+    store.start()
     [put] = store.put_messages([text()])
     assert put.status is PutStatus.PUT_OK
     assert store.commit_log.max_offset == put.size

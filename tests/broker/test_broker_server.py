@@ -166,7 +166,8 @@ async def test_a_taken_port_is_an_error_and_the_store_is_free_again(tmp_path: Pa
 async def test_a_stopping_broker_answers_no_sends(tmp_path: Path) -> None:  # sheet 2.5
     async with running_broker(tmp_path) as rig:
         voice = await rig.voice()
-        rig.broker._send.close()
+        for service in rig.broker.subjects.sending.services:
+            await service.leave()
         assert (await voice.try_send()).code == 1
 
 

@@ -144,7 +144,7 @@ def test_the_next_deadline_is_that_of_the_first_level_due() -> None:
 def test_only_safe_offsets_are_stored() -> None:  # B-94, B-95
     planner = DelayPlanner(DELAYS)
     planner.moved(3, 5)
-    assert planner.dirty
+    assert planner.unsaved
     assert planner.wrapper().offset_table == {}
     delivered = planner.delivered()
     planner.moved(3, 7)
@@ -156,5 +156,6 @@ def test_only_safe_offsets_are_stored() -> None:  # B-94, B-95
 def test_loaded_offsets_are_clamped_into_their_queues() -> None:  # B-94
     planner = DelayPlanner(DELAYS)
     stored = DelayOffsetTable(offset_table={1: 5, 2: 50, 3: 1, 99: 4})
-    planner.load(stored, {1: (0, 10), 2: (0, 10), 3: (4, 10)})
+    planner.load(stored)
+    planner.clamp({1: (0, 10), 2: (0, 10), 3: (4, 10)})
     assert [planner.offset(level) for level in (1, 2, 3, 4)] == [5, 10, 4, 0]

@@ -137,13 +137,14 @@ async def test_a_broker_that_stood_still_hears_its_clients_before_it_forgets_the
     rig: BrokerRig,
 ) -> None:  # A5 row 38
     one = await member(rig, "one")
-    rig.broker._scanned_at -= 500  # the last look is long ago, as after a SIGSTOP
+    silent = rig.broker.subjects.groups.silent
+    silent._scanned_at -= 500  # the last look is long ago, as after a SIGSTOP
     rig.broker.consumers.expiry_s = -1
     with capture_logs() as logs:
-        rig.broker._scan_clients()
+        silent.scan()
     assert [line["event"] for line in logs] == ["broker.stalled"]
     assert await one.members() == ["one"]
-    rig.broker._scan_clients()
+    silent.scan()
     assert rig.broker.consumers.get("readers") is None
 
 

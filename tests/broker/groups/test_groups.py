@@ -63,7 +63,7 @@ def test_the_built_in_groups_are_there() -> None:  # B-40
 
 def test_a_deleted_group_is_gone_and_the_version_moves() -> None:
     groups, heard = SubscriptionGroupManager(), []
-    groups.listeners.append(heard.append)
+    groups.changed.connect(heard.append)
     groups.find_or_create("readers", NOW_MS)
     assert groups.delete("readers", NOW_MS)
     assert not groups.delete("readers", NOW_MS)

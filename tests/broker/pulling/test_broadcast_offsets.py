@@ -113,7 +113,7 @@ def test_connected_in_another_group_is_away() -> None:  # B-36
 def test_the_first_offset_to_commit_is_told_of() -> None:  # B-36
     house = House()
     told: list[int] = []
-    house.broadcasts.on_first = lambda: told.append(1)
+    house.broadcasts.began.connect(lambda: told.append(1))
     house.note("one", 1)
     house.note("two", 1)
     assert len(told) == 1

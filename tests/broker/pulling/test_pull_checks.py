@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pocketmq.broker.errors import RequestRefusedError
+from pocketmq.broker.filters.message_filters import MessageFilters
 from pocketmq.broker.groups.consumers import ConsumerManager
 from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
 from pocketmq.broker.pulling.pull_checks import PullChecks, response_code, suggested_broker_id
@@ -28,7 +29,12 @@ class House:
         self.groups = SubscriptionGroupManager(auto_create=auto_create)
         self.consumers = ConsumerManager()
         self.checks = PullChecks(
-            self.topics, self.groups, self.consumers, broker_name="broker-a", **options
+            self.topics,
+            self.groups,
+            self.consumers,
+            MessageFilters(),
+            broker_name="broker-a",
+            **options,
         )
         self.topics.put(
             TopicConfig(topic_name="orders", read_queue_nums=4, write_queue_nums=4), NOW_MS
@@ -83,10 +89,11 @@ def test_a_queue_that_does_not_exist_is_refused(queue_id: int) -> None:  # wire 
 
 def test_a_subscription_in_the_header_counts_by_itself() -> None:  # B-55
     plan = House().checks.check(pull_header(subscription="TagA || TagC"), NOW_MS)
-    assert plan.accept is not None
-    accepted = [tag for tag in ("TagA", "TagB", "TagC", None) if plan.accept(tags_code(tag))]
+    accept = plan.filter.accept
+    assert accept is not None
+    accepted = [tag for tag in ("TagA", "TagB", "TagC", None) if accept(tags_code(tag))]
     assert accepted == ["TagA", "TagC"]
-    assert House().checks.check(pull_header(subscription="*"), NOW_MS).accept is None
+    assert House().checks.check(pull_header(subscription="*"), NOW_MS).filter.accept is None
 
 
 def test_a_subscription_that_cannot_be_read_is_23() -> None:  # B-55
@@ -102,8 +109,8 @@ def test_without_a_subscription_in_the_header_the_heartbeats_counts() -> None:  
     house.beat(topics={"orders": "TagA"}, version=5)
     assert house.refusal(sys_flag=0, sub_version=6) == 25
     plan = house.checks.check(pull_header(sys_flag=0, sub_version=5), NOW_MS)
-    assert plan.accept is not None
-    assert not plan.accept(tags_code("TagB"))
+    assert plan.filter.accept is not None
+    assert not plan.filter.accept(tags_code("TagB"))
 
 
 def test_a_group_that_may_not_broadcast_is_refused() -> None:  # B-56

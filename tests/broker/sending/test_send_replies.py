@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pocketmq.broker.address import BrokerAddress
 from pocketmq.broker.sending.send_replies import SendReplies
 from pocketmq.protocol.command import Command, Encoding
 from pocketmq.protocol.frame import FrameDecoder
 from pocketmq.protocol.headers.send import SendMessageResponseHeader
-from pocketmq.protocol.hosts import pack_host
 from pocketmq.protocol.ids import offset_msg_id
 
-HOST_V4 = pack_host("127.0.0.1", 10911)
-HOST_V6 = pack_host("::1", 10911)
+ADDRESS_V4 = BrokerAddress("127.0.0.1", 10911)
+ADDRESS_V6 = BrokerAddress("::1", 10911)
 int31 = st.integers(0, 2**31 - 1)
 int63 = st.integers(0, 2**63 - 1)
 
@@ -28,7 +28,7 @@ def read(frame: bytes) -> Command:
     return command
 
 
-@pytest.mark.parametrize("host", [HOST_V4, HOST_V6])
+@pytest.mark.parametrize("address", [ADDRESS_V4, ADDRESS_V6])
 @pytest.mark.parametrize("encoding", list(Encoding))
 @given(
     opaque=st.integers(-(2**31), 2**31 - 1),
@@ -39,20 +39,20 @@ def read(frame: bytes) -> Command:
 )
 def test_a_template_says_what_the_codec_would_say(  # wire 3.1
     encoding: Encoding,
-    host: bytes,
+    address: BrokerAddress,
     opaque: int,
     physical: int,
     queue_id: int,
     queue_offset: int,
     uniq_key: str,
 ) -> None:
-    build = SendReplies(host, version=479).builder(encoding)
+    build = SendReplies(address, version=479).builder(encoding)
     reply = read(build(opaque, physical, queue_id, queue_offset, uniq_key))
     assert (reply.code, reply.flag, reply.opaque, reply.remark) == (0, 1, opaque, None)
     assert (reply.version, reply.language, reply.encoding) == (479, 3, encoding)
     assert bytes(reply.body_view) == b""
     assert reply.header(SendMessageResponseHeader) == SendMessageResponseHeader(
-        msg_id=offset_msg_id(host, physical),
+        msg_id=offset_msg_id(address.packed, physical),
         queue_id=queue_id,
         queue_offset=queue_offset,
         transaction_id=uniq_key,
@@ -62,7 +62,7 @@ def test_a_template_says_what_the_codec_would_say(  # wire 3.1
 
 
 def test_a_bare_msgpack_reader_understands_the_template() -> None:  # encoding 77
-    frame = SendReplies(HOST_V4, version=479).builder(Encoding.MSGPACK)(7, 16, 3, 9, "KEY")
+    frame = SendReplies(ADDRESS_V4, version=479).builder(Encoding.MSGPACK)(7, 16, 3, 9, "KEY")
     assert msgpack.unpackb(frame[8:]) == {
         "code": 0,
         "language": 3,

@@ -86,10 +86,13 @@ async def test_a_message_is_invisible_until_a_power_cut_could_not_take_it(  # A5
     open_store: Make, message: Message
 ) -> None:
     disk = HeldDisk()
-    store = open_store(disk=disk, flush_disk_type=SYNC)
-    store.start()
     arrived: list[int] = []
-    store.set_arrival_listener(lambda topic, queue_id, new_max, codes: arrived.append(new_max))
+    store = open_store(
+        disk=disk,
+        flush_disk_type=SYNC,
+        on_arrival=lambda topic, queue_id, new_max, codes: arrived.append(new_max),
+    )
+    store.start()
     put = store.put_messages([message(b"a")])[0]
     store.when_flushed(end_of(store), lambda status: None)
     assert store.get_message("T", 0, 0, 32).status is GetStatus.NO_MESSAGE_IN_QUEUE

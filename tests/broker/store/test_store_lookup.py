@@ -149,9 +149,8 @@ def test_delayed_messages_carry_their_delivery_time(open_store: Make, message: M
 
 
 def test_listeners_hear_once_per_queue_and_batch(open_store: Make, message: Message) -> None:
-    store = open_store()
     heard: list[tuple[str, int, int, list[int]]] = []
-    store.set_arrival_listener(lambda t, q, new_max, codes: heard.append((t, q, new_max, [*codes])))
+    store = open_store(on_arrival=lambda t, q, end, codes: heard.append((t, q, end, [*codes])))
     store.put_messages([message(tags_code=1), message(queue_id=1), message(tags_code=2)])
     store.put_messages([message(tags_code=3)])
     assert heard == [("T", 0, 2, [1, 2]), ("T", 1, 1, [0]), ("T", 0, 3, [3])]

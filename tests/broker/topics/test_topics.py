@@ -94,7 +94,7 @@ def test_a_retry_topic_is_created_although_auto_create_is_off() -> None:  # B-14
 
 def test_every_change_moves_the_version_and_tells_the_listeners() -> None:  # N-10, wire 11.31
     topics, heard = table(), []
-    topics.listeners.append(heard.append)
+    topics.changed.connect(heard.append)
     create(topics)
     assert topics.data_version.counter == 1
     assert topics.data_version.timestamp == NOW_MS

@@ -7,9 +7,11 @@ one deadline per level is all there is to watch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from pocketmq.broker.store.stored_message import StoredMessage
+from pocketmq.broker.storing.rewrites import Rewrite
+from pocketmq.broker.tables.unsaved import Unsaved
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.bodies.offsets import DelayOffsetTable
 from pocketmq.protocol.bodies.topics import DataVersion
@@ -57,6 +59,19 @@ def to_schedule_topic(
     return message
 
 
+def delay_rewrite(max_level: int) -> Rewrite:
+    """Sends messages with a DELAY property to SCHEDULE_TOPIC_XXXX (B-91)."""
+
+    def rewrite(message: StoredMessage, properties: dict[str, str], _now_ms: int) -> bool:
+        level = level_of(properties.get(names.DELAY))
+        if level <= 0:
+            return False
+        to_schedule_topic(message, properties, level, max_level)
+        return True
+
+    return rewrite
+
+
 def from_schedule_topic(record: MessageExt) -> StoredMessage | None:
     """The message as it is delivered, or None for one that must not be (B-92).
 
@@ -100,10 +115,8 @@ class DelayPlanner:
         self.delays_ms = tuple(delays_ms)
         self.max_level = len(delays_ms) - 1
         self.data_version = DataVersion()
-        self.dirty = False
-        """A level has moved since the table was last stored."""
-        self.on_dirty: Callable[[], None] | None = None
-        """Called when one has moved after a while in which none did."""
+        self.unsaved = Unsaved()
+        """A level has moved since the table was last saved."""
         self._offsets: dict[int, int] = {}
         self._safe: dict[int, int] = {}
         self._next_at_ms: dict[int, int] = {}
@@ -122,10 +135,7 @@ class DelayPlanner:
         if self._offsets.get(level, 0) == offset:
             return
         self._offsets[level] = offset
-        if not self.dirty:
-            self.dirty = True
-            if self.on_dirty is not None:
-                self.on_dirty()
+        self.unsaved.note()
 
     def delivered(self) -> dict[int, int]:
         """Where each level stands. Sync the log, then pass this to `made_safe`."""
@@ -184,13 +194,17 @@ class DelayPlanner:
 
     # -- storing ------------------------------------------------------------------------------
 
-    def load(self, stored: DelayOffsetTable, bounds: Mapping[int, tuple[int, int]]) -> None:
-        """Take over `delayOffset.json`, clamped to each level's (min, max) offset (B-94)."""
+    def load(self, stored: DelayOffsetTable) -> None:
+        """Take over what `delayOffset.json` holds; `clamp` comes next."""
         self.data_version = stored.data_version
+        self._offsets = {level: stored.offset_table.get(level, 0) for level in self.levels}
+
+    def clamp(self, bounds: Mapping[int, tuple[int, int]]) -> None:
+        """Bring each level's offset within the (min, max) offset of its queue (B-94)."""
         for level in self.levels:
             low, high = bounds.get(level, (0, 0))
-            offset = min(max(stored.offset_table.get(level, 0), low), high)
-            self._offsets[level] = self._safe[level] = offset
+            self._offsets[level] = min(max(self.offset(level), low), high)
+        self._safe = dict(self._offsets)
 
     def wrapper(self) -> DelayOffsetTable:
         """The table as it is stored and shown (45)."""

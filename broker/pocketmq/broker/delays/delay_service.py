@@ -6,10 +6,13 @@ any level is due. It wakes earlier when an idle level gets a message.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import structlog
 
 from pocketmq.broker.delays.delay import DelayPlanner, from_schedule_topic
 from pocketmq.broker.store import GetStatus, MessageStore, PutStatus, StoredMessage
+from pocketmq.broker.subject import Service
 from pocketmq.protocol.record import decode_records
 from pocketmq.protocol.validation import SCHEDULE_TOPIC
 from pocketmq.runtime.clock import Clock
@@ -27,7 +30,7 @@ LONGEST_WAIT_S = 10.0
 BATCH = 32
 
 
-class ScheduleMessageService:
+class ScheduleMessageService(Service):
     """Moves due messages from SCHEDULE_TOPIC_XXXX to their real topics.
 
     Args:
@@ -44,7 +47,25 @@ class ScheduleMessageService:
             "schedule", clock, AFTER_FAILURE_S, self._run, initial_delay_s=FIRST_RUN_S
         )
 
-    def start(self) -> None:
+    @property
+    def runs(self) -> int:
+        """How often it has looked for due messages."""
+        return self._service.runs
+
+    def recovered(self) -> None:
+        """Bring the levels' offsets within the queues that the store has recovered (B-94)."""
+        store = self._store
+        self._planner.clamp(
+            {
+                level: (
+                    store.min_offset(SCHEDULE_TOPIC, level - 1),
+                    store.max_offset(SCHEDULE_TOPIC, level - 1),
+                )
+                for level in self._planner.levels
+            }
+        )
+
+    async def start(self) -> None:
         """Look at every level after a second, then at each when it is due."""
         now_ms = self._clock.time_ms()
         for level in self._planner.levels:
@@ -55,9 +76,11 @@ class ScheduleMessageService:
         """Return when no delivery is under way."""
         await self._service.stop()
 
-    def arrived(self, queue_id: int, due_at_ms: int) -> None:
-        """A message was stored in a level's queue."""
-        if self._planner.arrived(queue_id + 1, due_at_ms):
+    def arrived(
+        self, topic: str, queue_id: int, _max_offset: int, due_at_ms: Sequence[int]
+    ) -> None:
+        """Messages became readable; those of SCHEDULE_TOPIC_XXXX have a due time as tags code."""
+        if topic == SCHEDULE_TOPIC and self._planner.arrived(queue_id + 1, due_at_ms[0]):
             self._service.wakeup()
 
     async def _run(self) -> float:

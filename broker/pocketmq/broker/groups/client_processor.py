@@ -1,53 +1,26 @@
-"""Heartbeats and what follows from them: 34, 35, 38, 40, 46, 203, 204 (B-20 to B-30)."""
+"""Clients come and go: HEART_BEAT (34), UNREGISTER_CLIENT (35), lost connections (B-20 to B-30)."""
 
 from __future__ import annotations
 
-import math
-from typing import Final
-
 import structlog
 
-from pocketmq.broker.errors import RequestRefusedError
-from pocketmq.broker.groups.consumer_changes import ConsumerChanges
-from pocketmq.broker.groups.consumers import ClientChannelInfo, ConsumerManager, HeartbeatOutcome
+from pocketmq.broker.groups.consumer_notices import ConsumerNotices
+from pocketmq.broker.groups.consumers import ConsumerManager, HeartbeatOutcome
 from pocketmq.broker.groups.producers import ProducerManager
 from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
 from pocketmq.broker.overload.overload import Overload, Work
-from pocketmq.broker.pulling.pull_processor import Defer
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
-from pocketmq.protocol.bodies.clients import (
-    CheckClientRequestBody,
-    Connection,
-    ConsumerConnection,
-    ConsumerData,
-    ConsumerList,
-    HeartbeatData,
-    ProducerConnection,
-)
-from pocketmq.protocol.body import decode_request_body, encode_body
+from pocketmq.protocol.bodies.clients import ConsumerData, HeartbeatData
+from pocketmq.protocol.body import decode_request_body
 from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
-from pocketmq.protocol.codes import LanguageCode, RequestCode, ResponseCode
+from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
-from pocketmq.protocol.errors import SubscriptionError
-from pocketmq.protocol.headers.clients import (
-    GetConsumerConnectionListRequestHeader,
-    GetConsumerListRequestHeader,
-    GetProducerConnectionListRequestHeader,
-    HeartbeatResponseHeader,
-    NotifyConsumerIdsChangedRequestHeader,
-    UnregisterClientRequestHeader,
-)
-from pocketmq.protocol.subscription import TAG, SubscriptionData
+from pocketmq.protocol.headers.clients import HeartbeatResponseHeader, UnregisterClientRequestHeader
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.profile import Profile
 
 log = structlog.get_logger()
-
-FIRST_BATCH_S: Final = 30.0
-BATCH_PERIOD_S: Final = 15.0
-"""When notifications leave that are not sent at once; a group is told once however often it changed
-meanwhile (B-24)."""
 
 
 class ClientProcessor:
@@ -58,12 +31,10 @@ class ClientProcessor:
         producers: producer groups.
         groups: subscription groups; heartbeats create unknown ones.
         topics: heartbeats create `%RETRY%group`.
-        changes: whom to tell.
+        notices: tells the members.
         overload: refuses what has waited too long.
         clock: stamps heartbeats.
         profile: what a heartbeat is answered.
-        defer: sends the notifications after the work at hand.
-        real_time_notify: whether notifications leave at once or in batches (B-24).
         budget: what a heartbeat may hold.
     """
 
@@ -73,13 +44,11 @@ class ClientProcessor:
         producers: ProducerManager,
         groups: SubscriptionGroupManager,
         topics: TopicConfigManager,
-        changes: ConsumerChanges,
+        notices: ConsumerNotices,
         overload: Overload,
         clock: Clock,
         profile: Profile,
-        defer: Defer,
         *,
-        real_time_notify: bool = True,
         budget: Budget = DEFAULT_BUDGET,
     ) -> None:
         self._budget = budget
@@ -87,13 +56,10 @@ class ClientProcessor:
         self._producers = producers
         self._groups = groups
         self._topics = topics
-        self._changes = changes
+        self._notices = notices
         self._overload = overload
         self._clock = clock
         self._profile = profile
-        self._defer = defer
-        self._notifying = False
-        self._first_batch_at = None if real_time_notify else clock.monotonic() + FIRST_BATCH_S
 
     # -- coming ---------------------------------------------------------------------------------
 
@@ -204,8 +170,7 @@ class ClientProcessor:
             info = self._consumers.get(group)
             if info is not None:
                 log.info("consumer.changed", group=group, members=len(info.members))
-                if self._changes.note_heartbeat(info):
-                    self._notify_soon()
+                self._notices.heartbeat(info)
 
     # -- leaving --------------------------------------------------------------------------------
 
@@ -219,8 +184,7 @@ class ClientProcessor:
             info = self._consumers.unregister(header.consumer_group, peer)
             if info is not None:
                 log.info("consumer.left", group=info.group, client_id=header.client_id)
-                if self._changes.note_unregistered(info):
-                    self._notify_soon()
+                self._notices.unregistered(info)
         return request.reply()
 
     def peer_closed(self, peer: Peer) -> None:
@@ -228,118 +192,4 @@ class ClientProcessor:
         self._producers.channel_closed(peer)
         for info in self._consumers.channel_closed(peer):
             log.info("consumer.lost", group=info.group, peer=peer.address)
-            if self._changes.note_closed(info):
-                self._notify_soon()
-
-    def expire_silent(self) -> None:
-        """Forget clients that sent no heartbeat for 120 s; nobody is told (B-27)."""
-        now = self._clock.monotonic()
-        silent: dict[Peer, ClientChannelInfo] = {
-            info.channel: info
-            for info in [*self._consumers.expire(now), *self._producers.expire(now)]
-        }
-        for peer, info in silent.items():
-            log.warning(
-                "client.expired", client_id=info.client_id, peer=peer.address,
-                silent_s=round(now - info.last_update_at, 1),
-            )  # fmt: skip
-            peer.close()
-
-    # -- notifying ------------------------------------------------------------------------------
-
-    def _notify_soon(self) -> None:
-        if self._notifying:
-            return
-        self._notifying = True
-        if self._first_batch_at is None:
-            self._defer(self._notify)
-            return
-        late_s = self._clock.monotonic() - self._first_batch_at
-        batches = 0 if late_s <= 0 else math.ceil(late_s / BATCH_PERIOD_S)
-        self._clock.call_at(self._first_batch_at + batches * BATCH_PERIOD_S, self._notify)
-
-    def _notify(self) -> None:
-        self._notifying = False
-        for group in self._changes.take():
-            info = self._consumers.get(group)
-            if info is None:
-                continue
-            header = NotifyConsumerIdsChangedRequestHeader(consumer_group=group)
-            for channel in info.members:
-                channel.oneway(header)
-
-    # -- questions ------------------------------------------------------------------------------
-
-    @handles(RequestCode.GET_CONSUMER_LIST_BY_GROUP)
-    def consumer_list(self, _peer: Peer, request: Command) -> Reply:
-        """All client ids of a group on this broker (B-28)."""
-        group = request.header(GetConsumerListRequestHeader).consumer_group
-        info = self._consumers.get(group)
-        if info is None:
-            raise RequestRefusedError(
-                ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {group}"
-            )
-        encoding = int(request.encoding)
-        body = info.id_lists.get(encoding)
-        if body is None:
-            # After a change every member asks; the list is encoded once for all of them.
-            body = encode_body(ConsumerList(consumer_id_list=info.client_ids()), request.encoding)
-            info.id_lists[encoding] = body
-        return request.reply(body=body)
-
-    @handles(RequestCode.CHECK_CLIENT_CONFIG)
-    def check_client(self, _peer: Peer, request: Command) -> Reply:
-        """Whether a subscription can be used here (46)."""
-        body = decode_request_body(request, CheckClientRequestBody)
-        data = body.subscription_data
-        if data is None or data.expression_type == TAG:
-            return request.reply()
-        try:
-            SubscriptionData.parse(
-                data.topic, data.sub_string, data.sub_version, expression_type=data.expression_type
-            )
-        except SubscriptionError as exc:
-            raise RequestRefusedError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(exc)) from exc
-        raise RequestRefusedError(
-            ResponseCode.SYSTEM_ERROR,
-            f"this broker does not filter by {data.expression_type}; subscribe by tags",
-        )
-
-    @handles(RequestCode.GET_CONSUMER_CONNECTION_LIST)
-    def consumer_connections(self, _peer: Peer, request: Command) -> Reply:
-        """Who consumes in a group, and what (203)."""
-        group = request.header(GetConsumerConnectionListRequestHeader).consumer_group
-        info = self._consumers.get(group)
-        if info is None:
-            raise RequestRefusedError(
-                ResponseCode.CONSUMER_NOT_ONLINE, f"no member of group {group} is connected"
-            )
-        body = ConsumerConnection(
-            connection_set=[_connection(member) for member in info.members.values()],
-            subscription_table=dict(info.subscriptions),
-            consume_type=info.consume_type,
-            message_model=info.message_model,
-            consume_from_where=info.consume_from_where,
-        )
-        return request.reply(body=encode_body(body, request.encoding))
-
-    @handles(RequestCode.GET_PRODUCER_CONNECTION_LIST)
-    def producer_connections(self, _peer: Peer, request: Command) -> Reply:
-        """Who produces in a group (204)."""
-        group = request.header(GetProducerConnectionListRequestHeader).producer_group
-        members = self._producers.members(group)
-        if not members:
-            raise RequestRefusedError(
-                ResponseCode.SYSTEM_ERROR, f"no member of producer group {group} is connected"
-            )
-        body = ProducerConnection(connection_set=[_connection(member) for member in members])
-        return request.reply(body=encode_body(body, request.encoding))
-
-
-def _connection(info: ClientChannelInfo) -> Connection:
-    return Connection(
-        client_id=info.client_id,
-        client_addr=info.channel.address,
-        language=LanguageCode(info.language).name,
-        version=info.version,
-    )
+            self._notices.closed(info)

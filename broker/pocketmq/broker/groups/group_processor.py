@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
-from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
 from pocketmq.broker.tables.saved_tables import SavedTable
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.body import decode_request_body, encode_body
@@ -18,6 +17,7 @@ from pocketmq.protocol.headers.groups import (
 )
 from pocketmq.protocol.validation import check_group
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.signals import Signal
 
 
 class GroupProcessor:
@@ -25,8 +25,8 @@ class GroupProcessor:
 
     Args:
         groups: the table.
-        offsets: lost with a group, when asked for.
         groups_file: answers wait until a change is on the disk.
+        deleted: tells the others that a group is gone, and whether its offsets are unwanted.
         clock: stamps changes.
         invalid_parameter_code: answer to illegal names, by profile.
     """
@@ -34,15 +34,15 @@ class GroupProcessor:
     def __init__(
         self,
         groups: SubscriptionGroupManager,
-        offsets: ConsumerOffsetManager,
         groups_file: SavedTable,
+        deleted: Signal[[str, bool]],
         clock: Clock,
         *,
         invalid_parameter_code: int,
     ) -> None:
         self._groups = groups
-        self._offsets = offsets
         self._groups_file = groups_file
+        self._deleted = deleted
         self._clock = clock
         self._invalid_code = invalid_parameter_code
 
@@ -62,8 +62,7 @@ class GroupProcessor:
         """Forget a group, and its offsets if asked for."""
         header = request.header(DeleteSubscriptionGroupRequestHeader)
         self._groups.delete(header.group_name, self._clock.time_ms())
-        if header.clean_offset:
-            self._offsets.forget_group(header.group_name)
+        self._deleted.emit(header.group_name, header.clean_offset)
         return self._answer_when_saved(peer, request)
 
     @handles(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)

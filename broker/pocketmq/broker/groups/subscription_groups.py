@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from pocketmq.protocol.bodies.topics import DataVersion
@@ -15,19 +15,18 @@ from pocketmq.protocol.validation import (
     is_system_group,
     retry_topic,
 )
-
-GroupListener = Callable[[str], None]
-"""Called with the name of a group that was created, changed or deleted."""
+from pocketmq.runtime.signals import Signal
 
 
 class SubscriptionGroupManager:
     """Group name -> configuration, and the version of the whole.
 
-    Every change bumps `data_version` and calls the listeners, which persist it.
+    Every change bumps `data_version` and emits `changed`: the table is saved.
     """
 
     def __init__(
         self,
+        changed: Signal[[str]] | None = None,
         *,
         auto_create: bool = True,
         max_name_chars: int | None = 120,
@@ -36,7 +35,8 @@ class SubscriptionGroupManager:
         self._budget = budget
         self.auto_create = auto_create
         self.data_version = DataVersion()
-        self.listeners: list[GroupListener] = []
+        self.changed: Signal[[str]] = Signal() if changed is None else changed
+        """(group): created, changed or deleted."""
         self._max_name_chars = max_name_chars
         self._table = {
             name: SubscriptionGroupConfig(group_name=name) for name in sorted(SYSTEM_GROUPS)
@@ -85,14 +85,14 @@ class SubscriptionGroupManager:
         if self._table.get(config.group_name) == config:
             return False
         self._table[config.group_name] = config
-        self._changed(config.group_name, now_ms)
+        self._note_change(config.group_name, now_ms)
         return True
 
     def delete(self, group: str, now_ms: int) -> bool:
         """Forget a group; False when it does not exist."""
         if self._table.pop(group, None) is None:
             return False
-        self._changed(group, now_ms)
+        self._note_change(group, now_ms)
         return True
 
     def load(self, stored: SubscriptionGroupWrapper) -> None:
@@ -106,7 +106,6 @@ class SubscriptionGroupManager:
             data_version=self.data_version, subscription_group_table=dict(self._table)
         )
 
-    def _changed(self, group: str, now_ms: int) -> None:
+    def _note_change(self, group: str, now_ms: int) -> None:
         self.data_version = self.data_version.next_version(now_ms)
-        for listener in self.listeners:
-            listener(group)
+        self.changed.emit(group)

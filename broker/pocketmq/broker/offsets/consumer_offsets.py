@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from pocketmq.broker.tables.unsaved import Unsaved
 from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable
 from pocketmq.protocol.bodies.topics import DataVersion
 
@@ -23,10 +24,8 @@ class ConsumerOffsetManager:
 
     def __init__(self) -> None:
         self.data_version = DataVersion()
-        self.dirty = False
-        """Something was committed since the table was last stored."""
-        self.on_dirty: Callable[[], None] | None = None
-        """Called when the table has become dirty."""
+        self.unsaved = Unsaved()
+        """Something was committed since the table was last saved."""
         self._committed: dict[tuple[str, str], dict[int, int]] = {}
         self._pulled: dict[tuple[str, str], dict[int, int]] = {}
         self._resets: dict[tuple[str, str], dict[int, int]] = {}
@@ -52,7 +51,7 @@ class ConsumerOffsetManager:
             queues = self._add(key)
         before = queues.get(queue_id)
         queues[queue_id] = offset
-        self._note_change()
+        self.unsaved.note()
         self._commits += 1
         if self._commits % COMMITS_PER_VERSION == 0:
             self.data_version = self.data_version.next_version(now_ms)
@@ -112,7 +111,7 @@ class ConsumerOffsetManager:
         if queues is None:
             queues = self._add(key)
         queues[queue_id] = offset
-        self._note_change()
+        self.unsaved.note()
 
     def pending_reset(self, group: str, topic: str, queue_id: int) -> int | None:
         """The offset that the next pull of the queue is moved to, if any."""
@@ -152,7 +151,7 @@ class ConsumerOffsetManager:
             table.pop(key, None)
         _discard(self._groups_of_topic, topic, group)
         _discard(self._topics_of_group, group, topic)
-        self._note_change()
+        self.unsaved.note()
 
     def remove_stale(
         self,
@@ -204,7 +203,7 @@ class ConsumerOffsetManager:
                 if offset > end:
                     fallen.append((topic, group, queue_id, offset))
                     queues[queue_id] = end
-                    self._note_change()
+                    self.unsaved.note()
         return fallen
 
     def wrapper(self) -> ConsumerOffsetTable:
@@ -216,12 +215,6 @@ class ConsumerOffsetManager:
                 for (topic, group), queues in self._committed.items()
             },
         )
-
-    def _note_change(self) -> None:
-        if not self.dirty:
-            self.dirty = True
-            if self.on_dirty is not None:
-                self.on_dirty()
 
     def _add(self, key: tuple[str, str]) -> dict[int, int]:
         topic, group = key

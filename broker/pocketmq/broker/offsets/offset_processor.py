@@ -1,10 +1,9 @@
-"""Consumer offsets and the bounds of queues: 14, 15, 29 to 32, 43, 45 (B-31 to B-36)."""
+"""Consumer offsets and the bounds of queues: 14, 15, 29 to 32, 43 (B-31 to B-36)."""
 
 from __future__ import annotations
 
 import structlog
 
-from pocketmq.broker.delays.delay import DelayPlanner
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
 from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
@@ -39,7 +38,6 @@ class OffsetProcessor:
         store: bounds of queues.
         topics: which topics exist.
         groups: which groups exist.
-        planner: progress of the delay levels.
         clock: stamps changes.
         profile: 4.9 knows no groups on commit and calls an empty queue young.
         budget: how many offsets are kept.
@@ -51,7 +49,6 @@ class OffsetProcessor:
         store: MessageStore,
         topics: TopicConfigManager,
         groups: SubscriptionGroupManager,
-        planner: DelayPlanner,
         clock: Clock,
         profile: Profile,
         *,
@@ -62,7 +59,6 @@ class OffsetProcessor:
         self._store = store
         self._topics = topics
         self._groups = groups
-        self._planner = planner
         self._clock = clock
         self._profile = profile
 
@@ -149,11 +145,6 @@ class OffsetProcessor:
     def all_consumer_offsets(self, _peer: Peer, request: Command) -> Reply:
         """The whole table."""
         return request.reply(body=encode_body(self._offsets.wrapper(), request.encoding))
-
-    @handles(RequestCode.GET_ALL_DELAY_OFFSET)
-    def all_delay_offsets(self, _peer: Peer, request: Command) -> Reply:
-        """How far each delay level is delivered."""
-        return request.reply(body=encode_body(self._planner.wrapper(), request.encoding))
 
     # -- queues ---------------------------------------------------------------------------------
 

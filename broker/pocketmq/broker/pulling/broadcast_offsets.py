@@ -17,6 +17,7 @@ from pocketmq.broker.offsets.consumer_offsets import SEPARATOR, ConsumerOffsetMa
 from pocketmq.protocol.dispatch import Peer
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
 from pocketmq.protocol.scalars import RequestSource
+from pocketmq.runtime.signals import Signal
 
 
 def broadcast_group(group: str) -> str:
@@ -72,8 +73,8 @@ class BroadcastOffsets:
         self._expire_s = expire_s
         self._expire_max_s = expire_max_s
         self._table: dict[tuple[str, str], dict[str, _Client]] = {}
-        self.on_first: Callable[[], None] | None = None
-        """Called when there was nothing in the table, and now there is."""
+        self.began: Signal[[]] = Signal()
+        """There was nothing in the table, and now there is."""
 
     def __bool__(self) -> bool:
         return bool(self._table)
@@ -126,8 +127,8 @@ class BroadcastOffsets:
         client.via_proxy = puller.via_proxy
         queue_id = header.queue_id
         client.offsets[queue_id] = max(offset, client.offsets.get(queue_id, offset))
-        if was_empty and self.on_first is not None:
-            self.on_first()
+        if was_empty:
+            self.began.emit()
 
     # -- by the clock ---------------------------------------------------------------------------
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from pocketmq.broker.store import MessageStore, StoredMessage
+from pocketmq.broker.address import BrokerAddress
+from pocketmq.broker.store import StoredMessage
+from pocketmq.broker.storing.safe_puts import SafePuts
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
 from pocketmq.protocol.subscription import tags_code
 from pocketmq.protocol.validation import OFFSET_MOVED_TOPIC
@@ -15,20 +17,19 @@ class OffsetMovedEvents:
     """Writes the events.
 
     Args:
-        store: where they go.
+        puts: stores them.
+        address: where they were born.
         clock: when they were born.
         broker_name: in the queue of each event.
     """
 
-    def __init__(self, store: MessageStore, clock: Clock, broker_name: str) -> None:
-        self._store = store
+    def __init__(
+        self, puts: SafePuts, address: BrokerAddress, clock: Clock, broker_name: str
+    ) -> None:
+        self._puts = puts
+        self._address = address
         self._clock = clock
         self._broker_name = broker_name
-        self._store_host = b""
-
-    def open(self, store_host: bytes) -> None:
-        """Know the address that goes into the messages."""
-        self._store_host = store_host
 
     def note(self, header: PullMessageRequestHeader, new_offset: int) -> None:
         """A pull was answered with 21."""
@@ -51,10 +52,10 @@ class OffsetMovedEvents:
             flag=0,
             sys_flag=0,
             born_timestamp_ms=self._clock.time_ms(),
-            born_host=self._store_host,
-            store_host=self._store_host,
+            born_host=self._address.packed,
+            store_host=self._address.packed,
             tags_code=tags_code(group),
             keys=group,
             wait_store_ok=False,
         )
-        self._store.put_messages([message])
+        self._puts.put(message)

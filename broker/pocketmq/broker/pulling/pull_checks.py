@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import msgspec
 
 from pocketmq.broker.errors import RequestRefusedError
+from pocketmq.broker.filters.message_filters import MessageFilter, MessageFilters
 from pocketmq.broker.groups.consumers import ConsumerManager
 from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
 from pocketmq.broker.store.lookup import GetStatus
@@ -17,7 +16,7 @@ from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import SubscriptionError
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
 from pocketmq.protocol.scalars import Perm, PullSysFlag
-from pocketmq.protocol.subscription import SQL92, TAG, SubscriptionData
+from pocketmq.protocol.subscription import TAG, SubscriptionData
 
 FOUND = int(ResponseCode.SUCCESS)
 NOT_FOUND = int(ResponseCode.PULL_NOT_FOUND)
@@ -55,8 +54,7 @@ class PullPlan(msgspec.Struct, gc=False, frozen=True):
 
     group: SubscriptionGroupConfig
     subscription: SubscriptionData
-    accept: Callable[[int], bool] | None
-    """Takes or refuses a tag hash; None takes all."""
+    filter: MessageFilter
 
 
 class PullChecks:
@@ -66,6 +64,7 @@ class PullChecks:
         topics: what exists here.
         groups: who may consume; unknown groups may be added.
         consumers: subscriptions from heartbeats.
+        filters: what subscriptions want of a queue.
         broker_name: for remarks.
         broker_permission: the broker's own permission bits.
         invalid_parameter_code: answer to illegal queue ids, by profile.
@@ -77,6 +76,7 @@ class PullChecks:
         topics: TopicConfigManager,
         groups: SubscriptionGroupManager,
         consumers: ConsumerManager,
+        filters: MessageFilters,
         *,
         broker_name: str,
         broker_permission: int = Perm.RW,
@@ -87,6 +87,7 @@ class PullChecks:
         self._topics = topics
         self._groups = groups
         self._consumers = consumers
+        self._filters = filters
         self._broker_name = broker_name
         self._permission = broker_permission
         self._invalid_code = invalid_parameter_code
@@ -135,16 +136,7 @@ class PullChecks:
                 f"{config.read_queue_nums} read queues on broker {self._broker_name}",
             )
         subscription = self._subscription(header, group)
-        if subscription.expression_type == SQL92:
-            raise RequestRefusedError(
-                ResponseCode.SYSTEM_ERROR,
-                "this broker does not filter by SQL92; subscribe by tags",
-            )
-        return PullPlan(
-            group,
-            subscription,
-            None if subscription.subscribes_all else subscription.matches,
-        )
+        return PullPlan(group, subscription, self._filters.of(subscription))
 
     def _subscription(
         self, header: PullMessageRequestHeader, group: SubscriptionGroupConfig

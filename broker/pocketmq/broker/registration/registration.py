@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
 import structlog
 
+from pocketmq.broker.address import BrokerAddress
+from pocketmq.broker.subject import Service
+from pocketmq.broker.topics.announcements import Announcements
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol.bodies.route import KVTable
 from pocketmq.protocol.bodies.topics import (
@@ -18,6 +21,7 @@ from pocketmq.protocol.bodies.topics import (
 )
 from pocketmq.protocol.body import decode_body, encode_body
 from pocketmq.protocol.command import Command
+from pocketmq.protocol.dispatch import Peer
 from pocketmq.protocol.errors import BadRequestError, BrokerError
 from pocketmq.protocol.headers.route import (
     QueryDataVersionRequestHeader,
@@ -48,11 +52,36 @@ class BrokerIdentity:
     cluster_name: str
     broker_name: str
     broker_id: int
-    address: str
-    ha_address: str = ""
+    where: BrokerAddress
+
+    @property
+    def address(self) -> str:
+        """What clients connect to."""
+        return str(self.where)
+
+    @property
+    def ha_address(self) -> str:
+        """What slaves would connect to: the next port."""
+        return f"{self.where.ip}:{self.where.port + 1}"
 
 
-class BrokerRegistration:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegistrationRules:
+    """When a broker registers, and what it says."""
+
+    period_s: float = 30.0
+    """Between two registrations."""
+    timeout_s: float = 24.0
+    """Real seconds for one registration (B-4)."""
+    force: bool = True
+    """Register at every period (B-3)."""
+    incremental: bool = True
+    """Created topics register alone, not the whole table (B-6)."""
+    permission: int = 6
+    """The broker's own permission bits (B-5)."""
+
+
+class BrokerRegistration(Service):
     """Keeps the name servers' view of this broker up to date.
 
     Args:
@@ -60,12 +89,9 @@ class BrokerRegistration:
         nameservers: addresses; all of them are told the same.
         client: the connections to them.
         topics: what is registered.
+        announcements: which of them changed, and who waits until that is told.
         clock: the period; calls themselves are limited in real time.
-        period_s: between two registrations.
-        timeout_s: real seconds for one registration (B-4).
-        force: register at every period (B-3).
-        incremental: created topics register alone, not the whole table (B-6).
-        permission: the broker's own permission bits (B-5).
+        rules: when, and what.
     """
 
     def __init__(
@@ -74,44 +100,41 @@ class BrokerRegistration:
         nameservers: Sequence[str],
         client: RemotingClient,
         topics: TopicConfigManager,
+        announcements: Announcements,
         clock: Clock,
-        *,
-        period_s: float = 30.0,
-        timeout_s: float = 24.0,
-        force: bool = True,
-        incremental: bool = True,
-        permission: int = 6,
+        rules: RegistrationRules,
     ) -> None:
         self.identity = identity
         self._nameservers = tuple(dict.fromkeys(nameservers))
         self._client = client
         self._topics = topics
+        self._announcements = announcements
         self._clock = clock
-        self._period_s = period_s
-        self._timeout_s = timeout_s
-        self._force = force
-        self._incremental = incremental
-        self._permission = permission
-        self._changed: dict[str, None] = {}
-        self._waiting: list[Callable[[], None]] = []
+        self._rules = rules
         self._full_at = clock.monotonic() + FIRST_AFTER_S
         self._again = False
         self._service = PeriodicService(
-            "registration", clock, period_s, self._tick, initial_delay_s=FIRST_AFTER_S
+            "registration", clock, rules.period_s, self._tick, initial_delay_s=FIRST_AFTER_S
         )
         self.registered_with: frozenset[str] = frozenset()
         """Name servers that took the last full registration."""
 
     async def start(self) -> None:
         """Register in full with every name server, then go on by the clock."""
-        self._topics.listeners.append(self._topic_changed)
         if not self._nameservers:
             return
+        _, waiting = self._announcements.take()
         await self.register()
+        for callback in waiting:
+            callback()
         self._full_at = self._clock.monotonic() + FIRST_AFTER_S
         self._service.start()
 
     async def stop(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+    async def leave(self) -> None:
         """Unregister everywhere (B-10)."""
         if not self._nameservers:
             return
@@ -129,23 +152,22 @@ class BrokerRegistration:
             except PeerError as exc:
                 log.info("nameserver.not_told", nameserver=address, reason=str(exc))
 
-    def when_registered(self, callback: Callable[[], None]) -> None:
-        """Call back when the name servers were told of every change made so far."""
-        if not self._changed and not self._waiting:
-            callback()
-        else:
-            self._waiting.append(callback)
+    def topic_changed(self, _topic: str) -> None:
+        """There may be something to announce."""
+        if self._nameservers:
+            self._service.wakeup()
 
-    def lost(self) -> None:
+    def nameserver_lost(self, peer: Peer) -> None:
         """A name server closed its connection, and with it forgot us: register soon."""
         if self._service.running:
+            log.warning("nameserver.lost", nameserver=peer.address)
             self._again = True
             self._service.wakeup()
 
     async def register(self, topics: Sequence[str] | None = None) -> None:
         """Register all topics, or some, with every name server in parallel."""
-        wrapper = self._topics.wrapper(topics, permission=self._permission)
-        timeout_s = self._timeout_s if topics is None else INCREMENT_TIMEOUT_S
+        wrapper = self._topics.wrapper(topics, permission=self._rules.permission)
+        timeout_s = self._rules.timeout_s if topics is None else INCREMENT_TIMEOUT_S
         outcomes = await asyncio.gather(
             *(self._register_with(address, wrapper, timeout_s) for address in self._nameservers)
         )
@@ -162,28 +184,22 @@ class BrokerRegistration:
 
     # -- inside -------------------------------------------------------------------------------
 
-    def _topic_changed(self, topic: str) -> None:
-        if self._nameservers and self._topics.get(topic) is not None:
-            self._changed[topic] = None
-            self._service.wakeup()
-
     def _take_again(self) -> bool:
         again, self._again = self._again, False
         return again
 
     async def _tick(self) -> float:
         """Tell what is due; seconds until the next full registration."""
-        changed, self._changed = list(self._changed), {}
-        waiting, self._waiting = self._waiting, []
+        changed, waiting = self._announcements.take()
         try:
             is_time = self._clock.monotonic() >= self._full_at
             if self._take_again() or is_time:
-                if self._force or changed or await self._anybody_needs_it():
+                if self._rules.force or changed or await self._anybody_needs_it():
                     await self.register()
                 if is_time:
-                    self._full_at = self._clock.monotonic() + self._period_s
+                    self._full_at = self._clock.monotonic() + self._rules.period_s
             elif changed:
-                await self.register(changed if self._incremental else None)
+                await self.register(changed if self._rules.incremental else None)
                 if self._take_again():
                     await self.register()
         finally:

@@ -1,7 +1,7 @@
 """What is stored for a send: the message with the broker's own properties (B-18, B-19, B-86, B-91).
 
-Most messages take the short road, `IncomingMessages.message`: their properties are passed on as
-they came, with the broker's at the end. What delays, retries or was popped takes the long one.
+Most messages take the fast path, `IncomingMessages.message`: their properties are passed on as
+they came, with the broker's at the end. What delays, retries or was popped takes the slow one.
 """
 
 from __future__ import annotations
@@ -9,15 +9,14 @@ from __future__ import annotations
 from functools import lru_cache
 from random import randrange
 
-from pocketmq.broker.delays.delay import level_of, to_schedule_topic
+from pocketmq.broker.delays.delay import level_of
 from pocketmq.broker.errors import RequestRefusedError
-from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
-from pocketmq.broker.locks.queue_locks import RebalanceLockManager
-from pocketmq.broker.sending.retry import max_reconsume_times, resend_goes_to_dlq
+from pocketmq.broker.sending.resends import Resends
 from pocketmq.broker.sending.send_checks import SendChecks, SendPlan
 from pocketmq.broker.sending.sent_properties import TIMERS, read_sent
+from pocketmq.broker.sending.stamp import BrokerStamp
 from pocketmq.broker.store.stored_message import StoredMessage
-from pocketmq.broker.topics.topic_configs import TopicConfigManager
+from pocketmq.broker.storing.rewrites import Rewrites
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.batch import decode_batch
 from pocketmq.protocol.codes import ResponseCode
@@ -25,12 +24,10 @@ from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import IllegalNameError
 from pocketmq.protocol.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
 from pocketmq.protocol.hosts import pack_host, parse_host_text
-from pocketmq.protocol.ids import UniqKeyFactory
 from pocketmq.protocol.properties import decode_properties, encode_properties
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.subscription import tags_code
 from pocketmq.protocol.validation import MAX_TOPIC_CHARS
-from pocketmq.runtime.profile import Profile
 
 SendHeader = SendMessageRequestHeader | SendMessageRequestHeaderV2
 
@@ -52,40 +49,29 @@ class IncomingMessages:
 
     Args:
         checks: what may be stored.
-        topics: the topic table, for DLQ topics.
-        groups: limits of retries, for sends to retry topics.
-        locks: groups that consume in order, for the same.
-        profile: when a resend ends in the DLQ.
-        store_host: packed address that clients reach this broker at.
-        new_key: UNIQ_KEYs for messages that bring none.
-        added: properties that every message gets: CLUSTER, MSG_REGION, TRACE_ON.
-        max_delay_level: number of delay levels.
+        resends: which sends to retry topics are given up.
+        rewrites: what delays and the like make of a message.
+        of_sends: what transactions make of one; asked before.
+        stamp: what every message gets of the broker.
     """
 
     def __init__(
         self,
         checks: SendChecks,
-        topics: TopicConfigManager,
-        groups: SubscriptionGroupManager,
-        locks: RebalanceLockManager,
-        profile: Profile,
-        *,
-        store_host: bytes,
-        new_key: UniqKeyFactory,
-        added: dict[str, str],
-        max_delay_level: int,
+        resends: Resends,
+        rewrites: Rewrites,
+        of_sends: Rewrites,
+        stamp: BrokerStamp,
     ) -> None:
         self._checks = checks
         self._plans = checks.plans
-        self._topics = topics
-        self._groups = groups
-        self._locks = locks
-        self._profile = profile
-        self._store_host = store_host
-        self._new_key = new_key
-        self._added = added
-        self._suffix = encode_properties(added)
-        self._max_delay_level = max_delay_level
+        self._resends = resends
+        self._rewrites = rewrites
+        self._of_sends = of_sends
+        self._stamp = stamp
+        self._address = stamp.address
+        self._suffix = stamp.suffix
+        self._new_key = stamp.new_key
 
     def message(
         self, request: Command, header: SendHeader, born_host: bytes, now_ms: int, now: float
@@ -132,7 +118,7 @@ class IncomingMessages:
             sys_flag,
             header.born_timestamp,
             born_host,
-            self._store_host,
+            self._address.packed,
             header.reconsume_times,
             0,
             traits.tags_code,
@@ -178,7 +164,7 @@ class IncomingMessages:
             )
         return messages, queue_id
 
-    # -- the long road --------------------------------------------------------------------------
+    # -- the slow path --------------------------------------------------------------------------
 
     def _special(
         self,
@@ -192,29 +178,27 @@ class IncomingMessages:
     ) -> tuple[StoredMessage, int]:
         """A message whose properties or topic ask for more than being stored."""
         properties = decode_properties(header.properties)
-        delay_level = level_of(properties.get(names.DELAY))
-        if properties.get(names.TRANSACTION_PREPARED) == "true" and not (
-            header.reconsume_times > 0 and delay_level > 0
-        ):
-            raise RequestRefusedError(
-                ResponseCode.NO_PERMISSION,
-                "this broker does not take half messages; send without a transaction",
-            )
-        self._check_timers(properties, delay_level, now_ms)
         body = request.body_view
         if not body:
             raise RequestRefusedError(ResponseCode.MESSAGE_ILLEGAL, "the message has no body")
         topic = plan.topic
         group = plan.retry_group
-        if group is not None and self._is_given_up(request, header, group, now_ms, now):
-            config = self._topics.ensure_dlq_topic(group, now_ms=now_ms)
+        if group is not None and self._resends.is_given_up(
+            group,
+            header.reconsume_times,
+            header.max_reconsume_times,
+            request.version,
+            now_ms=now_ms,
+            now=now,
+        ):
+            config = self._resends.dlq_topic(group, now_ms)
             topic = config.topic_name
             queue_id = randrange(max(1, config.write_queue_nums))
-            properties.pop(names.DELAY, None)
-            delay_level = 0
+            for name in (names.DELAY, *TIMERS):
+                properties.pop(name, None)
         message = self._stored(header, topic, queue_id, body, properties, born_host, header.flag)
-        if delay_level > 0:
-            to_schedule_topic(message, properties, delay_level, self._max_delay_level)
+        if not self._of_sends.apply(message, properties, now_ms):
+            self._rewrites.apply(message, properties, now_ms)
         return message, queue_id
 
     def _stored(
@@ -229,7 +213,7 @@ class IncomingMessages:
     ) -> StoredMessage:
         """The message with the broker's own properties; changes `properties` (B-18)."""
         properties.pop(names.POP_CK, None)
-        properties.update(self._added)
+        properties.update(self._stamp.properties)
         uniq_key = properties.setdefault(names.UNIQ_KEY, "") or self._new_key()
         properties[names.UNIQ_KEY] = uniq_key
         return StoredMessage(
@@ -241,51 +225,13 @@ class IncomingMessages:
             sys_flag=header.sys_flag & ~_TRANSACTION,
             born_timestamp_ms=header.born_timestamp,
             born_host=born_host,
-            store_host=self._store_host,
+            store_host=self._address.packed,
             reconsume_times=header.reconsume_times,
             tags_code=tags_code(properties.get(names.TAGS)),
             uniq_key=uniq_key,
             keys=properties.get(names.KEYS),
             wait_store_ok=properties.get(names.WAIT) != "false",
         )
-
-    def _is_given_up(
-        self, request: Command, header: SendHeader, group: str, now_ms: int, now: float
-    ) -> bool:
-        """Whether a send to a retry topic ends in the DLQ (B-86)."""
-        config = self._groups.find_or_create(group, now_ms)
-        if config is None:
-            raise RequestRefusedError(
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-                f"subscription group {group} does not exist, so it has no retry topic",
-            )
-        profile = self._profile
-        return resend_goes_to_dlq(
-            header.reconsume_times,
-            max_reconsume_times(config, header.max_reconsume_times, request.version),
-            when_equal=profile.dlq_when_retries_equal_max,
-            holds_locks=profile.dlq_when_group_holds_locks
-            and self._locks.holds_live_lock(group, now),
-        )
-
-    def _check_timers(self, properties: dict[str, str], delay_level: int, now_ms: int) -> None:
-        """Delays by milliseconds (B-96) are refused rather than delivered early."""
-        if not self._profile.arbitrary_delay or TIMERS.isdisjoint(properties):
-            return
-        if delay_level > 0:
-            for name in TIMERS:
-                properties.pop(name, None)
-            return
-        is_future = (
-            level_of(properties.get(names.TIMER_DELAY_SEC)) > 0
-            or level_of(properties.get(names.TIMER_DELAY_MS)) > 0
-            or level_of(properties.get(names.TIMER_DELIVER_MS)) > now_ms
-        )
-        if is_future:
-            raise RequestRefusedError(
-                ResponseCode.SYSTEM_ERROR,
-                "this broker delays by level only; set DELAY (1..18) and no TIMER_ property",
-            )
 
     def _plan(self, header: SendHeader, now_ms: int) -> SendPlan:
         return self._checks.plan(

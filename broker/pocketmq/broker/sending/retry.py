@@ -78,7 +78,7 @@ def sent_back(
 ) -> tuple[StoredMessage, dict[str, str]]:
     """The copy that is stored for a message that was sent back, and its properties (B-81, B-84).
 
-    The caller passes both through `delay.to_schedule_topic` when `delay_level` is above 0.
+    The caller passes both to `SafePuts.put`, which delays the copy.
     """
     properties = dict(record.properties)
     properties.setdefault(names.RETRY_TOPIC, record.topic)

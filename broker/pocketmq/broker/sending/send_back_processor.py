@@ -6,13 +6,12 @@ from random import randrange
 
 import structlog
 
-from pocketmq.broker.admin.stats import BrokerStats
-from pocketmq.broker.delays.delay import to_schedule_topic
+from pocketmq.broker.address import BrokerAddress
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
 from pocketmq.broker.sending.retry import max_reconsume_times, plan_send_back, sent_back
-from pocketmq.broker.store import MessageStore, PutStatus
-from pocketmq.broker.tables.saved_tables import SavedTable
+from pocketmq.broker.store import MessageStore
+from pocketmq.broker.storing.safe_puts import SafePuts
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
@@ -30,41 +29,33 @@ class SendBackProcessor:
     """Stores a copy of a message in its group's retry or dead letter topic.
 
     Args:
-        store: holds the message and takes the copy.
+        store: holds the message.
+        puts: takes the copy.
         topics: makes the retry and the DLQ topic.
         groups: how often a group retries.
-        topics_file: the answer waits until a new DLQ topic is on the disk.
-        stats: counts.
+        address: goes into the copies.
         clock: stamps changes.
         broker_permission: the broker's own permission bits.
-        max_delay_level: number of delay levels.
     """
 
     def __init__(
         self,
         store: MessageStore,
+        puts: SafePuts,
         topics: TopicConfigManager,
         groups: SubscriptionGroupManager,
-        topics_file: SavedTable,
-        stats: BrokerStats,
+        address: BrokerAddress,
         clock: Clock,
         *,
         broker_permission: int = Perm.RW,
-        max_delay_level: int = 18,
     ) -> None:
         self._store = store
+        self._puts = puts
         self._topics = topics
         self._groups = groups
-        self._topics_file = topics_file
-        self._stats = stats
+        self._address = address
         self._clock = clock
         self._permission = broker_permission
-        self._max_delay_level = max_delay_level
-        self._store_host = b""
-
-    def open(self, store_host: bytes) -> None:
-        """Know the address that goes into the copies."""
-        self._store_host = store_host
 
     @handles(RequestCode.CONSUMER_SEND_MSG_BACK)
     def send_back(self, peer: Peer, request: Command) -> Reply:
@@ -111,17 +102,7 @@ class SendBackProcessor:
         else:
             queue_id = randrange(config.retry_queue_nums)
         message, properties = sent_back(
-            record, topic.topic_name, queue_id, plan.delay_level, self._store_host
+            record, topic.topic_name, queue_id, plan.delay_level, self._address.packed
         )
-        if plan.delay_level > 0:
-            to_schedule_topic(message, properties, plan.delay_level, self._max_delay_level)
-        result = self._store.put_messages([message])[0]
-        if result.status is not PutStatus.PUT_OK:
-            raise RequestRefusedError(
-                ResponseCode.SYSTEM_ERROR, f"the copy was not stored: {result.status.name}"
-            )
-        self._stats.note_put(1, result.size, self._clock.monotonic())
-        if self._topics_file.is_saved:
-            return request.reply()
-        self._topics_file.when_saved(lambda: peer.reply(request, request.reply()))
-        return None
+        result = self._puts.put(message, properties)
+        return self._puts.answer_when_safe(peer, request, result)

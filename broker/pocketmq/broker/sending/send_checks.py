@@ -62,7 +62,7 @@ class SendChecks:
         self._max_retry_chars = max_retry_topic_chars
         self.plans: dict[str, SendPlan] = {}
         """Plans of topics that were sent to; look here first, then call `plan`."""
-        topics.listeners.append(self._topic_changed)
+        topics.changed.connect(self._topic_changed)
 
     def plan(
         self,

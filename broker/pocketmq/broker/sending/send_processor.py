@@ -9,19 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pocketmq.broker.admin.stats import BrokerStats
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.overload.overload import Overload, Work
 from pocketmq.broker.sending.incoming import IncomingMessages, packed_address
 from pocketmq.broker.sending.send_replies import SendReplies
-from pocketmq.broker.store import (
-    FlushDiskType,
-    MessageStore,
-    PutResult,
-    PutStatus,
-    StoredMessage,
-)
-from pocketmq.broker.tables.saved_tables import SavedTable
+from pocketmq.broker.stats import BrokerStats
+from pocketmq.broker.store import MessageStore, PutResult, PutStatus, StoredMessage
+from pocketmq.broker.storing.safe_puts import SafePuts
+from pocketmq.broker.subject import Service
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, error_reply, handles_batch
@@ -68,12 +63,14 @@ NOT_STORED: dict[PutStatus, tuple[int, str]] = {
 """Answers to messages that were not stored (sheet 2.5)."""
 
 
-class SendProcessor:
-    """Stores messages, from `open` to `close`.
+class SendProcessor(Service):
+    """Stores messages, from `start` to `leave`.
 
     Args:
         store: where they go.
-        topics_file: an answer waits until a topic made by its message is on the disk.
+        puts: says when they are safe.
+        incoming: what is stored for a request.
+        replies: the answers' templates.
         stats: counts.
         overload: refuses what has waited too long.
         clock: the time of each batch.
@@ -82,28 +79,29 @@ class SendProcessor:
     def __init__(
         self,
         store: MessageStore,
-        topics_file: SavedTable,
+        puts: SafePuts,
+        incoming: IncomingMessages,
+        replies: SendReplies,
         stats: BrokerStats,
         overload: Overload,
         clock: Clock,
     ) -> None:
         self._store = store
-        self._sync_flush = store.config.flush_disk_type is FlushDiskType.SYNC_FLUSH
-        self._topics_file = topics_file
+        self._puts = puts
+        self._incoming = incoming
+        self._replies = replies
         self._stats = stats
         self._overload = overload
         self._clock = clock
-        self._incoming: IncomingMessages | None = None
-        self._replies: SendReplies | None = None
+        self._is_open = False
 
-    def open(self, incoming: IncomingMessages, replies: SendReplies) -> None:
+    async def start(self) -> None:
         """Take messages from now on."""
-        self._incoming = incoming
-        self._replies = replies
+        self._is_open = True
 
-    def close(self) -> None:
+    async def leave(self) -> None:
         """Take no more messages."""
-        self._incoming = None
+        self._is_open = False
 
     @handles_batch(
         RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE
@@ -112,7 +110,7 @@ class SendProcessor:
         """Store messages and answer them."""
         self._overload.check(Work.SEND)
         incoming, templates = self._incoming, self._replies
-        if incoming is None or templates is None:
+        if not self._is_open:
             raise RequestRefusedError(
                 ResponseCode.SYSTEM_ERROR, "the broker is starting or stopping; try again"
             )
@@ -164,7 +162,7 @@ class SendProcessor:
         self._overload.note_append(done_at - now)
         encoding = requests[0].encoding
         build = templates.builder(encoding)
-        must_wait = self._must_wait()
+        must_wait = self._puts.must_wait
         waiting: list[_Stored] = []
         stored = size_bytes = 0
         for (index, queue_id), message, result in zip(slots, messages, results, strict=True):
@@ -177,7 +175,7 @@ class SendProcessor:
             if request.encoding is not encoding:
                 encoding = request.encoding
                 build = templates.builder(encoding)
-            if must_wait and (message.wait_store_ok or not self._topics_file.is_saved):
+            if must_wait and (message.wait_store_ok or not self._puts.topics_are_saved):
                 waiting.append(_Stored(peers[index], request, queue_id, message, result, templates))
             else:
                 replies[index] = build(
@@ -217,22 +215,15 @@ class SendProcessor:
             first_offset=results[0].queue_offset,
             msg_id=",".join(offset_msg_id(host, result.physical_offset) for result in results),
         )
-        if self._must_wait():
+        if self._puts.must_wait:
             self._answer_when_safe([stored])
             return None
         return stored.reply(_OK)
 
     # -- waiting for the disk -------------------------------------------------------------------
 
-    def _must_wait(self) -> bool:
-        """Whether answers may have to wait: for the log's flush, or for a new topic's file."""
-        return self._sync_flush or not self._topics_file.is_saved
-
     def _answer_when_safe(self, waiting: Sequence[_Stored]) -> None:
         """Answer once what was promised holds: flushed (B-144), and the topic known on restart."""
-
-        def flushed(status: PutStatus) -> None:
-            self._topics_file.when_saved(lambda: answer(status))
 
         def answer(status: PutStatus) -> None:
             shares: dict[Peer, tuple[list[Command], list[Reply]]] = {}
@@ -243,11 +234,11 @@ class SendProcessor:
             for peer, (requests, replies) in shares.items():
                 peer.reply_all(requests, replies)
 
-        if any(each.message.wait_store_ok for each in waiting):
-            last = waiting[-1].result
-            self._store.when_flushed(last.physical_offset + last.size, flushed)
-        else:
-            flushed(_OK)
+        self._puts.when_safe(
+            [waiting[-1].result],
+            answer,
+            flushed=any(each.message.wait_store_ok for each in waiting),
+        )
 
 
 class _Stored:

@@ -16,6 +16,7 @@ from functools import lru_cache
 
 import msgspec
 
+from pocketmq.broker.address import BrokerAddress
 from pocketmq.protocol.codes import LanguageCode
 from pocketmq.protocol.command import FLAG_RESPONSE, Encoding
 
@@ -32,7 +33,7 @@ class SendReplies:
     """Frames for sends that were stored: code 0, where the message is, and no body.
 
     Args:
-        store_host: packed address of this broker; it begins every message id.
+        address: of this broker; it begins every message id.
         version: stamped on the answers.
         region: MSG_REGION.
         trace_on: TRACE_ON.
@@ -40,25 +41,42 @@ class SendReplies:
 
     def __init__(
         self,
-        store_host: bytes,
+        address: BrokerAddress,
         *,
         version: int,
         region: str = "DefaultRegion",
         trace_on: str = "true",
     ) -> None:
-        self.store_host = store_host
         self.region = region
         self.trace_on = trace_on
-        self._host = store_host.hex().upper().encode()
-        self._build = {
-            int(Encoding.JSON): self._json_builder(version, region, trace_on),
-            int(Encoding.ROCKETMQ): self._binary_builder(version, region, trace_on),
-            int(Encoding.MSGPACK): self._msgpack_builder(version, region, trace_on),
-        }
+        self._address = address
+        self._version = version
+        self._builders: dict[int, FrameBuilder] = {}
+
+    @property
+    def store_host(self) -> bytes:
+        """The packed address of this broker."""
+        return self._address.packed
 
     def builder(self, encoding: Encoding) -> FrameBuilder:
-        """What builds frames in this encoding."""
-        return self._build[int(encoding)]
+        """What builds frames in this encoding. Ask when the broker listens, not before."""
+        build = self._builders.get(encoding)
+        if build is None:
+            build = self._builders[int(encoding)] = self._make(encoding)
+        return build
+
+    def _make(self, encoding: Encoding) -> FrameBuilder:
+        if encoding is Encoding.JSON:
+            make = self._json_builder
+        elif encoding is Encoding.ROCKETMQ:
+            make = self._binary_builder
+        else:
+            make = self._msgpack_builder
+        return make(self._version, self.region, self.trace_on)
+
+    @property
+    def _host(self) -> bytes:
+        return self._address.packed.hex().upper().encode()
 
     def _json_builder(self, version: int, region: str, trace_on: str) -> FrameBuilder:
         template = (

@@ -44,16 +44,22 @@ class Dispatcher:
     Args:
         delay_levels_ms: delay of level 0 (none), 1, 2, ...
         index: gets the keys; None when there is no index.
+        on_arrival: told of messages that became readable, once per queue and batch.
     """
 
-    def __init__(self, delay_levels_ms: Sequence[int], index: IndexService | None) -> None:
-        self.listener: ArrivalListener | None = None
+    def __init__(
+        self,
+        delay_levels_ms: Sequence[int],
+        index: IndexService | None,
+        on_arrival: ArrivalListener | None = None,
+    ) -> None:
         self.dirty: set[ConsumeQueue] = set()
         """Queues written since they were last flushed."""
         self.offset = 0
         """Every record below it is dispatched; consumers see nothing beyond."""
         self.index = index
         self._delay_levels_ms = delay_levels_ms
+        self._on_arrival = on_arrival
 
     def dispatch(self, batch: Batch) -> None:
         """Make a batch visible; messages in it that were not stored are passed over.
@@ -87,10 +93,11 @@ class Dispatcher:
         if self.index is not None:
             self._index(self.index, batch)
         self.offset = max(self.offset, batch.end)
-        if self.listener is not None:
+        arrived = self._on_arrival
+        if arrived is not None:
             for run in runs:
                 queue = run.queue
-                self.listener(queue.topic, queue.queue_id, queue.max_offset, run.codes)
+                arrived(queue.topic, queue.queue_id, queue.max_offset, run.codes)
 
     @staticmethod
     def _index(index: IndexService, batch: Batch) -> None:

@@ -45,7 +45,7 @@ from pocketmq.broker.store.lookup import (
     offset_nearest_time,
 )
 from pocketmq.broker.store.mend import Mender
-from pocketmq.broker.store.pull import Accept, PullLimits, get_messages
+from pocketmq.broker.store.pull import Accept, AcceptRecord, PullLimits, get_messages
 from pocketmq.broker.store.query import QueryResult, query_messages
 from pocketmq.broker.store.recovery import Recoverer, Recovery
 from pocketmq.broker.store.rooted_disk import rooted
@@ -75,9 +75,18 @@ class MessageStore:
         disk: the file system, or a test's stand-in.
         clock: store timestamps and the flush and cleaning periods.
         profile: in what RocketMQ 4.9 and 5.x differ.
+        on_arrival: told of messages that became readable, once per queue and batch.
     """
 
-    def __init__(self, config: StoreConfig, disk: Disk, clock: Clock, profile: Profile) -> None:
+    def __init__(
+        self,
+        config: StoreConfig,
+        disk: Disk,
+        clock: Clock,
+        profile: Profile,
+        *,
+        on_arrival: ArrivalListener | None = None,
+    ) -> None:
         root = os.path.abspath(os.path.expanduser(config.store_path_root_dir))
         disk = rooted(disk, root)
         self.root = root
@@ -100,7 +109,7 @@ class MessageStore:
             if config.message_index_enable
             else None
         )
-        self.dispatcher = Dispatcher(config.delay_levels_ms(), self.index)
+        self.dispatcher = Dispatcher(config.delay_levels_ms(), self.index, on_arrival)
         self.blocked_by: set[str] = set()
         """Why no message is taken just now; empty while all is well (B-167)."""
         self._disk = disk
@@ -367,6 +376,7 @@ class MessageStore:
         *,
         max_bytes: int | None = None,
         accept: Accept | None = None,
+        accept_record: AcceptRecord | None = None,
     ) -> GetResult:
         """The messages of a queue from `offset` on, as views of the log (B-59 to B-62).
 
@@ -377,6 +387,7 @@ class MessageStore:
             max_count: most messages wanted.
             max_bytes: most bytes wanted; one message comes even when it is longer.
             accept: takes or refuses a tags code, before its message is touched; None takes all.
+            accept_record: the same for the record; it is read for this.
         """
         queue = self.consume_queues.get(topic, queue_id)
         if queue is None:
@@ -390,6 +401,7 @@ class MessageStore:
             self._mender.true_place,
             accept,
             max_bytes,
+            accept_record,
         )
 
     def min_offset(self, topic: str, queue_id: int) -> int:
@@ -450,10 +462,6 @@ class MessageStore:
         return query_messages(self.index, self.commit_log, topic, key, count, begin_ms, end_ms)
 
     # -- queues ----------------------------------------------------------------------------------
-
-    def set_arrival_listener(self, listener: ArrivalListener | None) -> None:
-        """Be told of messages that became readable, once per queue and batch."""
-        self.dispatcher.listener = listener
 
     def delete_topic(self, topic: str) -> int:
         """Remove a topic's queues; its records stay in the log until they expire."""

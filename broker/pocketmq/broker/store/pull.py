@@ -17,6 +17,9 @@ from pocketmq.broker.store.lookup import GetResult, GetStatus, outside
 Accept = Callable[[int], bool]
 """Whether a message with this tags code is wanted."""
 
+AcceptRecord = Callable[[memoryview], bool]
+"""Whether the message of this record is wanted."""
+
 TruePlace = Callable[[ConsumeQueue, int, int, int], tuple[int, int] | None]
 """(queue, offset, physical offset, size): where the record of an old entry is; None if lost."""
 
@@ -56,6 +59,7 @@ def get_messages(
     true_place: TruePlace,
     accept: Accept | None = None,
     max_bytes: int | None = None,
+    accept_record: AcceptRecord | None = None,
 ) -> GetResult:
     """The messages of `queue` from `offset` on, as many as one reply may carry.
 
@@ -68,6 +72,7 @@ def get_messages(
         true_place: tests entries that an earlier process wrote.
         accept: takes or refuses a tags code; None takes all.
         max_bytes: most bytes wanted; at least one message comes all the same.
+        accept_record: takes or refuses a record; None takes all.
     """
     min_offset, max_offset = queue.min_offset, queue.max_offset
     verdict = outside(offset, min_offset, max_offset)
@@ -113,6 +118,8 @@ def get_messages(
             physical, size = place
         elif physical < log_start:
             missing = True
+            continue
+        if accept_record is not None and not accept_record(_view(log, physical, physical + size)):
             continue
         if physical == run_end:
             run_end += size

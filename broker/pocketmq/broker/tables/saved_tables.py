@@ -7,12 +7,13 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
+from pocketmq.broker.subject import Service
 from pocketmq.runtime.errors import PocketMQError
 
 log = structlog.get_logger()
 
 
-class SavedTable:
+class SavedTable(Service):
     """Saves one table after it has changed, and tells those who wait for that.
 
     A change made while a save runs is in the next save, so a thousand new topics cost a handful of
@@ -21,11 +22,18 @@ class SavedTable:
     Args:
         name: of the table, for logs and task names.
         save: writes the table as it is when called.
+        load: reads it at the broker's start; None reads nothing.
     """
 
-    def __init__(self, name: str, save: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        name: str,
+        save: Callable[[], Awaitable[None]],
+        load: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         self.name = name
         self._save = save
+        self._load = load
         self._dirty = False
         self._task: asyncio.Task[None] | None = None
         self._waiting: list[Callable[[], None]] = []
@@ -35,8 +43,12 @@ class SavedTable:
         """Whether the file holds every change."""
         return not self._dirty and self._task is None
 
+    async def load(self) -> None:
+        if self._load is not None:
+            await self._load()
+
     def changed(self, _name: str = "") -> None:
-        """The table has changed; save it. Fits as a listener of the managers."""
+        """The table has changed; save it. Fits as a listener of `topic_changed` and its like."""
         self._dirty = True
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(

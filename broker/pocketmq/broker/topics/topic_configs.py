@@ -6,7 +6,7 @@ on no other before that one receives a message too (B-15).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -27,21 +27,20 @@ from pocketmq.protocol.validation import (
     is_system_topic,
     retry_topic,
 )
-
-TopicListener = Callable[[str], None]
-"""Called with the name of a topic that was created, changed or deleted."""
+from pocketmq.runtime.signals import Signal
 
 
 class TopicConfigManager:
     """Topic name -> configuration, and the version of the whole (N-10).
 
-    Every change bumps `data_version` and calls the listeners, which persist and register it.
+    Every change bumps `data_version` and emits `changed`: the table is saved and registered.
     """
 
     def __init__(
         self,
         broker_name: str,
         cluster_name: str,
+        changed: Signal[[str]] | None = None,
         *,
         auto_create: bool = True,
         default_queue_nums: int = 8,
@@ -55,7 +54,8 @@ class TopicConfigManager:
         self._budget = budget
         self.auto_create = auto_create
         self.data_version = DataVersion()
-        self.listeners: list[TopicListener] = []
+        self.changed: Signal[[str]] = Signal() if changed is None else changed
+        """(topic): created, changed or deleted."""
         self._table: dict[str, TopicConfig] = {}
         rw, rwx, inherit = Perm.RW, Perm.RWX, Perm.INHERIT
         system = [
@@ -138,7 +138,7 @@ class TopicConfigManager:
         if self._table.get(config.topic_name) == config:
             return False
         self._table[config.topic_name] = config
-        self._changed(config.topic_name, now_ms)
+        self._note_change(config.topic_name, now_ms)
         return True
 
     def create_for_send(
@@ -210,7 +210,7 @@ class TopicConfigManager:
         """Forget a topic; False when it does not exist."""
         if self._table.pop(topic, None) is None:
             return False
-        self._changed(topic, now_ms)
+        self._note_change(topic, now_ms)
         return True
 
     def mark_ordered(self, topics: Iterable[str], now_ms: int) -> list[str]:
@@ -230,10 +230,9 @@ class TopicConfigManager:
         self.put(config, now_ms)
         return config
 
-    def _changed(self, topic: str, now_ms: int) -> None:
+    def _note_change(self, topic: str, now_ms: int) -> None:
         self.data_version = self.data_version.next_version(now_ms)
-        for listener in self.listeners:
-            listener(topic)
+        self.changed.emit(topic)
 
 
 def _config(

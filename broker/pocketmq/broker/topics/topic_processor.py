@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Literal, cast
 
 from pocketmq.broker.errors import RequestRefusedError
-from pocketmq.broker.groups.consumers import ConsumerManager
-from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
-from pocketmq.broker.store import MessageStore
 from pocketmq.broker.tables.saved_tables import SavedTable
+from pocketmq.broker.topics.announcements import Announcements
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
-from pocketmq.protocol.bodies.clients import GroupList
 from pocketmq.protocol.bodies.route import TopicList
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.body import encode_body
@@ -23,12 +19,12 @@ from pocketmq.protocol.errors import IllegalNameError
 from pocketmq.protocol.headers.topics import (
     DeleteTopicRequestHeader,
     GetTopicConfigRequestHeader,
-    QueryTopicConsumeByWhoRequestHeader,
     UpdateAndCreateTopicRequestHeader,
 )
 from pocketmq.protocol.scalars import Perm
 from pocketmq.protocol.validation import check_topic
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.signals import Signal
 
 _ATTRIBUTES: dict[str, tuple[str, ...]] = {
     "message.type": ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION"),
@@ -43,12 +39,9 @@ class TopicProcessor:
 
     Args:
         topics: the table.
-        store: loses the queues of deleted topics.
-        offsets: loses their offsets.
-        consumers: who subscribes to a topic.
         topics_file: answers wait until a change is on the disk.
-        when_registered: calls back when the name servers know the change.
-        topic_gone: ends the pulls that wait on a deleted topic.
+        announcements: and until the name servers know it.
+        deleted: tells the others that a topic is gone, with its queues, offsets and held pulls.
         clock: stamps changes.
         budget: how many queues a topic may have.
         invalid_parameter_code: answer to illegal names, by profile.
@@ -57,26 +50,20 @@ class TopicProcessor:
     def __init__(
         self,
         topics: TopicConfigManager,
-        store: MessageStore,
-        offsets: ConsumerOffsetManager,
-        consumers: ConsumerManager,
         topics_file: SavedTable,
+        announcements: Announcements,
+        deleted: Signal[[str]],
         clock: Clock,
         *,
-        when_registered: Callable[[Callable[[], None]], None],
-        topic_gone: Callable[[str], None],
         budget: Budget = DEFAULT_BUDGET,
         invalid_parameter_code: int,
     ) -> None:
         self._topics = topics
         self._budget = budget
-        self._store = store
-        self._offsets = offsets
-        self._consumers = consumers
         self._topics_file = topics_file
+        self._announcements = announcements
+        self._deleted = deleted
         self._clock = clock
-        self._when_registered = when_registered
-        self._topic_gone = topic_gone
         self._invalid_code = invalid_parameter_code
 
     @handles(RequestCode.UPDATE_AND_CREATE_TOPIC)
@@ -114,7 +101,7 @@ class TopicProcessor:
         if not self._topics.put(config, self._clock.time_ms()):
             return request.reply()
         self._topics_file.when_saved(
-            lambda: self._when_registered(lambda: peer.reply(request, request.reply()))
+            lambda: self._announcements.when_told(lambda: peer.reply(request, request.reply()))
         )
         return None
 
@@ -124,9 +111,7 @@ class TopicProcessor:
         topic = request.header(DeleteTopicRequestHeader).topic
         self._check_name(topic)
         self._topics.delete(topic, self._clock.time_ms())
-        self._offsets.forget_topic(topic)
-        self._store.delete_topic(topic)
-        self._topic_gone(topic)
+        self._deleted.emit(topic)
         if self._topics_file.is_saved:
             return request.reply()
         self._topics_file.when_saved(lambda: peer.reply(request, request.reply()))
@@ -147,15 +132,6 @@ class TopicProcessor:
                 ResponseCode.TOPIC_NOT_EXIST, f"topic {topic} does not exist here"
             )
         return request.reply(body=encode_body(config, request.encoding))
-
-    @handles(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO)
-    def consumed_by(self, _peer: Peer, request: Command) -> Reply:
-        """Groups that subscribe to a topic, or have committed in it."""
-        topic = request.header(QueryTopicConsumeByWhoRequestHeader).topic
-        groups = {*self._consumers.groups_of_topic(topic), *self._offsets.groups_of(topic)}
-        return request.reply(
-            body=encode_body(GroupList(group_list=sorted(groups)), request.encoding)
-        )
 
     @handles(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
     def system_topics(self, _peer: Peer, request: Command) -> Reply:

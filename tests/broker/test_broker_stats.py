@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pocketmq.broker.admin.stats import BrokerStats
+from pocketmq.broker.stats import BrokerStats
 
 
 def test_rates_are_averages_over_10_60_and_600_s() -> None:  # wire 3.9

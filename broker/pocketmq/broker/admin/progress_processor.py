@@ -1,23 +1,19 @@
-"""Figures for people and tools: 28, 202, 208 (wire 3.9, 6.6)."""
+"""How far queues and groups are, for people and tools: 202, 208, 300 (wire 3.9)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from pocketmq.broker.admin.stats import BrokerStats
-from pocketmq.broker.delays.delay import DelayPlanner
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.groups.consumers import ConsumerManager
 from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
 from pocketmq.broker.store import MessageStore
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
+from pocketmq.protocol.bodies.clients import GroupList
 from pocketmq.protocol.bodies.offsets import (
     ConsumeStats,
     OffsetWrapper,
     TopicOffset,
     TopicStatsTable,
 )
-from pocketmq.protocol.bodies.route import KVTable
 from pocketmq.protocol.body import encode_body, mq_key
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
@@ -26,23 +22,18 @@ from pocketmq.protocol.headers.offsets import (
     GetConsumeStatsRequestHeader,
     GetTopicStatsRequestHeader,
 )
+from pocketmq.protocol.headers.topics import QueryTopicConsumeByWhoRequestHeader
 from pocketmq.protocol.message import MessageQueue
-from pocketmq.protocol.validation import SCHEDULE_TOPIC
-from pocketmq.runtime.clock import Clock
 
 
-class AdminProcessor:
+class ProgressProcessor:
     """Reads all managers, changes none.
 
     Args:
         store: bounds of queues.
         topics: queues of topics.
         offsets: progress of groups.
-        planner: progress of delay levels.
         consumers: subscriptions of groups.
-        stats: rates.
-        clock: now.
-        disk_ratio: how full the store's partition is, 0 to 1.
         broker_name: in the queues of the answers.
     """
 
@@ -51,24 +42,15 @@ class AdminProcessor:
         store: MessageStore,
         topics: TopicConfigManager,
         offsets: ConsumerOffsetManager,
-        planner: DelayPlanner,
         consumers: ConsumerManager,
-        stats: BrokerStats,
-        clock: Clock,
         *,
-        disk_ratio: Callable[[], float],
         broker_name: str,
     ) -> None:
         self._store = store
         self._topics = topics
         self._offsets = offsets
-        self._planner = planner
         self._consumers = consumers
-        self._stats = stats
-        self._clock = clock
-        self._disk_ratio = disk_ratio
         self._broker_name = broker_name
-        self._booted_ms = clock.time_ms()
 
     @handles(RequestCode.GET_TOPIC_STATS_INFO)
     def topic_stats(self, _peer: Peer, request: Command) -> Reply:
@@ -117,6 +99,15 @@ class AdminProcessor:
                 table[self._key(topic, queue_id)] = self._progress(group, topic, queue_id)
         return request.reply(body=encode_body(ConsumeStats(offset_table=table), request.encoding))
 
+    @handles(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO)
+    def consumed_by(self, _peer: Peer, request: Command) -> Reply:
+        """Groups that subscribe to a topic, or have committed in it."""
+        topic = request.header(QueryTopicConsumeByWhoRequestHeader).topic
+        groups = {*self._consumers.groups_of_topic(topic), *self._offsets.groups_of(topic)}
+        return request.reply(
+            body=encode_body(GroupList(group_list=sorted(groups)), request.encoding)
+        )
+
     def _progress(self, group: str, topic: str, queue_id: int) -> OffsetWrapper:
         store = self._store
         committed = self._offsets.query(group, topic, queue_id) or 0
@@ -128,38 +119,5 @@ class AdminProcessor:
             last_timestamp=max(0, last_ms),
         )
 
-    @handles(RequestCode.GET_BROKER_RUNTIME_INFO)
-    def runtime_info(self, _peer: Peer, request: Command) -> Reply:
-        """Counters and rates under RocketMQ's names, all text."""
-        now_ms, stats, log = self._clock.time_ms(), self._stats, self._store.commit_log
-        count = stats.put_messages
-        table = {
-            "brokerVersionDesc": "PocketMQ",
-            "brokerActive": "true",
-            "bootTimestamp": str(self._booted_ms),
-            "runtime": _duration(now_ms - self._booted_ms),
-            "putMessageTimesTotal": str(count),
-            "putMessageSizeTotal": str(stats.put_bytes),
-            "putMessageAverageSize": f"{stats.put_bytes / count:.1f}" if count else "0",
-            "msgPutTotalTodayNow": str(count),
-            "msgGetTotalTodayNow": str(stats.got_messages),
-            "commitLogMinOffset": str(log.min_offset),
-            "commitLogMaxOffset": str(log.max_offset),
-            "commitLogDiskRatio": f"{self._disk_ratio():.4f}",
-            "startAcceptSendRequestTimeStamp": str(self._booted_ms),
-        }
-        table |= stats.rates(self._clock.monotonic())
-        for level in self._planner.levels:
-            end = self._store.max_offset(SCHEDULE_TOPIC, level - 1)
-            if end:
-                table[f"scheduleMessageOffset_{level}"] = f"{self._planner.offset(level)},{end}"
-        return request.reply(body=encode_body(KVTable(table=table), request.encoding))
-
     def _key(self, topic: str, queue_id: int) -> str:
         return mq_key(MessageQueue(topic, self._broker_name, queue_id))
-
-
-def _duration(elapsed_ms: int) -> str:
-    seconds = elapsed_ms // 1000
-    days, hours, minutes = seconds // 86400, seconds // 3600 % 24, seconds // 60 % 60
-    return f"[ {days} days, {hours} hours, {minutes} minutes, {seconds % 60} seconds ]"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pocketmq.broker.pulling.long_polling import HeldPull, PullRequestHoldTable
+from pocketmq.broker.holding.hold_table import HoldTable
+from pocketmq.broker.pulling.held_pull import HeldPull
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.subscription import SubscriptionData, tags_code
 from support.broker_rig import FakePeer, pull_header
@@ -29,8 +30,8 @@ def pull(
     )
 
 
-def holding(*pulls: HeldPull) -> PullRequestHoldTable:
-    table = PullRequestHoldTable()
+def holding(*pulls: HeldPull) -> HoldTable[HeldPull]:
+    table: HoldTable[HeldPull] = HoldTable()
     for each in pulls:
         table.hold(each)
     return table
@@ -87,8 +88,7 @@ def test_a_deleted_topic_releases_all_its_waits() -> None:
     here, other = pull(queue_id=3), pull(topic="others")
     table = holding(here, other)
     assert table.release_topic("orders") == [here]
-    assert table.waiting_on("others", 0)
-    assert table.release_all() == [other]
+    assert table.release_topic("others") == [other]
     assert len(table) == 0
 
 

@@ -1,0 +1,96 @@
+"""`BrokerCore`: what every subject may need, made before all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TypeVar
+
+from pocketmq.broker.address import BrokerAddress
+from pocketmq.broker.config import BrokerConfig
+from pocketmq.broker.signals import BrokerSignals
+from pocketmq.broker.stats import BrokerStats
+from pocketmq.broker.store import Disk, MessageStore, StoreConfig
+from pocketmq.broker.store.rooted_disk import rooted
+from pocketmq.broker.tables.table_file import TableFile
+from pocketmq.protocol.budget import Budget
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.profile import Profile
+
+TableT = TypeVar("TableT")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerCore:
+    """Options, seams, the store, and the signals."""
+
+    config: BrokerConfig
+    profile: Profile
+    """4.9 or 5.x rules where they differ."""
+    clock: Clock
+    """Every timer and timestamp."""
+    disk: Disk
+    """Where the store and the tables lie."""
+    store: MessageStore
+    address: BrokerAddress
+    budget: Budget
+    """What peers may cost."""
+    signals: BrokerSignals
+    stats: BrokerStats = field(default_factory=BrokerStats)
+
+    @classmethod
+    def of(
+        cls,
+        config: BrokerConfig,
+        clock: Clock,
+        profile: Profile,
+        store_config: StoreConfig,
+        disk: Disk,
+        budget: Budget,
+    ) -> BrokerCore:
+        """The core of one broker; the store's directory is `config.data`, whatever it says."""
+        root = os.path.abspath(config.data.expanduser())
+        disk = rooted(disk, root)
+        signals = BrokerSignals()
+        return cls(
+            config=config,
+            profile=profile,
+            clock=clock,
+            disk=disk,
+            store=MessageStore(
+                replace(store_config, store_path_root_dir=root),
+                disk,
+                clock,
+                profile,
+                on_arrival=signals.message_arrived.emit,
+            ),
+            address=BrokerAddress(config.broker_ip1 or config.host, config.port),
+            budget=budget,
+            signals=signals,
+        )
+
+    def table_file(
+        self,
+        name: str,
+        cls: type[TableT],
+        load: Callable[[TableT], None],
+        content: Callable[[], TableT],
+    ) -> TableFile[TableT]:
+        """A table of `<store>/config/`, for `SavedTable` or `PeriodicTable` (see `tables/`).
+
+        Args:
+            name: of the file, as `topics.json`.
+            cls: its content, typed.
+            load: takes over what the file holds.
+            content: what the file shall hold.
+        """
+        path = Path(self.store.root) / "config" / name
+        return TableFile(path, self.disk, cls, load, content)
+
+
+def defer(callback: Callable[[], None]) -> None:
+    """Call it after the work at hand, in the next turn of the loop."""
+    asyncio.get_running_loop().call_soon(callback)

@@ -1,0 +1,58 @@
+"""What a subscription wants of a queue, as tests that a read applies to each message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import msgspec
+
+from pocketmq.broker.errors import RequestRefusedError
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.subscription import TAG, SubscriptionData
+
+
+class MessageFilter(msgspec.Struct, gc=False, frozen=True):
+    """Both tests have to pass; None passes all."""
+
+    accept: Callable[[int], bool] | None = None
+    """Takes or refuses a tag hash, before the message is touched."""
+    accept_record: Callable[[memoryview], bool] | None = None
+    """Takes or refuses a message by its record, which costs reading it."""
+
+
+Compile: TypeAlias = Callable[[SubscriptionData], MessageFilter]
+"""Makes the filter of a subscription. Raises SubscriptionError: the expression is wrong."""
+
+_ALL = MessageFilter()
+
+
+class MessageFilters:
+    """Expression type -> how its expressions are compiled; TAG is there from the beginning."""
+
+    def __init__(self) -> None:
+        self._compilers: dict[str, Compile] = {TAG: by_tags}
+
+    def add(self, expression_type: str, compiler: Compile) -> None:
+        """Filter by expressions of this type too."""
+        self._compilers[expression_type] = compiler
+
+    def of(self, subscription: SubscriptionData) -> MessageFilter:
+        """The filter of a subscription.
+
+        Raises:
+            RequestRefusedError: SYSTEM_ERROR (1): there is no filter of this type here.
+            SubscriptionError: the expression is wrong.
+        """
+        compiler = self._compilers.get(subscription.expression_type)
+        if compiler is None:
+            raise RequestRefusedError(
+                ResponseCode.SYSTEM_ERROR,
+                f"this broker does not filter by {subscription.expression_type}; subscribe by tags",
+            )
+        return compiler(subscription)
+
+
+def by_tags(subscription: SubscriptionData) -> MessageFilter:
+    """By the hash in the queue entry; the client compares the tags themselves (C-41)."""
+    return _ALL if subscription.subscribes_all else MessageFilter(subscription.matches)

@@ -1,0 +1,81 @@
+"""NOTIFY_CONSUMER_IDS_CHANGED (40): members are told that their group changed (B-24 to B-26)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+from pocketmq.broker.groups.consumer_changes import ConsumerChanges
+from pocketmq.broker.groups.consumers import ConsumerGroupInfo, ConsumerManager
+from pocketmq.protocol.headers.clients import NotifyConsumerIdsChangedRequestHeader
+from pocketmq.runtime.clock import Clock
+
+FIRST_BATCH_S: Final = 30.0
+BATCH_PERIOD_S: Final = 15.0
+"""When notifications leave that are not sent at once; a group is told once however often it changed
+meanwhile (B-24)."""
+
+
+class ConsumerNotices:
+    """Sends the notices after the work at hand, or in batches.
+
+    Args:
+        changes: whom to tell.
+        consumers: by which connections.
+        clock: when batches leave.
+        defer: calls a function after the work at hand.
+        at_once: whether notices leave at once or in batches (B-24).
+    """
+
+    def __init__(
+        self,
+        changes: ConsumerChanges,
+        consumers: ConsumerManager,
+        clock: Clock,
+        defer: Callable[[Callable[[], None]], object],
+        *,
+        at_once: bool = True,
+    ) -> None:
+        self._changes = changes
+        self._consumers = consumers
+        self._clock = clock
+        self._defer = defer
+        self._notifying = False
+        self._first_batch_at = None if at_once else clock.monotonic() + FIRST_BATCH_S
+
+    def heartbeat(self, info: ConsumerGroupInfo) -> None:
+        """A heartbeat changed the group (B-24)."""
+        if self._changes.note_heartbeat(info):
+            self._notify_soon()
+
+    def unregistered(self, info: ConsumerGroupInfo) -> None:
+        """A member said good-bye (B-25)."""
+        if self._changes.note_unregistered(info):
+            self._notify_soon()
+
+    def closed(self, info: ConsumerGroupInfo) -> None:
+        """A member's connection ended (B-26)."""
+        if self._changes.note_closed(info):
+            self._notify_soon()
+
+    def _notify_soon(self) -> None:
+        if self._notifying:
+            return
+        self._notifying = True
+        if self._first_batch_at is None:
+            self._defer(self._notify)
+            return
+        late_s = self._clock.monotonic() - self._first_batch_at
+        batches = 0 if late_s <= 0 else math.ceil(late_s / BATCH_PERIOD_S)
+        self._clock.call_at(self._first_batch_at + batches * BATCH_PERIOD_S, self._notify)
+
+    def _notify(self) -> None:
+        self._notifying = False
+        for group in self._changes.take():
+            info = self._consumers.get(group)
+            if info is None:
+                continue
+            header = NotifyConsumerIdsChangedRequestHeader(consumer_group=group)
+            for channel in info.members:
+                channel.oneway(header)

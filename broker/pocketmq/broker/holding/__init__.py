@@ -1,0 +1,1 @@
+"""Requests that wait for messages: pulls, and whatever else polls long."""

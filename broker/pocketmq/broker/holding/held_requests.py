@@ -1,0 +1,114 @@
+"""Answers requests that wait: when a message arrives, when their time is up, never when closed."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from pocketmq.broker.core import BrokerCore, defer
+from pocketmq.broker.holding.hold_table import Held, HoldTable
+from pocketmq.broker.subject import Service
+from pocketmq.protocol.dispatch import Reply, error_reply
+from pocketmq.runtime.periodic import AT_REST, PeriodicService
+
+HELD = TypeVar("HELD", bound=Held)
+
+CHECK_S = 5.0
+SHORT_CHECK_S = 1.0
+"""Held requests are looked at this often, with and without long polling (B-71)."""
+
+
+WOKEN_PER_TURN = 256
+"""Held requests that are answered in one turn of the loop."""
+
+
+class HeldRequests(Service, Generic[HELD]):
+    """A `HoldTable` with the signals and the service that empty it.
+
+    Hears `message_arrived`, `topic_deleted` and `channel_closed`.
+
+    Args:
+        name: of the service.
+        core: its store, clock, signals and options.
+        answer_again: runs a request once more; this time it must not be held. What it raises
+            becomes the answer.
+    """
+
+    def __init__(self, name: str, core: BrokerCore, answer_again: Callable[[HELD], Reply]) -> None:
+        self.table: HoldTable[HELD] = HoldTable(core.budget)
+        self._clock = core.clock
+        self._max_offset = core.store.max_offset
+        self._answer_again = answer_again
+        self._woken: deque[HELD] = deque()
+        self._service = PeriodicService(
+            name,
+            core.clock,
+            CHECK_S if core.config.long_polling_enable else SHORT_CHECK_S,
+            self.sweep,
+        )
+        core.signals.message_arrived.connect(self.arrived)
+        core.signals.topic_deleted.connect(self.topic_deleted)
+        core.signals.channel_closed.connect(self.table.forget_peer)
+
+    async def start(self) -> None:
+        self._service.start()
+
+    async def stop(self) -> None:
+        await self._service.stop()
+
+    def hold(self, held: HELD) -> None:
+        """Let a request wait, unless nobody wants its answer.
+
+        Raises:
+            OverBudgetError: its connection has as many waiting as it may.
+        """
+        request = held.request
+        if request.is_oneway:
+            return
+        self.table.hold(held)
+        # The frame's bytes stay alive with the request; the header is all that is needed of it.
+        request.ext = None
+        request.body = b""
+        self._service.resume()
+
+    def arrived(self, topic: str, queue_id: int, max_offset: int, codes: Sequence[int]) -> None:
+        """Messages became readable: answer who waits for them, once the append is done (B-72)."""
+        self._answer_soon(self.table.arrived(topic, queue_id, max_offset, codes))
+
+    def sweep(self) -> float | None:
+        """Answer requests whose time is up or whose queue grew (B-71).
+
+        Called every 5 s, but not while nothing is held.
+        """
+        self._answer_soon(self.table.due(self._clock.monotonic(), self._max_offset))
+        return None if self.table else AT_REST
+
+    def topic_deleted(self, topic: str) -> None:
+        """Nobody waits for the topic any more."""
+        self._answer_soon(self.table.release_topic(topic))
+
+    def _answer_soon(self, woken: Sequence[HELD]) -> None:
+        if woken:
+            if not self._woken:
+                defer(self._answer_woken)
+            self._woken += woken
+
+    def _answer_woken(self) -> None:
+        """Answer some; the others in the next turns, so that nobody else waits for all of them."""
+        woken = [self._woken.popleft() for _ in range(min(len(self._woken), WOKEN_PER_TURN))]
+        if self._woken:
+            defer(self._answer_woken)
+        for held in woken:
+            self._answer(held)
+
+    def _answer(self, held: HELD) -> None:
+        peer, request = held.peer, held.request
+        if not peer.is_open:
+            return
+        try:
+            reply = self._answer_again(held)
+        except Exception as exc:  # noqa: BLE001 - the topic or group may be gone; the peer hears
+            reply = error_reply(peer, request, exc)
+        if reply is not None:
+            peer.reply(request, reply)

@@ -1,0 +1,145 @@
+"""Requests that wait for messages, as in RocketMQ's PullRequestHoldService (B-70 to B-74).
+
+A request that found nothing new is held until a message arrives that it may want, until a look
+every 5 s finds that its queue grew, until its time is up, or until its connection ends. Whatever
+ends the wait, the whole request runs again and is answered; it is not held a second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.dispatch import Peer
+
+HELD_REQUEST_BYTES = 1536
+"""About what a held request takes."""
+
+QueueKey = tuple[str, int]
+
+
+class Held(Protocol):
+    """One request that waits on a queue."""
+
+    @property
+    def peer(self) -> Peer:
+        """Who asked."""
+        ...
+
+    @property
+    def request(self) -> Command:
+        """What it asked."""
+        ...
+
+    @property
+    def queue(self) -> QueueKey:
+        """(topic, queue id) that it waits on."""
+        ...
+
+    @property
+    def deadline_at(self) -> float:
+        """The caller's monotonic seconds at which it must be answered."""
+        ...
+
+    def wants(self, first_offset: int, codes: Sequence[int]) -> bool:
+        """Whether any of these messages, the first at `first_offset`, may be for this request."""
+        ...
+
+    def is_behind(self, max_offset: int) -> bool:
+        """Whether a queue that ends at `max_offset` has something new for this request."""
+        ...
+
+
+HeldT = TypeVar("HeldT", bound=Held)
+
+
+class HoldTable(Generic[HeldT]):
+    """(topic, queue) -> waiting requests, in the order in which they came."""
+
+    def __init__(self, budget: Budget = DEFAULT_BUDGET) -> None:
+        self._budget = budget
+        self._held: dict[QueueKey, dict[HeldT, None]] = {}
+        self._of_peer: dict[Peer, set[HeldT]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._held)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._held.values()))
+
+    def hold(self, held: HeldT) -> None:
+        """Let a request wait.
+
+        Raises:
+            OverBudgetError: its connection has as many waiting as it may.
+        """
+        own = self._of_peer.get(held.peer)
+        if own is not None:
+            self._budget.check(
+                "held_pulls_per_connection",
+                len(own) + 1,
+                "pulls of this connection that wait",
+                advice="pull again later, or over more connections",
+                code=ResponseCode.SYSTEM_BUSY,
+            )
+        held.peer.keep(HELD_REQUEST_BYTES)
+        key = held.queue
+        self._held.setdefault(key, {})[held] = None
+        self._of_peer.setdefault(held.peer, set()).add(held)
+
+    def arrived(
+        self, topic: str, queue_id: int, max_offset: int, codes: Sequence[int]
+    ) -> list[HeldT]:
+        """Messages became readable: remove and return the requests that may want one (B-72).
+
+        Args:
+            topic: of the queue.
+            queue_id: of the queue.
+            max_offset: one behind the last of them.
+            codes: their tag hashes, in order.
+        """
+        waiting = self._held.get((topic, queue_id))
+        if waiting is None:
+            return []
+        first = max_offset - len(codes)
+        return self._release([held for held in waiting if held.wants(first, codes)])
+
+    def due(self, now: float, max_offset: Callable[[str, int], int]) -> list[HeldT]:
+        """Remove and return the requests whose time is up or whose queue grew (B-71, B-73).
+
+        No tag is looked at: a consumer behind a run of messages that it filters out gets past it
+        only because this wakes it. O(held requests).
+        """
+        ready: list[HeldT] = []
+        for (topic, queue_id), waiting in self._held.items():
+            newest = max_offset(topic, queue_id)
+            ready += [held for held in waiting if now >= held.deadline_at or held.is_behind(newest)]
+        return self._release(ready)
+
+    def forget_peer(self, peer: Peer) -> None:
+        """Drop what a closed connection had waiting."""
+        self._release(list(self._of_peer.get(peer, ())))
+
+    def release_topic(self, topic: str) -> list[HeldT]:
+        """Remove and return everything that waits on a topic, which was deleted or changed."""
+        return self._release(
+            [held for key, waiting in self._held.items() if key[0] == topic for held in waiting]
+        )
+
+    def _release(self, requests: Iterable[HeldT]) -> list[HeldT]:
+        released = list(requests)
+        for held in released:
+            key = held.queue
+            waiting = self._held[key]
+            del waiting[held]
+            if not waiting:
+                del self._held[key]
+            own = self._of_peer[held.peer]
+            own.discard(held)
+            held.peer.keep(-HELD_REQUEST_BYTES)
+            if not own:
+                del self._of_peer[held.peer]
+        return released

@@ -1,0 +1,106 @@
+"""Offsets, assembled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from pocketmq.broker.core import BrokerCore
+from pocketmq.broker.groups.assembly import Groups
+from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
+from pocketmq.broker.offsets.group_care import GroupCare
+from pocketmq.broker.offsets.offset_processor import OffsetProcessor
+from pocketmq.broker.offsets.reset_processor import ResetProcessor
+from pocketmq.broker.store import MessageStore
+from pocketmq.broker.subject import Periodically, Service, Subject
+from pocketmq.broker.tables.periodic_table import PeriodicTable
+from pocketmq.broker.topics.assembly import Topics
+from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable
+from pocketmq.runtime.periodic import PeriodicService
+
+log = structlog.get_logger()
+
+CARE_S = 180.0
+"""Groups that are far behind and offsets that are stale are looked for this often (B-36, B-168)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offsets(Subject):
+    """Where groups stand."""
+
+    table: ConsumerOffsetManager
+    start_offset: Callable[[str, int], int]
+    """Where a group without any offset begins in (topic, queue id)."""
+
+
+def assemble_offsets(core: BrokerCore, topics: Topics, groups: Groups) -> Offsets:
+    """Hears `topic_deleted` and `group_deleted`."""
+    config, profile, clock, store = core.config, core.profile, core.clock, core.store
+    table = ConsumerOffsetManager()
+
+    def group_deleted(group: str, with_offsets: bool) -> None:
+        if with_offsets:
+            table.forget_group(group)
+
+    core.signals.topic_deleted.connect(table.forget_topic)
+    core.signals.group_deleted.connect(group_deleted)
+    processor = OffsetProcessor(
+        table, store, topics.configs, groups.configs, clock, profile, budget=core.budget
+    )
+    server_side_reset = config.use_server_side_reset_offset
+    care = GroupCare(
+        groups.configs,
+        groups.consumers,
+        table,
+        store,
+        clock,
+        stop_behind_bytes=config.consumer_fallbehind_threshold
+        if config.disable_consume_if_consumer_read_slowly
+        else None,
+    )
+    return Offsets(
+        table=table,
+        start_offset=processor.start_offset,
+        processors=(processor,),
+        tools=(
+            ResetProcessor(
+                table,
+                store,
+                topics.configs,
+                groups.configs,
+                groups.consumers,
+                broker_name=config.name,
+                server_side=profile.server_side_reset_offset
+                if server_side_reset is None
+                else server_side_reset,
+            ),
+        ),
+        services=(
+            PeriodicTable(
+                core.table_file(
+                    "consumerOffset.json", ConsumerOffsetTable, table.load, table.wrapper
+                ),
+                table.unsaved,
+                clock,
+                config.flush_consumer_offset_interval_ms / 1000,
+            ),
+            _Clamp(table, store),
+            Periodically(PeriodicService("look after groups", clock, CARE_S, care.run)),
+        ),
+    )
+
+
+class _Clamp(Service):
+    """Brings offsets within the queues that the store has recovered."""
+
+    def __init__(self, table: ConsumerOffsetManager, store: MessageStore) -> None:
+        self._table = table
+        self._store = store
+
+    def recovered(self) -> None:
+        for topic, group, queue_id, offset in self._table.clamp(self._store.max_offset):
+            log.warning(
+                "offset.clamped", topic=topic, group=group, queue_id=queue_id, offset=offset
+            )

@@ -1,0 +1,143 @@
+"""What one pull reads, and its answer (B-55 to B-65)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
+from pocketmq.broker.pulling.broadcast_offsets import BroadcastOffsets
+from pocketmq.broker.pulling.offset_moved import OffsetMovedEvents
+from pocketmq.broker.pulling.pull_checks import (
+    FOUND,
+    MOVED,
+    NOT_FOUND,
+    PullChecks,
+    response_code,
+    suggested_broker_id,
+)
+from pocketmq.broker.stats import BrokerStats
+from pocketmq.broker.store import GetResult, GetStatus, MessageStore
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.dispatch import Peer, Reply
+from pocketmq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
+from pocketmq.protocol.scalars import PullSysFlag
+from pocketmq.protocol.subscription import SubscriptionData
+from pocketmq.runtime.clock import Clock
+
+Hold: TypeAlias = Callable[[Peer, Command, PullMessageRequestHeader, SubscriptionData], None]
+"""(peer, request, its header, what it subscribes to): let a pull wait."""
+
+
+class PullReader:
+    """Answers pulls from the store.
+
+    Args:
+        store: what is read.
+        checks: who may read what.
+        offsets: commits that pulls carry, and resets that wait for a pull.
+        stats: counts.
+        clock: stamps commits.
+        slave_read_enable: whether consumers that lag are sent to a slave.
+        moved_events: leaves a message about each 21; only 4.9 does.
+        broadcasts: where members of broadcasting groups pull; 4.9 does not note it
+            (B-36).
+    """
+
+    def __init__(
+        self,
+        store: MessageStore,
+        checks: PullChecks,
+        offsets: ConsumerOffsetManager,
+        stats: BrokerStats,
+        clock: Clock,
+        *,
+        slave_read_enable: bool = False,
+        moved_events: OffsetMovedEvents | None = None,
+        broadcasts: BroadcastOffsets | None = None,
+    ) -> None:
+        self._store = store
+        self._checks = checks
+        self._offsets = offsets
+        self._stats = stats
+        self._clock = clock
+        self._slave_read_enable = slave_read_enable
+        self._moved_events = moved_events
+        self._broadcasts = broadcasts
+
+    def read(
+        self,
+        peer: Peer,
+        request: Command,
+        header: PullMessageRequestHeader,
+        hold: Hold | None,
+    ) -> Reply:
+        """Answer a pull.
+
+        Args:
+            peer: who pulls.
+            request: what to answer.
+            header: of the request.
+            hold: takes a pull that found nothing new and is willing to wait; the answer is None
+                then. None when the pull has waited already.
+
+        Raises:
+            RequestRefusedError: with the code of the first check that failed.
+        """
+        now_ms = self._clock.time_ms()
+        plan = self._checks.check(header, now_ms)
+        group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
+        offset = header.queue_offset
+        if hold is not None and header.sys_flag & PullSysFlag.COMMIT_OFFSET:
+            # A replay would commit what the consumer said before it waited (B-35).
+            self._commit(header, now_ms)
+        broadcasts = self._broadcasts
+        puller = None if broadcasts is None else broadcasts.puller(peer, header)
+        moved_to = self._offsets.take_reset(group, topic, queue_id)
+        if moved_to is None and broadcasts is not None and puller is not None:
+            moved_to = broadcasts.init_offset(header, puller)
+        if moved_to is not None:
+            result = GetResult(
+                GetStatus.OFFSET_RESET,
+                moved_to,
+                self._store.min_offset(topic, queue_id),
+                self._store.max_offset(topic, queue_id),
+            )
+        else:
+            result = self._store.get_message(
+                topic,
+                queue_id,
+                offset,
+                header.max_msg_nums,
+                max_bytes=header.max_msg_bytes,
+                accept=plan.filter.accept,
+                accept_record=plan.filter.accept_record,
+            )
+        self._offsets.note_pull(group, topic, queue_id, result.next_begin_offset)
+        code = response_code(result.status, offset)
+        if broadcasts is not None and puller is not None:
+            pulled = result.next_begin_offset if code == MOVED else offset
+            broadcasts.note(header, puller, pulled, self._clock.monotonic())
+        if code == NOT_FOUND and hold is not None and header.sys_flag & PullSysFlag.SUSPEND:
+            hold(peer, request, header, plan.subscription)
+            return None
+        if code == MOVED and self._moved_events is not None:
+            self._moved_events.note(header, result.next_begin_offset)
+        self._stats.note_get(result.count, result.size_bytes, self._clock.monotonic())
+        answer = PullMessageResponseHeader(
+            suggest_which_broker_id=suggested_broker_id(
+                plan.group,
+                slow=result.suggest_pulling_from_slave,
+                slave_read_enable=self._slave_read_enable,
+            ),
+            next_begin_offset=result.next_begin_offset,
+            min_offset=result.min_offset,
+            max_offset=result.max_offset,
+        )
+        body = result.records if code == FOUND else b""
+        return request.reply(answer, body, code=code, remark=result.status.name)
+
+    def _commit(self, header: PullMessageRequestHeader, now_ms: int) -> None:
+        group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
+        if self._offsets.pending_reset(group, topic, queue_id) is None:
+            self._offsets.commit(group, topic, queue_id, header.commit_offset, now_ms)

@@ -1,0 +1,12 @@
+"""Queries, assembled."""
+
+from __future__ import annotations
+
+from pocketmq.broker.core import BrokerCore
+from pocketmq.broker.queries.query_processor import QueryProcessor
+from pocketmq.broker.subject import Subject
+
+
+def assemble_queries(core: BrokerCore) -> Subject:
+    """Reads the store."""
+    return Subject(processors=(QueryProcessor(core.store),))

@@ -1,0 +1,53 @@
+"""Registration, assembled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pocketmq.broker.core import BrokerCore
+from pocketmq.broker.registration.registration import (
+    BrokerIdentity,
+    BrokerRegistration,
+    RegistrationRules,
+)
+from pocketmq.broker.subject import Subject
+from pocketmq.broker.topics.assembly import Topics
+from pocketmq.protocol.command import Encoding
+from pocketmq.protocol.transport.network import Network
+from pocketmq.protocol.transport.remoting import RemotingClient
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration(Subject):
+    """Which name servers know this broker."""
+
+    nameservers: BrokerRegistration
+
+
+def assemble_registration(core: BrokerCore, network: Network, topics: Topics) -> Registration:
+    """Hears `topic_changed` and `nameserver_lost`, which its own connections emit."""
+    config, profile, signals = core.config, core.profile, core.signals
+    client = RemotingClient(
+        network,
+        encoding=Encoding[config.encoding.upper()],
+        version=profile.client_version,
+        on_close=signals.nameserver_lost.emit,
+    )
+    registration = BrokerRegistration(
+        BrokerIdentity(config.cluster_name, config.name, config.broker_id, core.address),
+        config.nameservers,
+        client,
+        topics.configs,
+        topics.announcements,
+        core.clock,
+        RegistrationRules(
+            period_s=config.register_period_s,
+            timeout_s=profile.register_timeout_ms / 1000,
+            force=config.force_register,
+            incremental=profile.register_created_topics_incrementally,
+            permission=config.broker_permission,
+        ),
+    )
+    signals.topic_changed.connect(registration.topic_changed)
+    signals.nameserver_lost.connect(registration.nameserver_lost)
+    return Registration(nameservers=registration, services=(registration,))

@@ -1,0 +1,65 @@
+"""Sending, assembled."""
+
+from __future__ import annotations
+
+import os
+
+from pocketmq.broker.core import BrokerCore
+from pocketmq.broker.groups.assembly import Groups
+from pocketmq.broker.locks.assembly import Locks
+from pocketmq.broker.overload.assembly import OverloadGuard
+from pocketmq.broker.sending.incoming import IncomingMessages
+from pocketmq.broker.sending.refusals import refuse_half_messages
+from pocketmq.broker.sending.resends import Resends
+from pocketmq.broker.sending.send_back_processor import SendBackProcessor
+from pocketmq.broker.sending.send_checks import SendChecks
+from pocketmq.broker.sending.send_processor import SendProcessor
+from pocketmq.broker.sending.send_replies import SendReplies
+from pocketmq.broker.sending.stamp import REGION, TRACE_ON, BrokerStamp
+from pocketmq.broker.storing.assembly import Storing
+from pocketmq.broker.subject import Subject
+from pocketmq.broker.topics.assembly import Topics
+from pocketmq.protocol.ids import UniqKeyFactory
+
+
+def assemble_sending(
+    core: BrokerCore,
+    topics: Topics,
+    groups: Groups,
+    locks: Locks,
+    storing: Storing,
+    overload: OverloadGuard,
+) -> Subject:
+    """Hears `topic_changed`, through the table of topics."""
+    config, profile, clock, address = core.config, core.profile, core.clock, core.address
+    checks = SendChecks(
+        topics.configs,
+        broker_name=config.name,
+        broker_permission=config.broker_permission,
+        invalid_parameter_code=profile.invalid_parameter_code,
+        max_retry_topic_chars=profile.retry_topic_max_chars,
+    )
+    storing.of_sends.add(refuse_half_messages)
+    incoming = IncomingMessages(
+        checks,
+        Resends(topics.configs, groups.configs, locks.table, profile),
+        storing.rewrites,
+        storing.of_sends,
+        BrokerStamp(
+            address, config.cluster_name, UniqKeyFactory(address.ip, os.getpid(), clock.time_ms)
+        ),
+    )
+    replies = SendReplies(address, version=profile.client_version, region=REGION, trace_on=TRACE_ON)
+    sends = SendProcessor(
+        core.store, storing.puts, incoming, replies, core.stats, overload.guard, clock
+    )
+    send_backs = SendBackProcessor(
+        core.store,
+        storing.puts,
+        topics.configs,
+        groups.configs,
+        address,
+        clock,
+        broker_permission=config.broker_permission,
+    )
+    return Subject(processors=(sends, send_backs), services=(sends,))

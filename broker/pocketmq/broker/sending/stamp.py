@@ -1,0 +1,32 @@
+"""What every message gets of the broker that stores it: its host, a unique key, properties."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pocketmq.broker.address import BrokerAddress
+from pocketmq.protocol.properties import CLUSTER, MSG_REGION, TRACE_SWITCH, encode_properties
+
+REGION = "DefaultRegion"
+"""MSG_REGION of every message and answer."""
+TRACE_ON = "true"
+"""TRACE_ON of every message and answer."""
+
+
+class BrokerStamp:
+    """The broker's part of a message (B-18).
+
+    Args:
+        address: that clients reach this broker at.
+        cluster_name: goes into CLUSTER.
+        new_key: UNIQ_KEYs for messages that bring none.
+    """
+
+    def __init__(
+        self, address: BrokerAddress, cluster_name: str, new_key: Callable[[], str]
+    ) -> None:
+        self.address = address
+        self.properties = {MSG_REGION: REGION, TRACE_SWITCH: TRACE_ON, CLUSTER: cluster_name}
+        self.suffix = encode_properties(self.properties)
+        """The properties, as the text that a message's own are followed by."""
+        self.new_key = new_key

@@ -1,0 +1,41 @@
+"""What subjects tell each other: one typed `Signal` each, made before all subjects.
+
+A subject that has something to tell emits; one that wants to hear connects in its assembly. A new
+one stands here with its arguments and who emits it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pocketmq.protocol.dispatch import Peer
+from pocketmq.runtime.signals import Signal
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSignals:
+    """All of one broker; they are emitted in its loop's thread, never from another."""
+
+    message_arrived: Signal[[str, int, int, Sequence[int]]] = field(default_factory=Signal)
+    """(topic, queue id, new max offset, tags codes in order): messages of a queue became readable.
+    Emitted by the store, once per queue and append, inside the put. Do little, and defer the rest.
+    """
+
+    channel_closed: Signal[[Peer]] = field(default_factory=Signal)
+    """(peer): a client's connection ended; not emitted while the broker stops."""
+
+    nameserver_lost: Signal[[Peer]] = field(default_factory=Signal)
+    """(peer): a connection to a name server ended."""
+
+    topic_changed: Signal[[str]] = field(default_factory=Signal)
+    """(topic): its configuration was made, changed or deleted."""
+
+    topic_deleted: Signal[[str]] = field(default_factory=Signal)
+    """(topic): a tool deleted it; forget what you keep for it."""
+
+    group_changed: Signal[[str]] = field(default_factory=Signal)
+    """(group): the configuration of a subscription group was made, changed or deleted."""
+
+    group_deleted: Signal[[str, bool]] = field(default_factory=Signal)
+    """(group, with its offsets): a tool deleted it."""

@@ -1,0 +1,32 @@
+"""Storing, assembled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pocketmq.broker.core import BrokerCore
+from pocketmq.broker.storing.rewrites import Rewrites
+from pocketmq.broker.storing.safe_puts import SafePuts
+from pocketmq.broker.subject import Subject
+from pocketmq.broker.topics.assembly import Topics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Storing(Subject):
+    """How messages get into the store."""
+
+    puts: SafePuts
+    rewrites: Rewrites
+    """For every message that is sent, sent back, or put with its properties."""
+    of_sends: Rewrites
+    """For what producers send only, and before `rewrites`."""
+
+
+def assemble_storing(core: BrokerCore, topics: Topics) -> Storing:
+    """Made of the store and the file that new topics are saved in."""
+    rewrites = Rewrites()
+    return Storing(
+        puts=SafePuts(core.store, topics.saved, rewrites, core.stats, core.clock),
+        rewrites=rewrites,
+        of_sends=Rewrites(),
+    )

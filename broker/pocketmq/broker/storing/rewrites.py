@@ -1,0 +1,47 @@
+"""What becomes of a message whose properties ask for more than being stored.
+
+A delayed message goes to SCHEDULE_TOPIC_XXXX instead of its topic, a half message to the half
+topic. Each such subject adds one `Rewrite`; the first that takes a message has it, so a subject
+that stands before another in the broker's list is asked before it.
+
+Only messages with a property of `sending/sent_properties.py`'s list, or transaction bits in their
+`sys_flag`, come here: all others are stored as they are, which is most of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from pocketmq.broker.store.stored_message import StoredMessage
+
+Rewrite: TypeAlias = Callable[[StoredMessage, dict[str, str], int], bool]
+"""(message, its properties decoded, now in epoch ms) -> whether the message was taken.
+
+It takes a message by changing it: topic, queue, properties (encode them anew), flags, body. Raises
+RequestRefusedError where the message must not be stored.
+"""
+
+
+class Rewrites:
+    """Some rewrites, in the order in which they are asked."""
+
+    def __init__(self) -> None:
+        self._rewrites: tuple[Rewrite, ...] = ()
+
+    def add(self, rewrite: Rewrite) -> None:
+        """Ask `rewrite` too, after those that were added before."""
+        self._rewrites = (*self._rewrites, rewrite)
+
+    def apply(self, message: StoredMessage, properties: dict[str, str], now_ms: int) -> bool:
+        """Let the first that wants it change the message; whether one did.
+
+        Args:
+            message: with the topic and queue that it is for.
+            properties: of the message, decoded; the rewrite may change them.
+            now_ms: the time.
+
+        Raises:
+            RequestRefusedError: it must not be stored.
+        """
+        return any(rewrite(message, properties, now_ms) for rewrite in self._rewrites)

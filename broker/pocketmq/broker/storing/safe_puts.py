@@ -1,0 +1,134 @@
+"""Store a message and answer when it is safe: for every message that the broker acknowledges.
+
+Safe means: flushed as far as the flush mode promises (B-144), and the table of topics, which its
+topic may have been added to, saved. Nothing is acknowledged and nothing noted before that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from pocketmq.broker.errors import RequestRefusedError
+from pocketmq.broker.stats import BrokerStats
+from pocketmq.broker.store import (
+    FlushDiskType,
+    MessageStore,
+    PutResult,
+    PutStatus,
+    StoredMessage,
+)
+from pocketmq.broker.storing.rewrites import Rewrites
+from pocketmq.broker.tables.saved_tables import SavedTable
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.dispatch import Peer, Reply
+from pocketmq.runtime.clock import Clock
+
+Safe: TypeAlias = Callable[[PutStatus], None]
+"""Told PUT_OK, or FLUSH_DISK_TIMEOUT: stored, but not known to be on the disk."""
+
+
+class SafePuts:
+    """Puts messages, and calls back when they are safe.
+
+    Args:
+        store: where they go.
+        topics_file: a message is not safe before its topic is.
+        rewrites: what delays and transactions make of a message.
+        stats: counts.
+        clock: for both.
+    """
+
+    def __init__(
+        self,
+        store: MessageStore,
+        topics_file: SavedTable,
+        rewrites: Rewrites,
+        stats: BrokerStats,
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._sync_flush = store.config.flush_disk_type is FlushDiskType.SYNC_FLUSH
+        self._topics_file = topics_file
+        self._rewrites = rewrites
+        self._stats = stats
+        self._clock = clock
+
+    def put(self, message: StoredMessage, properties: dict[str, str] | None = None) -> PutResult:
+        """Store one message of the broker's own; `when_safe` or `answer_when_safe` come next.
+
+        Args:
+            message: with the topic that it is for.
+            properties: of the message, decoded, when they may ask for a delay or the like; None
+                stores it as it is.
+
+        Raises:
+            RequestRefusedError: a rewrite does not want it stored.
+        """
+        if properties is not None:
+            self._rewrites.apply(message, properties, self._clock.time_ms())
+        result = self._store.put_messages([message])[0]
+        if result.status is PutStatus.PUT_OK:
+            self._stats.note_put(1, result.size, self._clock.monotonic())
+        return result
+
+    def answer_when_safe(
+        self, peer: Peer, request: Command, result: PutResult, reply: Command | None = None
+    ) -> Reply:
+        """What a processor returns after `put`: the answer, or None when it comes later.
+
+        Args:
+            peer: who asked.
+            request: what for.
+            result: of the put.
+            reply: the answer when the message is safe; None is a bare success.
+
+        Raises:
+            RequestRefusedError: SYSTEM_ERROR (1): it was not stored.
+        """
+        if result.status is not PutStatus.PUT_OK:
+            raise RequestRefusedError(
+                ResponseCode.SYSTEM_ERROR, f"the message was not stored: {result.status.name}"
+            )
+        answer = request.reply() if reply is None else reply
+        if not self.must_wait:
+            return answer
+
+        def safe(status: PutStatus) -> None:
+            if status is PutStatus.PUT_OK:
+                peer.reply(request, answer)
+            else:
+                remark = "stored, but not flushed in time"
+                peer.reply(request, request.reply(code=ResponseCode.SYSTEM_ERROR, remark=remark))
+
+        self.when_safe([result], safe)
+        return None
+
+    @property
+    def must_wait(self) -> bool:
+        """Whether `when_safe` may call back later: for the log's flush, or for a new topic."""
+        return self._sync_flush or not self._topics_file.is_saved
+
+    @property
+    def topics_are_saved(self) -> bool:
+        """Whether no new topic waits for its file."""
+        return self._topics_file.is_saved
+
+    def when_safe(self, results: Sequence[PutResult], safe: Safe, *, flushed: bool = True) -> None:
+        """Call back when stored messages are safe; at once if they are.
+
+        Args:
+            results: of puts that succeeded, in the order of the log.
+            safe: gets the outcome.
+            flushed: wait for the flush; a sender may waive that (`WAIT` false), not the topic.
+        """
+
+        def after_flush(status: PutStatus) -> None:
+            self._topics_file.when_saved(lambda: safe(status))
+
+        if flushed:
+            last = results[-1]
+            self._store.when_flushed(last.physical_offset + last.size, after_flush)
+        else:
+            after_flush(PutStatus.PUT_OK)

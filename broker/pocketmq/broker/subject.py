@@ -1,0 +1,66 @@
+"""What a subject of the broker is: processors, and services with a common life."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pocketmq.runtime.periodic import PeriodicService
+
+
+class Service:
+    """A part with a life of its own. Each step is called once, in this order; all may be left out.
+
+    `load`, `recovered` and `start` are called in the order of the broker's list, `stop` in the
+    reverse: what a service needs was begun before it and ends after it.
+    """
+
+    async def load(self) -> None:
+        """Read your files. The store is not open yet.
+
+        Raises:
+            DiskError: the broker does not start.
+        """
+
+    def recovered(self) -> None:
+        """The store is open and recovered: fit what the files said to it."""
+
+    async def start(self) -> None:
+        """The broker listens and has its address: begin."""
+
+    async def leave(self) -> None:
+        """The broker stops. Requests still come; say good-bye, refuse what should not begin."""
+
+    async def stop(self) -> None:
+        """No request comes any more, and the store is still open: finish and save."""
+
+
+class Periodically(Service):
+    """A `PeriodicService` that runs from the broker's start to its stop.
+
+    Args:
+        service: what runs.
+        final_run: run it one last time at the stop, so that nothing pending is lost.
+    """
+
+    def __init__(self, service: PeriodicService, *, final_run: bool = False) -> None:
+        self._service = service
+        self._final_run = final_run
+
+    async def start(self) -> None:
+        self._service.start()
+
+    async def stop(self) -> None:
+        await self._service.stop(final_run=self._final_run)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """What a folder gives to the broker; subclasses add what other subjects may use of it."""
+
+    processors: tuple[object, ...] = ()
+    """Objects whose methods `handles` or `handles_batch` marked; they look after overload
+    themselves."""
+    tools: tuple[object, ...] = ()
+    """The same for requests of people and tools, which wait in a queue of their own (B-161)."""
+    services: tuple[Service, ...] = ()
+    """In the order in which they begin."""

@@ -1,0 +1,87 @@
+"""The broker's subjects, one line each. A new one is a folder and a line here.
+
+The order is that in which they are made, begin, and are asked; they end in the reverse. What a
+subject uses of others are arguments; what it only wants to hear of comes through `core.signals`.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from pocketmq.broker.admin.assembly import assemble_admin
+from pocketmq.broker.core import BrokerCore
+from pocketmq.broker.delays.assembly import assemble_delays
+from pocketmq.broker.filters.assembly import assemble_filters
+from pocketmq.broker.groups.assembly import assemble_groups
+from pocketmq.broker.locks.assembly import assemble_locks
+from pocketmq.broker.offsets.assembly import assemble_offsets
+from pocketmq.broker.overload.assembly import assemble_overload
+from pocketmq.broker.overload.overload import Work
+from pocketmq.broker.pulling.assembly import assemble_pulling
+from pocketmq.broker.queries.assembly import assemble_queries
+from pocketmq.broker.registration.assembly import assemble_registration
+from pocketmq.broker.sending.assembly import assemble_sending
+from pocketmq.broker.storing.assembly import assemble_storing
+from pocketmq.broker.subject import Service, Subject
+from pocketmq.broker.topics.assembly import assemble_topics
+from pocketmq.protocol.dispatch import Dispatcher
+from pocketmq.protocol.transport.network import Network
+
+SubjectT = TypeVar("SubjectT", bound=Subject)
+
+
+class BrokerSubjects:
+    """All subjects of one broker, their services, and who answers which request."""
+
+    def __init__(self, core: BrokerCore, network: Network) -> None:
+        self._all: list[Subject] = []
+        add = self._add
+        self.overload = add(assemble_overload(core))
+        self.topics = add(assemble_topics(core))
+        self.storing = add(assemble_storing(core, self.topics))
+        self.filters = add(assemble_filters())
+        self.delays = add(assemble_delays(core, self.storing))
+        self.groups = add(assemble_groups(core, self.topics, self.filters, self.overload))
+        self.locks = add(assemble_locks(core))
+        self.offsets = add(assemble_offsets(core, self.topics, self.groups))
+        self.pulling = add(
+            assemble_pulling(
+                core,
+                self.topics,
+                self.groups,
+                self.offsets,
+                self.filters,
+                self.storing,
+                self.overload,
+            )
+        )
+        self.sending = add(
+            assemble_sending(
+                core, self.topics, self.groups, self.locks, self.storing, self.overload
+            )
+        )
+        self.queries = add(assemble_queries(core))
+        self.admin = add(assemble_admin(core, self.topics, self.groups, self.offsets, self.delays))
+        self.registration = add(assemble_registration(core, network, self.topics))
+
+    def _add(self, subject: SubjectT) -> SubjectT:
+        self._all.append(subject)
+        return subject
+
+    @property
+    def services(self) -> list[Service]:
+        """In the order in which they begin."""
+        return [service for subject in self._all for service in subject.services]
+
+    def register(self, dispatcher: Dispatcher) -> None:
+        """Add every processor.
+
+        Raises:
+            ValueError: two of them answer one request code.
+        """
+        tools = Dispatcher()
+        for subject in self._all:
+            dispatcher.add(*subject.processors)
+            tools.add(*subject.tools)
+        for code, processor in tools.single.items():
+            dispatcher.register(code, self.overload.guard.guarded(Work.ADMIN, processor))

@@ -1,0 +1,76 @@
+"""Tables in `config/` that change with every message or commit: written by the clock."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import structlog
+
+from pocketmq.broker.subject import Service
+from pocketmq.broker.tables.table_file import TableFile
+from pocketmq.broker.tables.unsaved import Unsaved
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.errors import DiskError
+from pocketmq.runtime.periodic import AT_REST, PeriodicService
+
+log = structlog.get_logger()
+
+FIRST_SAVE_S = 10.0
+"""Written for the first time after this (B-31, B-94)."""
+
+
+class PeriodicTable(Service):
+    """Saves a table every `period_s` while it changes, and at the stop.
+
+    Args:
+        file: what is written.
+        unsaved: the mark that the table's manager sets.
+        clock: says when.
+        period_s: between two saves.
+        first: has on the disk what the table depends on; False puts the save off. A table must not
+            know of what a power cut can still take (see "Order of durability" in the design).
+    """
+
+    def __init__(
+        self,
+        file: TableFile[Any],
+        unsaved: Unsaved,
+        clock: Clock,
+        period_s: float,
+        *,
+        first: Callable[[], Awaitable[bool]] | None = None,
+    ) -> None:
+        self._file = file
+        self._unsaved = unsaved
+        self._first = first
+        self._service = PeriodicService(
+            f"save {file.name}", clock, period_s, self.save, initial_delay_s=FIRST_SAVE_S
+        )
+        unsaved.began.connect(self._service.resume)
+
+    async def load(self) -> None:
+        await self._file.load()
+
+    async def start(self) -> None:
+        self._service.start()
+
+    async def stop(self) -> None:
+        await self._service.stop(final_run=True)
+
+    async def save(self) -> float | None:
+        """Write the table if it has changed; after a failure the next period tries again.
+
+        Returns:
+            AT_REST when every change is in the file, None when another period has to come.
+        """
+        if self._unsaved.take():  # before the first await: a change during the write is in the next
+            try:
+                if self._first is None or await self._first():
+                    await self._file.save()
+                else:
+                    self._unsaved.note()
+            except DiskError as exc:
+                log.error("table.save_failed", table=self._file.name, reason=str(exc))
+                self._unsaved.note()
+        return None if self._unsaved else AT_REST

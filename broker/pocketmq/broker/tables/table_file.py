@@ -1,0 +1,65 @@
+"""One table of `config/`: a typed content, and the manager that it comes from and goes to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import msgspec
+
+from pocketmq.broker.store import Disk
+from pocketmq.broker.tables.json_files import JsonFile, JsonFileError
+
+TableT = TypeVar("TableT")
+
+
+class TableFile(Generic[TableT]):
+    """Reads and writes one table; when, is up to `SavedTable` or `PeriodicTable`.
+
+    Args:
+        path: of the file, absolute.
+        disk: the seam to the file system.
+        cls: the content, typed.
+        load: takes over what the file holds.
+        content: what the file shall hold now.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        disk: Disk,
+        cls: type[TableT],
+        load: Callable[[TableT], None],
+        content: Callable[[], TableT],
+    ) -> None:
+        self.name = path.name
+        self._file = JsonFile(path, disk)
+        self._cls = cls
+        self._load = load
+        self._content = content
+
+    async def load(self) -> None:
+        """Pass the content of the file on, if there is one.
+
+        Raises:
+            JsonFileError: a table is there, and it cannot be read nor can the one before it.
+        """
+        content = await self._file.load()
+        if content is None:
+            return
+        try:
+            table = msgspec.convert(content, self._cls, strict=False, str_keys=True)
+        except msgspec.ValidationError as exc:
+            raise JsonFileError(
+                self._file.path, str(exc), advice="repair it, or remove it to start anew"
+            ) from exc
+        self._load(table)
+
+    async def save(self) -> None:
+        """Write the content as it is now.
+
+        Raises:
+            DiskError: the old content is still there.
+        """
+        await self._file.save(self._content())

@@ -1,0 +1,72 @@
+"""Topics, assembled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pocketmq.broker.core import BrokerCore
+from pocketmq.broker.subject import Subject
+from pocketmq.broker.tables.saved_tables import SavedTable
+from pocketmq.broker.topics.announcements import Announcements
+from pocketmq.broker.topics.topic_configs import TopicConfigManager
+from pocketmq.broker.topics.topic_processor import TopicProcessor
+from pocketmq.protocol.bodies.topics import TopicConfigSerializeWrapper
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topics(Subject):
+    """What other subjects use of the topics."""
+
+    configs: TopicConfigManager
+    saved: SavedTable
+    """`topics.json`: an answer that needs a new topic waits for it."""
+    announcements: Announcements
+    """Changes that the name servers have not been told."""
+
+
+def assemble_topics(core: BrokerCore) -> Topics:
+    """Emits `topic_changed` and `topic_deleted`."""
+    config, signals = core.config, core.signals
+    configs = TopicConfigManager(
+        config.name,
+        config.cluster_name,
+        signals.topic_changed,
+        auto_create=config.auto_create_topic_enable,
+        default_queue_nums=config.default_topic_queue_nums,
+        broker_topic_enable=config.broker_topic_enable,
+        cluster_topic_enable=config.cluster_topic_enable,
+        trace_topic_enable=config.trace_topic_enable,
+        delay_levels=len(core.store.config.delay_levels_ms()) - 1,
+        modern=core.profile.system_topics_of_5x,
+        budget=core.budget,
+    )
+    announcements = Announcements(wanted=bool(config.nameservers))
+    file = core.table_file(
+        "topics.json", TopicConfigSerializeWrapper, configs.load, configs.wrapper
+    )
+    saved = SavedTable("topics", file.save, file.load)
+    signals.topic_changed.connect(saved.changed)
+    signals.topic_deleted.connect(core.store.delete_topic)
+
+    def announce(topic: str) -> None:
+        if configs.get(topic) is not None:
+            announcements.note(topic)
+
+    signals.topic_changed.connect(announce)
+    return Topics(
+        configs=configs,
+        saved=saved,
+        announcements=announcements,
+        tools=(
+            TopicProcessor(
+                configs,
+                saved,
+                announcements,
+                signals.topic_deleted,
+                core.clock,
+                budget=core.budget,
+                invalid_parameter_code=core.profile.invalid_parameter_code,
+            ),
+        ),
+        services=(saved,),
+    )
