@@ -432,3 +432,8 @@ def test_an_address_is_a_host_and_a_port(address: str, parts: tuple[str, int]) -
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(ValueError, match="host:port"):
         split_address(address)
+
+
+def test_a_port_above_the_last_one_is_refused() -> None:
+    with pytest.raises(ValueError, match="ports end at 65535"):
+        split_address("h:99999")

@@ -124,7 +124,7 @@ class NoNameServerError(ClientError):
         self.addresses = addresses
         what = f"none of {', '.join(addresses)} answers" if addresses else "none is configured"
         super().__init__(
-            f"no name server: {what}; start one with `pocketmq nameserver`, or set the address "
+            f"no name server: {what}; start a cluster with `pocketmq up`, or set the address "
             "(nameservers=..., NAMESRV_ADDR=host:port;host:port)"
         )
 

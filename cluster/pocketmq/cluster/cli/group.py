@@ -20,6 +20,7 @@ from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.validation import check_topic, is_system_group
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import CallerError
+from pocketmq.runtime.words import counted
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -220,14 +221,17 @@ def simulate(
         count = moved(allocation, preview(strategy_of, mq_all, fewer))
         typer.echo(
             f"4. If {allocation.shares[-1].client_id} left, or joined the others: "
-            f"{count} of {len(allocation.queues)} queues would change hands"
+            f"{count} of {counted(len(allocation.queues), 'queue')} would change hands"
         )
 
 
 def _tell(allocation: Allocation, name: str) -> None:
     """The steps of one allocation in lines."""
     queues, shares = allocation.queues, allocation.shares
-    typer.echo(f"{queues[0].topic} with {name}: {len(queues)} queues for {len(shares)} members")
+    typer.echo(
+        f"{queues[0].topic} with {name}: {counted(len(queues), 'queue')} for "
+        f"{counted(len(shares), 'member')}"
+    )
     typer.echo("1. All members sort the queues by broker and number (A-1):")
     for at, queue in enumerate(queues):
         typer.echo(f"   {at:3}  {_place(queue)}")

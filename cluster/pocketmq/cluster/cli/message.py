@@ -73,7 +73,9 @@ def send(
     ordered_by: Annotated[
         str | None, typer.Option(help="Messages with the same value go to one queue, in order.")
     ] = None,
-    delay_level: Annotated[int, typer.Option(min=0, help="1..18: 1s 5s 10s 30s 1m ... 2h.")] = 0,
+    delay_level: Annotated[
+        int, typer.Option(min=0, max=18, help="1..18: 1s 5s 10s 30s 1m ... 2h.")
+    ] = 0,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
     bodies = _lines() if body == "-" else iter((os.fsencode(body),) * count)

@@ -8,8 +8,9 @@ import typer
 
 from pocketmq.client import Admin
 from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, addresses, run
+from pocketmq.cluster.own_topics import peoples_topics
 from pocketmq.protocol.errors import TopicNotFoundError
-from pocketmq.protocol.validation import is_retry, is_system_topic
+from pocketmq.runtime.words import counted
 
 CREATE_HELP = """Create a topic, or change its number of queues.
 
@@ -56,7 +57,7 @@ def create(
         async with Admin(nameservers=addresses(nameservers)) as admin:
             await admin.create_topic(topic, queues=queues, brokers=broker)
             names = broker or sorted(await admin.brokers())
-        typer.echo(f"{topic}: {queues} queues on each of {', '.join(names)}")
+        typer.echo(f"{topic}: {counted(queues, 'queue')} on each of {', '.join(names)}")
 
     run(command())
 
@@ -69,14 +70,9 @@ def list_topics(
 ) -> None:
     async def command() -> None:
         async with Admin(nameservers=addresses(nameservers)) as admin:
-            topics = await admin.topics()
-            # A broker and a cluster have a topic of their own name each (template topics).
-            info = await admin.cluster_info()
-        own = {*info.broker_addr_table, *info.cluster_addr_table}
-        own |= {f"{cluster}_REPLY_TOPIC" for cluster in info.cluster_addr_table}
+            topics = await admin.topics() if everything else await peoples_topics(admin)
         for topic in topics:
-            if everything or not (is_system_topic(topic) or topic in own or is_retry(topic)):
-                typer.echo(topic)
+            typer.echo(topic)
 
     run(command())
 
@@ -100,7 +96,7 @@ def route(
                 for number, address in sorted(data.broker_addrs.items() if data else ())
             )
             typer.echo(
-                f"{queues.broker_name:16} {queues.read_queue_nums} queues to read, "
+                f"{queues.broker_name:16} {counted(queues.read_queue_nums, 'queue')} to read, "
                 f"{queues.write_queue_nums} to write, {read}{write}  {where}"
             )
 

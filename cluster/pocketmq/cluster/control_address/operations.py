@@ -27,9 +27,9 @@ from pocketmq.cluster.control_address.declarations import (
     Topic,
     TopicDescription,
 )
+from pocketmq.cluster.own_topics import peoples_topics
 from pocketmq.cluster.steering.cluster_control import ClusterControl
 from pocketmq.cluster.steering.errors import NotReachedError
-from pocketmq.protocol.validation import DLQ_PREFIX, RETRY_PREFIX, is_system_topic
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import CallerError, PocketMQError
 
@@ -104,8 +104,7 @@ class Operations:
 
     async def topics(self, _parameters: Parameters) -> list[TopicDescription]:
         async with self._control.admin() as admin:
-            roles = {*await admin.brokers(), *(await admin.cluster_info()).cluster_addr_table}
-            names = [name for name in await admin.topics() if not _is_internal(name, roles)]
+            names = await peoples_topics(admin)
         return [await self._topic(name) for name in names]
 
     async def topic(self, parameters: Parameters) -> TopicDescription:
@@ -273,16 +272,6 @@ def _shown(message: MessageExt) -> StoredMessage:
         message.store_timestamp_ms,
         message.reconsume_times,
         dict(message.properties),
-    )
-
-
-def _is_internal(topic: str, roles: set[str]) -> bool:
-    """Whether RocketMQ keeps it for itself: clusters and brokers have topics of their names."""
-    return (
-        is_system_topic(topic)
-        or topic in roles
-        or topic.startswith((RETRY_PREFIX, DLQ_PREFIX))
-        or topic.endswith("_REPLY_TOPIC")
     )
 
 

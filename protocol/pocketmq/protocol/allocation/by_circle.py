@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from pocketmq.protocol.allocation.strategy import is_member
 from pocketmq.protocol.message import MessageQueue
+from pocketmq.runtime.words import counted, ordinal
 
 
 class AllocateMessageQueueAveragelyByCircle:
@@ -36,4 +37,5 @@ class AllocateMessageQueueAveragelyByCircle:
         if current_cid not in cid_all:
             return f"not among the {clients} members, so nothing"
         index = cid_all.index(current_cid)
-        return f"{len(mq_all)} queues / {clients} members: position {index} and each {clients}th on"
+        sizes = f"{counted(len(mq_all), 'queue')} / {counted(clients, 'member')}"
+        return f"{sizes}: position {index} and each {ordinal(clients)} on"

@@ -12,6 +12,7 @@ from pocketmq.protocol.command import VERSION_5_3_3, Encoding
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.peer_memory import PeerMemory
+from pocketmq.runtime.ports import MAX_PORT
 
 log = structlog.get_logger()
 
@@ -162,9 +163,11 @@ def split_address(address: str) -> tuple[str, int]:
     """`host:port` or `[v6]:port` as its two parts.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: it is neither, or the port is above 65535.
     """
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
         raise ValueError(f"{address!r} is no address of the form host:port")
+    if len(port) > 5 or int(port) > MAX_PORT:
+        raise ValueError(f"{address!r} has no port; ports end at {MAX_PORT}")
     return host.strip("[]"), int(port)
