@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,8 +11,17 @@ import typer
 
 from pocketmq.client import Admin
 from pocketmq.cluster.cli.clock import cluster_time_ms, parse_duration_ms
-from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, addresses, run
+from pocketmq.cluster.cli.run import (
+    DEFAULT_NAMESERVERS,
+    Nameservers,
+    addresses,
+    remoting,
+    run,
+)
 from pocketmq.cluster.cli.strategy import ALL_STRATEGIES, Imagined
+from pocketmq.cluster.control import discover, reachable
+from pocketmq.cluster.explain.facts import gather_facts
+from pocketmq.cluster.explain.findings import Finding, findings
 from pocketmq.cluster.group_reset import END_MS, START_MS, QueueMove, plan_reset, reset_group
 from pocketmq.cluster.group_view import GroupView, known_groups, look_at
 from pocketmq.protocol.allocation.preview import Allocation, moved, preview
@@ -42,6 +52,19 @@ it consumes), the messages between, and the client that has the queue.
 Examples:
   pocketmq group show billing
   pocketmq group show billing --json
+"""
+
+EXPLAIN_HELP = """Say why a group gets nothing, gets things twice, or is late.
+
+Asks brokers and members, and names what it finds, each with what to do: nobody there, members that
+subscribe differently, more members than queues, two clients of one id, offsets past the end, tags
+that nobody sends, missing permissions, locks of others, retries, dead letters, a clock that stands.
+The exit status is 1 when something was found.
+
+\b
+Examples:
+  pocketmq group explain billing
+  pocketmq group explain billing --json
 """
 
 RESET_HELP = """Move a group to another place in a topic, whether its members run or not.
@@ -84,6 +107,7 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
     group.command("list", help=LIST_HELP)(list_groups)
     group.command("show", help=SHOW_HELP)(show)
+    group.command("explain", help=EXPLAIN_HELP)(explain)
     group.command("reset", help=RESET_HELP)(reset)
     group.command("simulate", help=SIMULATE_HELP)(simulate)
     app.add_typer(group, name="group", help="See and move consumer groups; try allocations out.")
@@ -117,6 +141,30 @@ def show(
         typer.echo(json.dumps(view.as_dict(), indent=2))
     else:
         _print(view)
+
+
+def explain(
+    group: Annotated[str, typer.Argument(help="Its name.")],
+    as_json: Annotated[bool, typer.Option("--json", help="A JSON list.")] = False,
+    nameservers: Nameservers = DEFAULT_NAMESERVERS,
+) -> int:
+    where = addresses(nameservers)
+
+    async def command() -> list[Finding]:
+        async with remoting() as client:
+            everyone = await discover(where, client)
+            clock_stands = bool(await reachable(everyone))
+        async with Admin(nameservers=where) as admin:
+            return findings(await gather_facts(admin, group, clock_stands=clock_stands))
+
+    found = run(command())
+    if as_json:
+        typer.echo(json.dumps([asdict(each) for each in found], indent=2))
+    elif not found:
+        typer.echo(f"{group}: nothing was found that would keep messages from it")
+    for number, each in enumerate(found if not as_json else (), start=1):
+        typer.echo(f"{number}. {each.problem}\n   {each.advice}")
+    return int(bool(found))
 
 
 def reset(

@@ -17,9 +17,8 @@ from pocketmq.client.instances import running
 from pocketmq.client.joined_clocks import register, unregister
 from pocketmq.cluster.steering.client_clocks import ClientClocks
 from pocketmq.cluster.steering.errors import NotReachedError, WrongClusterError
-from pocketmq.cluster.steering.group_state import GroupState, MemberState
+from pocketmq.cluster.steering.group_state import GroupState, MemberState, client_ids
 from pocketmq.cluster.steering.shape import ClockKind
-from pocketmq.protocol.body import parse_mq_key
 from pocketmq.protocol.errors import BrokerError
 from pocketmq.runtime import lock_step
 from pocketmq.runtime.clock import Clock, SystemClock
@@ -350,27 +349,14 @@ async def _group_state(admin: Admin, group: str) -> GroupState:
     topics = {
         data.topic for found in connections.values() for data in found.subscription_table.values()
     }
-    ids = sorted(
-        {each.client_id for found in connections.values() for each in found.connection_set}
-    )
     members, silent = [], []
-    for client_id in ids:
+    for client_id in client_ids(connections):
         try:
             info = await admin.consumer_running_info(group, client_id)
         except BrokerError:
             silent.append(client_id)
-            continue
-        members.append(
-            MemberState(
-                client_id,
-                {data.topic: data.sub_string for data in info.subscription_set},
-                {
-                    parse_mq_key(key): held.commit_offset
-                    for key, held in info.mq_table.items()
-                    if not held.droped
-                },
-            )
-        )
+        else:
+            members.append(MemberState.of(client_id, info))
     ends = {}
     for topic in sorted(topics):
         if await admin.route(topic) is not None:

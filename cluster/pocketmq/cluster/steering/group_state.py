@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Self
 
+from pocketmq.protocol.bodies.clients import ConsumerConnection, ConsumerRunningInfo
+from pocketmq.protocol.body import parse_mq_key
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.validation import RETRY_PREFIX
 
@@ -25,6 +28,19 @@ class MemberState:
     """Topic -> expression."""
     offsets: Mapping[MessageQueue, int]
     """Its queues, each with the offset of the first message not consumed; -1: none was consumed."""
+
+    @classmethod
+    def of(cls, client_id: str, info: ConsumerRunningInfo) -> Self:
+        """From what the member answered."""
+        return cls(
+            client_id,
+            {data.topic: data.sub_string for data in info.subscription_set},
+            {
+                parse_mq_key(key): held.commit_offset
+                for key, held in info.mq_table.items()
+                if not held.droped
+            },
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +143,13 @@ class GroupState:
                     for expression, ids in by_expression.items()
                 )
                 yield f"members subscribe differently to {topic}: {told}"
+
+
+def client_ids(connections: Mapping[str, ConsumerConnection]) -> list[str]:
+    """Who is connected to any broker, sorted."""
+    return sorted(
+        {each.client_id for found in connections.values() for each in found.connection_set}
+    )
 
 
 def _listed(queues: list[MessageQueue]) -> str:

@@ -1,0 +1,135 @@
+"""Asks brokers and members for what `findings` looks at."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from pocketmq.client import Admin, PullConsumer
+from pocketmq.cluster.explain.findings import GroupFacts
+from pocketmq.cluster.group_view import UnknownGroupError, known_groups
+from pocketmq.cluster.steering.group_state import GroupState, MemberState, client_ids
+from pocketmq.protocol.bodies.clients import ConsumerConnection, ConsumerRunningInfo
+from pocketmq.protocol.body import parse_mq_key
+from pocketmq.protocol.errors import BrokerError
+from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.scalars import Perm
+from pocketmq.protocol.validation import dlq_topic, is_retry, retry_topic
+from pocketmq.runtime.clock import SystemClock
+
+LAST_MESSAGES = 32
+"""Of each queue, for their tags."""
+
+READ_GROUP = "pocketmq-explain"
+
+
+async def gather_facts(admin: Admin, group: str, *, clock_stands: bool = False) -> GroupFacts:
+    """Ask for everything.
+
+    Args:
+        admin: Of the cluster.
+        group: Its name.
+        clock_stands: Whether the cluster is on a manual clock.
+
+    Raises:
+        UnknownGroupError: No broker knows the group.
+    """
+    connections = await admin.consumer_connections(group)
+    progress = await admin.consume_stats(group)
+    if not connections and not progress and group not in await known_groups(admin):
+        raise UnknownGroupError(group)
+    infos: dict[str, ConsumerRunningInfo] = {}
+    silent: list[str] = []
+    for client_id in client_ids(connections):
+        try:
+            infos[client_id] = await admin.consumer_running_info(group, client_id)
+        except BrokerError:
+            silent.append(client_id)
+    topics = {
+        data.topic for each in connections.values() for data in each.subscription_table.values()
+    } or {queue.topic for queue in progress}
+    without_route, unreadable, ends = [], {}, {}
+    for topic in sorted(topics):
+        route = await admin.route(topic)
+        if route is None:
+            if not is_retry(topic):
+                without_route.append(topic)
+            continue
+        closed = [each.broker_name for each in route.queue_datas if not each.perm & Perm.READ]
+        if closed:
+            unreadable[topic] = tuple(sorted(closed))
+        stats = await admin.topic_stats(topic)
+        ends.update({queue: bounds.max_offset for queue, bounds in stats.items()})
+    disabled = [
+        broker
+        for broker in await admin.brokers()
+        if (config := (await admin.groups(broker)).get(group)) and not config.consume_enable
+    ]
+    members = tuple(MemberState.of(client_id, info) for client_id, info in infos.items())
+    committed = {queue: each.consumer_offset for queue, each in progress.items()}
+    retry = retry_topic(group)
+    return GroupFacts(
+        state=GroupState(
+            group,
+            members,
+            tuple(silent),
+            broadcasting=any(e.message_model == "BROADCASTING" for e in connections.values()),
+            ends=ends,
+            committed=committed,
+        ),
+        subscriptions={
+            client_id: {data.topic: data for data in info.subscription_set}
+            for client_id, info in infos.items()
+        },
+        same_id=_same_ids(connections),
+        without_route=tuple(without_route),
+        unreadable=unreadable,
+        disabled_at=tuple(disabled),
+        last_tags=await _last_tags(admin, ends),
+        unlocked=_unlocked(infos),
+        dead_letters=await _stored(admin, dlq_topic(group)),
+        retrying=sum(
+            max(0, end - max(0, committed.get(queue, 0)))
+            for queue, end in ends.items()
+            if queue.topic == retry
+        ),
+        clock_stands=clock_stands,
+    )
+
+
+def _same_ids(connections: dict[str, ConsumerConnection]) -> dict[str, int]:
+    most: Counter[str] = Counter()
+    for found in connections.values():
+        for client_id, count in Counter(e.client_id for e in found.connection_set).items():
+            most[client_id] = max(most[client_id], count)
+    return {client_id: count for client_id, count in sorted(most.items()) if count > 1}
+
+
+def _unlocked(infos: dict[str, ConsumerRunningInfo]) -> dict[MessageQueue, str]:
+    return {
+        parse_mq_key(key): client_id
+        for client_id, info in infos.items()
+        if info.properties.get("PROP_CONSUMEORDERLY") == "true"
+        for key, held in info.mq_table.items()
+        if not held.locked and not held.droped
+    }
+
+
+async def _stored(admin: Admin, topic: str) -> int:
+    if await admin.route(topic) is None:
+        return 0
+    stats = await admin.topic_stats(topic)
+    return sum(each.max_offset - each.min_offset for each in stats.values())
+
+
+async def _last_tags(admin: Admin, ends: dict[MessageQueue, int]) -> dict[str, tuple[str, ...]]:
+    """Tags of the last messages of each topic."""
+    tags: dict[str, list[str]] = {}
+    reader = PullConsumer(READ_GROUP, nameservers=admin.config.nameservers, clock=SystemClock())
+    async with reader:
+        for queue, end in ends.items():
+            if is_retry(queue.topic) or end == 0:
+                continue
+            begin = max(await admin.min_offset(queue), end - LAST_MESSAGES)
+            pulled = await reader.pull(queue, "*", begin, LAST_MESSAGES)
+            tags.setdefault(queue.topic, []).extend(each.tags or "" for each in pulled.messages)
+    return {topic: tuple(found) for topic, found in tags.items()}

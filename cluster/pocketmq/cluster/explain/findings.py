@@ -1,0 +1,218 @@
+"""What is wrong with a consumer group, from what brokers and members say of it. Pure.
+
+    facts = GroupFacts(state=GroupState("billing"))
+    findings(facts)    -> [Finding("no member is connected, ...", "start a consumer of ...")]
+
+Each check is a function of the facts; the first finding is the one to look at first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from pocketmq.cluster.steering.group_state import GroupState
+from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.subscription import TAG, SubscriptionData
+from pocketmq.protocol.validation import dlq_topic, is_retry, retry_topic
+from pocketmq.runtime.words import counted
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong, or worth knowing."""
+
+    problem: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupFacts:
+    """All that the checks look at."""
+
+    state: GroupState
+    subscriptions: Mapping[str, Mapping[str, SubscriptionData]] = field(default_factory=dict)
+    """Client id -> topic -> what this member subscribes to."""
+    same_id: Mapping[str, int] = field(default_factory=dict)
+    """Client ids that several connections use, with their number."""
+    without_route: tuple[str, ...] = ()
+    """Subscribed topics that no nameserver knows."""
+    unreadable: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Topic -> brokers that do not let it be read."""
+    disabled_at: tuple[str, ...] = ()
+    """Brokers that do not let the group consume."""
+    last_tags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Topic -> tags of its last messages; an empty text is a message without a tag."""
+    unlocked: Mapping[MessageQueue, str] = field(default_factory=dict)
+    """Queues that an orderly member has and has not locked, with the member."""
+    dead_letters: int = 0
+    retrying: int = 0
+    """Messages in the retry topic that were not consumed again yet."""
+    clock_stands: bool = False
+    """The cluster is on a manual clock, which moves only when somebody moves it."""
+
+
+Check = Callable[[GroupFacts], Iterator[Finding]]
+
+
+def findings(facts: GroupFacts) -> list[Finding]:
+    """What is wrong; empty when nothing was found."""
+    return [finding for check in _CHECKS for finding in check(facts)]
+
+
+def _nobody(facts: GroupFacts) -> Iterator[Finding]:
+    state = facts.state
+    if not state.members and not state.silent:
+        yield Finding(
+            "no member is connected, so nothing is consumed",
+            f"start a consumer of group {state.group}; one that ended without saying so is still "
+            "counted for up to 120 s",
+        )
+
+
+def _silent(facts: GroupFacts) -> Iterator[Finding]:
+    for client_id in facts.state.silent:
+        yield Finding(
+            f"{client_id} is connected and does not answer, but keeps its queues",
+            "it stands still (a debugger, SIGSTOP, a blocked loop) or is another kind of client; "
+            "after 120 s without a heartbeat its queues go to the others",
+        )
+
+
+def _disabled(facts: GroupFacts) -> Iterator[Finding]:
+    if facts.disabled_at:
+        yield Finding(
+            f"{', '.join(facts.disabled_at)} lets the group not consume (consumeEnable is false)",
+            "enable it: mqadmin updateSubGroup -s true",
+        )
+
+
+def _routes(facts: GroupFacts) -> Iterator[Finding]:
+    for topic in facts.without_route:
+        yield Finding(
+            f"topic {topic} has no route: nobody can have its queues",
+            f"create it with `pocketmq topic create {topic}`, or start its broker; members look "
+            "for it every 30 s",
+        )
+    for topic, brokers in facts.unreadable.items():
+        yield Finding(
+            f"topic {topic} may not be read on {', '.join(brokers)} (its permission lacks 4)",
+            "give it permission 6: mqadmin updateTopicPerm -p 6",
+        )
+
+
+def _same_id(facts: GroupFacts) -> Iterator[Finding]:
+    for client_id, count in facts.same_id.items():
+        yield Finding(
+            f"{counted(count, 'connection')} use the client id {client_id}: each counts itself as "
+            "the same member, so they have the same queues and consume everything twice",
+            "give each client an instance name of its own",
+        )
+
+
+def _clashes(facts: GroupFacts) -> Iterator[Finding]:
+    members = facts.subscriptions
+    for topic in sorted(
+        {topic for each in members.values() for topic in each if not is_retry(topic)}
+    ):
+        told: dict[str, list[str]] = {}
+        for client_id, each in sorted(members.items()):
+            data = each.get(topic)
+            told.setdefault("nothing" if data is None else data.sub_string, []).append(client_id)
+        if len(told) > 1:
+            who = "; ".join(f"{', '.join(ids)} to {what}" for what, ids in told.items())
+            yield Finding(
+                f"members subscribe differently to {topic} ({who}): all of them share its queues, "
+                "so messages that a queue's owner does not want reach nobody",
+                "give every member of a group the same subscription, or each its own group",
+            )
+
+
+def _ownerless(facts: GroupFacts) -> Iterator[Finding]:
+    missing = facts.state.missing_queues(None)
+    if facts.state.members and "nobody has" in missing:
+        yield Finding(
+            missing.removeprefix(f"group {facts.state.group}: "),
+            "wait for the next rebalance (20 s); if it stays so, members disagree about who is in "
+            "the group: see `pocketmq group show`",
+        )
+
+
+def _idle(facts: GroupFacts) -> Iterator[Finding]:
+    state = facts.state
+    if state.broadcasting:
+        return
+    queues = [queue for queue in state.ends if not is_retry(queue.topic)]
+    idle = sorted(each.client_id for each in state.members if not each.offsets.keys() & set(queues))
+    if idle and queues:
+        yield Finding(
+            f"{', '.join(idle)} {'has' if len(idle) == 1 else 'have'} no queue: there are "
+            f"{counted(len(queues), 'queue')} for {counted(len(state.members), 'member')}",
+            "a queue has one owner at a time; give the topic more queues, or start fewer members",
+        )
+
+
+def _past_end(facts: GroupFacts) -> Iterator[Finding]:
+    state = facts.state
+    for queue, end in sorted(state.ends.items()):
+        committed = state.committed.get(queue, -1)
+        if committed > end:
+            yield Finding(
+                f"{queue.topic} {queue.broker_name}/{queue.queue_id} ends at {end}, and the group "
+                f"goes on at {committed}: what comes before is never consumed",
+                f"the topic was made anew, or its store was lost; `pocketmq group reset "
+                f"{state.group} {queue.topic} --to start`",
+            )
+
+
+def _tags(facts: GroupFacts) -> Iterator[Finding]:
+    wanted: dict[str, SubscriptionData] = {}
+    for each in facts.subscriptions.values():
+        wanted.update(each)
+    for topic, tags in sorted(facts.last_tags.items()):
+        data = wanted.get(topic)
+        if data is None or not tags or data.expression_type != TAG:
+            continue
+        if not any(data.matches_tag(tag or None) for tag in tags):
+            seen = ", ".join(sorted({tag or "none" for tag in tags}))
+            yield Finding(
+                f"none of the last {len(tags)} messages of {topic} has a tag that "
+                f"{data.sub_string} wants; they have: {seen}",
+                "compare the tags of producer and consumer, letter by letter; messages that nobody "
+                "wants are passed over and not kept for later",
+            )
+
+
+def _locks(facts: GroupFacts) -> Iterator[Finding]:
+    for queue, client_id in sorted(facts.unlocked.items()):
+        yield Finding(
+            f"{client_id} consumes in order and has no lock of {queue.topic} "
+            f"{queue.broker_name}/{queue.queue_id}",
+            "another client holds it: it lasts 60 s after a client that ended without unlocking",
+        )
+
+
+def _later(facts: GroupFacts) -> Iterator[Finding]:
+    group = facts.state.group
+    if facts.retrying:
+        yield Finding(
+            f"{counted(facts.retrying, 'message')} failed and wait in {retry_topic(group)}",
+            "each try comes later than the one before: 10 s, 30 s, 1 min, ... 2 h",
+        )
+    if facts.dead_letters:
+        yield Finding(
+            f"{counted(facts.dead_letters, 'message')} failed too often and lie in "
+            f"{dlq_topic(group)}",
+            "nobody consumes them by itself; read them there, mend the cause, send them again",
+        )
+    if facts.clock_stands:
+        yield Finding(
+            "the cluster's clock is moved by hand: retries, delays and heartbeats wait for it",
+            "`pocketmq clock advance 10` moves it",
+        )
+
+
+_CHECKS: tuple[Check, ...] = (
+    _nobody, _silent, _disabled, _routes, _same_id, _clashes, _ownerless, _past_end, _tags, _locks,
+    _idle, _later,
+)  # fmt: skip
