@@ -31,7 +31,7 @@ PORTIONS = (
 
 
 def config_classes() -> Iterator[type[Any]]:
-    """Every configuration dataclass of the house, in the order of folders and files."""
+    """Every configuration dataclass, in the order of folders and files."""
     for portion in PORTIONS:
         try:
             package = importlib.import_module(f"pocketmq.{portion}")

@@ -1,4 +1,4 @@
-"""Feeds the decoders inputs made from others, guided by the code that they reach (A5 row 29).
+"""Feeds the decoders inputs made from others, guided by the code that they reach (fault 29).
 
 Frames, headers of each encoding, bodies, stored records, batches, SQL92 filters and other texts: a
 decoder may refuse by the error that it names, and nothing else, and never takes long.

@@ -83,3 +83,38 @@ def test_a_rule_has_text_source_and_a_link(tmp_path: Path) -> None:
     )
     rule = read_rules(tmp_path)["C-25.3"]
     assert (rule.text, rule.source, rule.link) == ("A, b.", "`B.c`.", "rules/page.md#c-25-3")
+
+
+ELSEWHERE = [
+    (r"\b[Ww]ire (?:sheet )?\d+(?:\.\d+)?\b", "a section of a sheet"),
+    (r"\b[Ss]heets? \d|behaviour sheet|\b[Ss]heet section", "a section of a sheet"),
+    (r"\bA5\b|\bmatrix\b.{0,9}\brow", "a row of a matrix"),
+]
+"""What was cited once and is not in the repository, as patterns."""
+
+
+def test_nothing_cites_what_is_not_in_the_repository() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {what}: cite a rule of docs/rules/, or say it in words"
+        for path in CITING
+        if path.name not in MADE_UP
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        for pattern, what in ELSEWHERE
+        if re.search(pattern, line)
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_each_fault_that_is_cited_is_a_row_of_the_reliability_page() -> None:
+    page = (ROOT / "docs" / "reliability.md").read_text()
+    numbers_of_rows = re.findall(r"^\| (\d[\d, ]*) \|", page, re.MULTILINE)
+    rows = {number for numbers in numbers_of_rows for number in numbers.split(", ")}
+    missing = [
+        f"{path.relative_to(ROOT)} cites fault {number}: docs/reliability.md has no such row"
+        for path in CITING
+        if path.name not in MADE_UP
+        for numbers in re.findall(r"\bfaults? (\d+(?:(?:, | and | to )\d+)*)", path.read_text())
+        for number in re.findall(r"\d+", numbers)
+        if number not in rows
+    ]
+    assert not missing, "\n".join(missing)

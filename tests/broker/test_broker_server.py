@@ -64,7 +64,7 @@ async def test_an_idle_broker_wakes_every_few_seconds_and_not_twice_a_second(
         assert wakes <= 3 * 6 + 3
 
 
-async def test_files_that_rocketmq_wrote_are_read(tmp_path: Path) -> None:  # B-31, wire 6.7, T-7
+async def test_files_that_rocketmq_wrote_are_read(tmp_path: Path) -> None:  # B-31, E-67, T-7
     config = config_dir(tmp_path)
     config.mkdir(parents=True)
     (config / "topics.json").write_text(
@@ -95,7 +95,7 @@ async def test_files_that_rocketmq_wrote_are_read(tmp_path: Path) -> None:  # B-
 
 
 async def test_offsets_beyond_a_log_that_lost_its_end_are_pulled_back(tmp_path: Path) -> None:
-    # A5 row 7
+    # fault 7
     async with running_broker(tmp_path) as rig:
         voice = await rig.voice()
         await voice.send()
@@ -109,7 +109,7 @@ async def test_offsets_beyond_a_log_that_lost_its_end_are_pulled_back(tmp_path: 
         assert (await voice.pull(offset=1)).bodies == [b"new"]
 
 
-async def test_a_broken_table_falls_back_to_the_one_before(tmp_path: Path) -> None:  # A5 row 5
+async def test_a_broken_table_falls_back_to_the_one_before(tmp_path: Path) -> None:  # fault 5
     async with running_broker(tmp_path) as rig:
         voice = await rig.voice()
         await voice.create_topic("orders")
@@ -163,7 +163,7 @@ async def test_a_taken_port_is_an_error_and_the_store_is_free_again(tmp_path: Pa
         await (await rig.voice()).send()
 
 
-async def test_a_stopping_broker_answers_no_sends(tmp_path: Path) -> None:  # sheet 2.5
+async def test_a_stopping_broker_answers_no_sends(tmp_path: Path) -> None:  # B-110, B-111
     async with running_broker(tmp_path) as rig:
         voice = await rig.voice()
         for service in rig.broker.subjects.sending.services:

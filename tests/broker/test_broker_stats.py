@@ -5,7 +5,7 @@ from __future__ import annotations
 from pocketmq.broker.stats import BrokerStats
 
 
-def test_rates_are_averages_over_10_60_and_600_s() -> None:  # wire 3.9
+def test_rates_are_averages_over_10_60_and_600_s() -> None:  # E-29
     stats = BrokerStats()
     stats.note_put(600, 6000, now=1000.0)
     stats.note_put(60, 600, now=1050.5)
@@ -13,7 +13,7 @@ def test_rates_are_averages_over_10_60_and_600_s() -> None:  # wire 3.9
     assert (stats.put_messages, stats.put_bytes) == (660, 6600)
 
 
-def test_pulls_that_find_nothing_are_misses() -> None:  # wire 3.9
+def test_pulls_that_find_nothing_are_misses() -> None:  # E-29
     stats = BrokerStats()
     stats.note_get(32, 320, now=5.0)
     stats.note_get(0, 0, now=5.0)

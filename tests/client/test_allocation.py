@@ -1,4 +1,4 @@
-"""Allocation strategies: every worked example of sheet section 6, and what holds for all."""
+"""Allocation strategies: the worked examples of A-10 to A-60, and what holds for all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong with whole groups: fault matrix A5, rows 35, 36, 45, 46 and 54.
+"""What goes wrong with whole groups: faults 35, 36, 45, 46 and 54.
 
 Production name server and brokers, one loop, a manual clock.
 """
@@ -69,7 +69,7 @@ class Cuttable:
 async def test_a_member_cut_from_one_of_two_brokers_costs_no_message(tmp_path: Path) -> None:
     """The brokers do not agree on the members, so a queue may have two owners, or none that can
     pull it, for as long as the cut lasts (W); afterwards each has one, and nothing is lost (I4)."""
-    # row 45: B-26, B-28, C-24
+    # fault 45: B-26, B-28, C-24
     one, two = Collected(), Collected()
     async with house(tmp_path, "a", "b") as cluster:
         await cluster.create_topic("T", queues=4)
@@ -110,7 +110,7 @@ async def test_fifty_members_that_come_and_go_every_200_ms_settle_and_lose_nothi
     tmp_path: Path,
 ) -> None:
     """I4, and one owner for each queue within two periods of 20 s."""
-    # row 46: C-20, C-21, B-24
+    # fault 46: C-20, C-21, B-24
     chance = random.Random(46)
     got = Collected()
     sent: list[bytes] = []
@@ -144,7 +144,7 @@ async def test_fifty_members_that_come_and_go_every_200_ms_settle_and_lose_nothi
 
 
 async def test_two_clients_of_one_id_are_refused_in_one_process(tmp_path: Path) -> None:
-    # row 35: B-28
+    # fault 35: B-28
     async with house(tmp_path) as cluster:
         await cluster.create_topic("T")
         async with member(cluster, Collected(), instance_name="same"):
@@ -157,7 +157,7 @@ async def test_members_that_disagree_are_named_and_the_latest_subscription_loses
     tmp_path: Path,
 ) -> None:
     """I4 for the latest: what it subscribes to is delivered, whoever has the queue."""
-    # row 36: B-23
+    # fault 36: B-23
     one, two = Collected(), Collected()
     async with house(tmp_path) as cluster:
         await cluster.create_topic("T")
@@ -184,7 +184,7 @@ async def test_a_reset_by_time_while_members_consume_moves_their_queues_to_the_m
     tmp_path: Path, profile: str
 ) -> None:
     """Exact offsets, only the group that was named, and progress goes on from there."""
-    # row 54: C-70, B-33
+    # fault 54: C-70, B-33
     got, others = Collected(), Collected()
     async with house(tmp_path, profile=profile) as cluster:
         await cluster.create_topic("T", queues=1)

@@ -102,7 +102,7 @@ def test_delays_after_errors() -> None:  # C-40
     ("commit", "slave", "post", "flag"),
     [(0, False, False, 2), (5, False, False, 3), (5, True, False, 2), (5, False, True, 7)],
 )
-def test_pull_flags(commit: int, slave: bool, post: bool, flag: int) -> None:  # C-37, wire 4.1
+def test_pull_flags(commit: int, slave: bool, post: bool, flag: int) -> None:  # C-37, E-41
     header = pull_header(
         PullRequest(buffer(), 7),
         "g",

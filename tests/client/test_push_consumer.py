@@ -213,7 +213,7 @@ async def test_operators_move_a_running_consumer() -> None:  # C-70
     assert [m.body for m in got.messages] == [b"0", b"1", b"2", b"1", b"2"]
 
 
-async def test_operators_see_what_a_consumer_does() -> None:  # wire 3.8: 307
+async def test_operators_see_what_a_consumer_does() -> None:  # E-28: 307
     async with client_rig() as rig, consuming(rig, Collected()) as consumer:
         await rig.advance(1)
         await eventually(lambda: len(consumer.assignment) == 4, "assigned")

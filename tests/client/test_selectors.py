@@ -28,7 +28,7 @@ MESSAGE = Message("T", b"x")
         (b"\xff", 30),
     ],
 )
-def test_hash_codes_are_those_of_java(value: object, expected: int) -> None:  # sheet 4.7, T-9
+def test_hash_codes_are_those_of_java(value: object, expected: int) -> None:  # P-51, T-9
     assert java_hash_code(value) == expected
 
 
@@ -37,6 +37,6 @@ def test_a_key_whose_hash_is_the_smallest_int_has_a_queue() -> None:  # T-9
     assert select_by_hash(QUEUES, MESSAGE, -9) == QUEUES[2]  # remainder first, then its absolute
 
 
-def test_random_chooses_any_and_machine_room_none() -> None:  # sheet 4.7
+def test_random_chooses_any_and_machine_room_none() -> None:  # P-51
     assert {select_by_random(QUEUES, MESSAGE, None) for _ in range(200)} == set(QUEUES)
     assert select_by_machine_room(QUEUES, MESSAGE, None) is None

@@ -1,4 +1,4 @@
-"""Disks that are slow or hang, files that expire or are cut below a broker (A5 14, 18, 19, 55).
+"""Disks that are slow or hang, files that expire or are cut below a broker (faults 14, 18, 19, 55).
 
 A mapping has one answer to a file that was cut below it: SIGBUS. No look before a read closes the
 gap between the look and the read, so the broker dies of it as of a crash, at once and without a
@@ -31,7 +31,7 @@ LOG_FILE = 256 * 1024
 SYNC = ("--flush-disk-type", "SYNC_FLUSH")
 
 
-# -- a file cut below its mapping (A5 14) ---------------------------------------------------------
+# -- a file cut below its mapping (fault 14) ------------------------------------------------------
 
 
 async def die_of_reading(cluster: Cluster, voice: Voice) -> None:
@@ -79,7 +79,7 @@ async def test_a_file_cut_in_the_middle_of_the_log_is_named_by_the_next_start(
             await cluster.restart(cluster.broker("a"))
 
 
-# -- a slow disk (A5 18) --------------------------------------------------------------------------
+# -- a slow disk (fault 18) -----------------------------------------------------------------------
 
 
 @contextmanager
@@ -121,7 +121,7 @@ async def test_sends_share_the_syncs_of_a_slow_disk_and_pulls_do_not_wait_for_it
     assert_sound(tmp_path / "broker-a")
 
 
-# -- a disk that hangs (A5 19) --------------------------------------------------------------------
+# -- a disk that hangs (fault 19) -----------------------------------------------------------------
 
 
 def thread_states(pid: int) -> set[str]:
@@ -152,7 +152,7 @@ async def test_a_disk_that_hangs_for_a_while_costs_time_and_no_message(
         assert_sound(tmp_path / "broker-a")
 
 
-# -- files that expire while they are read (A5 55) ------------------------------------------------
+# -- files that expire while they are read (fault 55) ---------------------------------------------
 
 
 async def test_files_that_expire_while_a_consumer_reads_them_move_it_to_what_is_left(

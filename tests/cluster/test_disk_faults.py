@@ -27,7 +27,7 @@ pytestmark = pytest.mark.cluster
 MODES = ("ASYNC_FLUSH", "SYNC_FLUSH")
 
 
-# -- a full disk (A5 15, 16) ----------------------------------------------------------------------
+# -- a full disk (faults 15, 16) ------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ async def test_a_full_disk_refuses_sends_serves_pulls_and_goes_on_with_space(
 
 async def test_after_a_sync_that_failed_nothing_is_acknowledged_until_it_is_made_good(
     tmp_path: Path,
-) -> None:  # A5 17, 20
+) -> None:  # faults 17, 20
     env = {"POCKETMQ_DISK_FAULT": "eio@5:sync:commitlog"}
     options = (*SMALL, "--flush-disk-type", "SYNC_FLUSH")
     async with (
@@ -137,7 +137,7 @@ async def test_after_a_sync_that_failed_nothing_is_acknowledged_until_it_is_made
 @pytest.mark.parametrize("calls", ["reserve:commitlog", "write_file:commitlog"])
 async def test_a_disk_without_space_from_some_call_on_is_one_error_for_senders(
     tmp_path: Path, calls: str
-) -> None:  # A5 15
+) -> None:  # fault 15
     env = {"POCKETMQ_DISK_FAULT": f"enospc@3+:{calls}"}
     async with (
         running(tmp_path, *SMALL, clock="manual", env=env) as cluster,
@@ -162,7 +162,7 @@ async def test_a_start_that_the_disk_refuses_is_one_line_and_the_next_one_works(
         assert await voice.send() is SendStatus.SEND_OK
 
 
-# -- a power cut on a real file system (A5 6, 7) --------------------------------------------------
+# -- a power cut on a real file system (faults 6, 7) ----------------------------------------------
 
 
 @pytest.mark.root

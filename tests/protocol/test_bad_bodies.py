@@ -1,4 +1,4 @@
-"""Bodies and typed fields that are wrong: a bad request, cheaply, and nothing else (A5 27, 28)."""
+"""Bodies and fields that are wrong are bad requests, and cost little (faults 27, 28)."""
 
 from __future__ import annotations
 

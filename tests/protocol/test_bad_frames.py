@@ -1,4 +1,4 @@
-"""Frames and headers that are wrong: each costs its own connection and nothing else (A5 25-28)."""
+"""Frames and headers that are wrong cost their own connection only (faults 25 to 28)."""
 
 from __future__ import annotations
 

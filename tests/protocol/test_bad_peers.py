@@ -1,4 +1,4 @@
-"""Peers that break off, fall silent, stall or do not read: each its own connection (A5 21-24)."""
+"""Peers that break off, fall silent, stall or do not read (faults 21 to 24)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inputs that are guided by the code they reach break no decoder (A5 row 29)."""
+"""Inputs that are guided by the code they reach break no decoder (fault 29)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The latch and the system clock (sheet 0.4)."""
+"""The latch and the system clock."""
 
 from __future__ import annotations
 

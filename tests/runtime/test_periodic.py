@@ -1,4 +1,4 @@
-"""Services that run periodically and on demand (sheet 0.4)."""
+"""Services that run periodically and on demand."""
 
 from __future__ import annotations
 

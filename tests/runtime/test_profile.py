@@ -1,4 +1,4 @@
-"""The version switchboard (behaviour sheet, section 9)."""
+"""Where RocketMQ 4.9 and 5.x differ."""
 
 from __future__ import annotations
 

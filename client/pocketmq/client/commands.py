@@ -1,4 +1,4 @@
-"""The requests that brokers send to a client, and the processors that answer them (wire 3.8).
+"""The requests that brokers send to a client, and the processors that answer them (E-28).
 
 A client instance refuses to start when a code in `COMMANDS` has no processor.
 """

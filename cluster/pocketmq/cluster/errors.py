@@ -43,7 +43,7 @@ class ProcessDiedError(PeerError):
         self.status = status
         self.log_path = log_path
         how = f"signal {-status}" if status < 0 else f"status {status}"
-        if status == -signal.SIGBUS:  # what a mapping says (docs/reliability.md, row 14)
+        if status == -signal.SIGBUS:  # what a mapping says (docs/reliability.md, fault 14)
             how = "SIGBUS: a file was cut short below it, or its disk failed; start it again"
         super().__init__(f"{name} ended with {how}; its log is {log_path}")
 

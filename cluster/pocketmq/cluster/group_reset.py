@@ -12,7 +12,7 @@ from pocketmq.protocol.message import MessageQueue
 START_MS = 0
 """Before every message."""
 END_MS = -1
-"""What 222 and its pushed form take for the end (wire 3.9)."""
+"""What 222 and its pushed form take for the end (E-29)."""
 
 
 @dataclass(frozen=True, slots=True)

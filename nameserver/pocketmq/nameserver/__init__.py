@@ -1,4 +1,4 @@
-"""The nameserver: who is alive, and which broker holds which queues of a topic.
+"""The nameserver: which brokers are alive, and which of them have the queues of a topic.
 
     from pocketmq.nameserver import NameServer, NameServerConfig
 

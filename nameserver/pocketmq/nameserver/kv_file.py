@@ -29,7 +29,7 @@ _fsync = aiofiles.os.wrap(os.fsync)
 
 
 class KvStorage(Protocol):
-    """Where the KV table is kept between two lives of a nameserver."""
+    """Where the KV table is kept while no nameserver runs."""
 
     async def load(self) -> KvTable:
         """What was saved last; empty when nothing ever was.

@@ -1,4 +1,9 @@
-"""`NameServer`: wires tables, clock and network, and looks for silent brokers (N-3, N-21, N-22)."""
+"""`NameServer`: connects tables, clock and network, and scans for silent brokers (N-3, N-21, N-22).
+
+Start reading at `NameServer.start`: it loads the KV configuration, begins the scan and listens.
+`expire_silent_brokers` closes their connections and drops their routes; a connection that closes by
+itself drops them at once.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +35,7 @@ log = structlog.get_logger()
 
 
 class NameServer:
-    """One nameserver. It never talks to another: brokers tell each of them the same (N-36).
+    """One nameserver. It never talks to another; brokers register with each of them (N-36).
 
     Args:
         config: Its options.
@@ -90,7 +95,7 @@ class NameServer:
         """Load the KV configuration and answer requests.
 
         Raises:
-            PortInUseError: somebody else listens there.
+            PortInUseError: another process listens there.
             DiskError: the KV configuration is there and cannot be read.
         """
         self.kv.replace(await self._storage.load())

@@ -39,7 +39,7 @@ class RequestCode(_Code):
     GET_MIN_OFFSET = 31, "the queue's oldest offset still stored"
     GET_EARLIEST_MSG_STORETIME = 32, "when the queue's oldest message was stored"
     VIEW_MESSAGE_BY_ID = 33, "one message by its commit log offset"
-    HEART_BEAT = 34, "a client tells its groups and subscriptions, and that it lives"
+    HEART_BEAT = 34, "a client tells its groups and subscriptions, and that it is alive"
     UNREGISTER_CLIENT = 35, "a client leaves a group"
     CONSUMER_SEND_MSG_BACK = 36, "a consumer failed: store the message for a later try"
     GET_CONSUMER_LIST_BY_GROUP = 38, "client ids of a group's members, for rebalancing"
@@ -56,7 +56,7 @@ class RequestCode(_Code):
 
     # -- transactions
     END_TRANSACTION = 37, "commit or roll back a half message (oneway)"
-    CHECK_TRANSACTION_STATE = 39, "broker asks a producer for a half message's fate (oneway)"
+    CHECK_TRANSACTION_STATE = 39, "broker asks a producer whether to commit (oneway)"
     RESUME_CHECK_HALF_MESSAGE = 323, "check a half message again that was given up"
 
     # -- broker -> client
@@ -163,7 +163,7 @@ class RequestCode(_Code):
     QUERY_DATA_VERSION = 322, "does the name server know this version of my topics"
     ADD_WRITE_PERM_OF_BROKER = 327, "put a broker's queues back into sending"
     GET_BROKER_MEMBER_GROUP = 901, "addresses behind one broker name", "5.0"
-    BROKER_HEARTBEAT = 904, "a broker lives; nothing else changed", "5.0"
+    BROKER_HEARTBEAT = 904, "a broker is alive; nothing else changed", "5.0"
     NOTIFY_MIN_BROKER_ID_CHANGE = 905, "another broker acts as master now (oneway)", "5.0"
 
     # -- pop consumption
@@ -200,7 +200,7 @@ class RequestCode(_Code):
     CONTROLLER_APPLY_BROKER_ID = 1013, "claim a broker id", "5.1"
     BROKER_CLOSE_CHANNEL_REQUEST = 1014, "controller-internal: a broker's channel closed", "5.1"
     CHECK_NOT_ACTIVE_BROKER_REQUEST = 1015, "controller-internal: scan for dead brokers", "5.1"
-    GET_BROKER_LIVE_INFO_REQUEST = 1016, "controller-internal: who lives", "5.1"
+    GET_BROKER_LIVE_INFO_REQUEST = 1016, "controller-internal: which brokers are alive", "5.1"
     GET_SYNC_STATE_DATA_REQUEST = 1017, "controller-internal: in-sync sets", "5.1"
     RAFT_BROKER_HEART_BEAT_EVENT_REQUEST = 1018, "controller-internal: a broker's heartbeat", "5.1"
 
@@ -240,7 +240,7 @@ class ResponseCode(_Code):
     INVALID_PARAMETER = 29, "a field of the request is wrong", "5.0"
     TRANSACTION_SHOULD_COMMIT = 200, "commit the transaction"
     TRANSACTION_SHOULD_ROLLBACK = 201, "roll the transaction back"
-    TRANSACTION_STATE_UNKNOW = 202, "the transaction's fate is not known"
+    TRANSACTION_STATE_UNKNOW = 202, "whether the transaction commits is not known"
     TRANSACTION_STATE_GROUP_WRONG = 203, "the transaction belongs to another group"
     NO_BUYER_ID = 204, "no buyer id"
     NOT_IN_CURRENT_UNIT = 205, "not in this unit"
@@ -320,7 +320,7 @@ SENT_CODES: Final = frozenset(
         ResponseCode.FLUSH_SLAVE_TIMEOUT,
     }
 )
-"""Answers to a send that mean "the message is stored" (P-42, B-110, B-111)."""
+"""Answers to a send that mean "the message is stored" (P-42, B-111)."""
 
 RETRIABLE_SEND_CODES: Final = frozenset(
     {

@@ -1,8 +1,8 @@
 """Compressed message bodies: zlib, and lz4 and zstd where installed (E-42, P-44).
 
 zlib bodies are zlib streams and lz4 bodies are frames, as Java clients write them.
-Brokers never inflate. A consumer does, on the word of a stranger: `decompress` stops at a limit, so
-that a megabyte which stands for a gigabyte costs no more than the limit (fault 30).
+Brokers never inflate. A consumer inflates what any producer sent: `decompress` stops at a limit, so
+that a megabyte that inflates to a gigabyte takes no more memory than the limit.
 """
 
 import zlib

@@ -1,6 +1,6 @@
-"""Calls under way to one peer: opaque -> who waits, and until when (E-5).
+"""Requests under way to one peer: opaque -> callback and deadline (E-5).
 
-Pure: times are the caller's. The shell (`transport/channel.py`) keeps one timer at `next_deadline`.
+Pure: the caller brings the time. `transport/channel.py` keeps one timer at `next_deadline`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class PendingCalls:
         return opaque
 
     def answer(self, response: Command) -> bool:
-        """Hand a response to its caller; False when nobody waits for it any more."""
+        """Hand a response to its caller; False when no caller waits for it any more."""
         call = self._calls.pop(response.opaque, None)
         if call is None:
             return False
@@ -59,7 +59,7 @@ class PendingCalls:
         return waiting
 
     def fail_all(self, error: Exception) -> None:
-        """The connection is gone: every caller gets `error`."""
+        """Hand `error` to every caller, because the connection is closed."""
         calls, self._calls = self._calls, {}
         self.next_deadline = None
         for _, on_answer in calls.values():

@@ -1,7 +1,7 @@
 """A process's clock and state over its own port: GET_CLOCK, MOVE_CLOCK, ROLE_STATUS.
 
-Every role adds this family to its dispatcher, so a supervisor can move a whole cluster in lock
-step and ask each process how it is, without knowing which role it plays.
+Every role adds these processors to its dispatcher, so that a supervisor can move a whole cluster in
+lock step and ask each process for its state, without knowing its role.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which processor answers which request code, and what a peer hears when one fails.
+"""Which processor answers which request code, and how a peer is told of a failure.
 
 A processor is a synchronous function: it gets the peer and the request and returns the reply, or
 None when it will answer later through `Peer.reply` (a held pull, a message waiting for the disk) or
@@ -72,8 +72,8 @@ Defer: TypeAlias = Callable[[Callable[[], None]], object]
 """Calls a function when this turn of the event loop is over."""
 
 GATHER_LIMIT = 64
-"""So many requests of batch processors wait for no more: their bytes should still be in the
-processor's cache when they are processed."""
+"""When so many requests of batch processors are gathered, they are processed: their bytes should
+still be in the processor's cache."""
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 

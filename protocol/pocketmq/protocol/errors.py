@@ -1,4 +1,5 @@
-"""Errors that have to do with the wire, sorted by who must act.
+"""Errors of the wire, sorted by who must act. The number is the response code, or RocketMQ's
+client-side error code (10001 and up).
 
     PocketMQError                        (pocketmq.runtime.errors draws the rest of the tree)
     ├── CallerError
@@ -63,10 +64,10 @@ class ClientError(CallerError):
 
 
 class IllegalNameError(ClientError):
-    """A name that no broker may take: it would become a folder, a key or an address."""
+    """An illegal name; names become folders, keys and addresses."""
 
     code = ResponseCode.INVALID_PARAMETER
-    """What 5.x answers; 4.9 answers 1, which is the profile's business."""
+    """INVALID_PARAMETER (29), as 5.x answers; 4.9 answers SYSTEM_ERROR (1) (`Profile`)."""
 
     def __init__(self, kind: str, name: str, reason: str) -> None:
         self.kind = kind
@@ -77,7 +78,7 @@ class IllegalNameError(ClientError):
 
 
 class IllegalMessageError(ClientError):
-    """A message that breaks a limit; the broker would answer 13 (P-22, S-11)."""
+    """A message that breaks a limit; the broker would answer MESSAGE_ILLEGAL (13) (P-22, S-11)."""
 
     code = ResponseCode.MESSAGE_ILLEGAL
 
@@ -160,7 +161,7 @@ class BrokerNotFoundError(ClientError):
 
 
 class FrameError(PeerError):
-    """Bytes that are no frame. There is no safe place to go on reading: close the connection."""
+    """Bytes that are no frame. Reading cannot continue at a safe place: close the connection."""
 
 
 class BadRequestError(PeerError):
@@ -232,7 +233,7 @@ class BodyError(PeerError):
 
 
 class BodyTooLargeError(BodyError):
-    """A compressed body that would inflate beyond the limit; inflating stopped there (fault 30)."""
+    """A compressed body that would inflate beyond the limit; inflating stopped there."""
 
     def __init__(self, compressed_bytes: int, max_bytes: int) -> None:
         self.compressed_bytes = compressed_bytes

@@ -1,8 +1,8 @@
 """The JSON dialect of RocketMQ's fastjson (E-60), read and, where a peer needs it, written.
 
 Beyond standard JSON it takes raw integer keys `{0:"a"}`, objects as keys `{{"brokerName":..}:1}`
-(they come out as their compact JSON text) and references `{"$ref":"$.path"}`. `parse` is the slow
-road: only bodies and files that a strict parser refuses come here.
+(they come out as their compact JSON text) and references `{"$ref":"$.path"}`. `parse` is slow:
+only bodies and files that a strict parser refuses are read by it.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ _PORT: Final = struct.Struct(">i")
 def pack_host(ip: str, port: int) -> bytes:
     """8 bytes for an IPv4 address, 20 for IPv6; remembered, since a broker packs its own all day.
 
-    An IPv4 address in IPv6 clothes (`::ffff:1.2.3.4`, what a dual-stack socket reports) is IPv4, as
-    in Java.
+    An IPv4 address written as IPv6 (`::ffff:1.2.3.4`, what a dual-stack socket reports) is packed
+    as IPv4, as in Java.
 
     Raises:
         IllegalNameError: `ip` is a name and no address, or `port` is not 0..65535.

@@ -196,6 +196,7 @@ def _check_name(kind: str, name: str, max_chars: int) -> None:
         raise IllegalNameError(kind, name, f"{what}; {_ADVICE}")
 
 
+# behaviour 50
 def check_message(
     message: Message,
     *,

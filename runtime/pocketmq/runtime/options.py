@@ -44,7 +44,7 @@ def option(
         default: Its value when nobody gives one; a list or dict is copied for each instance.
         help: One line for `--help` and the reference page.
         unit: `ms`, `s`, `bytes`; empty where there is none.
-        rule: Id in the behaviour sheet from which the default comes.
+        rule: Id of the rule in docs/rules/ from which the default comes.
         rocketmq_name: Key in `broker.conf`; by default the field in camel case.
         secret: Its value is shown nowhere.
     """

@@ -1,4 +1,7 @@
-"""`PeriodicService`: the one place where timer loops live (wake-up semantics of sheet 0.4)."""
+"""`PeriodicService`: an action that runs periodically, or sooner when woken.
+
+All timer loops are instances of it. Waiting and waking follow `clock.Latch`.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from pocketmq.runtime.clock import Clock, Latch
 log = structlog.get_logger()
 
 AT_REST = math.inf
-"""What an action returns when nothing is left to do: no timer runs until somebody has work."""
+"""What an action returns when nothing is left to do: no timer runs until `resume` or `wakeup`."""
 
 Action = Callable[[], float | None] | Callable[[], Awaitable[float | None]]
 

@@ -1,7 +1,8 @@
 """Where RocketMQ 4.9 and 5.x differ, as one value; 5.x is the default.
 
-Rows of the version switchboard (behaviour sheet, section 9) and the values marked [4] or [H] in it.
-Code asks the field, never the profile's name, so each difference is found from its rule's place.
+Each field is one difference, with the rule that explains it ([docs/rules](../../../docs/rules)).
+Code asks the field and never the profile's name, so that searching for a field finds every place
+where the releases differ.
 """
 
 from __future__ import annotations
@@ -27,19 +28,19 @@ class Profile:
     client_version: int
     """Version ordinal that clients and servers stamp on commands (E-7)."""
     invalid_parameter_code: int
-    """Answer to an illegal topic name or queue id: 29 INVALID_PARAMETER or 1 (B-17, B-55, B-56)."""
+    """Illegal topic or queue id: INVALID_PARAMETER (29), or in 4.9 SYSTEM_ERROR (1) (B-110)."""
     group_name_max_chars_client: int
     """Longest producer or consumer group that a client accepts (P-23)."""
     group_name_max_chars_broker: int | None
     """Longest group that a broker creates by itself; None: it does not look (B-40)."""
     retry_topic_max_chars: int
-    """Longest `%RETRY%` and `%DLQ%` topic name (B-17, S-10)."""
+    """Longest `%RETRY%` and `%DLQ%` topic name (B-110, S-10)."""
     heartbeat_v2: bool
     """Heartbeat replies carry IS_SUPPORT_HEART_BEAT_V2 and IS_SUB_CHANGE (B-21, B-29)."""
     state_version_in_data_version: bool
     """DataVersion has `stateVersion`, and equality needs it (N-10, E-60)."""
     batch_uniq_id_in_send_reply: bool
-    """Send replies carry `batchUniqId` and `recallHandle` (B-110, B-111)."""
+    """Send replies carry `batchUniqId` and `recallHandle` (E-21)."""
 
     # -- name server ------------------------------------------------------------------------
 
@@ -67,14 +68,14 @@ class Profile:
     register_created_topics_incrementally: bool
     """An auto-created topic registers itself alone, not the whole table (B-6)."""
     check_offset_commits: bool
-    """UPDATE_CONSUMER_OFFSET answers 26 and 17 for unknown groups and topics (B-33)."""
+    """UPDATE_CONSUMER_OFFSET (15) refuses unknown groups and topics (B-33)."""
     offset_of_empty_queue: Literal["zero", "not_found"]
-    """QUERY_CONSUMER_OFFSET without a stored value where the queue holds no message: 0 or 22
-    (B-34)."""
+    """QUERY_CONSUMER_OFFSET (14) without a stored value, in a queue without messages: 0, or
+    QUERY_NOT_FOUND (22) (B-34.3)."""
     commit_offset_on_slave_pull: bool
     """A slave takes the offset that a pull carries (B-35)."""
     notify_broadcast_groups: bool
-    """A changed broadcast group is told by code 40 (B-24, B-26)."""
+    """Members of a broadcasting group are notified of changes (B-24, B-26)."""
     note_broadcast_offsets: bool
     """A broker notes where members of broadcast groups pull, for proxies (B-36)."""
     dlq_when_retries_equal_max: bool
@@ -84,22 +85,22 @@ class Profile:
     dlq_when_group_holds_locks: bool
     """A plain send to `%RETRY%` turns to `%DLQ%` when the group has any live queue lock (B-86)."""
     slave_rejects_pulls_up_front: bool
-    """`slaveReadEnable=false`: 2 SYSTEM_BUSY before the pull, not 20 with suggestion 0 (B-58)."""
+    """`slaveReadEnable=false`: SYSTEM_BUSY (2) before the pull is read (B-58)."""
     slave_wakes_held_pulls: bool
     """Arrivals on a slave end its long polls too (B-74)."""
     write_offset_moved_event: bool
-    """21 on a master appends to OFFSET_MOVED_EVENT (B-65)."""
+    """PULL_OFFSET_MOVED (21) of a master is also stored in OFFSET_MOVED_EVENT (B-65)."""
     transaction_check_interval_ms: int
     """Between two rounds of checks on half messages (B-106)."""
     transaction_ops_batched: bool
     """Op messages list several half offsets (B-105)."""
     slave_sync_initial_delay_ms: int
-    """First metadata sync of a slave (2.17)."""
+    """First metadata sync of a slave (B-120)."""
     slave_sync_period_ms: int
-    """Between two full metadata syncs of a slave (2.17)."""
+    """Between two full metadata syncs of a slave (B-120)."""
     sync_master_needs_slave: bool
-    """SYNC_MASTER answers 11 or 12 without a slave's ack; else `inSyncReplicas` (1) counts
-    (B-140, B-141)."""
+    """SYNC_MASTER waits for a slave: SLAVE_NOT_AVAILABLE (11), FLUSH_SLAVE_TIMEOUT (12); else
+    `inSyncReplicas` (1) counts (B-140, B-141)."""
     server_side_reset_offset: bool
     """A reset waits on the broker for the next pull; else it is pushed to the consumers (B-34)."""
     system_topics_of_5x: bool
@@ -114,7 +115,7 @@ class Profile:
     search_nearest_time: bool
     """Offset by time takes the neighbour nearer in time, not a boundary (S-40, S-41)."""
     pid_in_abort_file: bool
-    """The `abort` file holds the process id (3.1)."""
+    """The `abort` file holds the process id (S-60)."""
 
     # -- client -----------------------------------------------------------------------------
 
@@ -131,15 +132,15 @@ class Profile:
     orderly_unlock_delay_ms: int
     """The unlock comes this late when messages are cached (C-30)."""
     illegal_offset_delay_ms: int
-    """From answer 21 until the queue's offset is corrected and the queue removed (C-43)."""
+    """From PULL_OFFSET_MOVED (21) until the offset is corrected and the queue removed (C-43)."""
     freeze_offset_when_illegal: bool
-    """After 21 late acknowledgements cannot change the offset, and a rebalance is woken (C-43)."""
+    """After PULL_OFFSET_MOVED (21) the offset is frozen, and a rebalance is woken (C-43)."""
     skip_send_back_of_dropped: bool
     """A failed message that has left its process queue is not sent back (C-56)."""
     heartbeat_on_new_channel: bool
     """A client introduces itself to a broker as soon as it has connected, and rebalances (C-21)."""
     lite_pull_code: bool
-    """Lite pull consumers pull by their own code 361, not by 11 (L-3)."""
+    """Lite pull consumers send LITE_PULL_MESSAGE (361), not PULL_MESSAGE (11) (L-3)."""
     pull_names_max_bytes: bool
     """Pull requests also say how many bytes are wanted (5.1, E-22)."""
     compression_kind_in_sys_flag: bool
@@ -155,6 +156,7 @@ class Profile:
     fault_filters: bool
     """Choice by available, then reachable, then round robin, not the better half (P-32, P-33)."""
 
+    # behaviour 55
     def not_available_ms(self, latency_ms: float, *, isolated: bool = False) -> int:
         """How long a broker is avoided after a send that took `latency_ms` (P-34, P-35)."""
         looked_up_ms = self.fault_isolation_latency_ms if isolated else latency_ms

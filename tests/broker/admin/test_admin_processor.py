@@ -16,7 +16,7 @@ from support.broker_rig import START_MS, BrokerRig, Voice, consumer
 
 
 async def test_a_topics_bounds_are_told_queue_by_queue(rig: BrokerRig, encoding: Encoding) -> None:
-    # wire 3.9 (202)
+    # E-29 (202)
     voice = await rig.voice(encoding)
     assert (await voice.ask(GetTopicStatsRequestHeader(topic="orders"))).code == 17
     await voice.send(queue_id=1)
@@ -33,7 +33,7 @@ async def test_a_topics_bounds_are_told_queue_by_queue(rig: BrokerRig, encoding:
 
 async def test_a_groups_progress_is_told_beside_each_queues_end(
     rig: BrokerRig, encoding: Encoding
-) -> None:  # wire 3.9 (208)
+) -> None:  # E-29 (208)
     voice = await rig.voice(encoding)
     for _ in range(3):
         await voice.send()
@@ -56,7 +56,7 @@ async def test_a_groups_progress_is_told_beside_each_queues_end(
 
 
 async def test_the_runtime_figures_have_rocketmqs_names(rig: BrokerRig, encoding: Encoding) -> None:
-    # wire 3.9 (28)
+    # E-29 (28)
     voice = await rig.voice(encoding)
     await voice.send(properties={"DELAY": "3"})
     await voice.pull()

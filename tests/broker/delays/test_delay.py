@@ -115,7 +115,7 @@ def test_a_message_is_due_when_its_level_says() -> None:  # B-92
     assert planner.due_at_ms(3, NOW_MS, NOW_MS) == NOW_MS + 10_000
 
 
-def test_a_message_from_a_clock_that_ran_ahead_is_due_now() -> None:  # B-92, A5 row 37
+def test_a_message_from_a_clock_that_ran_ahead_is_due_now() -> None:  # B-92, fault 37
     planner = DelayPlanner(DELAYS)
     assert planner.due_at_ms(3, NOW_MS + 3_600_000, NOW_MS) == NOW_MS
 

@@ -84,7 +84,7 @@ async def test_the_progress_is_on_the_disk_every_10_s(rig: BrokerRig, voice: Voi
 
 
 async def test_a_clock_that_jumps_ahead_delivers_once(rig: BrokerRig, voice: Voice) -> None:
-    # A5 row 37
+    # fault 37
     await voice.send(properties={"DELAY": "18"})
     await rig.advance(3 * 3600)
     assert len(await rig.queue("orders")) == 1
@@ -94,7 +94,7 @@ async def test_a_clock_that_jumps_ahead_delivers_once(rig: BrokerRig, voice: Voi
 
 async def test_a_message_stored_by_a_clock_that_ran_ahead_is_not_held_for_ever(
     tmp_path: Path,
-) -> None:  # B-92, A5 row 37
+) -> None:  # B-92, fault 37
     async with running_broker(tmp_path, clock=ManualClock(START_MS + 86_400_000)) as rig:
         await (await rig.voice()).send(properties={"DELAY": "3"})
     async with running_broker(tmp_path, clock=ManualClock(START_MS)) as rig:

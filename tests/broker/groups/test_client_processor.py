@@ -40,7 +40,7 @@ async def member(rig: BrokerRig, client_id: str, **fields: object) -> Voice:
     return voice
 
 
-async def test_a_heartbeat_makes_the_group_its_retry_topic_and_a_member(  # B-21, T-3, wire 11.26
+async def test_a_heartbeat_makes_the_group_its_retry_topic_and_a_member(  # B-21, T-3
     rig: BrokerRig, encoding: Encoding
 ) -> None:
     voice = await rig.voice(encoding)
@@ -135,7 +135,7 @@ async def test_a_silent_member_is_forgotten_after_120_s_and_nobody_is_told(  # B
 
 async def test_a_broker_that_stood_still_hears_its_clients_before_it_forgets_them(
     rig: BrokerRig,
-) -> None:  # A5 row 38
+) -> None:  # fault 38
     one = await member(rig, "one")
     silent = rig.broker.subjects.groups.silent
     silent._scanned_at -= 500  # the last look is long ago, as after a SIGSTOP
@@ -195,7 +195,7 @@ async def test_a_heartbeat_without_subscriptions_keeps_them(rig: BrokerRig, voic
 
 
 async def test_the_connections_of_a_group_are_told(rig: BrokerRig, encoding: Encoding) -> None:
-    # wire 3.9 (203, 204)
+    # E-29 (203, 204)
     voice = await rig.voice(encoding)
     header = GetConsumerConnectionListRequestHeader(consumer_group="readers")
     assert (await voice.ask(header)).code == 206
@@ -219,7 +219,7 @@ async def test_the_connections_of_a_group_are_told(rig: BrokerRig, encoding: Enc
 @pytest.mark.parametrize(
     ("expression", "kind", "code"), [("a", "TAG", 0), ("a > 1", "SQL92", 1), (" ", "SQL92", 23)]
 )
-async def test_a_client_may_ask_whether_its_subscription_works_here(  # wire 3.4 (46)
+async def test_a_client_may_ask_whether_its_subscription_works_here(  # E-24 (46)
     rig: BrokerRig, voice: Voice, expression: str, kind: str, code: int
 ) -> None:
     body = CheckClientRequestBody(
@@ -241,7 +241,7 @@ async def test_a_producer_says_good_bye(rig: BrokerRig, voice: Voice) -> None:  
 
 async def test_a_hundred_newcomers_at_once_cause_hundreds_of_notices_and_not_thousands(
     rig: BrokerRig,
-) -> None:  # A5 row 46
+) -> None:  # fault 46
     import asyncio
 
     voices = [await rig.voice() for _ in range(100)]

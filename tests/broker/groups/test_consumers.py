@@ -130,7 +130,7 @@ def test_unregistering_removes_the_channel_and_an_empty_group() -> None:  # B-25
     assert manager.get("readers") is None
 
 
-def test_a_closed_channel_leaves_all_its_groups_at_once() -> None:  # B-26, wire 11.40
+def test_a_closed_channel_leaves_all_its_groups_at_once() -> None:  # B-26
     manager, peer, other = ConsumerManager(), FakePeer(), FakePeer()
     beat(manager, peer, group="a")
     beat(manager, peer, group="b")

@@ -19,7 +19,7 @@ from support.broker_rig import BrokerRig, Voice, consumer, running_broker
 
 
 async def test_a_group_is_created_shown_and_listed(rig: BrokerRig, encoding: Encoding) -> None:
-    # wire 3.9
+    # E-29
     voice = await rig.voice(encoding)
     show = GetSubscriptionGroupRequestHeader(group="readers")
     assert (await voice.ask(show)).code == 26
@@ -34,7 +34,7 @@ async def test_a_group_is_created_shown_and_listed(rig: BrokerRig, encoding: Enc
 
 
 @pytest.mark.parametrize("name", ["", "a b", "x" * 121])
-async def test_an_illegal_name_is_29(rig: BrokerRig, voice: Voice, name: str) -> None:  # wire 3.9
+async def test_an_illegal_name_is_29(rig: BrokerRig, voice: Voice, name: str) -> None:  # E-29
     config = SubscriptionGroupConfig(group_name=name)
     assert (await voice.ask(UpdateSubscriptionGroupRequestHeader(), config)).code == 29
 
@@ -48,7 +48,7 @@ async def test_a_changed_group_survives_a_restart(tmp_path: Path) -> None:  # B-
 
 
 async def test_a_deleted_group_keeps_or_loses_its_offsets(rig: BrokerRig, voice: Voice) -> None:
-    # wire 3.9 (207)
+    # E-29 (207)
     await voice.create_topic()
     await voice.heartbeat(consumers=[consumer()])
     await voice.commit(1)

@@ -43,7 +43,7 @@ def running_info(client_id: str = "one") -> GetConsumerRunningInfoRequestHeader:
 
 
 async def test_a_consumers_own_words_reach_the_tool(rig: BrokerRig, encoding: Encoding) -> None:
-    # wire 3.8 (307)
+    # E-28 (307)
     await member(rig, "one", Encoding.JSON)
     await member(rig, "two")
     tool = await rig.voice(encoding)
@@ -63,7 +63,7 @@ async def test_a_client_or_group_that_is_not_here_is_named(rig: BrokerRig, voice
     assert "one" in (reply.remark or "")
 
 
-async def test_a_consumer_that_leaves_instead_of_answering_is_207(  # wire 3.8
+async def test_a_consumer_that_leaves_instead_of_answering_is_207(  # E-28
     rig: BrokerRig, voice: Voice
 ) -> None:
     gone = await member(rig, "one")
@@ -74,7 +74,7 @@ async def test_a_consumer_that_leaves_instead_of_answering_is_207(  # wire 3.8
     assert (await asked).code == ResponseCode.CONSUME_MSG_TIMEOUT
 
 
-async def test_all_members_views_of_their_offsets_are_gathered(  # wire 3.9 (223)
+async def test_all_members_views_of_their_offsets_are_gathered(  # E-29 (223)
     rig: BrokerRig, encoding: Encoding
 ) -> None:
     await member(rig, "one", Encoding.JSON)

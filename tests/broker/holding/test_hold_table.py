@@ -46,7 +46,7 @@ def test_a_message_ends_the_waits_on_its_queue_and_no_other() -> None:  # B-72
     assert len(table) == 1
 
 
-def test_a_message_with_another_tag_leaves_the_pull_waiting() -> None:  # B-72, wire 11.13
+def test_a_message_with_another_tag_leaves_the_pull_waiting() -> None:  # B-72, B-73
     wants_a = pull(expression="TagA")
     table = holding(wants_a)
     assert table.arrived("orders", 0, 11, [B]) == []
@@ -74,7 +74,7 @@ def test_a_pull_is_due_when_its_queue_grew_whatever_the_tags() -> None:  # B-71,
     assert table.due(5.0, lambda *_: 11) == [filtering]
 
 
-def test_a_closed_connection_takes_its_waits_along() -> None:  # wire 4.6
+def test_a_closed_connection_takes_its_waits_along() -> None:  # B-70
     peer = FakePeer()
     stays = pull()
     table = holding(pull(peer=peer), pull(peer=peer, queue_id=1), stays)

@@ -32,7 +32,7 @@ async def test_a_lock_is_refused_to_others_until_it_is_released(  # B-46, B-48
     assert await lock(voice, "two") == QUEUES[:1]
 
 
-async def test_a_lock_outlives_its_holders_connection_by_60_s(  # B-50, T-13, A5 row 47
+async def test_a_lock_outlives_its_holders_connection_by_60_s(  # B-50, T-13, fault 47
     rig: BrokerRig, voice: Voice
 ) -> None:
     gone = await rig.voice()

@@ -46,7 +46,7 @@ async def test_a_committed_offset_is_asked_back(  # B-31, B-33, B-34
 
 
 async def test_a_new_group_on_a_young_queue_starts_at_0(rig: BrokerRig, voice: Voice) -> None:
-    # B-34.3, wire 11.15
+    # B-34.3
     await voice.send()
     assert await voice.committed() == 0
 
@@ -120,7 +120,7 @@ async def test_4_9_takes_commits_of_groups_that_it_does_not_know(tmp_path: Path)
         assert await voice.committed(group="nobody") == 1
 
 
-async def test_the_bounds_of_a_queue(rig: BrokerRig, voice: Voice) -> None:  # S-36, wire 3.3
+async def test_the_bounds_of_a_queue(rig: BrokerRig, voice: Voice) -> None:  # S-36, E-23
     for bounds in (GetMaxOffsetRequestHeader, GetMinOffsetRequestHeader):
         assert await offset_of(voice, bounds(topic="nobody", queue_id=0)) == 0
     await voice.send()
@@ -133,7 +133,7 @@ async def test_the_bounds_of_a_queue(rig: BrokerRig, voice: Voice) -> None:  # S
     ("at_ms", "lower", "upper"),
     [(-1, 0, 0), (0, 0, 0), (5, 1, 0), (10, 1, 1), (15, 2, 1), (99, 3, 2)],
 )
-async def test_a_store_time_means_an_offset(  # S-41, wire 3.3
+async def test_a_store_time_means_an_offset(  # S-41, E-23
     rig: BrokerRig, voice: Voice, at_ms: int, lower: int, upper: int
 ) -> None:
     for _ in range(3):
@@ -151,7 +151,7 @@ async def test_a_store_time_means_an_offset(  # S-41, wire 3.3
     assert await search("UPPER") == upper
 
 
-async def test_the_earliest_store_time(rig: BrokerRig, voice: Voice) -> None:  # wire 3.3
+async def test_the_earliest_store_time(rig: BrokerRig, voice: Voice) -> None:  # E-23
     async def earliest() -> int:
         reply = await voice.ask(GetEarliestStoreTimeRequestHeader(topic="orders", queue_id=0))
         return reply.header(EarliestStoreTimeResponseHeader).timestamp
@@ -161,7 +161,7 @@ async def test_the_earliest_store_time(rig: BrokerRig, voice: Voice) -> None:  #
     assert await earliest() == START_MS
 
 
-async def test_the_whole_table_is_told(rig: BrokerRig, encoding: Encoding) -> None:  # wire 6.7
+async def test_the_whole_table_is_told(rig: BrokerRig, encoding: Encoding) -> None:  # E-67
     voice = await rig.voice(encoding)
     await voice.create_topic()
     await voice.heartbeat(consumers=[consumer()])
@@ -208,7 +208,7 @@ async def test_a_committed_offset_survives_a_restart(tmp_path: Path) -> None:  #
 
 
 async def test_offsets_that_could_not_be_written_are_written_later(tmp_path: Path) -> None:
-    # A5 row 16
+    # fault 16
     async with running_broker(tmp_path) as rig:
         voice = await rig.voice()
         await voice.create_topic()

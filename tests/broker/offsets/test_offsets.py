@@ -29,7 +29,7 @@ def test_a_smaller_offset_is_accepted() -> None:  # B-32
     assert offsets.query("g", "t", 0) == 3
 
 
-def test_a_stored_minus_one_reads_as_none() -> None:  # wire 11.16
+def test_a_stored_minus_one_reads_as_none() -> None:
     offsets = ConsumerOffsetManager()
     offsets.commit("g", "t", 0, -1, NOW_MS)
     assert offsets.query("g", "t", 0) is None
@@ -77,7 +77,7 @@ def test_a_deleted_topic_or_group_takes_its_offsets_along() -> None:  # B-16
     assert offsets.groups_of("u") == frozenset()
 
 
-def test_offsets_beyond_the_end_of_their_queue_are_pulled_back() -> None:  # A5 row 7
+def test_offsets_beyond_the_end_of_their_queue_are_pulled_back() -> None:  # fault 7
     offsets = ConsumerOffsetManager()
     offsets.commit("g", "t", 0, 10, NOW_MS)
     offsets.commit("g", "t", 1, 10, NOW_MS)
@@ -86,7 +86,7 @@ def test_offsets_beyond_the_end_of_their_queue_are_pulled_back() -> None:  # A5 
     assert offsets.query("g", "t", 1) == 7
 
 
-def test_the_table_has_rocketmqs_shape_in_json() -> None:  # B-31, wire 6.7
+def test_the_table_has_rocketmqs_shape_in_json() -> None:  # B-31, E-67
     offsets = ConsumerOffsetManager()
     offsets.commit("g", "t", 0, 123, NOW_MS)
     written = msgspec.json.decode(msgspec.json.encode(offsets.wrapper()))

@@ -39,7 +39,7 @@ async def ten_messages(rig: BrokerRig, voice: Voice) -> None:
         await voice.commit(8 if queue_id == 0 else 0, queue_id=queue_id)
 
 
-async def test_5_x_moves_the_next_pull_by_time(  # wire 3.9 (222), 4.3, A5 row 54
+async def test_5_x_moves_the_next_pull_by_time(  # E-29 (222), 4.3, fault 54
     rig: BrokerRig, encoding: Encoding
 ) -> None:
     voice = await rig.voice(encoding)
@@ -59,12 +59,12 @@ async def test_5_x_moves_the_next_pull_by_time(  # wire 3.9 (222), 4.3, A5 row 5
     assert await voice.committed() == 5
 
 
-async def test_5_x_skips_to_the_end(rig: BrokerRig, voice: Voice) -> None:  # wire 3.9
+async def test_5_x_skips_to_the_end(rig: BrokerRig, voice: Voice) -> None:  # E-29
     await ten_messages(rig, voice)
     assert offsets(await voice.ask(reset()))[0] == 10
 
 
-async def test_5_x_moves_one_queue_to_one_offset(rig: BrokerRig, voice: Voice) -> None:  # wire 3.9
+async def test_5_x_moves_one_queue_to_one_offset(rig: BrokerRig, voice: Voice) -> None:  # E-29
     await ten_messages(rig, voice)
     assert offsets(await voice.ask(reset(queue_id=0, offset=6))) == {0: 6}
     assert (await voice.pull(offset=8)).header.next_begin_offset == 6
@@ -80,7 +80,7 @@ async def test_5_x_moves_one_queue_to_one_offset(rig: BrokerRig, voice: Voice) -
         ({"queue_id": 0, "offset": -5}, 1),
     ],
 )
-async def test_5_x_refuses_what_cannot_be_reset(  # wire 3.9
+async def test_5_x_refuses_what_cannot_be_reset(  # E-29
     rig: BrokerRig, voice: Voice, fields: dict[str, Any], code: int
 ) -> None:
     await ten_messages(rig, voice)
@@ -88,7 +88,7 @@ async def test_5_x_refuses_what_cannot_be_reset(  # wire 3.9
     assert rig.broker.offsets.pending_reset("readers", "orders", 0) is None
 
 
-async def test_4_9_pushes_the_offsets_to_every_member(  # wire 3.8 (220), 6, trap 6
+async def test_4_9_pushes_the_offsets_to_every_member(  # E-28 (220), 6, trap 6
     tmp_path: Path, encoding: Encoding
 ) -> None:
     async with running_broker(tmp_path, PROFILE_4_9) as rig:
@@ -106,7 +106,7 @@ async def test_4_9_pushes_the_offsets_to_every_member(  # wire 3.8 (220), 6, tra
         assert await voice.committed() == 8
 
 
-async def test_4_9_never_skips_messages_without_force(tmp_path: Path) -> None:  # wire 3.9
+async def test_4_9_never_skips_messages_without_force(tmp_path: Path) -> None:  # E-29
     async with running_broker(tmp_path, PROFILE_4_9) as rig:
         voice = await rig.voice()
         await ten_messages(rig, voice)
@@ -115,7 +115,7 @@ async def test_4_9_never_skips_messages_without_force(tmp_path: Path) -> None:  
         assert offsets(await voice.ask(reset(is_force=True)))[0] == 10
 
 
-async def test_4_9_needs_a_member(tmp_path: Path) -> None:  # wire 3.9
+async def test_4_9_needs_a_member(tmp_path: Path) -> None:  # E-29
     async with running_broker(tmp_path, PROFILE_4_9) as rig:
         voice = await rig.voice()
         await ten_messages(rig, voice)

@@ -54,35 +54,35 @@ class House:
         )
 
 
-def test_a_broker_that_may_not_be_read_refuses_every_pull() -> None:  # wire 4.2
+def test_a_broker_that_may_not_be_read_refuses_every_pull() -> None:  # B-55, B-56
     assert House(broker_permission=2).refusal() == 16
 
 
-def test_an_unknown_group_is_created_or_refused() -> None:  # wire 4.2
+def test_an_unknown_group_is_created_or_refused() -> None:  # B-55, B-56
     house = House()
     house.checks.check(pull_header(), NOW_MS)
     assert house.groups.get("readers") is not None
     assert House(auto_create=False).refusal() == 26
 
 
-def test_a_group_that_may_not_consume_is_refused() -> None:  # wire 4.2
+def test_a_group_that_may_not_consume_is_refused() -> None:  # B-55, B-56
     house = House()
     house.group(consume_enable=False)
     assert house.refusal() == 16
 
 
-def test_an_unknown_topic_is_refused() -> None:  # wire 4.2
+def test_an_unknown_topic_is_refused() -> None:  # B-55, B-56
     assert House().refusal(topic="nobody") == 17
 
 
-def test_a_topic_that_may_not_be_read_is_refused() -> None:  # wire 4.2
+def test_a_topic_that_may_not_be_read_is_refused() -> None:  # B-55, B-56
     house = House()
     house.topics.put(TopicConfig(topic_name="orders", perm=2), NOW_MS)
     assert house.refusal() == 16
 
 
 @pytest.mark.parametrize("queue_id", [-1, 4])
-def test_a_queue_that_does_not_exist_is_refused(queue_id: int) -> None:  # wire 4.2
+def test_a_queue_that_does_not_exist_is_refused(queue_id: int) -> None:  # B-55, B-56
     assert House().refusal(queue_id=queue_id) == 29
     assert House(invalid_parameter_code=1).refusal(queue_id=queue_id) == 1
 
@@ -139,7 +139,7 @@ def test_sql_is_refused_with_a_word_on_why() -> None:  # B-56
         (GetStatus.OFFSET_RESET, 21, 21),
     ],
 )
-def test_each_outcome_of_a_read_has_its_code(  # B-59, wire 4.3
+def test_each_outcome_of_a_read_has_its_code(  # B-59
     status: GetStatus, at_0: int, at_5: int
 ) -> None:
     assert response_code(status, 0) == at_0

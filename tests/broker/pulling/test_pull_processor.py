@@ -58,7 +58,7 @@ async def test_a_pull_brings_whole_records_in_order_and_where_to_go_on(  # B-59,
 
 
 async def test_what_lies_outside_the_queue_is_told_apart(rig: BrokerRig, voice: Voice) -> None:
-    # B-59, wire 4.3, 11.10, 11.11
+    # B-59
     await voice.create_topic()
     empty = await voice.pull()
     assert (empty.code, empty.header.next_begin_offset) == (19, 0)
@@ -158,7 +158,7 @@ async def test_a_message_with_another_tag_keeps_it_waiting_until_the_next_look( 
     assert not future.done()
     await rig.advance(5)
     pulled = read_pull(await future)
-    assert (pulled.code, pulled.header.next_begin_offset) == (20, 1)  # wire 11.13
+    assert (pulled.code, pulled.header.next_begin_offset) == (20, 1)  # B-73
 
 
 async def test_a_pull_at_the_end_is_answered_at_once_unless_it_may_be_held(  # B-70
@@ -187,7 +187,7 @@ async def test_a_held_pull_commits_once_before_it_waits(rig: BrokerRig, voice: V
 
 
 async def test_a_closed_connection_drops_its_held_pulls(rig: BrokerRig, voice: Voice) -> None:
-    # wire 4.6
+    # B-70
     await voice.create_topic()
     other = await rig.voice()
     future = await hold(rig, voice)

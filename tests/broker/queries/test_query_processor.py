@@ -13,7 +13,7 @@ from pocketmq.protocol.record import decode_records
 from support.broker_rig import START_MS, BrokerRig, Voice
 
 
-async def test_a_message_is_found_by_its_id(rig: BrokerRig, encoding: Encoding) -> None:  # wire 3.7
+async def test_a_message_is_found_by_its_id(rig: BrokerRig, encoding: Encoding) -> None:  # E-27
     voice = await rig.voice(encoding)
     await voice.send(body=b"first")
     place = await voice.send(body=b"second")
@@ -25,7 +25,7 @@ async def test_a_message_is_found_by_its_id(rig: BrokerRig, encoding: Encoding) 
         assert (await voice.ask(ViewMessageRequestHeader(offset=wrong))).code == 1
 
 
-async def test_messages_are_found_by_key(rig: BrokerRig, encoding: Encoding) -> None:  # wire 3.7
+async def test_messages_are_found_by_key(rig: BrokerRig, encoding: Encoding) -> None:  # E-27
     voice = await rig.voice(encoding)
     await voice.send(body=b"1", properties={"KEYS": "red blue", "UNIQ_KEY": "U1"})
     await voice.send(body=b"2", properties={"KEYS": "blue", "UNIQ_KEY": "U2"})

@@ -242,7 +242,7 @@ async def test_topics_that_the_nameserver_calls_ordered_become_ordered(tmp_path:
         assert rig.broker.topics.is_ordered("orders")
 
 
-async def test_a_dead_nameserver_stops_nobody(tmp_path: Path) -> None:  # A5 row 39
+async def test_a_dead_nameserver_stops_nobody(tmp_path: Path) -> None:  # fault 39
     async with registered(tmp_path, servers=2) as (rig, names):
         await names[0].stop()
         await rig.settle()
@@ -253,7 +253,7 @@ async def test_a_dead_nameserver_stops_nobody(tmp_path: Path) -> None:  # A5 row
 
 
 async def test_a_restarted_nameserver_has_the_routes_within_one_period(tmp_path: Path) -> None:
-    # A5 row 40
+    # fault 40
     async with registered(tmp_path) as (rig, (server,)):
         await (await rig.voice()).send()
         await server.stop()

@@ -62,7 +62,7 @@ def test_newer_clients_bring_their_own_limit(  # B-82
 @pytest.mark.parametrize(
     ("times", "in_5", "in_4_9"), [(15, False, False), (16, False, True), (17, True, True)]
 )
-def test_a_plain_resend_is_given_up_beyond_the_limit_and_by_4_9_at_it(  # B-86, wire 11.38
+def test_a_plain_resend_is_given_up_beyond_the_limit_and_by_4_9_at_it(  # B-86
     times: int, in_5: bool, in_4_9: bool
 ) -> None:
     assert resend_goes_to_dlq(times, 16, when_equal=False, holds_locks=False) is in_5

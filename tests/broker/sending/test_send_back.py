@@ -46,7 +46,7 @@ async def test_a_failed_message_comes_back_after_10_s(  # B-80 to B-84, B-87
 
 
 @pytest.mark.parametrize("profile", [PROFILE_4_9, PROFILE_5_X], ids=["4.9", "5.x"])
-async def test_after_1_and_16_deliveries_a_message_lies_in_the_dlq(  # B-83, B-84, A5 row 53
+async def test_after_1_and_16_deliveries_a_message_lies_in_the_dlq(  # B-83, B-84, fault 53
     tmp_path: Path, profile: object
 ) -> None:
     async with running_broker(tmp_path, profile) as rig:  # type: ignore[arg-type]

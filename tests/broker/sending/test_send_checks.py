@@ -46,12 +46,12 @@ def test_a_retry_topic_is_created_all_the_same_and_knows_its_group() -> None:  #
 
 
 @pytest.mark.parametrize("topic", ["", " ", "a.b", "a/b", "ü", "x" * 128])
-def test_an_illegal_topic_is_refused_by_29_and_in_4_9_by_1(topic: str) -> None:  # sheet 2.5
+def test_an_illegal_topic_is_refused_by_29_and_in_4_9_by_1(topic: str) -> None:  # B-110, B-111
     assert refusal(checks(), topic) == 29
     assert refusal(checks(invalid_parameter_code=1), topic) == 1
 
 
-def test_retry_topics_may_be_longer_in_5_x() -> None:  # sheet 2.5
+def test_retry_topics_may_be_longer_in_5_x() -> None:  # B-110, B-111
     long_name = "%RETRY%" + "x" * 200
     assert plan(checks(), long_name).retry_group == "x" * 200
     old = checks(max_retry_topic_chars=127, invalid_parameter_code=1)
@@ -69,7 +69,7 @@ def test_retry_topics_may_be_longer_in_5_x() -> None:  # sheet 2.5
         "OFFSET_MOVED_EVENT",
     ],
 )
-def test_the_brokers_own_topics_are_forbidden(topic: str) -> None:  # sheet 2.2
+def test_the_brokers_own_topics_are_forbidden(topic: str) -> None:  # E-70
     assert refusal(checks(), topic) == ResponseCode.NO_PERMISSION
 
 
@@ -78,7 +78,7 @@ def test_a_topic_without_its_write_bit_takes_messages_all_the_same() -> None:  #
     assert plan(checks(read_only)).queue_limit == 4
 
 
-def test_a_broker_that_may_not_be_written_refuses_order_topics_only() -> None:  # sheet 2.5
+def test_a_broker_that_may_not_be_written_refuses_order_topics_only() -> None:  # B-110, B-111
     ordered = TopicConfig(topic_name="ordered", order=True)
     plain = TopicConfig(topic_name="plain")
     sends = checks(ordered, plain, broker_permission=4)
@@ -86,7 +86,7 @@ def test_a_broker_that_may_not_be_written_refuses_order_topics_only() -> None:  
     assert plan(sends, "plain").queue_limit == 16
 
 
-def test_a_queue_id_is_legal_below_the_larger_of_both_numbers() -> None:  # sheet 2.5
+def test_a_queue_id_is_legal_below_the_larger_of_both_numbers() -> None:  # B-110, B-111
     topic = TopicConfig(topic_name="orders", read_queue_nums=2, write_queue_nums=6)
     made = plan(checks(topic))
     assert (made.queue_limit, made.write_queue_nums) == (6, 6)

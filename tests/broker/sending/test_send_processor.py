@@ -21,7 +21,7 @@ from support.broker_rig import BrokerRig, Voice, running_broker, send_header
 
 
 @pytest.mark.parametrize("v2", [False, True], ids=["10", "310"])
-async def test_a_sent_message_is_stored_and_told_where(  # wire 3.1
+async def test_a_sent_message_is_stored_and_told_where(  # E-20, E-21
     rig: BrokerRig, encoding: Encoding, v2: bool
 ) -> None:
     voice = await rig.voice(encoding)
@@ -127,7 +127,7 @@ async def test_an_unknown_topic_can_be_pulled_after_the_first_message(  # B-12, 
     assert (await voice.try_send(queue_id=2)).code == 29
 
 
-async def test_a_topic_is_on_the_disk_before_its_first_message_is_acknowledged(  # fault A5.1
+async def test_a_topic_is_on_the_disk_before_its_first_message_is_acknowledged(  # fault 1
     rig: BrokerRig, voice: Voice
 ) -> None:
     await voice.send()
@@ -141,7 +141,7 @@ async def test_without_auto_create_an_unknown_topic_is_17(tmp_path: Path) -> Non
         assert "pocketmq topic create" in (reply.remark or "")
 
 
-async def test_4_9_answers_1_to_illegal_topics_and_queues(tmp_path: Path) -> None:  # sheet 2.5
+async def test_4_9_answers_1_to_illegal_topics_and_queues(tmp_path: Path) -> None:  # B-110, B-111
     async with running_broker(tmp_path, PROFILE_4_9) as rig:
         voice = await rig.voice()
         assert (await voice.try_send(topic="a.b")).code == 1
@@ -160,7 +160,7 @@ async def test_a_one_way_send_is_stored_and_not_answered(rig: BrokerRig, voice: 
     assert [m.body for m in await rig.queue("orders")] == [b"hello", b"silent", b"after"]
 
 
-async def test_a_too_long_message_is_13(tmp_path: Path) -> None:  # sheet 2.5
+async def test_a_too_long_message_is_13(tmp_path: Path) -> None:  # B-110, B-111
     async with running_broker(tmp_path, max_message_size=1000) as rig:
         voice = await rig.voice()
         assert (await voice.try_send(body=b"x" * 1001)).code == ResponseCode.MESSAGE_ILLEGAL
@@ -169,7 +169,7 @@ async def test_a_too_long_message_is_13(tmp_path: Path) -> None:  # sheet 2.5
         assert (await voice.try_send(properties=properties)).code == ResponseCode.MESSAGE_ILLEGAL
 
 
-async def test_a_store_that_takes_nothing_is_14_and_says_why(  # sheet 2.5, B-167
+async def test_a_store_that_takes_nothing_is_14_and_says_why(  # B-110, B-111, B-167
     rig: BrokerRig, voice: Voice
 ) -> None:
     rig.broker.store.blocked_by.add("the disk is full")
@@ -218,7 +218,7 @@ def batch_of(*bodies: bytes, **fields: Any) -> tuple[SendMessageRequestHeaderV2,
 
 
 @pytest.mark.parametrize("code", [RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE])
-async def test_a_batch_is_stored_as_single_messages_with_an_id_each(  # wire 5.6, 11.37
+async def test_a_batch_is_stored_as_single_messages_with_an_id_each(  # E-47, S-7
     rig: BrokerRig, encoding: Encoding, code: int
 ) -> None:
     voice = await rig.voice(encoding)

@@ -37,7 +37,7 @@ def read(frame: bytes) -> Command:
     queue_offset=int63,
     uniq_key=st.text(min_size=1, max_size=300),
 )
-def test_a_template_says_what_the_codec_would_say(  # wire 3.1
+def test_a_template_says_what_the_codec_would_say(  # E-20, E-21
     encoding: Encoding,
     address: BrokerAddress,
     opaque: int,

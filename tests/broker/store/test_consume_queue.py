@@ -110,7 +110,7 @@ def test_a_deleted_topic_leaves_no_file_and_its_readers_their_view(tmp_path: Pat
 
 @pytest.mark.parametrize("memory", [False, True])
 def test_a_look_behind_the_last_entry_reads_no_holes(tmp_path: Path, *, memory: bool) -> None:
-    # A5 52: on a tmpfs such a look gave each queue of a killed broker its 6 MB.
+    # fault 52: on a tmpfs such a look gave each queue of a killed broker its 6 MB.
     if memory and not Path("/dev/shm").is_dir():
         pytest.skip("there is no /dev/shm")
     with TemporaryDirectory(dir="/dev/shm" if memory else tmp_path) as folder:

@@ -1,4 +1,4 @@
-"""A crash or a refusal at any call of the disk costs nothing that was acknowledged (A5 2, 3, 5)."""
+"""A crash or refusal at any call of the disk loses nothing acknowledged (faults 2, 3, 5)."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def run_script(name: str, *words: str) -> None:
     assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-3000:]
 
 
-def test_sampled_crash_points_lose_nothing() -> None:  # A5 2, 3, 5, 15, 16, 17
+def test_sampled_crash_points_lose_nothing() -> None:  # faults 2, 3, 5, 15, 16, 17
     run_script("crash_points.py", "--sample", "20")
 
 
 @pytest.mark.root
-def test_sampled_system_calls_lose_nothing() -> None:  # A5 2, 5, 17
+def test_sampled_system_calls_lose_nothing() -> None:  # faults 2, 5, 17
     run_script("crash_syscalls.py", "--sample", "2", "--mode", "SYNC_FLUSH")
 
 

@@ -1,4 +1,4 @@
-"""One byte of a store's files is another: at most its record is lost (A5 12, 13)."""
+"""One byte of a store's files is another: at most its record is lost (faults 12, 13)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def template() -> Iterator[tuple[Path, dict[Any, bytes]]]:
 @pytest.mark.parametrize("unclean", [False, True], ids=["clean", "killed"])
 @settings(max_examples=150 if not NIGHTLY else 3000)
 @given(data=st.data())
-def test_a_flipped_byte_in_the_log_costs_at_most_its_record(  # A5 12
+def test_a_flipped_byte_in_the_log_costs_at_most_its_record(  # fault 12
     template: tuple[Path, dict[Any, bytes]], data: st.DataObject, *, unclean: bool
 ) -> None:
     source, held = template
@@ -77,7 +77,7 @@ def test_a_flipped_byte_in_the_log_costs_at_most_its_record(  # A5 12
 
 @pytest.mark.parametrize("number", [0, 6, 13, 28, 29])
 @pytest.mark.parametrize("flip", [1, 2, 16])
-def test_a_queue_offset_that_leaps_ahead_costs_its_own_message_and_none_behind_it(  # A5 12
+def test_a_queue_offset_that_leaps_ahead_costs_its_own_message_and_none_behind_it(  # fault 12
     template: tuple[Path, dict[Any, bytes]], memory_path: Path, number: int, flip: int
 ) -> None:
     source, held = template
@@ -126,7 +126,7 @@ def test_queues_made_again_from_a_log_with_a_flipped_byte_lack_at_most_its_messa
 
 @settings(max_examples=150 if not NIGHTLY else 3000)
 @given(data=st.data())
-def test_a_flipped_byte_in_a_queue_costs_nothing(  # A5 13
+def test_a_flipped_byte_in_a_queue_costs_nothing(  # fault 13
     template: tuple[Path, dict[Any, bytes]], data: st.DataObject
 ) -> None:
     source, held = template

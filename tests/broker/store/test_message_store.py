@@ -109,7 +109,7 @@ for life in range(2):
 """
 
 
-def test_more_queues_than_descriptors(tmp_path: Path) -> None:  # A5 52
+def test_more_queues_than_descriptors(tmp_path: Path) -> None:  # fault 52
     tests = Path(__file__).resolve().parents[2]
     ran = subprocess.run(
         [sys.executable, "-c", MANY_QUEUES, str(tmp_path / "store")],

@@ -1,4 +1,4 @@
-"""Power cuts on a model disk: what each flush mode promises, held against every choice (A5 6-9)."""
+"""Power cuts on a model disk: the promise of each flush mode, for every choice (faults 6 to 9)."""
 
 from __future__ import annotations
 

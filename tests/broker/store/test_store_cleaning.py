@@ -104,7 +104,7 @@ def test_young_files_go_when_the_disk_is_nearly_full(  # B-164
     assert store.is_writeable
 
 
-def test_a_full_disk_takes_no_messages_until_it_has_space(  # B-163, B-166, A5 15
+def test_a_full_disk_takes_no_messages_until_it_has_space(  # B-163, B-166, fault 15
     store: MessageStore, disk: RoomyDisk, message: Message
 ) -> None:
     disk.used = 0.91
@@ -138,7 +138,7 @@ def test_a_consumer_too_far_behind_is_sent_to_the_first_offset(store: MessageSto
     view = store.get_message("T", 0, 0, 32)
     body = b"".join(view.records)
     store._cleaner.run(FOUR_O_CLOCK + 72 * HOUR_MS)
-    assert b"".join(view.records) == body, "a reader keeps what it holds"  # A5 55
+    assert b"".join(view.records) == body, "a reader keeps what it holds"  # fault 55
     result = store.get_message("T", 0, 0, 32)
     assert result.status is GetStatus.OFFSET_TOO_SMALL
     assert result.next_begin_offset == result.min_offset == store.min_offset("T", 0) > 0

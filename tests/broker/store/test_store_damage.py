@@ -1,4 +1,4 @@
-"""Damaged files: all that is intact is served, or the error names file and position (A5 11-13)."""
+"""Damaged files: what is intact is served, or the error says where (faults 11 to 13)."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def test_a_mapping_costs_no_descriptor(tmp_path: Path) -> None:
     assert bytes(views[49][10:13]) == b"abc"
 
 
-def test_a_mapping_lives_as_long_as_its_last_slice(tmp_path: Path) -> None:  # A5 55
+def test_a_mapping_lives_as_long_as_its_last_slice(tmp_path: Path) -> None:  # fault 55
     disk, path = OsDisk(), str(tmp_path / "f")
     disk.create_file(path, SIZE)
     view = disk.map_file(path, SIZE)

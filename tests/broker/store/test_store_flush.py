@@ -82,7 +82,7 @@ async def test_one_sync_answers_all_who_waited_for_it(open_store: Make, message:
     await store.close()
 
 
-async def test_a_message_is_invisible_until_a_power_cut_could_not_take_it(  # A5 6
+async def test_a_message_is_invisible_until_a_power_cut_could_not_take_it(  # fault 6
     open_store: Make, message: Message
 ) -> None:
     disk = HeldDisk()
@@ -106,7 +106,7 @@ async def test_a_message_is_invisible_until_a_power_cut_could_not_take_it(  # A5
     await store.close()
 
 
-async def test_a_flush_that_takes_too_long_is_a_timeout_and_not_a_hang(  # A5 18
+async def test_a_flush_that_takes_too_long_is_a_timeout_and_not_a_hang(  # fault 18
     open_store: Make, message: Message, clock: ManualClock
 ) -> None:
     disk = HeldDisk()
@@ -206,7 +206,7 @@ async def test_a_worker_reports_what_ended_a_job() -> None:
     worker.close()
 
 
-async def test_a_full_disk_refuses_messages_and_takes_them_again(  # A5 15
+async def test_a_full_disk_refuses_messages_and_takes_them_again(  # fault 15
     open_store: Make, message: Message
 ) -> None:
     disk = SteppedDisk()
@@ -260,7 +260,7 @@ async def test_a_queue_that_cannot_be_written_catches_up(  # S-35
     await store.close()
 
 
-async def test_a_sync_failure_is_survived_by_writing_the_bytes_again(  # A5 17
+async def test_a_sync_failure_is_survived_by_writing_the_bytes_again(  # fault 17
     open_store: Make, message: Message, clock: ManualClock
 ) -> None:
     disk = SteppedDisk()
@@ -360,7 +360,7 @@ async def test_few_dirty_pages_are_flushed_within_10_s_however_long_the_store_re
     await store.close()
 
 
-async def test_queues_whose_sync_failed_are_written_again_and_read_back(  # A5 17
+async def test_queues_whose_sync_failed_are_written_again_and_read_back(  # fault 17
     open_store: Make, message: Message, clock: ManualClock
 ) -> None:
     disk = SteppedDisk()

@@ -1,4 +1,4 @@
-"""A store's short life ends at any step, or with the power: what was promised is there (A5 2-9)."""
+"""A store that is killed at any step keeps what it promised (faults 2 to 9)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def play(root: Path, disk: SteppedDisk) -> Played:
 
 def test_a_kill_at_any_step_loses_nothing_that_was_acknowledged(
     memory_path: Path,
-) -> None:  # A5 2, 3
+) -> None:  # faults 2, 3
     total = len(play(memory_path / "count", SteppedDisk()).disk.steps)
     assert total > 60
     for number in range(1, total + 1):
@@ -93,7 +93,7 @@ def test_a_kill_at_any_step_loses_nothing_that_was_acknowledged(
 
 
 @pytest.mark.parametrize("mode", list(FlushDiskType), ids=lambda mode: mode.name)
-def test_after_a_power_cut_what_was_promised_is_there_without_a_hole(  # A5 6-9
+def test_after_a_power_cut_what_was_promised_is_there_without_a_hole(  # faults 6 to 9
     memory_path: Path, mode: FlushDiskType
 ) -> None:
     chance = random.Random(7)

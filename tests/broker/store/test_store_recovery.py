@@ -1,4 +1,4 @@
-"""What a store is after its files were torn, cut, or lost (S-60..S-66, A5 10, 11)."""
+"""What a store is after its files were torn, cut, or lost (S-60..S-66, faults 10, 11)."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_queues_and_index_are_made_again_byte_for_byte(memory_path: Path) -> Non
 
 @pytest.mark.parametrize("length", [0, 1, 39, 4095])
 @pytest.mark.parametrize("name", ["checkpoint", "abort"])
-def test_cut_marks_cost_nothing(memory_path: Path, name: str, length: int) -> None:  # A5 11
+def test_cut_marks_cost_nothing(memory_path: Path, name: str, length: int) -> None:  # fault 11
     held = filled(memory_path)
     path = memory_path / name
     content = path.read_bytes() if path.exists() else b"1"
@@ -80,7 +80,7 @@ def test_cut_marks_cost_nothing(memory_path: Path, name: str, length: int) -> No
 @pytest.mark.parametrize("length", [0, 1, 399])
 def test_cut_queue_and_index_files_are_made_again(
     memory_path: Path, folder: str, length: int
-) -> None:  # A5 11
+) -> None:  # fault 11
     held = filled(memory_path)
     for path in sorted((memory_path / folder).rglob("*")):
         if path.is_file():
@@ -108,7 +108,7 @@ def test_a_queue_directory_that_is_gone_is_noticed_after_a_clean_stop(memory_pat
 @pytest.mark.parametrize("power_cut", [False, True], ids=["kill", "power cut"])
 def test_a_torn_tail_is_cut_wherever_it_tears(
     memory_path: Path, *, power_cut: bool
-) -> None:  # A5 10
+) -> None:  # fault 10
     root = memory_path / "store"
     filled(root, count=20)
     store = store_at(root)
@@ -194,7 +194,7 @@ def test_bytes_behind_a_cut_never_come_back(memory_path: Path) -> None:
     store.close_files()
 
 
-def test_a_missing_log_file_is_named(memory_path: Path) -> None:  # A5 11
+def test_a_missing_log_file_is_named(memory_path: Path) -> None:  # fault 11
     filled(memory_path)
     second = memory_path / "commitlog" / f"{LOG_FILE:020d}"
     second.unlink()

@@ -1,4 +1,4 @@
-"""Configuration files: RocketMQ's dialect in, standard JSON out, never lost (wire 6.7)."""
+"""Configuration files: RocketMQ's dialect in, standard JSON out, never lost (E-67)."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ async def test_a_kill_at_any_step_leaves_the_old_or_the_new(tmp_path: Path) -> N
             assert await file_at(root).load() == {"n": 2}
 
 
-async def test_a_full_disk_keeps_the_old_content(tmp_path: Path) -> None:  # A5 16
+async def test_a_full_disk_keeps_the_old_content(tmp_path: Path) -> None:  # fault 16
     disk = SteppedDisk()
     file = file_at(tmp_path, disk)
     await file.save({"n": 1})

@@ -30,7 +30,7 @@ def update(topic: str = "orders", **fields: Any) -> UpdateAndCreateTopicRequestH
 
 
 async def test_a_topic_is_created_shown_and_changed(rig: BrokerRig, encoding: Encoding) -> None:
-    # wire 3.9 (17, 351)
+    # E-29 (17, 351)
     voice = await rig.voice(encoding)
     show = GetTopicConfigRequestHeader(topic="orders")
     assert (await voice.ask(show)).code == 17
@@ -73,18 +73,18 @@ async def test_a_created_topic_survives_a_restart(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-async def test_what_makes_no_topic_is_refused_with_29(  # wire 3.9, 7
+async def test_what_makes_no_topic_is_refused_with_29(  # E-29, E-70
     rig: BrokerRig, voice: Voice, header: UpdateAndCreateTopicRequestHeader
 ) -> None:
     assert (await voice.ask(header)).code == 29
 
 
-async def test_4_9_refuses_with_1(tmp_path: Path) -> None:  # wire 9.3
+async def test_4_9_refuses_with_1(tmp_path: Path) -> None:  # E-71
     async with running_broker(tmp_path, PROFILE_4_9) as rig:
         assert (await (await rig.voice()).ask(update("a.b"))).code == 1
 
 
-async def test_attributes_are_set_and_removed(rig: BrokerRig, voice: Voice) -> None:  # wire 3.9
+async def test_attributes_are_set_and_removed(rig: BrokerRig, voice: Voice) -> None:  # E-29
     await voice.ask(update(attributes="+message.type=FIFO"))
     assert rig.broker.topics.table["orders"].attributes == {"message.type": "FIFO"}
     await voice.ask(update(attributes="-message.type,+cleanup.policy=DELETE"))
@@ -114,7 +114,7 @@ async def test_a_system_topic_stays(rig: BrokerRig, voice: Voice, topic: str) ->
     assert (await voice.ask(DeleteTopicRequestHeader(topic=topic))).code == 29
 
 
-async def test_topics_are_listed(rig: BrokerRig, encoding: Encoding) -> None:  # wire 3.9
+async def test_topics_are_listed(rig: BrokerRig, encoding: Encoding) -> None:  # E-29
     voice = await rig.voice(encoding)
     await voice.create_topic()
     reply = await voice.ask(GetAllTopicConfigRequestHeader())
@@ -127,7 +127,7 @@ async def test_topics_are_listed(rig: BrokerRig, encoding: Encoding) -> None:  #
     assert "orders" not in names
 
 
-async def test_groups_of_a_topic_are_those_that_subscribe_or_have_committed(  # wire 3.9 (300)
+async def test_groups_of_a_topic_are_those_that_subscribe_or_have_committed(  # E-29 (300)
     rig: BrokerRig, voice: Voice
 ) -> None:
     await voice.create_topic()

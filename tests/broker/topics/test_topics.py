@@ -19,7 +19,7 @@ def create(topics: TopicConfigManager, name: str = "orders", queues: int = 4) ->
     return topics.create_for_send(name, "TBW102", queues, now_ms=NOW_MS)
 
 
-def test_a_broker_makes_its_own_topics_at_boot() -> None:  # sheet 2.2
+def test_a_broker_makes_its_own_topics_at_boot() -> None:  # E-70
     topics = table()
     made = {name: (c.read_queue_nums, c.perm) for name, c in topics.table.items()}
     assert made == {
@@ -39,12 +39,12 @@ def test_a_broker_makes_its_own_topics_at_boot() -> None:  # sheet 2.2
     }
 
 
-def test_4_9_makes_fewer_topics_at_boot() -> None:  # sheet 2.2 [H]
+def test_4_9_makes_fewer_topics_at_boot() -> None:  # E-70 [H]
     names = set(table(modern=False).table)
     assert not any(name.startswith(("rmq_sys_", "RMQ_SYS_TRANS")) for name in names)
 
 
-def test_switches_change_the_topics_at_boot() -> None:  # sheet 2.2
+def test_switches_change_the_topics_at_boot() -> None:  # E-70
     topics = table(
         auto_create=False,
         broker_topic_enable=False,
@@ -92,7 +92,7 @@ def test_a_retry_topic_is_created_although_auto_create_is_off() -> None:  # B-14
     assert (created.read_queue_nums, created.write_queue_nums, created.perm) == (1, 1, 6)
 
 
-def test_every_change_moves_the_version_and_tells_the_listeners() -> None:  # N-10, wire 11.31
+def test_every_change_moves_the_version_and_tells_the_listeners() -> None:  # N-10
     topics, heard = table(), []
     topics.changed.connect(heard.append)
     create(topics)

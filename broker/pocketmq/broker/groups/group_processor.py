@@ -1,4 +1,4 @@
-"""Subscription groups for people and tools: 200, 201, 207, 352 (B-40, wire 3.9)."""
+"""Subscription groups for people and tools: 200, 201, 207, 352 (B-40, E-29)."""
 
 from __future__ import annotations
 

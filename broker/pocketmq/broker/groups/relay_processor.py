@@ -1,4 +1,4 @@
-"""Questions of tools that only a client can answer: 307 and 223 (wire 3.8, 3.9).
+"""Questions of tools that only a client can answer: 307 and 223 (E-28, E-29).
 
 The broker passes them on over the client's own connection, and the answer back.
 """

@@ -1,4 +1,4 @@
-"""INVOKE_BROKER_TO_RESET_OFFSET (222): move a group by time or to an offset (wire 3.9).
+"""INVOKE_BROKER_TO_RESET_OFFSET (222): move a group by time or to an offset (E-29).
 
 5.x notes the new offsets, and the next pull of each queue is answered 21 with them. 4.9 pushes them
 to the consumers that are connected (220), and needs at least one.
@@ -28,7 +28,7 @@ from pocketmq.protocol.message import MessageQueue
 log = structlog.get_logger()
 
 VERSION_WITH_RESET = 28
-"""Clients before 3.0.7 do not know the push (wire 1.6)."""
+"""Clients before 3.0.7 do not know the push (E-7)."""
 
 
 class ResetProcessor:

@@ -1,4 +1,4 @@
-"""What is checked before a pull reads, and what its outcome means (B-55 to B-65, wire 4.2, 4.3)."""
+"""What is checked before a pull reads, and what its outcome means (B-55 to B-65)."""
 
 from __future__ import annotations
 

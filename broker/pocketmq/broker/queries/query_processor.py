@@ -1,4 +1,4 @@
-"""Finding messages: VIEW_MESSAGE_BY_ID (33) and QUERY_MESSAGE (12) (wire 3.7)."""
+"""Finding messages: VIEW_MESSAGE_BY_ID (33) and QUERY_MESSAGE (12) (E-27)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is checked before a message is stored, in RocketMQ's order (sheet 2.5, B-12 to B-17).
+"""What is checked before a message is stored, in RocketMQ's order (B-110, B-111, B-12 to B-17).
 
 What depends on the topic alone is decided once and kept in a `SendPlan`, until a topic changes.
 The topic's W bit is *not* checked: write protection works through routes only (B-17).

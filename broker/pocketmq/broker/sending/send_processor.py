@@ -60,7 +60,7 @@ NOT_STORED: dict[PutStatus, tuple[int, str]] = {
     ),
     PutStatus.UNKNOWN_ERROR: (ResponseCode.SYSTEM_ERROR, "the store failed"),
 }
-"""Answers to messages that were not stored (sheet 2.5)."""
+"""Answers to messages that were not stored (B-110, B-111)."""
 
 
 class SendProcessor(Service):
@@ -304,7 +304,7 @@ class _Stored:
 
 
 def not_stored(request: Command, result: PutResult, store: MessageStore) -> Command:
-    """The answer to a message that the store refused (sheet 2.5)."""
+    """The answer to a message that the store refused (B-110, B-111)."""
     code, remark = NOT_STORED.get(
         result.status, (int(ResponseCode.SYSTEM_ERROR), f"the store said {result.status.name}")
     )

@@ -1,4 +1,4 @@
-"""Answers to stored messages as whole frames, filled into templates (wire 3.1).
+"""Answers to stored messages as whole frames, filled into templates (E-20, E-21).
 
 A broker gives this answer for every message it takes. Building a `Command` and encoding it costs
 several microseconds, filling a template half a one. The tests hold each template against the

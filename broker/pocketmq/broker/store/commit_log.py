@@ -61,7 +61,7 @@ UNCOUNTED = (MessageSysFlag.TRANSACTION_PREPARED, MessageSysFlag.TRANSACTION_ROL
 """Transaction types that get no place in their queue (S-13, S-22)."""
 
 OFFSET_AT = RECORD.offset_of("PHYSICALOFFSET")
-"""Where a record holds its own physical offset (wire 5.1)."""
+"""Where a record holds its own physical offset (S-5)."""
 _OFFSET = struct.Struct(">q")
 SYS_FLAG_AT = RECORD.offset_of("SYSFLAG")
 _STORE_TIME_AT = RECORD.offset_of("STORETIMESTAMP")
@@ -99,6 +99,7 @@ class CommitLog:
         """Offset at which the next record goes."""
         return self.files.max_offset
 
+    # behaviour 56
     def append(
         self,
         messages: Sequence[StoredMessage],

@@ -23,6 +23,7 @@ from pocketmq.protocol.record import topic_field
 
 log = structlog.get_logger()
 
+# behaviour 58
 QUEUE_ENTRY = Layout(
     Field("physical offset", "q", "log offset of the message's record"),
     Field("size", "i", "bytes of the record"),

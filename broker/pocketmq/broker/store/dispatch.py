@@ -61,6 +61,7 @@ class Dispatcher:
         self._delay_levels_ms = delay_levels_ms
         self._on_arrival = on_arrival
 
+    # behaviour 57
     def dispatch(self, batch: Batch) -> None:
         """Make a batch visible; messages in it that were not stored are passed over.
 

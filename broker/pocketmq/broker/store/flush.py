@@ -81,6 +81,7 @@ class LogFlusher:
         crossed_file = last is not None and self.flushed_offset < last.start
         return crossed_file or self.dirty_bytes // PAGE >= least_pages
 
+    # behaviour 59
     def wait(self, end: int, callback: FlushCallback) -> None:
         """Call back once the log is flushed up to `end`; at once if it is."""
         if end <= self.flushed_offset:

@@ -1,6 +1,6 @@
 """Decisions about a queue without touching a file: where a pull stands, which offset a time means.
 
-Sources: B-59 and wire 4.3 for pulls, S-40 and S-41 for times.
+Sources: B-59 and B-59 for pulls, S-40 and S-41 for times.
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ def outside(offset: int, min_offset: int, max_offset: int) -> tuple[GetStatus, i
     return None
 
 
+# behaviour 25
 def offset_by_time(
     time_ms: int,
     low: int,

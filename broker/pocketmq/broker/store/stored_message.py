@@ -20,7 +20,7 @@ class StoredMessage(msgspec.Struct, gc=False):
     """The wire's text, `key 0x01 value 0x02 ...`, at most 32,767 bytes (S-6)."""
     flag: int
     sys_flag: int
-    """Bits of wire 5.3; the store adds those that tell IPv6 hosts."""
+    """Bits of E-42; the store adds those that tell IPv6 hosts."""
     born_timestamp_ms: int
     born_host: bytes
     """8 bytes, or 20 for IPv6: address and port."""

@@ -1,4 +1,4 @@
-"""The files under `<store>/config/`: JSON that RocketMQ reads too, replaced atomically (wire 6.7).
+"""The files under `<store>/config/`: JSON that RocketMQ reads too, replaced atomically (E-67).
 
     topics.json        the present content
     topics.json.bak    the one before it

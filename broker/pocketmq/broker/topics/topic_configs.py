@@ -96,7 +96,7 @@ class TopicConfigManager:
         return self._table
 
     def is_system(self, topic: str) -> bool:
-        """Whether the topic is the broker's own and may not be deleted (wire 7)."""
+        """Whether the topic is the broker's own and may not be deleted (E-70)."""
         return topic in self.system_topics or is_system_topic(topic)
 
     def is_ordered(self, topic: str) -> bool:

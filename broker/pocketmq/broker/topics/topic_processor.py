@@ -1,4 +1,4 @@
-"""Topics for people and tools: 17, 21, 215, 300, 305, 351 (B-12 to B-16, wire 3.9)."""
+"""Topics for people and tools: 17, 21, 215, 300, 305, 351 (B-12 to B-16, E-29)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Admin: topics, groups, offsets and messages, for people and tools (wire 3.3, 3.7, 3.9, 3.10).
+"""Admin: topics, groups, offsets and messages, for people and tools (E-23, E-27, E-29, E-31).
 
 async with Admin(nameservers="127.0.0.1:9876") as admin:
     await admin.create_topic("Orders", queues=4)

@@ -1,4 +1,4 @@
-"""Who is in a consumer group and what they do, as brokers know it (wire 3.9)."""
+"""Who is in a consumer group and what they do, as brokers know it (E-29)."""
 
 from __future__ import annotations
 

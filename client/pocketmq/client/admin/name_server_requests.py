@@ -1,4 +1,4 @@
-"""What administrators ask a name server, and what they tell all of them (wire 3.10)."""
+"""What administrators ask a name server, and what they tell all of them (E-31)."""
 
 from __future__ import annotations
 

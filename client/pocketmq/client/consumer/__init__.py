@@ -1,1 +1,1 @@
-"""Receiving: push, pull and lite pull consumers (behaviour sheet 5, 7.1)."""
+"""Receiving: push, pull and lite pull consumers (C-1 to C-72, L-1 to L-7)."""

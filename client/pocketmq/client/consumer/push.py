@@ -1,4 +1,4 @@
-"""PushConsumer: messages come to a listener, or to an `async for` (behaviour sheet 5).
+"""PushConsumer: messages come to a listener, or to an `async for` (C-1 to C-72).
 
     consumer = PushConsumer("billing", nameservers="127.0.0.1:9876")
     consumer.subscribe("Orders", "new || changed")

@@ -1,1 +1,1 @@
-"""Sending: the producer and its pure decisions (behaviour sheet 4)."""
+"""Sending: the producer and its pure decisions (P-1 to P-70)."""

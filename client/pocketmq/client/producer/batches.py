@@ -12,7 +12,7 @@ RECOMMENDED_BATCH_BYTES: Final = 1024 * 1024
 """RocketMQ's advice; the hard limit is `max_message_size`."""
 
 ENTRY_BYTES: Final = 22
-"""Fixed fields of one message in a batch (wire 5.6)."""
+"""Fixed fields of one message in a batch (E-47)."""
 
 UNIQ_KEY_BYTES: Final = 42
 """`UNIQ_KEY`, 32 characters and two separators, which the producer adds."""

@@ -1,4 +1,4 @@
-"""Producer: sends messages to topics (behaviour sheet 4).
+"""Producer: sends messages to topics (P-1 to P-70).
 
     async with Producer("orders", nameservers="127.0.0.1:9876") as producer:
         result = await producer.send(Message("Orders", b"...", tags="new", keys="order-1"))

@@ -1,4 +1,4 @@
-"""Which queue a message goes to when its key decides (sheet 4.7).
+"""Which queue a message goes to when its key decides (P-51).
 
 A selector gets all writable queues of the topic in the order of P-12 and the caller's key. There is
 no broker avoidance and no retry on another queue: the same key must meet the same queue.

@@ -27,7 +27,7 @@ STATUS_BY_CODE = {
     int(ResponseCode.FLUSH_SLAVE_TIMEOUT): SendStatus.FLUSH_SLAVE_TIMEOUT,
     int(ResponseCode.SLAVE_NOT_AVAILABLE): SendStatus.SLAVE_NOT_AVAILABLE,
 }
-"""The response codes that say "stored" (wire 3.1); any other is an error."""
+"""The response codes that say "stored" (E-20, E-21); any other is an error."""
 
 
 @dataclass(slots=True)

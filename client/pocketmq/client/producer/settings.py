@@ -1,4 +1,4 @@
-"""What a producer can be told besides its group (sheet 4). Pure."""
+"""What a producer can be told besides its group (P-1 to P-70). Pure."""
 
 from __future__ import annotations
 

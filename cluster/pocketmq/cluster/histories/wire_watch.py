@@ -31,7 +31,7 @@ from pocketmq.protocol.record import decode_records
 T = TypeVar("T")
 
 COMMITS = 1
-"""Bit of a pull's `sys_flag`: its `commit_offset` counts (wire sheet 4.1)."""
+"""Bit of a pull's `sys_flag`: its `commit_offset` counts (E-41)."""
 
 MOST_OPEN = 100_000
 """Requests of one connection whose answers are awaited; one-way and lost ones fall out."""

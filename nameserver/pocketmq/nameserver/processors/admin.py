@@ -1,4 +1,8 @@
-"""What administrators change: 205, 216, 217, 319, 327 (N-30 to N-32)."""
+"""What administrators change in the route table, and its options (N-30 to N-32, O-8).
+
+WIPE_WRITE_PERM_OF_BROKER (205), ADD_WRITE_PERM_OF_BROKER (327), DELETE_TOPIC_IN_NAMESRV (216),
+REGISTER_TOPIC_IN_NAMESRV (217), GET_NAMESRV_CONFIG (319).
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,7 @@ log = structlog.get_logger()
 
 
 class AdminProcessor:
-    """Changes the route table by hand. In memory only: a restart or a registration undoes it."""
+    """Changes the route table by request, in memory: a restart or a registration undoes it."""
 
     def __init__(self, table: RouteTable, options: Callable[[], Mapping[str, str]]) -> None:
         self._table = table
@@ -34,7 +38,7 @@ class AdminProcessor:
 
     @handles(RequestCode.WIPE_WRITE_PERM_OF_BROKER)
     def wipe_write_perm(self, _peer: Peer, request: Command) -> Reply:
-        """Take a broker's queues out of sending (N-31)."""
+        """Take the write permission from all queues of a broker (N-31)."""
         name = request.header(WipeWritePermRequestHeader).broker_name
         count = self._table.set_perm(name, lambda perm: perm & ~Perm.WRITE)
         log.info("broker.write_perm_wiped", broker=name, topics=count)
@@ -42,7 +46,7 @@ class AdminProcessor:
 
     @handles(RequestCode.ADD_WRITE_PERM_OF_BROKER)
     def add_write_perm(self, _peer: Peer, request: Command) -> Reply:
-        """Put a broker's queues back into sending; the inherit bit is lost, as in RocketMQ."""
+        """Set all queues of a broker to read and write; as in RocketMQ the inherit bit is lost."""
         name = request.header(AddWritePermRequestHeader).broker_name
         count = self._table.set_perm(name, lambda _perm: Perm.RW)
         log.info("broker.write_perm_added", broker=name, topics=count)
@@ -50,7 +54,7 @@ class AdminProcessor:
 
     @handles(RequestCode.DELETE_TOPIC_IN_NAMESRV)
     def delete_topic(self, _peer: Peer, request: Command) -> Reply:
-        """Forget a topic's route; brokers that still have it may bring it back (N-30)."""
+        """Remove a topic's route; brokers that still have the topic may register it anew (N-30)."""
         header = request.header(DeleteTopicInNamesrvRequestHeader)
         self._table.delete_topic(header.topic, header.cluster_name)
         log.info("topic.deleted", topic=header.topic, cluster=header.cluster_name)

@@ -1,4 +1,7 @@
-"""The KV configuration: 100, 101, 102, 219 (N-33)."""
+"""The key-value configuration (N-33).
+
+PUT_KV_CONFIG (100), GET_KV_CONFIG (101), DELETE_KV_CONFIG (102), GET_KVLIST_BY_NAMESPACE (219).
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from pocketmq.runtime.errors import DiskError
 
 
 class KvProcessor:
-    """Reads and changes the table; a change is answered when the file holds it."""
+    """Reads and changes the table. A change is answered once it is in the file."""
 
     def __init__(self, kv: KvConfig, writer: KvWriter) -> None:
         self._kv = kv
@@ -36,7 +39,7 @@ class KvProcessor:
 
     @handles(RequestCode.DELETE_KV_CONFIG)
     def delete(self, peer: Peer, request: Command) -> Reply:
-        """Forget one key."""
+        """Remove one key."""
         header = request.header(DeleteKvConfigRequestHeader)
         self._kv.delete(header.namespace, header.key)
         self._answer_when_saved(peer, request)
@@ -44,7 +47,7 @@ class KvProcessor:
 
     @handles(RequestCode.GET_KV_CONFIG)
     def get(self, _peer: Peer, request: Command) -> Reply:
-        """One value, or 22."""
+        """One value, or QUERY_NOT_FOUND (22)."""
         header = request.header(GetKvConfigRequestHeader)
         value = self._kv.get(header.namespace, header.key)
         if value is None:
@@ -56,7 +59,7 @@ class KvProcessor:
 
     @handles(RequestCode.GET_KVLIST_BY_NAMESPACE)
     def namespace(self, _peer: Peer, request: Command) -> Reply:
-        """All keys of a namespace, or 22."""
+        """All keys of a namespace, or QUERY_NOT_FOUND (22)."""
         header = request.header(GetKvListRequestHeader)
         table = self._kv.namespace(header.namespace)
         if not table:

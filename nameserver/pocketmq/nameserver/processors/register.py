@@ -1,4 +1,7 @@
-"""Brokers come, go and tell that they live: 103, 104, 322, 904 (N-10 to N-25)."""
+"""Brokers register, leave and give signs of life (N-10 to N-25).
+
+REGISTER_BROKER (103), UNREGISTER_BROKER (104), QUERY_DATA_VERSION (322), BROKER_HEARTBEAT (904).
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,7 @@ class _Departure(NamedTuple):
 
 
 class RegisterProcessor:
-    """Feeds the route table with what brokers say.
+    """Enters into the route table what brokers register.
 
     Args:
         table: Where it goes.
@@ -86,12 +89,13 @@ class RegisterProcessor:
 
     @handles(RequestCode.REGISTER_BROKER)
     def register(self, peer: Peer, request: Command) -> Reply:
-        """Enter a broker and its topics; a slave hears where its master is (N-17)."""
+        """Enter a broker and its topics; a slave is told its master's addresses (N-17)."""
         header = request.header(RegisterBrokerRequestHeader)
         body = self._body(header, request)
         wrapper = body.topic_config_serialize_wrapper
         self._check(header.broker_name, wrapper.topic_config_table)
-        # A broker that left and comes back in one batch must not be removed by its own past.
+        # A broker that left and registers again in one batch of frames must stay registered: its
+        # queued unregistration is carried out first.
         self.carry_out_departures()
         registered = self._table.register(
             Registration(
@@ -136,7 +140,7 @@ class RegisterProcessor:
 
     @handles(RequestCode.UNREGISTER_BROKER)
     def unregister(self, _peer: Peer, request: Command) -> Reply:
-        """Drop a broker: at once in 4.9, soon and in one go with others in 5.x (N-19)."""
+        """Remove a broker: at once in 4.9; in 5.x soon, together with others (N-19)."""
         header = request.header(UnregisterBrokerRequestHeader)
         departure = _Departure(header.cluster_name, header.broker_name, header.broker_addr)
         if not self._profile.unregister_in_background:
@@ -167,7 +171,7 @@ class RegisterProcessor:
 
     @handles(RequestCode.BROKER_HEARTBEAT)
     def heartbeat(self, _peer: Peer, request: Command) -> Reply:
-        """A broker lives; nothing else changed (N-25)."""
+        """Note that a broker is alive; nothing else changes (N-25)."""
         header = request.header(BrokerHeartbeatRequestHeader)
         key = self._table.key(header.cluster_name, header.broker_addr)
         self._table.live.refresh(key, self._clock.monotonic())

@@ -1,4 +1,9 @@
-"""Where topics are, and which there are: 105, 106, 206, 224, 304, 311-313, 901 (N-26 to N-34)."""
+"""Routes, and lists of topics, brokers and clusters (N-26 to N-34).
+
+GET_ROUTEINFO_BY_TOPIC (105), GET_BROKER_CLUSTER_INFO (106), GET_BROKER_MEMBER_GROUP (901); lists of
+topics: GET_ALL_TOPIC_LIST_FROM_NAMESERVER (206), GET_TOPICS_BY_CLUSTER (224),
+GET_SYSTEM_TOPIC_LIST_FROM_NS (304), and of units (311 to 313).
+"""
 
 from __future__ import annotations
 

@@ -47,6 +47,7 @@ class AllocateMessageQueueAveragely:
         return f"{queues} queues / {clients} members, I am number {index}: {where}"
 
 
+# behaviours 11, 14, 32 and 61
 def block(queues: int, clients: int, index: int) -> tuple[int, int]:
     """Where client number `index` begins and how many queues it gets.
 

@@ -1,4 +1,4 @@
-"""AVG_BY_CIRCLE: queues dealt out one by one, like cards (A-20).
+"""AVG_BY_CIRCLE: queues are given to the members one by one, in turn (A-20).
 
     8 queues, 3 clients        c1 [0 3 6]  c2 [1 4 7]  c3 [2 5]
 
@@ -19,6 +19,7 @@ class AllocateMessageQueueAveragelyByCircle:
 
     name = "AVG_BY_CIRCLE"
 
+    # behaviour 33
     def allocate(
         self,
         consumer_group: str,

@@ -19,6 +19,7 @@ class AllocateMessageQueueByConfig:
     def __init__(self, message_queues: Sequence[MessageQueue] | None = None) -> None:
         self.message_queues = message_queues
 
+    # behaviour 38
     def allocate(
         self,
         consumer_group: str,

@@ -12,6 +12,7 @@ from pocketmq.protocol.allocation.consistent_hash import AllocateMessageQueueCon
 from pocketmq.protocol.allocation.strategy import AllocateMessageQueueStrategy
 from pocketmq.runtime.errors import ConfigError
 
+# behaviours 10 and 12
 STRATEGIES: Final[Mapping[str, Callable[[], AllocateMessageQueueStrategy]]] = {
     "averagely": AllocateMessageQueueAveragely,
     "circle": AllocateMessageQueueAveragelyByCircle,

@@ -49,6 +49,7 @@ class AllocateMessageQueueConsistentHash:
         self._virtual_nodes = virtual_nodes
         self._hash = hash_function
 
+    # behaviour 34
     def allocate(
         self,
         consumer_group: str,

@@ -24,6 +24,7 @@ class AllocateMessageQueueByMachineRoom:
     def __init__(self, consumer_idcs: Collection[str] | None = None) -> None:
         self.consumer_idcs = consumer_idcs
 
+    # behaviours 35 and 36
     def allocate(
         self,
         consumer_group: str,

@@ -46,6 +46,7 @@ class AllocateMachineRoomNearby:
     def name(self) -> str:
         return f"MACHINE_ROOM_NEARBY-{self._inner.name}"
 
+    # behaviour 37
     def allocate(
         self,
         consumer_group: str,

@@ -29,6 +29,7 @@ class AllocationError(CallerError):
         super().__init__(f"{strategy}: {reason}; the queues stay with whoever has them")
 
 
+# behaviour 39
 @runtime_checkable
 class AllocateMessageQueueStrategy(Protocol):
     """Which queues of a topic belong to one member (A-70)."""
@@ -114,6 +115,7 @@ def explain(
     return strategy.name
 
 
+# behaviour 9
 def sorted_queues(queues: Iterable[MessageQueue]) -> list[MessageQueue]:
     """Queues by topic, broker name and queue id, as every member of a group sorts them (A-1).
 
