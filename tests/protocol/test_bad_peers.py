@@ -255,7 +255,7 @@ def channels_of(listener: object) -> list[Channel]:
 
 
 async def test_peers_that_never_read_cost_no_more_together_than_the_budget_says() -> None:
-    # row 24: 500 of them cost 0.5 to 1.2 GB when each had a bound and all together none.
+    # fault 24: 500 of them cost 0.5 to 1.2 GB when each had a bound and all together none.
     limit = 24 * MIB
     server = Echo(Budget(peer_memory_bytes=limit))
     async with served(TcpNetwork(), server.dispatcher) as (listener, address):

@@ -1,4 +1,4 @@
-"""How far queues and groups are, for people and tools: 202, 208, 300 (wire 3.9)."""
+"""How far queues and groups are, for people and tools: 202, 208, 300 (E-29)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GET_BROKER_RUNTIME_INFO (28): counters and rates for people and tools (wire 6.6)."""
+"""GET_BROKER_RUNTIME_INFO (28): counters and rates for people and tools (E-66)."""
 
 from __future__ import annotations
 
