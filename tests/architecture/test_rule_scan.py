@@ -78,6 +78,16 @@ def test_there_are_70_behaviours_in_order() -> None:
     assert {row.number for row in read_rows() if row.later} == LATER
 
 
+def test_each_behaviour_is_marked_once_in_code() -> None:
+    places = scan().places
+    wrong = {
+        row.number: [f"{place.path}: {place.name}" for place in places.get(row.number, ())]
+        for row in read_rows()
+        if len(places.get(row.number, ())) != (0 if row.later else 1)
+    }
+    assert not wrong, "write `# behaviour <number>` right above the one place where it is done"
+
+
 def test_a_test_that_claims_a_behaviour_cites_one_of_its_rules() -> None:
     found = scan()
     for row in read_rows():

@@ -79,6 +79,7 @@ def heartbeat_data(
     )
 
 
+# behaviour 7
 def heartbeat_addresses(routes: RouteTable, *, has_consumers: bool) -> list[tuple[str, int, str]]:
     """Every known broker; with nothing but producers only the masters (P-8)."""
     return routes.addresses(masters_only=not has_consumers)

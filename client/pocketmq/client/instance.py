@@ -249,6 +249,7 @@ class ClientInstance:
             raise found
         return found
 
+    # behaviour 51
     async def publish_info(
         self, topic: str, *, model: str, model_queue_nums: int
     ) -> TopicPublishInfo:
@@ -362,6 +363,7 @@ class ClientInstance:
 
     # -- consumers ------------------------------------------------------------------------------
 
+    # behaviour 3
     async def rebalance(self) -> bool:
         """Let every consumer look at its queues; whether all are balanced (C-20)."""
         balanced = True

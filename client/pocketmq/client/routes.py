@@ -45,6 +45,7 @@ class TopicPublishInfo:
         """Broker name -> its write queues, for the better half of the fault table (P-32)."""
         self._index = random.getrandbits(31) if first_index is None else first_index
 
+    # behaviour 52
     def next_index(self) -> int:
         """One step of the round robin; the first value is random so that clients spread (P-30)."""
         self._index = (self._index + 1) & 0x7FFFFFFF
@@ -79,6 +80,7 @@ class BrokerAddress(NamedTuple):
         return self.broker_id != MASTER_ID
 
 
+# behaviour 41
 def publish_queues(topic: str, route: TopicRouteData) -> list[MessageQueue]:
     """Queues to send to, broker by broker (P-12).
 
@@ -210,6 +212,7 @@ class RouteTable:
                 return BrokerAddress(addresses[candidate], candidate)
         return None
 
+    # behaviour 6
     def broker_of_topic(self, topic: str, choose: Callable[[Sequence[str]], str]) -> str | None:
         """Address of a randomly chosen broker name of the topic, for the consumer list (C-24).
 

@@ -81,6 +81,7 @@ class OffsetProcessor:
             )
         return request.reply(OffsetResponseHeader(offset=offset))
 
+    # behaviour 22
     def _offset_of_young_queue(self, topic: str, queue_id: int) -> int | None:
         """0 where the queue still begins with a first message that is in memory."""
         if self._store.min_offset(topic, queue_id) > 0:

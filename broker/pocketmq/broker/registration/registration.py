@@ -164,6 +164,7 @@ class BrokerRegistration(Service):
             self._again = True
             self._service.wakeup()
 
+    # behaviour 47
     async def register(self, topics: Sequence[str] | None = None) -> None:
         """Register all topics, or some, with every name server in parallel."""
         wrapper = self._topics.wrapper(topics, permission=self._rules.permission)
@@ -188,6 +189,7 @@ class BrokerRegistration(Service):
         again, self._again = self._again, False
         return again
 
+    # behaviours 46 and 48
     async def _tick(self) -> float:
         """Tell what is due; seconds until the next full registration."""
         changed, waiting = self._announcements.take()
@@ -228,6 +230,7 @@ class BrokerRegistration(Service):
             log.warning("registration.failed", nameserver=address, reason=str(exc))
             return None
 
+    # behaviour 49
     async def _anybody_needs_it(self) -> bool:
         """Whether any name server has another version, or does not answer (B-3)."""
         answers = await asyncio.gather(

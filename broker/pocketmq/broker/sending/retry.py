@@ -54,6 +54,7 @@ def plan_send_back(reconsume_times: int, delay_level: int, max_times: int) -> Re
     return RetryPlan(to_dlq=False, delay_level=delay_level or FIRST_RETRY_LEVEL + reconsume_times)
 
 
+# behaviour 69
 def resend_goes_to_dlq(
     reconsume_times: int, max_times: int, *, when_equal: bool, holds_locks: bool
 ) -> bool:

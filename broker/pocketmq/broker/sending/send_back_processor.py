@@ -57,6 +57,7 @@ class SendBackProcessor:
         self._clock = clock
         self._permission = broker_permission
 
+    # behaviour 70
     @handles(RequestCode.CONSUMER_SEND_MSG_BACK)
     def send_back(self, peer: Peer, request: Command) -> Reply:
         """Store the copy; success also for groups that do not retry."""

@@ -292,6 +292,7 @@ class OrderlyConsumeService:
                 self._offsets.update(buffer.queue, offset, increase_only=False)  # C-62
         return goes_on
 
+    # behaviours 67 and 68
     async def _must_come_again(self, messages: list[MessageExt]) -> bool:
         """Count the failure; messages over the limit go to the broker (C-60)."""
         again = False
@@ -356,6 +357,7 @@ class OrderlyConsumeService:
         await self._unlock(buffer)
         return True
 
+    # behaviour 16
     async def _unlock(self, buffer: ProcessQueue) -> None:
         queue, locks = buffer.queue, self._locks
         assert locks is not None, "asked for by `release` only"

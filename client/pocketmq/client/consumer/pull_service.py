@@ -138,6 +138,7 @@ class PullMessageService:
 
     # -- inside ---------------------------------------------------------------------------------
 
+    # behaviours 1 and 66
     def _run(self) -> None:
         self._scheduled = False
         due, self._due = self._due, deque()

@@ -164,6 +164,7 @@ class PushConsumer(GroupMember):
             orderly=self.is_orderly,
         )
 
+    # behaviour 63
     async def _start_as(self, member: Membership) -> None:
         instance = member.instance
         parts = push_parts(

@@ -79,6 +79,7 @@ class PushParts:
     threads: ListenerThreads
 
 
+# behaviour 64
 def push_parts(
     member: Membership,
     settings: PushSettings,

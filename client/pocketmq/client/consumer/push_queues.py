@@ -81,10 +81,12 @@ class PushQueues:
         if self._member.state.running and delay_ms is not None:
             self._instance.rebalance_service.wakeup_later(delay_ms)
 
+    # behaviour 18
     async def find_start_offset(self, queue: MessageQueue) -> int:
         """Where the group goes on (C-33)."""
         return await self._starts.find(queue)
 
+    # behaviour 29
     def start_pulling(self, claim: Claim, offset: int) -> None:
         """Begin to pull: 5.x after 500 ms, 4.9 at once (C-25.4)."""
         buffer = ProcessQueue(claim, self._instance.clock.monotonic())
@@ -93,6 +95,7 @@ class PushQueues:
             self._pulls, PullRequest(buffer, offset), self._instance.profile.first_pull_delay_ms
         )
 
+    # behaviour 62
     async def assignment_changed(
         self, topic: str, all_queues: Sequence[MessageQueue], mine: Sequence[MessageQueue]
     ) -> None:

@@ -38,6 +38,7 @@ class Start(Enum):
     UNKNOWN = "unknown"
 
 
+# behaviours 19, 20, 21, 23, 24, 26 and 27
 def start_rule(stored: int, where: ConsumeFromWhere, *, retry_topic: bool) -> Start:
     """The cell of the table."""
     if stored >= 0:

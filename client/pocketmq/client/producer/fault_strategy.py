@@ -124,6 +124,7 @@ class FaultStrategy:
         if self.enabled:
             self._learn(broker_name, latency_ms, now, isolated=False, reachable=True)
 
+    # behaviour 54
     def remoting_failed(self, broker_name: str, latency_ms: float, now: float) -> None:
         """The broker could not be asked or did not answer."""
         if self.enabled:
@@ -191,6 +192,7 @@ class FaultStrategy:
         return info.next_queue()
 
 
+# behaviour 53
 def _another_broker(info: TopicPublishInfo, last_broker: str | None) -> MessageQueue:
     """P-31: round robin, past the broker that just failed if there is another."""
     if last_broker is None:

@@ -206,6 +206,7 @@ class RebalancePlanner:
 
     # -- inside ---------------------------------------------------------------------------------
 
+    # behaviours 8, 13, 15, 40 and 65
     def _topic_seen(self, seen: TopicSeen, now: float) -> list[Instruction]:
         topic = seen.topic
         if seen.queues is None or (seen.members is None and not self.broadcasting):
@@ -250,6 +251,7 @@ class RebalancePlanner:
         round_.releasing.discard(queue)
         return [] if round_.releasing else self._take_missing(round_, now)
 
+    # behaviour 17
     def _take_missing(self, round_: _Round, now: float) -> list[Instruction]:
         missing = tuple(queue for queue in round_.assigned if queue not in self.claims)
         if not missing:
@@ -279,6 +281,7 @@ class RebalancePlanner:
             starts.append(FindStartOffset(queue))
         return starts
 
+    # behaviour 30
     def _start_found(self, queue: MessageQueue, offset: int, now: float) -> list[Instruction]:
         round_ = self._rounds[queue.topic]
         self.claims.take(queue, now, locked=self.needs_lock)
@@ -300,6 +303,7 @@ class RebalancePlanner:
             return []
         return [AssignmentChanged(topic, round_.all_queues, tuple(self.owned(topic)))]
 
+    # behaviour 5
     def _truncate(self, topics: Collection[str]) -> list[Instruction]:
         foreign: list[Instruction] = []
         for queue in [claim.queue for claim in self.claims]:

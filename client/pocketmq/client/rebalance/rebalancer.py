@@ -113,6 +113,7 @@ class Rebalancer:
         """Carry out nothing more; a round under way ends at its next instruction."""
         self._stopped = True
 
+    # behaviour 4
     async def run(self, topics: Collection[str]) -> bool:
         """One round for every topic; whether all queues are where they belong (C-22, C-28)."""
         balanced = True
@@ -154,6 +155,7 @@ class Rebalancer:
                 members=None if members is None else len(members),
             )
 
+    # behaviour 31
     async def _members(self, topic: str) -> list[str] | None:
         """Client ids of the group as one broker of the topic knows them, or None (C-24)."""
         address = await self._addresses.of_topic(topic, self._choose)
@@ -206,6 +208,7 @@ class Rebalancer:
                 return await self._find_start(queue)
         return None
 
+    # behaviour 28
     async def _find_start(self, queue: MessageQueue) -> Event:
         offset = await self._consumer.find_start_offset(queue)
         return StartFound(queue, offset) if offset >= 0 else StartUnknown(queue)

@@ -58,6 +58,7 @@ class RebalanceService:
         """Return when no run is under way and none will come."""
         await self._service.stop()
 
+    # behaviours 2 and 60
     async def _run(self) -> float:
         now = self._clock.monotonic()
         if self._min_interval_s is not None:
