@@ -57,6 +57,10 @@ class SteppedDisk(OsDisk):
         self.step("map_file", path)
         return super().map_file(path, size)
 
+    def map_for_reading(self, path: str, size: int) -> memoryview:
+        self.step("map_file", path)
+        return super().map_for_reading(path, size)
+
     def write_file(self, path: str, content: bytes) -> None:
         self.step("write_file", path)
         super().write_file(path, content)

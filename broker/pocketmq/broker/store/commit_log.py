@@ -215,7 +215,7 @@ class CommitLog:
         if end > file.reserved:
             file.reserve(end, low=_WINDOW_LOW, high=_WINDOW_HIGH)
             if self._synced_often:
-                self.files.disk.expect_small_writes(file.view(), file.wrote)
+                self.files.disk.expect_small_writes(file.writable_view(), file.wrote)
         file.append(data)
 
     def _writable_file(self) -> MappedFile:

@@ -116,6 +116,8 @@ class ConsumeQueue:
         for index in range(known):
             view = self.entries(offset + index, 1)
             if view is not None and view == FILLER:
+                view = self.writable_entry(offset + index)
+                assert view is not None
                 view[:] = entries[index * ENTRY_SIZE : (index + 1) * ENTRY_SIZE]
 
     def restart(self) -> None:
@@ -167,6 +169,18 @@ class ConsumeQueue:
         position = offset * ENTRY_SIZE - file.start
         end = min(file.wrote, position + max_count * ENTRY_SIZE)
         return file.view()[position:end] if position < end else None
+
+    def writable_entry(self, offset: int) -> memoryview | None:
+        """The packed entry number `offset`, to be written in place; None when there is none."""
+        file = self.files.find(offset * ENTRY_SIZE)
+        if file is None:
+            return None
+        position = offset * ENTRY_SIZE - file.start
+        return (
+            file.writable_view()[position : position + ENTRY_SIZE]
+            if position < file.wrote
+            else None
+        )
 
     def entry(self, offset: int) -> tuple[int, int, int] | None:
         """(physical offset, size, tags code) of one message; None outside the queue."""

@@ -16,22 +16,20 @@ Three properties hold for every disk, and the store leans on them:
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import fcntl
 import mmap
 import os
 import shutil
-import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
 import aiofiles
 import aiofiles.os
 
-from pocketmq.broker.store.config import MIB
 from pocketmq.broker.store.disk_worker import DiskWorker, ThreadWorker
 from pocketmq.broker.store.errors import DiskFullError, StoreFileError, StoreLockedError
+from pocketmq.broker.store.mapping import advise_small_writes, map_readable, map_shared
 from pocketmq.runtime.errors import DiskError
 
 
@@ -103,6 +101,14 @@ class Disk(Protocol):
             StoreFileError: it is shorter; touching what lies behind its end would be a SIGBUS.
         """
 
+    def map_for_reading(self, path: str, size: int) -> memoryview:
+        """The same bytes, to be read: where a file system allocates a page to whoever looks at a
+        hole, as tmpfs does, this mapping does not, and cannot be written then.
+
+        Raises:
+            StoreFileError: as `map_file`.
+        """
+
     def expect_small_writes(self, view: memoryview, start: int) -> None:
         """From `start` on a mapping will be written in small pieces, each synced. Advice only."""
 
@@ -156,52 +162,6 @@ class Disk(Protocol):
         """Somebody who makes slow calls of this disk while the event loop goes on."""
 
 
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.mmap.restype = ctypes.c_void_p
-_libc.mmap.argtypes = [
-    ctypes.c_void_p,
-    ctypes.c_size_t,
-    ctypes.c_int,
-    ctypes.c_int,
-    ctypes.c_int,
-    ctypes.c_int64,
-]
-_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-_libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-_MAP_FAILED = ctypes.c_void_p(-1).value
-
-_SMALL_FILE = 16 * MIB
-"""Files up to this length are read and written in few places: a page at a time."""
-
-_array_types: dict[int, type[ctypes.Array[ctypes.c_ubyte]]] = {}
-
-
-def _map_shared(descriptor: int, size: int) -> memoryview:
-    """Map a file without keeping its descriptor.
-
-    Python's own `mmap` keeps a duplicate of it for as long as the mapping lives (an option only
-    since 3.13), and 10,000 consume queues would need 10,000 of them.
-    """
-    address = _libc.mmap(
-        None, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, descriptor, 0
-    )
-    if address is None or address == _MAP_FAILED:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-    if size <= _SMALL_FILE:
-        # A machine may read 8 MiB ahead: then the first entry in each of 10,000 consume queues
-        # would bring 6 MB of zeros into the page cache, 2 ms each. Advice only: it may be ignored.
-        _libc.madvise(address, size, mmap.MADV_RANDOM)
-    array_type = _array_types.get(size)
-    if array_type is None:
-        array_type = _array_types[size] = ctypes.c_ubyte * size
-    owner = array_type.from_address(address)
-    # Each view and each slice of one holds `owner`: it dies with the last reader.
-    unmap = weakref.finalize(owner, _libc.munmap, address, size)
-    unmap.atexit = False  # at exit the kernel unmaps; we must not, under a thread that still reads
-    return memoryview(owner).cast("B")
-
-
 class OsDisk:
     """The real file system of a POSIX machine."""
 
@@ -243,6 +203,12 @@ class OsDisk:
             return _OsFile(path, os.open(path, os.O_RDWR | os.O_CLOEXEC))
 
     def map_file(self, path: str, size: int) -> memoryview:
+        return self._map(path, size, map_shared)
+
+    def map_for_reading(self, path: str, size: int) -> memoryview:
+        return self._map(path, size, map_readable)
+
+    def _map(self, path: str, size: int, how: Callable[[int, int], memoryview]) -> memoryview:
         with explained(path):
             descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
             try:
@@ -254,20 +220,12 @@ class OsDisk:
                         position=length,
                         advice="restore it, or start the broker so that recovery looks at it",
                     )
-                return _map_shared(descriptor, size)
+                return how(descriptor, size)
             finally:
                 os.close(descriptor)
 
     def expect_small_writes(self, view: memoryview, start: int) -> None:
-        # Pages that were read ahead together are written back together: a sync of one message
-        # then writes 2 MiB. What lies before `start` is read, and reading ahead is good for that.
-        if len(view) <= _SMALL_FILE:
-            return
-        address = ctypes.addressof(ctypes.c_ubyte.from_buffer(view))
-        first = start // mmap.PAGESIZE * mmap.PAGESIZE
-        if first:
-            _libc.madvise(address, first, mmap.MADV_NORMAL)
-        _libc.madvise(address + first, len(view) - first, mmap.MADV_RANDOM)
+        advise_small_writes(view, start)
 
     def next_data(self, path: str, position: int) -> int | None:
         with explained(path):

@@ -162,6 +162,10 @@ class FaultDisk(OsDisk):
         with self.counted("map_file", path):
             return super().map_file(path, size)
 
+    def map_for_reading(self, path: str, size: int) -> memoryview:
+        with self.counted("map_file", path):
+            return super().map_for_reading(path, size)
+
     def next_data(self, path: str, position: int) -> int | None:
         with self.counted("next_data", path):
             return super().next_data(path, position)

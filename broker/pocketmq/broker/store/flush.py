@@ -202,7 +202,7 @@ def restore_job(commit_log: CommitLog, flushed_offset: int) -> Job:
     for file in _dirty(commit_log, flushed_offset):
         file.release()  # an old descriptor may not report the next error
         start = max(0, flushed_offset - file.start)
-        stretches.append((file, file.view()[: file.wrote], start, file.handle()))
+        stretches.append((file, file.writable_view()[: file.wrote], start, file.handle()))
     sync = flush_job(commit_log, flushed_offset)
 
     def job() -> None:

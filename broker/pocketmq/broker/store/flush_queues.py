@@ -91,7 +91,7 @@ class QueueFlusher:
         self._dirty.difference_update(chosen)
         marks = [(file, file.wrote) for queue in chosen for file in dirty_files(queue)]
         doubtful = {
-            file.path: _Stretch(file.view()[:wrote], file.flushed // PAGE * PAGE)
+            file.path: _Stretch(file.writable_view()[:wrote], file.flushed // PAGE * PAGE)
             for file, wrote in marks
             if file.path in self._doubtful
         }

@@ -137,7 +137,7 @@ class IndexFile:
 
     def put(self, hashed: int, physical_offset: int, store_ms: int) -> None:
         """Add an entry; `next_entry` is below `room_until`."""
-        view = self._file.view()
+        view = self._file.writable_view()
         number = self.next_entry
         slot_at = HEADER.size + hashed % self.slots * SLOT_SIZE
         older = self._newest(view, slot_at)
@@ -175,7 +175,7 @@ class IndexFile:
     def save_header(self) -> None:
         """Make the entries put so far part of the file."""
         HEADER.pack_into(
-            self._file.view(),
+            self._file.writable_view(),
             0,
             self.begin_ms,
             self.end_ms,

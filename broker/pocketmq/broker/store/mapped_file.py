@@ -57,6 +57,7 @@ class MappedFile:
 
     __slots__ = (
         "_handle",
+        "_is_written",
         "_mappings",
         "_view",
         "disk",
@@ -86,6 +87,8 @@ class MappedFile:
         self.recently_used = False
         self._mappings = mappings
         self._view: memoryview | None = None
+        self._is_written = False
+        """Whether it was written in this life: from then on its mapping is one to write through."""
         self._handle: DiskFile | None = None
 
     @property
@@ -98,14 +101,26 @@ class MappedFile:
         return self._view is not None
 
     def view(self) -> memoryview:
-        """All bytes of the file. Slices of it may be kept as long as one likes."""
+        """All bytes of the file, to be read. Slices of it may be kept as long as one likes.
+
+        Reading allocates nothing; before the first write that may be a mapping of its own kind.
+        """
         view = self._view
         if view is None:
-            view = self._view = self.disk.map_file(self.path, self.size)
+            how = self.disk.map_file if self._is_written else self.disk.map_for_reading
+            view = self._view = how(self.path, self.size)
             if self._mappings is not None:
                 self._mappings.opened(self)
         self.recently_used = True
         return view
+
+    def writable_view(self) -> memoryview:
+        """All bytes of the file, to be written where blocks are known to be there."""
+        if not self._is_written:
+            self._is_written = True
+            if self._view is not None and self._view.readonly:
+                self.unmap()
+        return self.view()
 
     def unmap(self) -> None:
         """Let the mapping go; it ends when its last reader does, and comes back when needed."""
@@ -142,7 +157,7 @@ class MappedFile:
         """Write at the end; the caller has reserved the place."""
         wrote = self.wrote
         end = wrote + len(data)
-        self.view()[wrote:end] = data
+        self.writable_view()[wrote:end] = data
         self.wrote = end
 
     def cut(self, position: int) -> None:
@@ -160,15 +175,12 @@ class MappedFile:
 
     def has_data_behind(self, position: int) -> bool:
         """Whether any byte from `position` on is not zero. Holes are not read."""
-        view = self.view()
-        at: int | None = position
-        # At first no further than its page: on a tmpfs, to look at a hole is to fill it.
-        end = min(self.size, (position // PAGE + 1) * PAGE)
-        while at is not None:
-            if bytes(view[at:end]).strip(b"\0"):
+        view = self.disk.map_for_reading(self.path, self.size) if self._is_written else self.view()
+        at = position
+        while at < self.size and (data := self.disk.next_data(self.path, at)) is not None:
+            at = min(self.size, data + _CHUNK)
+            if bytes(view[data:at]).strip(b"\0"):
                 return True
-            at = self.disk.next_data(self.path, end) if end < self.size else None
-            end = self.size if at is None else min(self.size, at + _CHUNK)
         return False
 
     def remove(self) -> None:

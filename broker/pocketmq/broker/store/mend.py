@@ -75,7 +75,7 @@ class Mender:
                 code = self._dispatcher.entry_code(
                     queue, message_of(message), message.store_timestamp_ms
                 )
-                view = queue.entries(offset, 1)
+                view = queue.writable_entry(offset)
                 if view is not None:
                     view[:] = ENTRY.pack(physical, size, code)
                     self._dispatcher.dirty.add(queue)

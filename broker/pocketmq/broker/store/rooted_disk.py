@@ -88,6 +88,9 @@ class RootedDisk:
     def map_file(self, path: str, size: int) -> memoryview:
         return self._disk.map_file(self._below(path), size)
 
+    def map_for_reading(self, path: str, size: int) -> memoryview:
+        return self._disk.map_for_reading(self._below(path), size)
+
     def expect_small_writes(self, view: memoryview, start: int) -> None:
         self._disk.expect_small_writes(view, start)
 

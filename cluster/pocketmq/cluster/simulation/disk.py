@@ -137,6 +137,9 @@ class MemoryDisk:
             raise StoreFileError(path, "it is missing or too short", advice="this is a bug")
         return memoryview(file.buffer)[:size]
 
+    def map_for_reading(self, path: str, size: int) -> memoryview:
+        return self.map_file(path, size)
+
     def expect_small_writes(self, view: memoryview, start: int) -> None:
         """Nothing is read ahead here."""
 
