@@ -85,6 +85,9 @@ class BrokerConfig:
     long_polling_enable: bool = option(
         True, help="Hold pulls as long as consumers ask.", rule="B-70"
     )
+    enable_property_filter: bool = option(
+        False, help="Consumers may subscribe by SQL92 expressions.", rule="Q-21"
+    )
     short_polling_time_ms: int = option(
         1_000,
         unit="ms",
@@ -112,6 +115,36 @@ class BrokerConfig:
     )
     broadcast_offset_expire_max_second: int = option(
         300, unit="s", help="How long one that stays but does not pull counts.", rule="B-36"
+    )
+
+    # -- transactions
+    reject_transaction_message: bool = option(False, help="Refuse half messages.", rule="B-100")
+    transaction_time_out_ms: int = option(
+        6_000,
+        unit="ms",
+        help="A half message is not asked for sooner.",
+        rule="B-107",
+        rocketmq_name="transactionTimeOut",
+    )
+    transaction_check_max: int = option(
+        15, help="It is asked for so often, and then given up.", rule="B-107"
+    )
+    transaction_check_interval_ms: int | None = option(
+        None,
+        unit="ms",
+        help="Between two looks for undecided half messages; by default as the profile says.",
+        rule="B-106",
+        rocketmq_name="transactionCheckInterval",
+    )
+    transaction_op_msg_max_size: int = option(
+        4_096, help="Characters of an op record after which it is written.", rule="X-25"
+    )
+    transaction_op_batch_interval_ms: int = option(
+        3_000,
+        unit="ms",
+        help="Between two op records; at once with SYNC_FLUSH.",
+        rule="X-25",
+        rocketmq_name="transactionOpBatchInterval",
     )
 
     # -- files

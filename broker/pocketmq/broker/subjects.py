@@ -24,6 +24,7 @@ from pocketmq.broker.sending.assembly import assemble_sending
 from pocketmq.broker.storing.assembly import assemble_storing
 from pocketmq.broker.subject import Service, Subject
 from pocketmq.broker.topics.assembly import assemble_topics
+from pocketmq.broker.transactions.assembly import assemble_transactions
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.transport.network import Network
 
@@ -39,7 +40,7 @@ class BrokerSubjects:
         self.overload = add(assemble_overload(core))
         self.topics = add(assemble_topics(core))
         self.storing = add(assemble_storing(core, self.topics))
-        self.filters = add(assemble_filters())
+        self.filters = add(assemble_filters(core))
         self.delays = add(assemble_delays(core, self.storing))
         self.groups = add(assemble_groups(core, self.topics, self.filters, self.overload))
         self.locks = add(assemble_locks(core))
@@ -59,6 +60,9 @@ class BrokerSubjects:
             assemble_sending(
                 core, self.topics, self.groups, self.locks, self.storing, self.overload
             )
+        )
+        self.transactions = add(
+            assemble_transactions(core, self.topics, self.groups, self.offsets, self.storing)
         )
         self.queries = add(assemble_queries(core))
         self.admin = add(assemble_admin(core, self.topics, self.groups, self.offsets, self.delays))

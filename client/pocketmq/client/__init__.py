@@ -23,6 +23,7 @@ from pocketmq.client.producer.transaction import (
     TransactionResult,
     TransactionState,
 )
+from pocketmq.client.selector import MessageSelector
 from pocketmq.protocol.allocation.averagely import AllocateMessageQueueAveragely
 from pocketmq.protocol.allocation.by_circle import AllocateMessageQueueAveragelyByCircle
 from pocketmq.protocol.allocation.by_config import AllocateMessageQueueByConfig
@@ -53,6 +54,7 @@ __all__ = [
     "MessageExt",
     "MessageModel",
     "MessageQueue",
+    "MessageSelector",
     "Producer",
     "PullConsumer",
     "PullResult",

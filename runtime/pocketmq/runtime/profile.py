@@ -179,11 +179,9 @@ NOT_BUILT_YET = frozenset(
         "slave_sync_period_ms",
         "slave_wakes_held_pulls",
         "sync_master_needs_slave",
-        "transaction_check_interval_ms",
-        "transaction_ops_batched",
     }
 )
-"""Fields that nothing reads so far: slaves and transactions are later issues, recovery begins where
+"""Fields that nothing reads so far: slaves are a later issue, recovery begins where
 its own checkpoint says, whatever the profile, and batches have no `batchUniqId` in their answer."""
 
 PROFILE_4_9 = Profile(

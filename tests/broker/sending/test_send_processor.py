@@ -178,11 +178,6 @@ async def test_a_store_that_takes_nothing_is_14_and_says_why(  # B-110, B-111, B
     assert "the disk is full" in (reply.remark or "")
 
 
-async def test_a_half_message_is_refused_honestly(rig: BrokerRig, voice: Voice) -> None:
-    reply = await voice.try_send(properties={"TRAN_MSG": "true"}, sys_flag=4)
-    assert reply.code == ResponseCode.NO_PERMISSION
-
-
 async def test_a_delayed_message_goes_to_its_levels_queue(  # B-91
     rig: BrokerRig, encoding: Encoding
 ) -> None:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.filters.message_filters import MessageFilters
+from pocketmq.broker.filters.sql92 import Sql92Filters
 from pocketmq.broker.subject import Subject
+from pocketmq.protocol.subscription import SQL92
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,6 +18,9 @@ class Filters(Subject):
     message_filters: MessageFilters
 
 
-def assemble_filters() -> Filters:
-    """By tags; further expression types are added to `message_filters`."""
-    return Filters(message_filters=MessageFilters())
+def assemble_filters(core: BrokerCore) -> Filters:
+    """By tags, and by SQL92 where `enable_property_filter` allows it."""
+    filters = MessageFilters()
+    if core.config.enable_property_filter:
+        filters.add(SQL92, Sql92Filters().of)
+    return Filters(message_filters=filters)

@@ -22,7 +22,7 @@ class MessageFilter(msgspec.Struct, gc=False, frozen=True):
 
 
 Compile: TypeAlias = Callable[[SubscriptionData], MessageFilter]
-"""Makes the filter of a subscription. Raises SubscriptionError: the expression is wrong."""
+"""Makes the filter of a subscription. Raises FilterError: the expression is wrong."""
 
 _ALL = MessageFilter()
 
@@ -42,13 +42,14 @@ class MessageFilters:
 
         Raises:
             RequestRefusedError: SYSTEM_ERROR (1): there is no filter of this type here.
-            SubscriptionError: the expression is wrong.
+            FilterError: the expression is wrong.
         """
         compiler = self._compilers.get(subscription.expression_type)
         if compiler is None:
             raise RequestRefusedError(
                 ResponseCode.SYSTEM_ERROR,
-                f"this broker does not filter by {subscription.expression_type}; subscribe by tags",
+                f"The broker does not support consumer to filter message by "
+                f"{subscription.expression_type}: subscribe by tags, or set enablePropertyFilter",
             )
         return compiler(subscription)
 

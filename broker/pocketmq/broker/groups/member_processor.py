@@ -17,7 +17,7 @@ from pocketmq.protocol.body import decode_request_body, encode_body
 from pocketmq.protocol.codes import LanguageCode, RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
-from pocketmq.protocol.errors import SubscriptionError
+from pocketmq.protocol.errors import FilterError, SubscriptionError
 from pocketmq.protocol.headers.clients import (
     GetConsumerConnectionListRequestHeader,
     GetConsumerListRequestHeader,
@@ -75,7 +75,7 @@ class MemberProcessor:
                     expression_type=data.expression_type,
                 )
             )
-        except SubscriptionError as exc:
+        except (SubscriptionError, FilterError) as exc:
             raise RequestRefusedError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(exc)) from exc
         return request.reply()
 

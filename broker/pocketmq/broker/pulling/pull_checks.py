@@ -13,7 +13,7 @@ from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.errors import SubscriptionError
+from pocketmq.protocol.errors import FilterError, SubscriptionError
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
 from pocketmq.protocol.scalars import Perm, PullSysFlag
 from pocketmq.protocol.subscription import TAG, SubscriptionData
@@ -136,7 +136,16 @@ class PullChecks:
                 f"{config.read_queue_nums} read queues on broker {self._broker_name}",
             )
         subscription = self._subscription(header, group)
-        return PullPlan(group, subscription, self._filters.of(subscription))
+        try:
+            wanted = self._filters.of(subscription)
+        except FilterError as exc:
+            if header.sys_flag & PullSysFlag.SUBSCRIPTION:
+                raise RequestRefusedError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(exc)) from exc
+            raise RequestRefusedError(  # the heartbeat brought it, and was not told
+                ResponseCode.FILTER_DATA_NOT_EXIST,
+                f"The broker's consumer filter data is not exist: {exc}",
+            ) from exc
+        return PullPlan(group, subscription, wanted)
 
     def _subscription(
         self, header: PullMessageRequestHeader, group: SubscriptionGroupConfig

@@ -9,7 +9,6 @@ from pocketmq.broker.groups.assembly import Groups
 from pocketmq.broker.locks.assembly import Locks
 from pocketmq.broker.overload.assembly import OverloadGuard
 from pocketmq.broker.sending.incoming import IncomingMessages
-from pocketmq.broker.sending.refusals import refuse_half_messages
 from pocketmq.broker.sending.resends import Resends
 from pocketmq.broker.sending.send_back_processor import SendBackProcessor
 from pocketmq.broker.sending.send_checks import SendChecks
@@ -39,7 +38,6 @@ def assemble_sending(
         invalid_parameter_code=profile.invalid_parameter_code,
         max_retry_topic_chars=profile.retry_topic_max_chars,
     )
-    storing.of_sends.add(refuse_half_messages)
     incoming = IncomingMessages(
         checks,
         Resends(topics.configs, groups.configs, locks.table, profile),

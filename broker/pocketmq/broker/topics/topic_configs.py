@@ -206,6 +206,10 @@ class TopicConfigManager:
         """`%DLQ%group` with its one queue, made if it is missing (B-83)."""
         return self._ensure(_config(dlq_topic(group), 1, Perm.RW), now_ms)
 
+    def ensure_system_topic(self, topic: str, *, queue_nums: int, now_ms: int) -> TopicConfig:
+        """A topic of the broker's own, made when it is first needed."""
+        return self._ensure(_config(topic, queue_nums, Perm.RW), now_ms)
+
     def delete(self, topic: str, now_ms: int) -> bool:
         """Forget a topic; False when it does not exist."""
         if self._table.pop(topic, None) is None:

@@ -29,6 +29,7 @@ from pocketmq.client.consumer.queues_watch import QueuesListener, QueuesWatch
 from pocketmq.client.consumer.start_offset import StartOffsets
 from pocketmq.client.rebalance.planner import RebalancePlanner
 from pocketmq.client.rebalance.rebalancer import Rebalancer
+from pocketmq.client.selector import MessageSelector
 from pocketmq.protocol.allocation.averagely import AllocateMessageQueueAveragely
 from pocketmq.protocol.allocation.strategy import AllocateMessageQueueStrategy
 from pocketmq.protocol.errors import ClientError
@@ -76,17 +77,19 @@ class LitePullConsumer(PullMember):
     # -- which queues ---------------------------------------------------------------------------
 
     async def subscribe(
-        self, topic: str, expression: str = SUB_ALL, *, expression_type: str = TAG
+        self, topic: str, expression: str | MessageSelector = SUB_ALL, *, expression_type: str = TAG
     ) -> None:
         """Take a share of the topic's queues (L-2).
 
         Raises:
             ClientError: queues were assigned by hand.
             SubscriptionError: the expression names nothing.
+            FilterError: it is SQL92, and wrong; says where and why.
         """
         check_topic(topic)
         self._enter_mode("subscribe")
-        self._subscriptions.set(topic, expression, expression_type=expression_type)
+        selector = MessageSelector.of(expression, expression_type)
+        self._subscriptions.set(topic, selector.expression, expression_type=selector.type)
         if self._instance is not None:
             await self._instance.refresh_route(topic)
             await self._instance.heartbeat()

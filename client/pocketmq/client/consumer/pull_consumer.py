@@ -23,13 +23,14 @@ from pocketmq.client.consumer.pull_member import BROKER_SUSPEND_MS, PullMember
 from pocketmq.client.consumer.pull_plan import STATUS_BY_CODE, PullStatus
 from pocketmq.client.consumer.pull_service import NO_REAL_TIMEOUT_S
 from pocketmq.client.instance import ClientInstance
+from pocketmq.client.selector import MessageSelector
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import BrokerError
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
 from pocketmq.protocol.message import MessageExt, MessageQueue
 from pocketmq.protocol.record import decode_records
 from pocketmq.protocol.scalars import PullSysFlag
-from pocketmq.protocol.subscription import SubscriptionData
+from pocketmq.protocol.subscription import TAG
 
 PULL_TIMEOUT_S: Final = 10.0
 """Real seconds for a pull that is not held (`consumerPullTimeoutMillis`)."""
@@ -63,7 +64,7 @@ class PullConsumer(PullMember):
     async def pull(
         self,
         queue: MessageQueue,
-        expression: str,
+        expression: str | MessageSelector,
         offset: int,
         max_count: int = 32,
         *,
@@ -73,7 +74,7 @@ class PullConsumer(PullMember):
 
         Args:
             queue: Which one.
-            expression: `*`, or tags as `TagA || TagB`.
+            expression: `*`, tags as `TagA || TagB`, or a `MessageSelector.by_sql`.
             offset: Of the first message wanted.
             max_count: At most so many; brokers give at most 32.
             wait: When there is nothing, let the broker wait up to 20 s for a message.
@@ -84,7 +85,7 @@ class PullConsumer(PullMember):
             TimeoutError: a held pull was not answered within 30 s on the clock.
         """
         instance = self._started()
-        subscription = SubscriptionData.parse(queue.topic, expression, 0)
+        subscription = MessageSelector.of(expression, TAG).subscription(queue.topic, 0)
         self._subscriptions.set_default(subscription)
         header = PullMessageRequestHeader(
             consumer_group=self._group,

@@ -35,6 +35,7 @@ from pocketmq.client.consumer.running_info import running_info
 from pocketmq.client.consumer.settings import PushOptions, PushSettings
 from pocketmq.client.heartbeat import ConsumeFromWhere, ConsumeType, MessageModel
 from pocketmq.client.instance import ClientInstance
+from pocketmq.client.selector import MessageSelector
 from pocketmq.protocol.allocation.averagely import AllocateMessageQueueAveragely
 from pocketmq.protocol.allocation.strategy import AllocateMessageQueueStrategy
 from pocketmq.protocol.bodies.clients import ConsumerRunningInfo
@@ -85,17 +86,22 @@ class PushConsumer(GroupMember):
 
     # -- before the start -----------------------------------------------------------------------
 
-    def subscribe(self, topic: str, expression: str = "*", *, expression_type: str = TAG) -> None:
-        """Consume a topic, or of it only the tags that `TagA || TagB` names (C-15).
+    def subscribe(
+        self, topic: str, expression: str | MessageSelector = "*", *, expression_type: str = TAG
+    ) -> None:
+        """Consume a topic, or of it only the tags that `TagA || TagB` names (C-15),
+        or what a `MessageSelector.by_sql` chooses.
 
         On a running consumer the brokers hear of it at once.
 
         Raises:
             IllegalNameError: no such topic can exist.
             SubscriptionError: the expression names nothing.
+            FilterError: it is SQL92, and wrong; says where and why.
         """
         check_topic(topic)
-        self._subscriptions.set(topic, expression, expression_type=expression_type)
+        selector = MessageSelector.of(expression, expression_type)
+        self._subscriptions.set(topic, selector.expression, expression_type=selector.type)
         if self._instance is not None and self.is_running:
             self._instance.tasks.start(self._announce(topic), name=f"subscribe {topic}")
 

@@ -7,6 +7,7 @@ import java.util.Set;
 import java.util.TreeMap;
 
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
@@ -21,7 +22,7 @@ import org.apache.rocketmq.common.message.MessageExt;
  * <p>Prints {@code TAG tag n} and {@code QUEUE broker id count first last}, then
  * {@code RECEIVED n distinct d damaged x disordered y retried z}; exit status 0 when exactly EXPECTED
  * distinct messages came, all intact. Options: {@code --mode} concurrently or orderly,
- * {@code --grace-ms} (1500), {@code --fail} tag (its messages are refused once, so that they
+ * {@code --type} tag or sql (of EXPRESSION), {@code --grace-ms} (1500), {@code --fail} tag (its messages are refused once, so that they
  * are sent back).
  */
 public final class ConsumeMessages {
@@ -52,7 +53,11 @@ public final class ConsumeMessages {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(arguments.text(1));
         consumer.setNamesrvAddr(arguments.text(0));
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
-        consumer.subscribe(arguments.text(2), arguments.text(3));
+        if (arguments.option("type", "tag").equals("sql")) {
+            consumer.subscribe(arguments.text(2), MessageSelector.bySql(arguments.text(3)));
+        } else {
+            consumer.subscribe(arguments.text(2), arguments.text(3));
+        }
         // The client loses a heartbeat when two of its threads send one at the same moment, and the
         // broker then knows an old subscription (25) until the next: by default 30 s later.
         consumer.setHeartbeatBrokerInterval(2000);

@@ -1,0 +1,26 @@
+"""Subscriptions by SQL92: judged by the properties of each stored record (Q-23 to Q-26)."""
+
+from __future__ import annotations
+
+from pocketmq.broker.filters.message_filters import MessageFilter
+from pocketmq.protocol.filters import CompiledFilters
+from pocketmq.protocol.record import decode_record
+from pocketmq.protocol.subscription import SubscriptionData
+
+
+class Sql92Filters:
+    """Makes filters of subscriptions; a text is compiled once, whoever subscribes with it (Q-4)."""
+
+    def __init__(self) -> None:
+        self._compiled = CompiledFilters()
+
+    def of(self, subscription: SubscriptionData) -> MessageFilter:
+        """The filter of a subscription; every tag hash passes it.
+
+        Raises:
+            FilterError: the expression is wrong; says where and why.
+        """
+        wanted = self._compiled.get(subscription.sub_string)
+        return MessageFilter(
+            accept_record=lambda record: wanted.matches(decode_record(record).properties)
+        )

@@ -1,0 +1,84 @@
+"""Transactions, assembled."""
+
+from __future__ import annotations
+
+from pocketmq.broker.core import BrokerCore, defer
+from pocketmq.broker.errors import RequestRefusedError
+from pocketmq.broker.groups.assembly import Groups
+from pocketmq.broker.offsets.assembly import Offsets
+from pocketmq.broker.store import FlushDiskType
+from pocketmq.broker.store.stored_message import StoredMessage
+from pocketmq.broker.storing.assembly import Storing
+from pocketmq.broker.subject import Periodically, Subject
+from pocketmq.broker.topics.assembly import Topics
+from pocketmq.broker.transactions.check_round import CheckLimits
+from pocketmq.broker.transactions.check_service import TransactionCheck
+from pocketmq.broker.transactions.decisions import Decisions
+from pocketmq.broker.transactions.end_processor import EndTransactionProcessor
+from pocketmq.broker.transactions.half_messages import is_half, to_half
+from pocketmq.broker.transactions.op_batches import OpBatches
+from pocketmq.broker.transactions.op_writer import OpWriter
+from pocketmq.broker.transactions.questions import Questions
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.validation import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
+from pocketmq.runtime.periodic import PeriodicService
+
+
+def assemble_transactions(
+    core: BrokerCore, topics: Topics, groups: Groups, offsets: Offsets, storing: Storing
+) -> Subject:
+    """Rewrites sends with TRAN_MSG into half messages."""
+    config, profile, clock, store = core.config, core.profile, core.clock, core.store
+    decisions = Decisions()
+    at_once = store.config.flush_disk_type is FlushDiskType.SYNC_FLUSH
+    ops = OpWriter(
+        OpBatches(
+            config.transaction_op_msg_max_size if profile.transaction_ops_batched else 1,
+            config.transaction_op_batch_interval_ms / 1000,
+        ),
+        storing.puts,
+        core.address,
+        clock,
+        # A sender that waits for the disk must not be asked again after a kill.
+        defer if at_once or not profile.transaction_ops_batched else None,
+    )
+
+    def ensure(topic: str) -> None:
+        topics.configs.ensure_system_topic(topic, queue_nums=1, now_ms=clock.time_ms())
+
+    def to_half_topic(message: StoredMessage, properties: dict[str, str], _now_ms: int) -> bool:
+        if not is_half(message, properties):
+            return False
+        if config.reject_transaction_message:
+            raise RequestRefusedError(
+                ResponseCode.NO_PERMISSION,
+                f"the broker[{core.address}] sending transaction message is forbidden",
+            )
+        ensure(HALF_TOPIC)
+        ensure(OP_HALF_TOPIC)
+        if message.uniq_key:
+            decisions.opened(message.uniq_key)
+        to_half(message, properties)
+        return True
+
+    storing.of_sends.add(to_half_topic)
+    interval_ms = config.transaction_check_interval_ms or profile.transaction_check_interval_ms
+    check = TransactionCheck(
+        store,
+        storing.puts,
+        offsets.table,
+        Questions(groups.producers, config.name),
+        decisions,
+        CheckLimits(
+            config.transaction_time_out_ms,
+            config.transaction_check_max,
+            store.config.file_reserved_time_h * 3_600_000,
+        ),
+        clock,
+        lambda: ensure(TRANS_CHECK_MAX_TIME_TOPIC),
+    )
+    walks = PeriodicService("check transactions", clock, interval_ms / 1000, check.run)
+    end = EndTransactionProcessor(
+        store, storing.puts, ops, decisions, clock, timeout_ms=config.transaction_time_out_ms
+    )
+    return Subject(processors=(end,), services=(ops, Periodically(walks)))

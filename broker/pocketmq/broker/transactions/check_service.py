@@ -1,0 +1,166 @@
+"""Looks for half messages that nobody decided, and asks their producers (B-106 to B-109, X-45)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
+from pocketmq.broker.store import GetStatus, MessageStore, PutResult, PutStatus
+from pocketmq.broker.storing.safe_puts import SafePuts
+from pocketmq.broker.transactions.check_round import (
+    Action,
+    CheckLimits,
+    CheckRound,
+    HalfRead,
+    Step,
+)
+from pocketmq.broker.transactions.decisions import Decisions
+from pocketmq.broker.transactions.half_messages import given_up, renewed
+from pocketmq.broker.transactions.questions import Questions
+from pocketmq.protocol import properties as names
+from pocketmq.protocol.message import MessageExt
+from pocketmq.protocol.record import decode_record, decode_records
+from pocketmq.protocol.validation import HALF_TOPIC, OP_HALF_TOPIC
+from pocketmq.runtime.clock import Clock
+
+log = structlog.get_logger()
+
+GROUP = "CID_RMQ_SYS_TRANS"
+"""Whose offsets say how far the half and the op queues are settled (X-30)."""
+
+OPS_AT_ONCE = 32
+
+
+class TransactionCheck:
+    """Walks the half queue, once for each `run`.
+
+    Args:
+        store: holds half messages and op records.
+        puts: take half messages that are stored again.
+        offsets: of `GROUP`.
+        questions: to producers.
+        decisions: what is decided and not yet written as op records.
+        limits: what the options say.
+        clock: says how old a half message is.
+        on_give_up: makes the topic of what is given up.
+    """
+
+    def __init__(
+        self,
+        store: MessageStore,
+        puts: SafePuts,
+        offsets: ConsumerOffsetManager,
+        questions: Questions,
+        decisions: Decisions,
+        limits: CheckLimits,
+        clock: Clock,
+        on_give_up: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._puts = puts
+        self._offsets = offsets
+        self._questions = questions
+        self._decisions = decisions
+        self._limits = limits
+        self._clock = clock
+        self._on_give_up = on_give_up
+
+    async def run(self) -> None:
+        """One round over each half queue."""
+        for queue_id in sorted(q for topic, q in self._store.queues() if topic == HALF_TOPIC):
+            await self._walk(queue_id)
+
+    # -- the queues, as `CheckRound` reads them --------------------------------------------------
+
+    async def _walk(self, queue_id: int) -> None:
+        half_before = self._progress(HALF_TOPIC, queue_id)
+        op_before = self._progress(OP_HALF_TOPIC, queue_id)
+        reads = _Queues(self._store, self._decisions, queue_id)
+        check = CheckRound(half_before, op_before, self._limits, self._clock.time_ms())
+        asked = 0
+        while (step := check.next(reads, self._clock.time_ms())) is not None:
+            if step.action is Action.PAUSE:
+                await self._clock.sleep(0)
+            elif self._carry_out(step):
+                check.done()
+                asked += step.action is Action.ASK
+            else:
+                check.failed()
+        half_after, op_after = check.progress()
+        if (half_after, op_after) == (half_before, op_before):
+            return
+        # What was stored again must be as safe as the note that it need not be looked at.
+        status = await self._store.flush()
+        if status is not PutStatus.PUT_OK:
+            log.warning("transaction.progress_put_off", queue_id=queue_id, status=status.name)
+            return
+        now_ms = self._clock.time_ms()
+        self._offsets.commit(GROUP, HALF_TOPIC, queue_id, half_after, now_ms)
+        self._offsets.commit(GROUP, OP_HALF_TOPIC, queue_id, op_after, now_ms)
+        log.debug(
+            "transactions.checked", queue_id=queue_id, half=half_after, op=op_after, asked=asked
+        )
+
+    def _progress(self, topic: str, queue_id: int) -> int:
+        low = self._store.min_offset(topic, queue_id)
+        known = self._offsets.query(GROUP, topic, queue_id)
+        return low if known is None else max(known, low, 0)
+
+    # -- steps ----------------------------------------------------------------------------------
+
+    def _carry_out(self, step: Step) -> bool:
+        half = step.half
+        assert half is not None
+        if step.action is Action.GIVE_UP:
+            self._on_give_up()
+            result = self._puts.put(given_up(half))
+            log.warning(
+                "transaction.given_up",
+                group=half.properties.get(names.PRODUCER_GROUP),
+                topic=half.properties.get(names.REAL_TOPIC),
+                msg_id=half.msg_id,
+                status=result.status.name,
+            )
+            return result.status is PutStatus.PUT_OK
+        result = self._puts.put(renewed(half, dict(step.changes)))
+        if result.status is not PutStatus.PUT_OK:
+            log.warning("transaction.renew_failed", status=result.status.name)
+            return False
+        if step.action is Action.ASK:
+            self._puts.when_safe([result], lambda status: self._ask(status, result))
+        return True
+
+    def _ask(self, status: PutStatus, result: PutResult) -> None:
+        """Ask a producer of the group, now that the half message is safe in its new place."""
+        record = self._store.lookup(result.physical_offset)
+        if status is PutStatus.PUT_OK and record is not None:  # else the next round does
+            self._questions.ask(decode_record(record))
+
+
+class _Queues:
+    """`Reads` over the store."""
+
+    def __init__(self, store: MessageStore, decisions: Decisions, queue_id: int) -> None:
+        self._store = store
+        self._decisions = decisions
+        self._queue_id = queue_id
+
+    def half(self, offset: int) -> HalfRead:
+        found = self._store.get_message(HALF_TOPIC, self._queue_id, offset, 1)
+        if found.status is GetStatus.FOUND:
+            [half] = decode_records(b"".join(found.records))
+            return HalfRead(half, offset + 1)
+        at_end = offset >= self._store.max_offset(HALF_TOPIC, self._queue_id)
+        return HalfRead(None, found.next_begin_offset, at_end)
+
+    def ops(self, offset: int) -> tuple[Sequence[MessageExt], int]:
+        found = self._store.get_message(OP_HALF_TOPIC, self._queue_id, offset, OPS_AT_ONCE)
+        if found.status is not GetStatus.FOUND:
+            return (), offset
+        records = decode_records(b"".join(found.records))
+        return records, records[-1].queue_offset + 1
+
+    def is_decided(self, half: MessageExt) -> bool:
+        return self._decisions.outcome(half.properties.get(names.UNIQ_KEY)) is not None

@@ -1,0 +1,172 @@
+"""END_TRANSACTION (37): a producer decides; RESUME_CHECK_HALF_MESSAGE (323): a tool asks anew."""
+
+from __future__ import annotations
+
+import structlog
+
+from pocketmq.broker.errors import RequestRefusedError
+from pocketmq.broker.store import MessageStore, PutStatus
+from pocketmq.broker.storing.safe_puts import SafePuts
+from pocketmq.broker.transactions.decisions import Decisions
+from pocketmq.broker.transactions.half_messages import (
+    Outcome,
+    check_end,
+    committed,
+    outcome_of,
+    renewed,
+)
+from pocketmq.broker.transactions.op_writer import OpWriter
+from pocketmq.protocol import properties as names
+from pocketmq.protocol.codes import RequestCode, ResponseCode
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.dispatch import Peer, Reply, handles
+from pocketmq.protocol.errors import IllegalNameError
+from pocketmq.protocol.headers.transactions import (
+    EndTransactionRequestHeader,
+    ResumeCheckHalfMessageRequestHeader,
+)
+from pocketmq.protocol.ids import parse_offset_msg_id
+from pocketmq.protocol.message import MessageExt
+from pocketmq.protocol.record import decode_record
+from pocketmq.protocol.scalars import MessageSysFlag
+from pocketmq.protocol.validation import HALF_TOPIC, SCHEDULE_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
+from pocketmq.runtime.clock import Clock
+
+log = structlog.get_logger()
+
+_CODES = {
+    PutStatus.MESSAGE_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
+    PutStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
+    PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
+}
+"""As a send would be answered; all others SYSTEM_ERROR (1)."""
+
+MAX_SAME_KEY = 64
+"""Messages with the same unique key that are looked at."""
+
+WHEEL_TOPIC = "rmq_sys_wheel_timer"
+
+
+class EndTransactionProcessor:
+    """Commits and rolls back.
+
+    Args:
+        store: holds half messages; its index knows what was committed before a restart.
+        puts: take the committed messages.
+        ops: notes what is done.
+        decisions: what this process knows to be decided.
+        clock: says how old a half message is.
+        timeout_ms: `transactionTimeOut`.
+    """
+
+    def __init__(
+        self,
+        store: MessageStore,
+        puts: SafePuts,
+        ops: OpWriter,
+        decisions: Decisions,
+        clock: Clock,
+        *,
+        timeout_ms: int,
+    ) -> None:
+        self._store = store
+        self._puts = puts
+        self._ops = ops
+        self._decisions = decisions
+        self._clock = clock
+        self._timeout_ms = timeout_ms
+
+    @handles(RequestCode.END_TRANSACTION)
+    def end(self, peer: Peer, request: Command) -> Reply:
+        """Deliver a half message, or forget it; nothing is answered to UNKNOWN (X-20)."""
+        header = request.header(EndTransactionRequestHeader)
+        outcome = outcome_of(header)
+        if outcome is Outcome.UNKNOWN:
+            log.info("transaction.unknown", group=header.producer_group, msg_id=header.msg_id)
+            return None
+        half = self._record(header.commit_log_offset)
+        if half is None or half.topic != HALF_TOPIC:
+            raise RequestRefusedError(
+                ResponseCode.SYSTEM_ERROR,
+                f"Find prepared transaction message failed: no half message begins at commit log "
+                f"offset {header.commit_log_offset}",
+            )
+        check_end(header, half, self._clock.time_ms(), self._timeout_ms)
+        key = half.properties.get(names.UNIQ_KEY, "")
+        before = self._decided_before(key, half, outcome)
+        if before is not None and before is not outcome:
+            raise RequestRefusedError(
+                ResponseCode.ILLEGAL_OPERATION,
+                f"the transaction is decided already: {before.name.lower()}",
+            )
+        if before is not None or outcome is Outcome.ROLLBACK:
+            self._decisions.decided(key, outcome)
+            self._ops.add(half.queue_id, half.queue_offset)
+            return request.reply()
+        return self._commit(peer, request, half, key, header.commit_log_offset)
+
+    @handles(RequestCode.RESUME_CHECK_HALF_MESSAGE)
+    def resume(self, peer: Peer, request: Command) -> Reply:
+        """Store a half message again as if it had never been checked (X-51)."""
+        msg_id = request.header(ResumeCheckHalfMessageRequestHeader).msg_id or ""
+        try:
+            _, _, offset = parse_offset_msg_id(msg_id)
+        except IllegalNameError as exc:
+            raise RequestRefusedError(ResponseCode.SYSTEM_ERROR, str(exc)) from exc
+        half = self._record(offset)
+        if half is None or half.topic not in (HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC):
+            raise RequestRefusedError(
+                ResponseCode.SYSTEM_ERROR, f"no half message lies at commit log offset {offset}"
+            )
+        result = self._puts.put(renewed(half, {names.TRANSACTION_CHECK_TIMES: "0"}))
+        return self._puts.answer_when_safe(peer, request, result)
+
+    # -- inside ---------------------------------------------------------------------------------
+
+    def _commit(
+        self, peer: Peer, request: Command, half: MessageExt, key: str, offset: int
+    ) -> Reply:
+        message = committed(half, offset)
+        asks = dict(half.properties)
+        for name in (names.TRANSACTION_PREPARED, names.REAL_TOPIC, names.REAL_QUEUE_ID):
+            asks.pop(name, None)
+        # A delay of the message counts from now (X-11).
+        delayed = names.DELAY in asks or any(name.startswith("TIMER_") for name in asks)
+        result = self._puts.put(message, asks if delayed else None)
+        if result.status is not PutStatus.PUT_OK:
+            raise RequestRefusedError(
+                _CODES.get(result.status, ResponseCode.SYSTEM_ERROR),
+                f"the message was not stored: {result.status.name}; the half message stays open",
+            )
+        self._decisions.decided(key, Outcome.COMMIT)
+        self._ops.add(half.queue_id, half.queue_offset)
+        return self._puts.answer_when_safe(peer, request, result)
+
+    def _decided_before(self, key: str, half: MessageExt, outcome: Outcome) -> Outcome | None:
+        """How it was decided before; None when it is open."""
+        if not key or self._decisions.is_open(key):
+            return None
+        known = self._decisions.outcome(key)
+        if known is None and outcome is Outcome.COMMIT and self._is_committed(key, half):
+            return Outcome.COMMIT
+        return known
+
+    def _is_committed(self, key: str, half: MessageExt) -> bool:
+        """Whether the index knows a committed copy, from before a restart."""
+        real_topic = half.properties.get(names.REAL_TOPIC, "")
+        now_ms = self._clock.time_ms()
+        for topic in (real_topic, SCHEDULE_TOPIC, WHEEL_TOPIC):
+            found = self._store.query(topic, key, MAX_SAME_KEY, 0, now_ms)
+            for record in found.records:
+                message = decode_record(record)
+                if (
+                    MessageSysFlag.transaction_type(message.sys_flag)
+                    == MessageSysFlag.TRANSACTION_COMMIT
+                    and message.properties.get(names.UNIQ_KEY) == key
+                ):
+                    return True
+        return False
+
+    def _record(self, offset: int) -> MessageExt | None:
+        record = self._store.lookup(offset) if offset >= 0 else None
+        return None if record is None else decode_record(record)

@@ -1,0 +1,370 @@
+"""Transactions through a running broker: delivered, forgotten, asked for; and after a kill."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from pocketmq.broker.store import FlushDiskType, OsDisk
+from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
+from pocketmq.protocol import properties as names
+from pocketmq.protocol.codes import RequestCode
+from pocketmq.protocol.command import Command, Encoding
+from pocketmq.protocol.headers.send import SendMessageResponseHeader
+from pocketmq.protocol.headers.transactions import (
+    CheckTransactionStateRequestHeader,
+    EndTransactionRequestHeader,
+    ResumeCheckHalfMessageRequestHeader,
+)
+from pocketmq.protocol.ids import parse_offset_msg_id
+from pocketmq.protocol.message import MessageExt
+from pocketmq.protocol.record import decode_record
+from pocketmq.protocol.scalars import MessageSysFlag
+from pocketmq.protocol.validation import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
+from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.profile import PROFILE_4_9
+from support.broker_rig import BrokerRig, Voice, running_broker
+
+COMMIT, ROLLBACK, UNKNOWN = 8, 12, 0
+CHECK_S, TIMEOUT_S = 30.0, 6.0
+ROUND_S = CHECK_S + TIMEOUT_S
+
+
+async def send_half(
+    rig: BrokerRig, voice: Voice, key: str, **more: str
+) -> SendMessageResponseHeader:
+    """A half message of group `writers`, for queue 1 of `orders`, born now."""
+    properties = {
+        names.TRANSACTION_PREPARED: "true",
+        names.PRODUCER_GROUP: "writers",
+        names.UNIQ_KEY: key,
+        names.TAGS: "new",
+    }
+    return await voice.send(
+        body=key.encode(),
+        properties=properties | more,
+        queue_id=1,
+        sys_flag=MessageSysFlag.TRANSACTION_PREPARED,
+        born_timestamp=rig.clock.time_ms(),
+    )
+
+
+def end_of(
+    sent: SendMessageResponseHeader, outcome: int, **changes: Any
+) -> EndTransactionRequestHeader:
+    fields: dict[str, Any] = {
+        "producer_group": "writers",
+        "tran_state_table_offset": sent.queue_offset,
+        "commit_log_offset": parse_offset_msg_id(sent.msg_id)[2],
+        "commit_or_rollback": outcome,
+        "msg_id": sent.transaction_id or "",
+    }
+    return EndTransactionRequestHeader(**(fields | changes))
+
+
+async def end(voice: Voice, sent: SendMessageResponseHeader, outcome: int, **more: Any) -> Command:
+    return await voice.ask(end_of(sent, outcome, **more))
+
+
+async def delivered(rig: BrokerRig, topic: str = "orders", queue_id: int = 1) -> list[str]:
+    return [message.body.decode() for message in await rig.queue(topic, queue_id)]
+
+
+async def producer(rig: BrokerRig, encoding: Encoding = Encoding.MSGPACK) -> Voice:
+    voice = await rig.voice(encoding)
+    await voice.heartbeat("127.0.0.1@1", producers=["writers"])
+    return voice
+
+
+def questions(voice: Voice) -> list[tuple[CheckTransactionStateRequestHeader, MessageExt]]:
+    return [
+        (
+            command.header(CheckTransactionStateRequestHeader),
+            decode_record(bytes(command.body_view)),
+        )
+        for command in voice.told(RequestCode.CHECK_TRANSACTION_STATE)
+    ]
+
+
+async def answer(voice: Voice, outcome_of: Callable[[str], int]) -> list[str]:
+    """Answer all questions heard so far; the keys that were asked for."""
+    asked = questions(voice)
+    voice.heard.clear()
+    for header, message in asked:
+        reply = EndTransactionRequestHeader(
+            producer_group="writers",
+            tran_state_table_offset=header.tran_state_table_offset,
+            commit_log_offset=header.commit_log_offset,
+            commit_or_rollback=outcome_of(message.body.decode()),
+            msg_id=header.msg_id or "",
+            from_transaction_check=True,
+        )
+        if reply.commit_or_rollback != UNKNOWN:
+            await voice.ask(reply)
+    return [message.body.decode() for _, message in asked]
+
+
+async def test_what_is_committed_is_delivered_and_what_is_rolled_back_is_not(
+    rig: BrokerRig, encoding: Encoding
+) -> None:  # X-2, B-103, B-104
+    voice = await producer(rig, encoding)
+    first, second = await send_half(rig, voice, "a"), await send_half(rig, voice, "b")
+    assert await delivered(rig) == []
+    assert (first.transaction_id, first.queue_offset, second.queue_offset) == ("a", 0, 1)
+    assert (await end(voice, first, COMMIT)).code == 0
+    assert (await end(voice, second, ROLLBACK)).code == 0
+    [message] = await rig.queue("orders", 1)
+    assert (message.body, message.tags, message.queue_offset) == (b"a", "new", 0)
+    assert message.prepared_transaction_offset == parse_offset_msg_id(first.msg_id)[2]
+    assert MessageSysFlag.transaction_type(message.sys_flag) == COMMIT
+    assert message.properties[names.REAL_TOPIC] == "orders"  # X-1
+    assert message.properties[names.TRANSACTION_ID] == "a"
+    pulled = await voice.pull(queue_id=1)
+    assert pulled.bodies == [b"a"]
+
+
+async def test_op_records_are_written_together_after_three_seconds(rig: BrokerRig) -> None:
+    voice = await producer(rig)  # X-25, X-4
+    for key in "abc":
+        await end(voice, await send_half(rig, voice, key), COMMIT)
+    await rig.settle()
+    assert await rig.queue(OP_HALF_TOPIC) == []
+    await rig.advance(3.1)
+    [op] = await rig.queue(OP_HALF_TOPIC)
+    assert (op.body, op.properties) == (b"0,1,2,", {"WAIT": "true", "TAGS": "d"})
+    await rig.advance(2 * ROUND_S)
+    assert questions(voice) == []
+    assert await delivered(rig) == ["a", "b", "c"]
+    committed = rig.broker.offsets.queues("CID_RMQ_SYS_TRANS", HALF_TOPIC)
+    assert dict(committed) == {0: 3}
+    assert dict(rig.broker.offsets.queues("CID_RMQ_SYS_TRANS", OP_HALF_TOPIC)) == {0: 1}
+
+
+async def test_4_9_writes_an_op_record_for_each(tmp_path: Path) -> None:  # X-4
+    async with running_broker(tmp_path, PROFILE_4_9) as rig:
+        voice = await producer(rig)
+        for key in "ab":
+            await end(voice, await send_half(rig, voice, key), COMMIT)
+        await rig.settle()
+        assert [op.body.rstrip(b",") for op in await rig.queue(OP_HALF_TOPIC)] == [b"0", b"1"]
+
+
+async def test_an_undecided_one_is_asked_for_until_its_producer_answers(rig: BrokerRig) -> None:
+    voice = await producer(rig)  # X-33, X-34, X-45, B-107, B-108
+    sent = await send_half(rig, voice, "a")
+    reply = voice.ask(end_of(sent, UNKNOWN))
+    reply.close()
+    await rig.advance(CHECK_S + 0.1)
+    [(header, message)] = questions(voice)
+    assert header.topic == HALF_TOPIC
+    assert (header.msg_id, header.transaction_id, header.bname) == ("a", "a", "broker-a")
+    assert (message.topic, message.queue_id, message.body) == ("orders", 1, b"a")
+    assert message.properties[names.TRANSACTION_CHECK_TIMES] == "1"
+    again = await rig.queue(HALF_TOPIC)
+    assert [half.queue_offset for half in again] == [0, 1]
+    assert header.tran_state_table_offset == 1
+    assert header.commit_log_offset == again[1].commit_log_offset
+    assert await answer(voice, lambda _: UNKNOWN) == ["a"]
+    await rig.advance(CHECK_S)
+    assert await answer(voice, lambda _: COMMIT) == ["a"]
+    assert await delivered(rig) == ["a"]
+    await rig.advance(3 * CHECK_S)
+    assert questions(voice) == []
+    assert await delivered(rig) == ["a"]
+
+
+async def test_another_member_of_the_group_is_asked_when_the_sender_is_gone(
+    rig: BrokerRig,
+) -> None:  # X-46
+    sender, other = await producer(rig), await rig.voice()
+    await send_half(rig, sender, "a")
+    sender.channel.close()
+    await other.heartbeat("127.0.0.1@2", producers=["writers"])
+    await rig.advance(CHECK_S + 0.1)
+    assert await answer(other, lambda _: COMMIT) == ["a"]
+    assert await delivered(rig) == ["a"]
+
+
+async def test_what_nobody_answers_for_ends_in_the_check_max_topic(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, transaction_check_max=3) as rig:  # X-36, X-46, X-51
+        voice = await rig.voice()
+        await send_half(rig, voice, "a")
+        await rig.advance(5 * CHECK_S)
+        [lost] = await rig.queue(TRANS_CHECK_MAX_TIME_TOPIC)
+        assert lost.body == b"a"
+        assert lost.properties[names.TRANSACTION_CHECK_TIMES] == "3"
+        assert lost.properties[names.REAL_TOPIC] == "orders"
+        assert rig.broker.topics.get(TRANS_CHECK_MAX_TIME_TOPIC) is not None
+        assert await delivered(rig) == []
+        await voice.heartbeat("127.0.0.1@1", producers=["writers"])
+        header = ResumeCheckHalfMessageRequestHeader(msg_id=lost.offset_msg_id)
+        assert (await voice.ask(header)).code == 0
+        await rig.advance(CHECK_S)
+        assert await answer(voice, lambda _: COMMIT) == ["a"]
+        assert await delivered(rig) == ["a"]
+
+
+async def test_a_late_commit_and_the_answer_to_a_check_deliver_once(rig: BrokerRig) -> None:
+    voice = await producer(rig)  # X-20: RocketMQ would deliver twice
+    sent = await send_half(rig, voice, "a")
+    await rig.advance(CHECK_S + 0.1)
+    assert (await end(voice, sent, COMMIT)).code == 0
+    assert await answer(voice, lambda _: COMMIT) == ["a"]
+    assert await delivered(rig) == ["a"]
+    assert (await end(voice, sent, COMMIT)).code == 0
+    assert await delivered(rig) == ["a"]
+    refused = await end(voice, sent, ROLLBACK)
+    assert refused.code == 604
+    assert "decided already: commit" in (refused.remark or "")
+
+
+async def test_what_was_rolled_back_can_not_be_committed(rig: BrokerRig) -> None:
+    voice = await producer(rig)
+    sent = await send_half(rig, voice, "a")
+    await end(voice, sent, ROLLBACK)
+    assert (await end(voice, sent, COMMIT)).code == 604
+    assert await delivered(rig) == []
+
+
+async def test_immunity_postpones_the_first_question(rig: BrokerRig) -> None:  # X-33, X-35
+    voice = await producer(rig)
+    await send_half(rig, voice, "a", CHECK_IMMUNITY_TIME_IN_SECONDS="50")
+    await rig.advance(49)
+    assert questions(voice) == []
+    await rig.advance(12)
+    assert await answer(voice, lambda _: ROLLBACK) == ["a"]
+    await rig.advance(2 * CHECK_S)
+    assert questions(voice) == []
+
+
+async def test_a_committed_message_that_is_delayed_waits_for_its_time(rig: BrokerRig) -> None:
+    voice = await producer(rig)  # X-11
+    sent = await send_half(rig, voice, "a", DELAY="1")
+    await end(voice, sent, COMMIT)
+    assert await delivered(rig) == []
+    await rig.advance(1.2)
+    assert await delivered(rig) == ["a"]
+    await end(voice, sent, COMMIT)
+    await rig.advance(5)
+    assert await delivered(rig) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "remark"),
+    [
+        ({"commit_log_offset": 3}, "no half message begins at"),
+        ({"commit_log_offset": -5}, "no half message begins at"),
+        ({"commit_log_offset": 2**40}, "no half message begins at"),
+        ({"tran_state_table_offset": 7}, "state table offset wrong"),
+        ({"producer_group": "others"}, "producer group wrong"),
+        ({"commit_or_rollback": 5}, "commitOrRollback field wrong"),
+    ],
+)
+async def test_a_wrong_end_is_told_so_and_changes_nothing(
+    rig: BrokerRig, changes: dict[str, Any], remark: str
+) -> None:  # X-20, X-21
+    voice = await producer(rig)
+    sent = await send_half(rig, voice, "a")
+    refused = await end(voice, sent, **({"outcome": COMMIT} | changes))
+    assert refused.code == 1
+    assert remark in (refused.remark or "")
+    assert await delivered(rig) == []
+    assert (await end(voice, sent, COMMIT)).code == 0
+    assert await delivered(rig) == ["a"]
+
+
+async def test_an_end_for_a_plain_message_is_refused(rig: BrokerRig) -> None:  # bad input
+    voice = await producer(rig)
+    sent = await voice.send(body=b"plain")
+    refused = await end(voice, sent, COMMIT)
+    assert refused.code == 1
+    assert "no half message" in (refused.remark or "")
+    header = ResumeCheckHalfMessageRequestHeader(msg_id=sent.msg_id)
+    assert (await voice.ask(header)).code == 1
+    assert (await voice.ask(ResumeCheckHalfMessageRequestHeader(msg_id="x"))).code == 1
+
+
+async def test_half_messages_can_be_refused(tmp_path: Path) -> None:  # B-100
+    async with running_broker(tmp_path, reject_transaction_message=True) as rig:
+        voice = await rig.voice()
+        refused = await voice.try_send(properties={names.TRANSACTION_PREPARED: "true"})
+        assert refused.code == 16
+
+
+async def test_a_broker_that_stops_writes_what_is_done(tmp_path: Path) -> None:  # X-26
+    clock = ManualClock(1_700_000_000_000)
+    async with running_broker(tmp_path, clock=clock) as rig:
+        voice = await producer(rig)
+        await end(voice, await send_half(rig, voice, "a"), COMMIT)
+    async with running_broker(tmp_path, clock=clock) as rig:
+        voice = await producer(rig)
+        await rig.advance(2 * ROUND_S)
+        assert questions(voice) == []
+        assert await delivered(rig) == ["a"]
+
+
+class InlineDisk(OsDisk):
+    """Syncs happen within the turn of the loop that asks for them, so that time need not wait."""
+
+    def start_worker(self, name: str) -> DiskWorker:
+        return InlineWorker()
+
+
+# -- kills ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("flush", list(FlushDiskType), ids=lambda flush: flush.name.lower())
+async def test_a_kill_at_any_step_delivers_what_is_committed_once_and_asks_for_the_rest(
+    tmp_path: Path, seed: int, flush: FlushDiskType
+) -> None:
+    """The files as they are when the process dies; what it had in memory is gone (X-26)."""
+    pick = Random(seed)
+    wanted: dict[str, int] = {}
+    acknowledged: dict[str, int] = {}
+    sent: dict[str, SendMessageResponseHeader] = {}
+    options: dict[str, Any] = {
+        "clock": ManualClock(1_700_000_000_000),
+        "disk": InlineDisk(),
+        "flush_disk_type": flush,
+    }
+    for life in range(3):
+        folder, copy = tmp_path / f"{life}", tmp_path / f"{life + 1}"
+        async with running_broker(folder, **options) as rig:
+            voice = await producer(rig)
+            for _ in range(pick.randrange(4, 25)):
+                match pick.randrange(6):
+                    case 0 | 1 | 2:
+                        key = f"key-{len(sent)}"
+                        wanted[key] = pick.choice([COMMIT, ROLLBACK])
+                        sent[key] = await send_half(rig, voice, key)
+                    case 3 | 4 if sent:
+                        key = pick.choice(sorted(sent))
+                        reply = await end(voice, sent[key], wanted[key])
+                        assert reply.code == 0, reply.remark
+                        acknowledged[key] = wanted[key]
+                    case _:
+                        await voice.heartbeat("127.0.0.1@1", producers=["writers"])
+                        await rig.advance(pick.choice([0.5, 4.0, CHECK_S]))
+                        if pick.random() < 0.5:
+                            for key in await answer(voice, wanted.__getitem__):
+                                acknowledged[key] = wanted[key]
+            shutil.copytree(folder, copy)  # SIGKILL: another process finds this
+            (copy / "store" / "lock").unlink(missing_ok=True)
+    async with running_broker(tmp_path / "3", **options) as rig:
+        at_once = await delivered(rig)
+        for key, outcome in acknowledged.items():
+            assert at_once.count(key) == (outcome == COMMIT), key
+        voice = await producer(rig)
+        for _ in range(8):
+            await rig.advance(ROUND_S)
+            await voice.heartbeat("127.0.0.1@1", producers=["writers"])
+            await answer(voice, wanted.__getitem__)
+        assert sorted(await delivered(rig)) == sorted(k for k, o in wanted.items() if o == COMMIT)
+        await rig.advance(3 * CHECK_S)
+        assert questions(voice) == []
