@@ -1,0 +1,82 @@
+"""The walks of docs/architecture.md: each step's function is called, in that order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pocketmq.client import Message, PushConsumer
+from support.calls import Call, recorded_calls
+from support.eventually import eventually
+from support.house import house
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "architecture.md"
+STEP = re.compile(r"^\d+\. \[([^]]+)\]\(\.\./[^)]+\) `([\w.]+)` ")
+
+
+def steps(walk: str) -> list[Call]:
+    """The numbered steps below a heading."""
+    section = PAGE.read_text(encoding="utf-8").split(f"## Walk: {walk}\n")[1].split("\n## ")[0]
+    found = (STEP.match(line) for line in section.splitlines())
+    return [Call(match[1], match[2]) for match in found if match]
+
+
+def assert_in_order(walk: str, calls: Iterator[Call]) -> None:
+    """The steps are called one after the other, whatever is called between them."""
+    for number, step in enumerate(steps(walk), 1):
+        assert any(call == step for call in calls), (
+            f"step {number} of the walk in docs/architecture.md, {step.path} {step.name}, was not"
+            " called after the step before: mend the page (or the order in the code)"
+        )
+
+
+def queues_of(consumer: PushConsumer) -> int:
+    return sum(queue.topic == "T" for queue in consumer.assignment)
+
+
+@pytest.mark.asyncio
+async def test_one_message_goes_the_way_that_the_page_says(tmp_path: Path) -> None:
+    received: list[object] = []
+    async with house(tmp_path) as cluster:
+        await cluster.create_topic("T", queues=1)
+        consumer = cluster.consumer("G")
+        consumer.subscribe("T", "new")
+        consumer.listen(received.append)
+        async with consumer, cluster.producer() as producer:
+            await cluster.until(lambda: queues_of(consumer) == 1, "the queue is assigned")
+            await eventually(lambda: cluster.brokers["a"].held, "the pull is held")
+            with recorded_calls() as calls:
+                await producer.send(Message("T", b"hello", tags="new"))
+                await eventually(lambda: received, "the listener was called")
+                await cluster.advance(12)
+    assert len(steps("one message, from send to consume")) > 30
+    assert_in_order("one message, from send to consume", iter(calls))
+
+
+@pytest.mark.asyncio
+async def test_a_dead_consumers_queues_go_the_way_that_the_page_says(tmp_path: Path) -> None:
+    async with house(tmp_path) as cluster:
+        await cluster.create_topic("T", queues=4)
+        survivor, victim = cluster.consumer("G"), cluster.consumer("G")
+        for consumer in (survivor, victim):
+            consumer.subscribe("T")
+            consumer.listen(lambda message: None)
+        async with survivor, victim:
+            await cluster.until(lambda: queues_of(survivor) == queues_of(victim) == 2, "they share")
+            await cluster.advance(2)  # a rebalance comes 1 s after the last one at the earliest
+            members = cluster.brokers["a"].consumers.get("G")
+            assert members is not None
+            (channel,) = (
+                channel
+                for channel, info in members.members.items()
+                if info.client_id == victim.client_id
+            )
+            with recorded_calls() as calls:
+                channel.abort()
+                await cluster.until(lambda: queues_of(survivor) == 4, "the survivor has them all")
+                await cluster.advance(0.6)
+    assert len(steps("a consumer dies")) > 20
+    assert_in_order("a consumer dies", iter(calls))
