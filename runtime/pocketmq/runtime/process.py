@@ -35,6 +35,7 @@ import structlog
 
 from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.runtime.config import Loaded, load, unknown_names
+from pocketmq.runtime.descriptors import raise_soft_limit
 from pocketmq.runtime.errors import ConfigError, EnvironmentFault, PocketMQError
 from pocketmq.runtime.flags import add_arguments
 from pocketmq.runtime.manual_clock import ManualClock
@@ -49,6 +50,9 @@ log = structlog.get_logger()
 EXIT_STOPPED = 0
 EXIT_USER_ERROR = 1
 EXIT_CRASHED = 2
+
+PRIVATE_UMASK = 0o077
+"""What a role creates is for its user alone: messages and the tables of who reads them."""
 
 ORPHAN_GRACE_S = 15
 """Real seconds in which a role whose parent died may stop in order before it is ended."""
@@ -153,6 +157,8 @@ def run_role(main: RoleMain, *, role: str, name: str, options: RoleOptions | Non
     try:
         ready_line(role=role, name=name)  # a name that cannot be told stops us before we begin
         logs.configure(options.log_level, options.log_format)
+        raise_soft_limit()
+        os.umask(PRIVATE_UMASK)
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             return runner.run(_run(main, role, name, options))
     except PocketMQError as exc:

@@ -118,6 +118,7 @@ def test_more_stretches_of_data_than_are_mapped_apart(memory: Path) -> None:
     os.close(descriptor)
 
 
+@pytest.mark.root
 def test_the_tools_read_a_store_on_a_small_tmpfs_and_leave_it_as_it_is(small: Path) -> None:
     # `store verify` filled it and ended with a BrokenProcessPool, `store inspect` died of SIGBUS.
     default_store(small / "store")
@@ -150,6 +151,7 @@ def broker_on(place: Path, out: Path) -> tuple[int | None, str]:
     return (None if came_up and status == 0 else status), out.read_text()
 
 
+@pytest.mark.root
 @pytest.mark.slow
 @pytest.mark.parametrize("gone", ["", "consumequeue", "no entry"])
 def test_a_broker_started_on_a_full_tmpfs_serves_or_says_what_it_lacks(

@@ -30,6 +30,7 @@ import aiofiles.os
 from pocketmq.broker.store.disk_worker import DiskWorker, ThreadWorker
 from pocketmq.broker.store.errors import DiskFullError, StoreFileError, StoreLockedError
 from pocketmq.broker.store.mapping import advise_small_writes, map_readable, map_shared
+from pocketmq.runtime.descriptors import DescriptorReserve
 from pocketmq.runtime.errors import DiskError
 
 
@@ -162,12 +163,16 @@ class Disk(Protocol):
         """Somebody who makes slow calls of this disk while the event loop goes on."""
 
 
+_reserve = DescriptorReserve()
+"""Of this process: the descriptors are, too."""
+
+
 class OsDisk:
     """The real file system of a POSIX machine."""
 
     def make_directory(self, path: str) -> None:
         with explained(path):
-            os.makedirs(path, exist_ok=True)
+            _make_private(path)
 
     def list_directory(self, path: str) -> list[str]:
         with explained(path):
@@ -188,7 +193,7 @@ class OsDisk:
 
     def create_file(self, path: str, size: int) -> None:
         with explained(path):
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+            descriptor = _reserve.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
             try:
                 os.ftruncate(descriptor, size)
             finally:
@@ -200,7 +205,7 @@ class OsDisk:
 
     def open_file(self, path: str) -> DiskFile:
         with explained(path):
-            return _OsFile(path, os.open(path, os.O_RDWR | os.O_CLOEXEC))
+            return _OsFile(path, _reserve.open(path, os.O_RDWR))
 
     def map_file(self, path: str, size: int) -> memoryview:
         return self._map(path, size, map_shared)
@@ -210,7 +215,7 @@ class OsDisk:
 
     def _map(self, path: str, size: int, how: Callable[[int, int], memoryview]) -> memoryview:
         with explained(path):
-            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            descriptor = _reserve.open(path, os.O_RDWR)
             try:
                 length = os.fstat(descriptor).st_size
                 if length < size:
@@ -229,7 +234,7 @@ class OsDisk:
 
     def next_data(self, path: str, position: int) -> int | None:
         with explained(path):
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = _reserve.open(path, os.O_RDONLY)
             try:
                 if position >= os.fstat(descriptor).st_size:
                     return None
@@ -246,19 +251,19 @@ class OsDisk:
     def read_file(self, path: str) -> bytes | None:
         with explained(path):
             try:
-                with open(path, "rb") as file:
+                with open(path, "rb", opener=_reserve.open) as file:
                     return file.read()
             except FileNotFoundError:
                 return None
 
     def write_file(self, path: str, content: bytes) -> None:
-        with explained(path), open(path, "wb") as file:
+        with explained(path), open(path, "wb", opener=_reserve.open) as file:
             file.write(content)
 
     async def read_text(self, path: str) -> str | None:
         with explained(path):
             try:
-                async with aiofiles.open(path, encoding="utf-8") as file:
+                async with aiofiles.open(path, encoding="utf-8", opener=_reserve.open) as file:
                     return await file.read()
             except FileNotFoundError:
                 return None
@@ -267,7 +272,7 @@ class OsDisk:
 
     async def write_text(self, path: str, text: str) -> None:
         with explained(path):
-            async with aiofiles.open(path, "w", encoding="utf-8") as file:
+            async with aiofiles.open(path, "w", encoding="utf-8", opener=_reserve.open) as file:
                 await file.write(text)
                 await file.flush()
                 await _fsync(file.fileno())
@@ -287,7 +292,7 @@ class OsDisk:
 
     def sync_directory(self, path: str) -> None:
         with explained(path):
-            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            descriptor = _reserve.open(path, os.O_RDONLY | os.O_DIRECTORY)
             try:
                 os.fsync(descriptor)
             finally:
@@ -302,7 +307,7 @@ class OsDisk:
 
     def lock(self, path: str) -> DiskFile:
         with explained(path):
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            descriptor = _reserve.open(path, os.O_RDWR | os.O_CREAT, 0o600)
             try:
                 # Java's FileLock is this kind of lock, so a RocketMQ broker is noticed too.
                 fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1)
@@ -347,11 +352,11 @@ class _OsFile:
         first = start // _BLOCK * _BLOCK
         with mmap.mmap(-1, _VERIFY_BYTES) as buffer, explained(self._path):  # O_DIRECT: aligned
             try:
-                descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | _O_DIRECT)
+                descriptor = _reserve.open(self._path, os.O_RDONLY | _O_DIRECT)
             except OSError as exc:
                 if exc.errno != errno.EINVAL:
                     raise
-                descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)  # tmpfs has no medium
+                descriptor = _reserve.open(self._path, os.O_RDONLY)  # tmpfs has no medium
             try:
                 while first < start + len(expected):
                     count = os.preadv(descriptor, [buffer], first)
@@ -366,6 +371,20 @@ class _OsFile:
         if self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
             os.close(descriptor)
+
+
+def _make_private(path: str) -> None:
+    """Make a directory and its missing parents, for this user alone (0700)."""
+    missing = []
+    while not os.path.isdir(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    for each in reversed(missing):
+        try:
+            os.mkdir(each, 0o700)
+        except FileExistsError:
+            if not os.path.isdir(each):  # somebody else made it just now, or a file is in the way
+                raise
 
 
 _fsync = aiofiles.os.wrap(os.fsync)

@@ -86,6 +86,7 @@ class OpenChannels:
         version: What answers say of the protocol's version.
         on_open: Told of each channel.
         on_close: Told of its end.
+        most: So many are open at once; who comes then is refused. None: any number.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class OpenChannels:
         version: int,
         on_open: OnChannel | None,
         on_close: OnChannel | None,
+        most: int | None = None,
     ) -> None:
         self.all: dict[Channel, None] = {}
         """In the order in which they came, so that a close is the same each time."""
@@ -103,6 +105,9 @@ class OpenChannels:
         self._version = version
         self._on_open = on_open
         self._on_close = on_close
+        self._most = most
+        self._refused = 0
+        """Connections refused since the last sweep told of them."""
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -133,6 +138,9 @@ class OpenChannels:
     def sweep(self) -> None:
         """Close the channels that are idle, or in the middle of a frame, for too long."""
         now = self._loop.time()
+        if self._refused > 1:
+            log.warning("peers.refused", connections=self._refused)
+        self._refused = 0
         for channel in list(self.all):
             began = channel.frame_began_at
             if began is not None and now - began > FRAME_LIMIT_S:
@@ -143,14 +151,29 @@ class OpenChannels:
                 channel.abort()
 
     def _opened(self, channel: Channel) -> None:
+        if self._most is not None and len(self.all) >= self._most:
+            self._refuse(channel)
+            return
         self.all[channel] = None
         if self._timer is None:
             self._timer = self._loop.call_later(SWEEP_S, self._sweep_on)
         if self._on_open is not None:
             self._on_open(channel)
 
+    def _refuse(self, channel: Channel) -> None:
+        """Hang up: the descriptors that are left are for files."""
+        if not self._refused:
+            log.warning(
+                "peer.refused", peer=channel.address, open_connections=len(self.all),
+                advice="raise `ulimit -n`, or find out who holds so many connections",
+            )  # fmt: skip
+        self._refused += 1
+        channel.abort()
+
     def _ended(self, channel: Channel) -> None:
-        self.all.pop(channel, None)
+        if channel not in self.all:
+            return  # it was refused
+        del self.all[channel]
         if self._on_close is not None:
             self._on_close(channel)
 

@@ -10,6 +10,7 @@ from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.errors import ConnectError
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.network import OnChannel, OpenChannels, split_address
+from pocketmq.runtime import descriptors
 from pocketmq.runtime.ports import bind_error, check_port
 
 _BACKLOG = 4096
@@ -47,7 +48,9 @@ class TcpNetwork:
         on_close: OnChannel | None = None,
     ) -> TcpListener:
         check_port(port)
-        channels = OpenChannels(dispatcher, version, on_open, on_close)
+        channels = OpenChannels(
+            dispatcher, version, on_open, on_close, descriptors.most_connections()
+        )
         try:
             server = await asyncio.get_running_loop().create_server(
                 channels.accept,
