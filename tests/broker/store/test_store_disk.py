@@ -7,6 +7,7 @@ import gc
 import mmap
 import os
 import re
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -189,3 +190,32 @@ def test_a_log_that_is_synced_often_says_so(
     store = open_store(flush_disk_type=mode)
     store.put_messages([message()])
     assert said == ([0] if mode is FlushDiskType.SYNC_FLUSH else [])
+
+
+async def test_what_is_created_is_for_its_user_alone(tmp_path: Path) -> None:
+    disk, root = OsDisk(), str(tmp_path / "deep" / "store")
+    before = os.umask(0)  # the most open one
+    try:
+        disk.make_directory(f"{root}/config")
+        disk.make_directory(f"{root}/config")
+        disk.create_file(f"{root}/log", 4096)
+        disk.write_file(f"{root}/abort", b"1")
+        disk.lock(f"{root}/lock").close()
+        await disk.write_text(f"{root}/config/topics.json", "{}")
+    finally:
+        os.umask(before)
+    names = ("", "/config", "/log", "/abort", "/lock", "/config/topics.json")
+    modes = {mode_of(f"{tmp_path}/deep"), *(mode_of(root + name) for name in names)}
+    assert modes == {"700 folder", "600 file"}
+
+
+def test_a_file_in_the_way_of_a_directory_is_named(tmp_path: Path) -> None:
+    (tmp_path / "store").write_bytes(b"")
+    for path in ("store", "store/config"):
+        with pytest.raises(DiskError, match="store"):
+            OsDisk().make_directory(str(tmp_path / path))
+
+
+def mode_of(path: str) -> str:
+    kind = "folder" if os.path.isdir(path) else "file"
+    return f"{stat.S_IMODE(os.stat(path).st_mode):o} {kind}"
