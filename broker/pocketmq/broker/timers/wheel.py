@@ -120,8 +120,8 @@ class TimerWheel:
         for start, end in ranges:
             first = start // size * size
             for at in range(first, end, step):
-                chunk = content[at : min(at + step, len(content))]
-                if chunk == empty[: len(chunk)]:
+                chunk = bytes(content[at : min(at + step, len(content))])
+                if chunk == empty[: len(chunk)]:  # one memcmp: most of the file is empty
                     continue
                 for unit, first_position, last, count, magic in _FIELDS.iter_unpack(chunk):
                     if unit >= lowest and unit > 0:

@@ -1,0 +1,211 @@
+"""The timers' files: read at the start, and written once a second in an order that survives a cut.
+
+    timer log synced -> slots written and synced -> checkpoint written and synced -> counts
+
+The checkpoint so never promises what the other two do not hold (T-116). A slot's delivery is noted
+in the checkpoint's page at once, so that a killed process repeats as little as possible.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from pocketmq.broker.store.disk import Disk
+from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
+from pocketmq.broker.store.errors import StoreFileError
+from pocketmq.broker.store.mapped_file import PAGE
+from pocketmq.broker.tables.json_files import JsonFile
+from pocketmq.broker.timers.counts import TimerCounts
+from pocketmq.broker.timers.layout import CHECKPOINT_SIZE, WHEEL_SIZE, Checkpoint, TimerMetrics
+from pocketmq.broker.timers.log import TimerLog
+from pocketmq.broker.timers.wheel import TimerWheel
+
+log = structlog.get_logger()
+
+_STRETCH = 64 * 1024
+
+
+class TimerFiles:
+    """`timerwheel`, `timerlog/`, `config/timercheck` and `config/timermetrics` of one store.
+
+    Args:
+        disk: the seam to the file system.
+        root: the store's directory.
+        timer_log: written by the timers.
+        wheel: likewise.
+        counts: likewise.
+    """
+
+    def __init__(
+        self, disk: Disk, root: str, timer_log: TimerLog, wheel: TimerWheel, counts: TimerCounts
+    ) -> None:
+        self.checkpoint = Checkpoint()
+        """What the file says."""
+        self._disk = disk
+        self._log = timer_log
+        self._wheel = wheel
+        self._counts = counts
+        self._wheel_path = os.path.join(root, "timerwheel")
+        self._check_path = os.path.join(root, "config", "timercheck")
+        self._metrics = JsonFile(Path(root) / "config" / "timermetrics", disk)
+        self._wheel_view: memoryview | None = None
+        self._check_view: memoryview | None = None
+        self._reserved: set[int] = set()
+        """Pages of the wheel that have blocks."""
+        self._worker: DiskWorker = InlineWorker()
+
+    # -- reading --------------------------------------------------------------------------------
+
+    def load_checkpoint(self) -> bool:
+        """Read the checkpoint; False when there is none."""
+        content = self._disk.read_file(self._check_path)
+        if content is None:
+            return False
+        self.checkpoint = Checkpoint.decode(content)
+        return True
+
+    def load_wheel(self, from_ms: int) -> None:
+        """Read the slots from a time on.
+
+        Raises:
+            StoreFileError: the file has another length, so it is no wheel.
+        """
+        size = self._disk.file_size(self._wheel_path)
+        if size is None:
+            return
+        if size != WHEEL_SIZE:
+            raise StoreFileError(
+                self._wheel_path,
+                f"the file has {size} bytes and not {WHEEL_SIZE}; it is no timer wheel",
+                position=size,
+                advice="restore it, or remove it: what waits is then found in the timer log's end",
+            )
+        view = self._map_wheel()
+        self._wheel.load(view, self._stretches(), from_ms)
+
+    async def load_counts(self) -> None:
+        """Read the counts; broken ones begin anew, as nothing depends on them."""
+        try:
+            content = await self._metrics.load()
+            if content is not None:
+                self._counts.load(msgspec.convert(content, TimerMetrics, strict=False))
+        except (msgspec.ValidationError, StoreFileError) as exc:
+            log.warning("timer_counts.unreadable", reason=str(exc))
+
+    def _stretches(self) -> Iterator[tuple[int, int]]:
+        at = self._disk.next_data(self._wheel_path, 0)
+        while at is not None and at < WHEEL_SIZE:
+            start = at // _STRETCH * _STRETCH
+            end = min(WHEEL_SIZE, start + _STRETCH)
+            yield start, end
+            at = self._disk.next_data(self._wheel_path, end)
+
+    def _map_wheel(self) -> memoryview:
+        if self._wheel_view is None:
+            if self._disk.file_size(self._wheel_path) is None:
+                self._disk.create_file(self._wheel_path, WHEEL_SIZE)
+            self._wheel_view = self._disk.map_file(self._wheel_path, WHEEL_SIZE)
+        return self._wheel_view
+
+    # -- writing --------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Have a worker sync from now on."""
+        self._worker = self._disk.start_worker("timer-flush")
+
+    async def flush(self, queue_offset: int) -> None:
+        """Bring everything to the disk.
+
+        Args:
+            queue_offset: every message of the wheel topic below it is logged or delivered.
+
+        Raises:
+            DiskError: the checkpoint does not promise what is not there.
+        """
+        log_end = self._log.end
+        await self._on_worker(self._log.sync_job())
+        if self._wheel.is_dirty:
+            self._write_slots()
+            await self._on_worker(lambda: self._sync(self._wheel_path))
+        self.write_checkpoint(
+            self.checkpoint._replace(
+                flushed_position=log_end,
+                queue_offset=queue_offset,
+                master_queue_offset=queue_offset,
+                version=self._counts.version,
+            )
+        )
+        await self._on_worker(lambda: self._sync(self._check_path))
+        if self._counts.dirty:
+            self._counts.dirty = False
+            await self._metrics.save(self._counts.wrapper())
+
+    def write_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Put it into the page cache: a killed process does not take it along."""
+        view = self._check_view
+        if view is None:
+            if self._disk.file_size(self._check_path) != CHECKPOINT_SIZE:
+                self._disk.make_directory(os.path.dirname(self._check_path))
+                self._disk.remove_file(self._check_path)
+                self._disk.create_file(self._check_path, CHECKPOINT_SIZE)
+            file = self._disk.open_file(self._check_path)
+            try:
+                file.reserve(0, CHECKPOINT_SIZE)
+            finally:
+                file.close()
+            view = self._check_view = self._disk.map_file(self._check_path, CHECKPOINT_SIZE)
+        data = checkpoint.encode()
+        view[: len(data)] = data
+        self.checkpoint = checkpoint
+
+    def _write_slots(self) -> None:
+        view = self._map_wheel()
+        slots = list(self._wheel.take_dirty())
+        pages = {position // PAGE for position, _ in slots} - self._reserved
+        if pages:
+            handle = self._disk.open_file(self._wheel_path)
+            try:
+                for page in sorted(pages):
+                    handle.reserve(page * PAGE, min(PAGE, WHEEL_SIZE - page * PAGE))
+            except BaseException:
+                self._wheel.still_dirty(slots)
+                raise
+            finally:
+                handle.close()
+            self._reserved |= pages
+        for position, data in slots:
+            view[position : position + len(data)] = data
+
+    def _sync(self, path: str) -> None:
+        file = self._disk.open_file(path)
+        try:
+            file.sync()
+        finally:
+            file.close()
+
+    async def _on_worker(self, job: Callable[[], None]) -> None:
+        outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def done(failure: Exception | None) -> None:
+            if outcome.done():
+                return
+            if failure is None:
+                outcome.set_result(None)
+            else:
+                outcome.set_exception(failure)
+
+        self._worker.submit(job, done)
+        await outcome
+
+    def close(self) -> None:
+        """Let go of everything."""
+        self._worker.close()
+        self._worker = InlineWorker()
+        self._wheel_view = self._check_view = None
+        self._log.close()
