@@ -30,7 +30,12 @@ COMMAND = re.compile(r"^(?: {4}|\$ )((?:pocketmq|python -m pocketmq\.\w+|make|\.
 GROUPED = ("topic", "clock", "config", "store", "group")
 """Commands that have commands of their own."""
 
-RUNNABLE = [("broker/README.md", "SEND_OK"), ("protocol/README.md", "")]
+RUNNABLE = [
+    ("broker/README.md", "SEND_OK"),
+    ("protocol/README.md", ""),
+    ("docs/pop.md", "True reconsumed 1"),
+    ("docs/timers.md", "after: [b'in an hour']"),
+]
 """Pages whose first program is whole, and what it prints."""
 
 

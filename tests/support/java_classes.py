@@ -30,6 +30,7 @@ OWN = {
 WITHOUT_HEADER = {
     "BatchAckMessageRequestHeader", "GetAllMessageRequestModeRequestHeader",
     "QueryAssignmentRequestHeader", "SetMessageRequestModeRequestHeader",
+    "GetTimerCheckPointRequestHeader", "GetTimerMetricsRequestHeader",
     "CheckClientConfigRequestHeader", "GetAllConsumerOffsetRequestHeader",
     "GetAllDelayOffsetRequestHeader", "GetAllSubscriptionGroupsRequestHeader",
     "GetAllTopicConfigRequestHeader", "GetAllTopicListRequestHeader",

@@ -60,6 +60,49 @@ class BrokerConfig:
         False, help="Send consumers that are far behind to a slave.", rule="B-63"
     )
 
+    recall_message_enable: bool = option(
+        False, help="Let producers take timer messages back.", rule="R-31"
+    )
+    allow_recall_when_broker_not_writeable: bool = option(
+        True, help="Also while the broker itself may not be written.", rule="R-31"
+    )
+
+    # -- pop
+    revive_queue_num: int = option(
+        8, help="Queues of the topic in which check points and acks come up.", rule="K-10"
+    )
+    enable_retry_topic_v2: bool = option(
+        False, help="Name retry topics of pop %RETRY%group+topic.", rule="K-13"
+    )
+    retrieve_message_from_pop_retry_topic_v1: bool = option(
+        True, help="With it, also read those named %RETRY%group_topic.", rule="K-33"
+    )
+    pop_from_retry_probability: int = option(
+        20, help="Percent of pops that read the retry topic first.", rule="K-33", unit="%"
+    )
+    pop_response_return_actual_retry_topic: bool = option(
+        False, help="Hand retried messages out under their retry topic.", rule="K-35"
+    )
+    init_pop_offset_by_check_msg_in_mem: bool = option(
+        True, help="A new group begins at a queue's first message while that is young.", rule="K-34"
+    )
+    enable_pop_message_threshold: bool = option(
+        False, help="Stop queues with too many unacknowledged messages.", rule="K-34"
+    )
+    pop_inflight_message_threshold: int = option(
+        10_000, help="How many of one group those are.", rule="K-34"
+    )
+
+    server_load_balancer_enable: bool = option(
+        True, help="Share queues among those who ask the broker for theirs.", rule="K-22"
+    )
+    default_message_request_mode: Literal["PULL", "POP"] = option(
+        "PULL", help="How groups get messages for which nobody set it.", rule="K-20"
+    )
+    default_pop_share_queue_num: int = option(
+        -1, help="With POP, how many neighbours' queues a client pops too; -1: all.", rule="K-24"
+    )
+
     # -- registration
     force_register: bool = option(
         True, help="Register at every period, changed or not.", rule="B-3"

@@ -17,12 +17,14 @@ from pocketmq.broker.locks.assembly import assemble_locks
 from pocketmq.broker.offsets.assembly import assemble_offsets
 from pocketmq.broker.overload.assembly import assemble_overload
 from pocketmq.broker.overload.overload import Work
+from pocketmq.broker.pop.assembly import assemble_pop
 from pocketmq.broker.pulling.assembly import assemble_pulling
 from pocketmq.broker.queries.assembly import assemble_queries
 from pocketmq.broker.registration.assembly import assemble_registration
 from pocketmq.broker.sending.assembly import assemble_sending
 from pocketmq.broker.storing.assembly import assemble_storing
 from pocketmq.broker.subject import Service, Subject
+from pocketmq.broker.timers.assembly import assemble_timers
 from pocketmq.broker.topics.assembly import assemble_topics
 from pocketmq.broker.transactions.assembly import assemble_transactions
 from pocketmq.protocol.dispatch import Dispatcher
@@ -41,6 +43,7 @@ class BrokerSubjects:
         self.topics = add(assemble_topics(core))
         self.storing = add(assemble_storing(core, self.topics))
         self.filters = add(assemble_filters(core))
+        self.timers = add(assemble_timers(core, self.topics, self.storing))
         self.delays = add(assemble_delays(core, self.storing))
         self.groups = add(assemble_groups(core, self.topics, self.filters, self.overload))
         self.locks = add(assemble_locks(core))
@@ -54,6 +57,18 @@ class BrokerSubjects:
                 self.filters,
                 self.storing,
                 self.overload,
+            )
+        )
+        self.pop = add(
+            assemble_pop(
+                core,
+                self.topics,
+                self.groups,
+                self.offsets,
+                self.filters,
+                self.storing,
+                self.timers,
+                network,
             )
         )
         self.sending = add(

@@ -12,6 +12,7 @@ from pocketmq.client.consumer.lite_pull import LitePullConsumer
 from pocketmq.client.consumer.pull_consumer import PullConsumer, PullResult
 from pocketmq.client.consumer.pull_plan import PullStatus
 from pocketmq.client.consumer.push import PushConsumer
+from pocketmq.client.consumer.simple import SimpleConsumer
 from pocketmq.client.heartbeat import ConsumeFromWhere, MessageModel
 from pocketmq.client.producer.producer import Producer
 from pocketmq.client.producer.selectors import select_by_hash, select_by_random
@@ -64,6 +65,7 @@ __all__ = [
     "SendResult",
     "SendStatus",
     "SendTimeoutError",
+    "SimpleConsumer",
     "TransactionListener",
     "TransactionProducer",
     "TransactionResult",

@@ -92,6 +92,8 @@ class Message(_PropertyViews):
         tags: the message's one tag.
         keys: words to find the message by: one string, or several.
         delay_level: 1..18 for 1 s, 5 s, 10 s, 30 s, 1-10 m, 20 m, 30 m, 1 h, 2 h; 0 for at once.
+        delay_ms: deliver so many milliseconds after the broker got it, 3 days at most (5.x).
+        deliver_at: deliver at this time, epoch milliseconds, 3 days ahead at most (5.x).
         flag: a number that only applications understand.
         properties: more names and values; the arguments above win over it.
         wait_store_ok: whether the answer waits for what the broker's flush mode promises.
@@ -112,6 +114,8 @@ class Message(_PropertyViews):
         tags: str | None = None,
         keys: str | Sequence[str] | None = None,
         delay_level: int = 0,
+        delay_ms: int | None = None,
+        deliver_at: int | None = None,
         flag: int = 0,
         properties: Mapping[str, str] | None = None,
         wait_store_ok: bool = True,
@@ -126,6 +130,14 @@ class Message(_PropertyViews):
             merged[names.TAGS] = tags
         if delay_level:
             merged[names.DELAY] = str(delay_level)
+        if (delay_ms is not None) + (deliver_at is not None) + (delay_level > 0) > 1:
+            raise IllegalMessageError(
+                "give one of delay_level, delay_ms and deliver_at, not several", topic=topic
+            )
+        if delay_ms is not None:
+            merged[names.TIMER_DELAY_MS] = str(delay_ms)
+        if deliver_at is not None:
+            merged[names.TIMER_DELIVER_MS] = str(deliver_at)
         if not wait_store_ok:
             merged[names.WAIT] = "false"
         elif names.WAIT not in merged:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from pocketmq.protocol import properties as names
 from pocketmq.protocol.compression import DEFAULT_MAX_BODY_BYTES
 from pocketmq.protocol.errors import IllegalMessageError, IllegalNameError
 from pocketmq.protocol.message import Message, MessageQueue
@@ -91,6 +92,7 @@ MAX_GROUP_CHARS: Final = 120
 MAX_FOLDER_BYTES: Final = 255
 """Of one path component, on every file system."""
 
+_TIMES: Final = frozenset({names.TIMER_DELAY_SEC, names.TIMER_DELAY_MS, names.TIMER_DELIVER_MS})
 _LEGAL: Final = re.compile(r"[%|a-zA-Z0-9_-]+").fullmatch
 _ADVICE: Final = "use only letters A-Z a-z, digits, '_', '-', '%' and '|'"
 
@@ -251,6 +253,11 @@ def check_properties(encoded: bytes, *, topic: str = "") -> None:
         )
 
 
+def is_delayed(message: Message) -> bool:
+    """Whether it asks for a delay level or a delivery time; brokers overlook both in a batch."""
+    return message.delay_level > 0 or not _TIMES.isdisjoint(message.properties)
+
+
 def check_batch(messages: Sequence[Message]) -> None:
     """Pass messages that can go into one batch (P-49, B-19); `check_message` each of them too.
 
@@ -270,5 +277,5 @@ def check_batch(messages: Sequence[Message]) -> None:
             )
         if message.wait_store_ok != wait:
             raise IllegalMessageError("messages of a batch differ in wait_store_ok", topic=topic)
-        if message.delay_level > 0:
+        if is_delayed(message):
             raise IllegalMessageError("a message of a batch cannot be delayed", topic=topic)

@@ -190,11 +190,12 @@ async def test_a_delayed_message_goes_to_its_levels_queue(  # B-91
     assert await rig.queue("orders", 2) == []
 
 
-async def test_a_delay_in_milliseconds_is_refused_and_not_delivered_early(  # B-96
+async def test_a_delay_in_milliseconds_is_not_delivered_early_and_a_level_wins(  # B-96
     rig: BrokerRig, voice: Voice
 ) -> None:
-    reply = await voice.try_send(properties={"TIMER_DELAY_MS": "5000"})
-    assert reply.code == ResponseCode.SYSTEM_ERROR
+    await voice.send("timed", properties={"TIMER_DELAY_MS": "5000"})
+    await rig.advance(4.9)
+    assert await rig.queue("timed") == []
     past = str(rig.clock.time_ms() - 1)
     await voice.send(properties={"TIMER_DELIVER_MS": past})
     await voice.send(properties={"TIMER_DELAY_SEC": "5", "DELAY": "1"})

@@ -39,7 +39,7 @@ class TimerRig:
             mapped_file_size_consume_queue=20 * 1000,
             message_index_enable=False,
         )
-        self.store = MessageStore(config, disk, clock, PROFILE_5_X)
+        self.store = MessageStore(config, disk, clock, PROFILE_5_X, on_arrival=self._arrived)
         self.wheel = TimerWheel(rules.precision_ms)
         self.log = TimerLog(disk, str(root), log_file)
         self.counts = TimerCounts()
@@ -49,13 +49,15 @@ class TimerRig:
         )
 
     async def start(self) -> None:
-        self.store.load()
         await self.timers.load()
+        self.store.load()
+        self.timers.recovered()
         self.store.start()
-        self.store.set_arrival_listener(
-            lambda topic, *_: self.timers.arrived() if topic == TIMER_TOPIC else None
-        )
-        self.timers.start()
+        await self.timers.start()
+
+    def _arrived(self, topic: str, *_: object) -> None:
+        if topic == TIMER_TOPIC:
+            self.timers.arrived()
 
     async def stop(self) -> None:
         await self.timers.stop()

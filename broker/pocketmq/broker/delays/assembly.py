@@ -10,7 +10,6 @@ from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.delays.delay import DelayPlanner, delay_rewrite
 from pocketmq.broker.delays.delay_processor import DelayProcessor
 from pocketmq.broker.delays.delay_service import ScheduleMessageService
-from pocketmq.broker.delays.refusals import refuse_timers
 from pocketmq.broker.store import PutStatus
 from pocketmq.broker.storing.assembly import Storing
 from pocketmq.broker.subject import Subject
@@ -33,8 +32,6 @@ def assemble_delays(core: BrokerCore, storing: Storing) -> Delays:
     store = core.store
     planner = DelayPlanner(store.config.delay_levels_ms())
     schedule = ScheduleMessageService(planner, store, core.clock)
-    if core.profile.arbitrary_delay:
-        storing.rewrites.add(refuse_timers)
     storing.rewrites.add(delay_rewrite(planner.max_level))
     core.signals.message_arrived.connect(schedule.arrived)
 

@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
+from pocketmq.broker.tables.unsaved import Unsaved
 from pocketmq.protocol.body import BodyStruct
 from pocketmq.protocol.receipts import order_count_info
 from pocketmq.protocol.scalars import Int64
+from pocketmq.runtime.signals import Signal
 
 IDLE_MS = 24 * 3600 * 1000
 """A queue in which nothing was handed out for so long is forgotten."""
@@ -98,9 +100,11 @@ class ConsumerOrders:
     """What is out of each queue that a group consumes in order."""
 
     def __init__(self) -> None:
-        self.dirty = False
-        """It has changed since it was last stored."""
-        self.on_dirty: Callable[[], None] | None = None
+        self.unsaved = Unsaved()
+        self.changed: Signal[[]] = Signal()
+        """Another queue is blocked, or one until another time."""
+        self._blocked: set[tuple[str, str, int]] = set()
+        """Queues that were not free when last looked at."""
         self._table: dict[tuple[str, str], dict[int, OrderInfo]] = {}
 
     def __bool__(self) -> bool:
@@ -143,7 +147,7 @@ class ConsumerOrders:
                 known = set(before.absolute())
                 info.counts = {o: counts.get(o, 0) + 1 for o in offsets if o in known}
         queues[queue_id] = info
-        self._changed()
+        self._changed(key)
         counted = info.counts or {}
         smallest = min(counted.values(), default=0) if len(counted) == len(offsets) else 0
         return list(order_count_info((0, queue_id), sorted(counted.items()), smallest))
@@ -175,7 +179,7 @@ class ConsumerOrders:
         if offset not in offsets:
             return ILLEGAL
         info.acknowledged |= 1 << offsets.index(offset)
-        self._changed()
+        self._changed(key)
         return info.next_offset()
 
     def make_visible_at(
@@ -186,23 +190,33 @@ class ConsumerOrders:
         if info is None or info.pop_time_ms != pop_time_ms:
             return
         info.visible_at = {**(info.visible_at or {}), offset: visible_ms}
-        self._changed()
+        self._changed(key)
 
     def clear(self, key: tuple[str, str, int]) -> None:
         """Nothing of the queue is out: its offset was reset."""
         topic, group, queue_id = key
         if self._table.get((topic, group), {}).pop(queue_id, None) is not None:
-            self._changed()
+            self._changed(key)
 
     def _get(self, key: tuple[str, str, int]) -> OrderInfo | None:
         topic, group, queue_id = key
         return self._table.get((topic, group), {}).get(queue_id)
 
-    def _changed(self) -> None:
-        if not self.dirty:
-            self.dirty = True
-            if self.on_dirty is not None:
-                self.on_dirty()
+    def take_freed(self, now_ms: int) -> list[tuple[str, str, int]]:
+        """(topic, group, queue id) of queues that were blocked and are free now; each once."""
+        freed = [key for key in self._blocked if self.free_at_ms(key, now_ms) is None]
+        self._blocked.difference_update(freed)
+        return freed
+
+    def next_free_ms(self, now_ms: int) -> int | None:
+        """When the first blocked queue may be free."""
+        times = (self.free_at_ms(key, now_ms) for key in self._blocked)
+        return min((at for at in times if at is not None), default=None)
+
+    def _changed(self, key: tuple[str, str, int]) -> None:
+        self.unsaved.note()
+        self._blocked.add(key)
+        self.changed.emit()
 
     # -- storing --------------------------------------------------------------------------------
 
@@ -212,6 +226,7 @@ class ConsumerOrders:
             topic, separator, group = name.partition("@")
             if separator:
                 self._table[topic, group] = dict(queues)
+                self._blocked.update((topic, group, queue_id) for queue_id in queues)
 
     def clean(
         self, queues_of: Callable[[str], int | None], has_group: Callable[[str], bool], now_ms: int

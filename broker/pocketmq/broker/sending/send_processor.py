@@ -177,6 +177,9 @@ class SendProcessor(Service):
                 build = templates.builder(encoding)
             if must_wait and (message.wait_store_ok or not self._puts.topics_are_saved):
                 waiting.append(_Stored(peers[index], request, queue_id, message, result, templates))
+            elif message.recall_handle is not None:
+                stored_one = _Stored(peers[index], request, queue_id, message, result, templates)
+                replies[index] = stored_one.reply(_OK)
             else:
                 replies[index] = build(
                     request.opaque,
@@ -284,7 +287,7 @@ class _Stored:
         code, remark = ResponseCode.SUCCESS, None
         if status is not _OK and self.message.wait_store_ok:
             code, remark = ResponseCode.FLUSH_DISK_TIMEOUT, "stored, but not flushed in time"
-        elif self._msg_id is None:
+        elif self._msg_id is None and self.message.recall_handle is None:
             return templates.builder(request.encoding)(
                 request.opaque,
                 result.physical_offset,
@@ -299,6 +302,7 @@ class _Stored:
             transaction_id=self.message.uniq_key if self._msg_id is None else None,
             region=templates.region,
             trace=templates.trace_on,
+            recall_handle=self.message.recall_handle,
         )
         return request.reply(header, code=code, remark=remark)
 

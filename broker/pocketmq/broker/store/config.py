@@ -157,6 +157,23 @@ class StoreConfig:
         rocketmq_name="syncFlushTimeout",
     )
 
+    # -- timers --------------------------------------------------------------------------------
+    timer_wheel_enable: bool = option(
+        True, help="Take messages with a delivery time; pop needs it too.", rule="T-101"
+    )
+    timer_precision_ms: int = option(
+        1000, help="Width of a slot: 100, 200, 500 or 1000.", unit="ms", rule="T-101"
+    )
+    timer_roll_window_slot: int = option(
+        172_800, help="A message further ahead is put in again on the way.", rule="T-122"
+    )
+    timer_max_delay_sec: int = option(
+        259_200, help="A delivery time further ahead is refused.", unit="s", rule="T-105"
+    )
+    mapped_file_size_timer_log: int = option(
+        100 * MIB, help="Bytes of a timer log file.", unit="bytes", rule="T-113"
+    )
+
     # -- recovery and cleaning -----------------------------------------------------------------
     check_crc_on_recover: bool = option(
         True,

@@ -35,6 +35,8 @@ class StoredMessage(msgspec.Struct, gc=False):
     keys: str | None = None
     """Index keys, separated by single spaces."""
     wait_store_ok: bool = True
+    recall_handle: str | None = None
+    """Of a timer message: with it the producer may take it back (R-30)."""
 
 
 @unique

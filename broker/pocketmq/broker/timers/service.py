@@ -17,6 +17,7 @@ import msgspec
 import structlog
 
 from pocketmq.broker.store import GetStatus, MessageStore, PutStatus, StoredMessage
+from pocketmq.broker.subject import Service
 from pocketmq.broker.timers.counts import TimerCounts
 from pocketmq.broker.timers.files import TimerFiles
 from pocketmq.broker.timers.layout import DELETE, NORMAL, ROLL, LogRecord
@@ -53,7 +54,7 @@ class _SlotWork(msgspec.Struct):
     deleted: set[str]
 
 
-class TimerService:
+class TimerService(Service):
     """Takes timer messages in, and delivers them when their slot is over.
 
     Args:
@@ -95,7 +96,11 @@ class TimerService:
     # -- life -----------------------------------------------------------------------------------
 
     async def load(self) -> None:
-        """Find what waits; after the store is loaded (T-145).
+        """Read the counts; the rest has to wait for the store."""
+        await self._files.load_counts()
+
+    def recovered(self) -> None:
+        """Find what waits (T-145).
 
         Raises:
             StoreFileError: a file is there and is no timer file.
@@ -114,7 +119,6 @@ class TimerService:
         end = self._log.recover(flushed, found)
         wheel.drop_behind(end)
         self.queue_offset = self._logged_up_to(undamaged=end >= flushed)
-        await files.load_counts()
         if not known:
             self._note_read(self._rules.floor(self._clock.time_ms()))
         log.info("timers.loaded", slots=len(wheel), queue_offset=self.queue_offset)
@@ -133,7 +137,7 @@ class TimerService:
         low, high = store.min_offset(TIMER_TOPIC, 0), store.max_offset(TIMER_TOPIC, 0)
         return min(max(offset, low), high)
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Begin; what became due meanwhile is delivered at once."""
         self._files.start()
         self._service.start()
@@ -159,6 +163,15 @@ class TimerService:
         if next_ms is None:
             return 0
         return max(0, self._clock.time_ms() - self._rules.delivered_at_ms(next_ms)) // 1000
+
+    @property
+    def is_caught_up(self) -> bool:
+        """Whether all that is due by now is delivered."""
+        if self._work is not None or self.offset_behind:
+            return False
+        next_ms = self._wheel.next_ms()
+        now_ms = self._rules.floor(self._clock.time_ms())
+        return next_ms is None or self._rules.delivered_at_ms(next_ms) > now_ms
 
     @property
     def offset_behind(self) -> int:

@@ -7,6 +7,7 @@ from typing import Final
 
 from pocketmq.protocol.message import Message
 from pocketmq.protocol.properties import encode_properties
+from pocketmq.protocol.validation import is_delayed, is_retry
 
 RECOMMENDED_BATCH_BYTES: Final = 1024 * 1024
 """RocketMQ's advice; the hard limit is `max_message_size`."""
@@ -51,7 +52,7 @@ def entry_size(message: Message) -> int:
 
 def may_be_batched(message: Message) -> bool:
     """Whether it may travel with others at all."""
-    return message.delay_level <= 0 and not message.topic.startswith("%RETRY%")
+    return not is_delayed(message) and not is_retry(message.topic)
 
 
 def _may_join(first: Message, message: Message) -> bool:

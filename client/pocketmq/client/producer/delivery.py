@@ -203,4 +203,5 @@ def result_of(response: Command, prepared: Prepared, queue: MessageQueue) -> Sen
         queue,
         header.queue_offset,
         header.transaction_id,
+        header.recall_handle,
     )

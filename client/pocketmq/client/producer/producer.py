@@ -38,9 +38,14 @@ from pocketmq.protocol.errors import (
     IllegalMessageError,
     RemotingError,
 )
+from pocketmq.protocol.headers.timers import (
+    RecallMessageRequestHeader,
+    RecallMessageResponseHeader,
+)
 from pocketmq.protocol.headers.transactions import CheckTransactionStateRequestHeader
 from pocketmq.protocol.ids import UniqKeyFactory
 from pocketmq.protocol.message import Message, MessageExt, MessageQueue
+from pocketmq.protocol.receipts import RecallHandle
 from pocketmq.protocol.validation import (
     check_batch,
     check_message,
@@ -283,6 +288,37 @@ class Producer(GroupClient):
             else:
                 results.append(await self.send_batch(batch, timeout_ms=timeout_ms))
         return results
+
+    async def recall(self, handle: str, *, timeout_ms: int | None = None) -> str:
+        """Take back a message that waits for its delivery time (R-31, R-34).
+
+        Success means that the broker noted it, not that it came in time: what is being delivered
+        cannot be stopped. The broker needs `recallMessageEnable=true`.
+
+        Args:
+            handle: `SendResult.recall_handle` of the message.
+            timeout_ms: For the answer; `send_timeout_ms` by default.
+
+        Returns:
+            The message's UNIQ_KEY.
+
+        Raises:
+            BadRequestError: it is no handle.
+            BrokerError: the broker refused: recalls are off, or the time is past.
+            RemotingError: it could not be asked.
+        """
+        instance = self._started()
+        named = RecallHandle.decode(handle)
+        header = RecallMessageRequestHeader(
+            producer_group=self._group,
+            topic=named.topic,
+            recall_handle=handle,
+            bname=named.broker_name,
+        )
+        address = await instance.addresses.master(MessageQueue(named.topic, named.broker_name, 0))
+        timeout_s = (self.settings.send_timeout_ms if timeout_ms is None else timeout_ms) / 1000
+        response = await instance.api.call(address, header, timeout_s=timeout_s)
+        return response.header(RecallMessageResponseHeader).msg_id
 
     async def publish_queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """The queues that messages of a topic may go to, in the order that selectors see."""

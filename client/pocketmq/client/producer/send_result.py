@@ -43,6 +43,8 @@ class SendResult:
     queue_offset: int
     """Position in the queue; of a batch that of its first message."""
     transaction_id: str | None = None
+    recall_handle: str | None = None
+    """Of a message that waits for its delivery time: with it `Producer.recall` takes it back."""
 
     @property
     def is_ok(self) -> bool:

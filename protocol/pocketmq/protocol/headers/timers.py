@@ -1,4 +1,4 @@
-"""Taking a timer message back before it is due (R-30, R-31)."""
+"""Timers: taking a message back before it is due (R-31), and how far a broker is (T-151)."""
 
 from __future__ import annotations
 
@@ -27,3 +27,15 @@ class RecallMessageRequestHeader(Header, kw_only=True):
 
     producer_group: str | None = None
     bname: str | None = None
+
+
+class GetTimerCheckPointRequestHeader(Header, kw_only=True):
+    """GET_TIMER_CHECK_POINT (60): for slaves; the body is 56 bytes (T-114)."""
+
+    CODE: ClassVar[int] = RequestCode.GET_TIMER_CHECK_POINT
+
+
+class GetTimerMetricsRequestHeader(Header, kw_only=True):
+    """GET_TIMER_METRICS (61): for slaves; the body is JSON in every encoding (T-115)."""
+
+    CODE: ClassVar[int] = RequestCode.GET_TIMER_METRICS

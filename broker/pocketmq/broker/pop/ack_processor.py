@@ -1,0 +1,295 @@
+"""ACK_MESSAGE, BATCH_ACK_MESSAGE, CHANGE_MESSAGE_INVISIBLETIME: what becomes of popped messages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pocketmq.broker.core import BrokerCore
+from pocketmq.broker.errors import RequestRefusedError
+from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
+from pocketmq.broker.pop.checks import PopChecks
+from pocketmq.broker.pop.orders import ILLEGAL, ConsumerOrders
+from pocketmq.broker.pop.progress import PopProgress
+from pocketmq.broker.pop.records import Ack, CheckPoint
+from pocketmq.broker.pop.revive_log import ReviveLog
+from pocketmq.broker.pop.waking import WakingPops
+from pocketmq.broker.store import PutResult, PutStatus, StoredMessage
+from pocketmq.protocol.bodies.pop import BatchAck, BatchAckBody
+from pocketmq.protocol.body import decode_body
+from pocketmq.protocol.codes import RequestCode, ResponseCode
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.dispatch import Peer, Reply, error_reply, handles, handles_batch
+from pocketmq.protocol.headers.pop import (
+    AckMessageRequestHeader,
+    ChangeInvisibleTimeRequestHeader,
+    ChangeInvisibleTimeResponseHeader,
+    PopMessageRequestHeader,
+)
+from pocketmq.protocol.receipts import ORDERED_QUEUE, ReceiptHandle, marked_topic
+
+
+class AckProcessor:
+    """Notes what was consumed, and what is wanted later.
+
+    All acks of one turn of the loop are one append to the log.
+
+    Args:
+        core: store and clock.
+        checks: which queues and offsets there are.
+        revive_log: where acks go.
+        offsets: where groups stand that consume in order.
+        progress: what is in flight.
+        orders: what is out of queues consumed in order.
+        waiting: pops that an ordered ack may let go on.
+    """
+
+    def __init__(
+        self,
+        core: BrokerCore,
+        checks: PopChecks,
+        revive_log: ReviveLog,
+        offsets: ConsumerOffsetManager,
+        progress: PopProgress,
+        orders: ConsumerOrders,
+        waiting: WakingPops[PopMessageRequestHeader],
+    ) -> None:
+        self._core = core
+        self._store = core.store
+        self._checks = checks
+        self._revive_log = revive_log
+        self._offsets = offsets
+        self._progress = progress
+        self._orders = orders
+        self._waiting = waiting
+
+    @handles_batch(RequestCode.ACK_MESSAGE)
+    def ack(self, peers: Sequence[Peer], requests: Sequence[Command]) -> Sequence[Reply]:
+        """Messages are consumed; answered when that is as safe as the flush mode promises."""
+        replies: list[Reply] = [None] * len(requests)
+        messages: list[StoredMessage] = []
+        waiting: list[tuple[Peer, Command]] = []
+        for index, (peer, request) in enumerate(zip(peers, requests, strict=True)):
+            try:
+                message = self._ack(request)
+            except Exception as exc:  # noqa: BLE001 - one bad ack, and the others go on
+                replies[index] = error_reply(peer, request, exc)
+                continue
+            if message is None:
+                replies[index] = request.reply()
+            else:
+                messages.append(message)
+                waiting.append((peer, request))
+        self._answer_when_stored(messages, waiting)
+        return replies
+
+    @handles(RequestCode.BATCH_ACK_MESSAGE)
+    def batch_ack(self, peer: Peer, request: Command) -> Reply:
+        """Several messages are consumed."""
+        body = decode_body(request.body_view, BatchAckBody, request.encoding)
+        if not body.acks:
+            raise RequestRefusedError(ResponseCode.NO_MESSAGE, "the batch holds no acks")
+        messages = [m for ack in body.acks if (m := self._one_of_batch(ack)) is not None]
+        if not messages:
+            return request.reply()
+        self._answer_when_stored(messages, [(peer, request)])
+        return None
+
+    @handles(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)
+    def change_invisible_time(self, peer: Peer, request: Command) -> Reply:
+        """A message is to be seen again at another time (K-55, K-56)."""
+        header = request.header(ChangeInvisibleTimeRequestHeader)
+        topic, queue_id, offset = header.topic, header.queue_id, header.offset
+        try:
+            self._checks.queue(topic, queue_id)
+            self._checks.offset(topic, queue_id, offset, end_passes=False)
+            handle = ReceiptHandle.parse(header.extra_info, offset)
+            self._check_invisible(header.invisible_time)
+        except Exception as exc:  # noqa: BLE001 - a client reads the header on every code (K-171)
+            error = error_reply(peer, request, exc)
+            assert isinstance(error, Command)
+            return request.reply(
+                ChangeInvisibleTimeResponseHeader(), code=error.code, remark=error.remark
+            )
+        now_ms = self._core.clock.time_ms()
+        if handle.is_ordered:
+            return self._change_ordered(request, header, handle, now_ms)
+        group = header.consumer_group
+        owner = (group, topic, queue_id, handle.broker_name)
+        point = CheckPoint.of_pop(owner, [offset], now_ms, header.invisible_time)
+        queue = self._revive_queue(handle)
+        ack = _ack_of(handle, topic, group, queue_id, offset)
+        # In this order, in one append: never is the message known to neither.
+        messages = [
+            self._revive_log.check_point(point, queue),
+            self._revive_log.ack(ack, queue, handle.due_ms),
+        ]
+        answer = ChangeInvisibleTimeResponseHeader(
+            pop_time=now_ms, invisible_time=header.invisible_time, revive_qid=handle.revive_queue_id
+        )
+        self._answer_when_stored(messages, [(peer, request)], request.reply(answer))
+        return None
+
+    # -- one ack --------------------------------------------------------------------------------
+
+    def _ack(self, request: Command) -> StoredMessage | None:
+        """What to store for an ack; None when it is done."""
+        header = request.header(AckMessageRequestHeader)
+        topic, queue_id, offset = header.topic, header.queue_id, header.offset
+        self._checks.queue(topic, queue_id)
+        self._checks.offset(topic, queue_id, offset, end_passes=True)
+        handle = ReceiptHandle.parse(header.extra_info, offset)
+        group = header.consumer_group
+        if handle.is_ordered:
+            self._ack_ordered((topic, group, queue_id), offset, handle.pop_time_ms)
+            return None
+        self._progress.returned((group, topic, queue_id))
+        ack = _ack_of(handle, topic, group, queue_id, offset)
+        return self._revive_log.ack(ack, self._revive_queue(handle), handle.due_ms)
+
+    def _one_of_batch(self, each: BatchAck) -> StoredMessage | None:
+        """What to store for one entry of a batch (K-53)."""
+        group = each.consumer_group
+        topic = marked_topic(each.topic, group, each.retry)
+        queue_id = each.queue_id
+        self._checks.queue(topic, queue_id)
+        low, high = self._store.min_offset(topic, queue_id), self._store.max_offset(topic, queue_id)
+        offsets = [offset for offset in each.offsets() if low <= offset <= high]
+        if not offsets:
+            return None
+        if each.revive_queue_id == ORDERED_QUEUE:
+            for offset in offsets:
+                self._ack_ordered((topic, group, queue_id), offset, each.pop_time)
+            return None
+        self._progress.returned((group, topic, queue_id), len(offsets))
+        ack = Ack(
+            offset=-1,
+            offsets=offsets,
+            broker_name=self._core.config.name,
+            group=group,
+            pop_time_ms=each.pop_time,
+            queue_id=queue_id,
+            start_offset=each.start_offset,
+            topic=topic,
+        )
+        queue = each.revive_queue_id
+        if not 0 <= queue < self._revive_log.queues:
+            raise _bad_revive_queue(queue)
+        return self._revive_log.ack(ack, queue, each.pop_time + each.invisible_time)
+
+    def _revive_queue(self, handle: ReceiptHandle) -> int:
+        if not 0 <= handle.revive_queue_id < self._revive_log.queues:
+            raise _bad_revive_queue(handle.revive_queue_id)
+        return handle.revive_queue_id
+
+    def _check_invisible(self, invisible_ms: int) -> None:
+        most_s = self._store.config.timer_max_delay_sec
+        if invisible_ms > most_s * 1000:
+            raise RequestRefusedError(
+                ResponseCode.INVALID_PARAMETER,
+                f"invisibleTime is {invisible_ms} ms, and messages can be invisible for {most_s} s "
+                "at most (timerMaxDelaySec)",
+            )
+
+    # -- in order -------------------------------------------------------------------------------
+
+    def _ack_ordered(self, key: tuple[str, str, int], offset: int, pop_time_ms: int) -> None:
+        """Progress of a queue that is consumed in order is made here alone (K-113)."""
+        topic, group, queue_id = key
+        now_ms = self._core.clock.time_ms()
+        committed = self._offsets.query(group, topic, queue_id)
+        if committed is not None and offset < committed:
+            return
+        next_offset = self._orders.acknowledge(key, offset, pop_time_ms)
+        if next_offset == ILLEGAL:
+            raise RequestRefusedError(
+                ResponseCode.MESSAGE_ILLEGAL,
+                f"offset is illegal, key:{topic}@{group}@{queue_id}, old:{committed}, "
+                f"commit:{offset}, next:{next_offset}",
+            )
+        if next_offset >= 0 and self._offsets.pending_reset(group, topic, queue_id) is None:
+            self._offsets.commit(group, topic, queue_id, next_offset, now_ms)
+        if not self._orders.is_blocked(key, None, now_ms):
+            self._waiting.wake(topic, group, queue_id)
+
+    def _change_ordered(
+        self,
+        request: Command,
+        header: ChangeInvisibleTimeRequestHeader,
+        handle: ReceiptHandle,
+        now_ms: int,
+    ) -> Command:
+        group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
+        committed = self._offsets.query(group, topic, queue_id)
+        if committed is not None and header.offset < committed:
+            return request.reply(ChangeInvisibleTimeResponseHeader())
+        visible_ms = now_ms + header.invisible_time
+        key = (topic, group, queue_id)
+        self._orders.make_visible_at(key, header.offset, handle.pop_time_ms, visible_ms)
+        return request.reply(
+            ChangeInvisibleTimeResponseHeader(
+                pop_time=handle.pop_time_ms,
+                invisible_time=visible_ms - handle.pop_time_ms,
+                revive_qid=handle.revive_queue_id,
+            )
+        )
+
+    # -- storing --------------------------------------------------------------------------------
+
+    def _answer_when_stored(
+        self,
+        messages: Sequence[StoredMessage],
+        waiting: Sequence[tuple[Peer, Command]],
+        reply: Command | None = None,
+    ) -> None:
+        """Store what acks say, and answer once that is safe; `reply` in place of a bare success."""
+        if not messages:
+            return
+        results = self._store.put_messages(messages)
+        bad = next((r for r in results if r.status is not PutStatus.PUT_OK), None)
+        if bad is not None:
+            for peer, request in waiting:
+                peer.reply(request, _not_stored(request, bad))
+            return
+
+        def flushed(status: PutStatus) -> None:
+            shares: dict[Peer, tuple[list[Command], list[Reply]]] = {}
+            for peer, request in waiting:
+                if status is not PutStatus.PUT_OK:
+                    answer = _not_stored(request, PutResult(status))
+                else:
+                    answer = request.reply() if reply is None else reply
+                requests, replies = shares.setdefault(peer, ([], []))
+                requests.append(request)
+                replies.append(answer)
+            for peer, (requests, replies) in shares.items():
+                peer.reply_all(requests, replies)
+
+        last = results[-1]
+        self._store.when_flushed(last.physical_offset + last.size, flushed)
+
+
+def _ack_of(handle: ReceiptHandle, topic: str, group: str, queue_id: int, offset: int) -> Ack:
+    return Ack(
+        offset=offset,
+        broker_name=handle.broker_name,
+        group=group,
+        pop_time_ms=handle.pop_time_ms,
+        queue_id=queue_id,
+        start_offset=handle.start_offset,
+        topic=topic,
+    )
+
+
+def _not_stored(request: Command, result: PutResult) -> Command:
+    return request.reply(
+        code=ResponseCode.SYSTEM_ERROR,
+        remark=f"what the ack says was not stored: {result.status.name}; ack again",
+    )
+
+
+def _bad_revive_queue(queue_id: int) -> RequestRefusedError:
+    return RequestRefusedError(
+        ResponseCode.MESSAGE_ILLEGAL,
+        f"the receipt handle names revive queue {queue_id}, which this broker does not have; hand "
+        "back the POP_CK of the message as it is",
+    )

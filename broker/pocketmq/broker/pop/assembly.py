@@ -1,0 +1,115 @@
+"""Pop, assembled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pocketmq.broker.core import BrokerCore
+from pocketmq.broker.filters.assembly import Filters
+from pocketmq.broker.groups.assembly import Groups
+from pocketmq.broker.offsets.assembly import Offsets
+from pocketmq.broker.pop.ack_processor import AckProcessor
+from pocketmq.broker.pop.assignment_processor import AssignmentProcessor
+from pocketmq.broker.pop.assignments import RequestModes
+from pocketmq.broker.pop.checks import PopChecks
+from pocketmq.broker.pop.hand_out import Popper
+from pocketmq.broker.pop.order_service import OrderService
+from pocketmq.broker.pop.orders import ConsumerOrders, OrderTable
+from pocketmq.broker.pop.pop_processor import NotificationProcessor, PopProcessor
+from pocketmq.broker.pop.progress import PopProgress
+from pocketmq.broker.pop.revive_log import ReviveLog
+from pocketmq.broker.pop.revive_service import ReviveService
+from pocketmq.broker.pop.route_cache import RouteCache
+from pocketmq.broker.storing.assembly import Storing
+from pocketmq.broker.subject import Subject
+from pocketmq.broker.tables.periodic_table import PeriodicTable
+from pocketmq.broker.tables.saved_tables import SavedTable
+from pocketmq.broker.timers.assembly import Timers
+from pocketmq.broker.topics.assembly import Topics
+from pocketmq.protocol.bodies.pop import MessageRequestModes
+from pocketmq.protocol.transport.network import Network
+from pocketmq.protocol.validation import REVIVE_TOPIC_PREFIX
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pop(Subject):
+    """What is handed out."""
+
+    progress: PopProgress
+    orders: ConsumerOrders
+
+
+def assemble_pop(
+    core: BrokerCore,
+    topics: Topics,
+    groups: Groups,
+    offsets: Offsets,
+    filters: Filters,
+    storing: Storing,
+    timers: Timers,
+    network: Network,
+) -> Pop:
+    """Hears `message_arrived`, `topic_deleted` and `channel_closed`. A 4.9 broker has no pop."""
+    progress, orders = PopProgress(), ConsumerOrders()
+    if not core.profile.arbitrary_delay:
+        return Pop(progress=progress, orders=orders)
+    config = core.config
+    revive_topic = REVIVE_TOPIC_PREFIX + config.cluster_name
+    revive_log = ReviveLog(core, storing.rewrites, revive_topic, config.revive_queue_num)
+    checks = PopChecks(core, topics.configs, groups.configs)
+    popper = Popper(core, topics.configs, offsets.table, revive_log, progress, orders)
+    pops = PopProcessor(core, checks, popper, filters.message_filters)
+    notifications = NotificationProcessor(core, checks, popper)
+    acks = AckProcessor(core, checks, revive_log, offsets.table, progress, orders, pops.waiting)
+    revive = ReviveService(
+        core,
+        topics.configs,
+        groups.configs,
+        offsets.table,
+        progress,
+        storing.rewrites,
+        (revive_topic, config.revive_queue_num),
+        lambda: timers.service.is_caught_up,
+    )
+    core.signals.topic_deleted.connect(progress.forget_topic)
+
+    def cleaned() -> OrderTable:
+        orders.clean(
+            lambda topic: known.read_queue_nums if (known := topics.configs.get(topic)) else None,
+            lambda group: groups.configs.get(group) is not None,
+            core.clock.time_ms(),
+        )
+        return orders.wrapper()
+
+    modes = RequestModes(config.default_message_request_mode, config.default_pop_share_queue_num)
+    routes = RouteCache(core, network)
+    modes_file = core.table_file(
+        "messageRequestMode.json", MessageRequestModes, modes.load, modes.wrapper
+    )
+    modes_saved = SavedTable("request modes", modes_file.save, modes_file.load)
+    modes.changed.connect(modes_saved.changed)
+    table = PeriodicTable(
+        core.table_file("consumerOrderInfo.json", OrderTable, orders.load, cleaned),
+        orders.unsaved,
+        core.clock,
+        config.flush_consumer_offset_interval_ms / 1000,
+    )
+    return Pop(
+        progress=progress,
+        orders=orders,
+        processors=(
+            pops,
+            notifications,
+            acks,
+            AssignmentProcessor(core, topics.configs, groups, modes, routes, modes_saved),
+        ),
+        services=(
+            table,
+            modes_saved,
+            routes,
+            pops.waiting,
+            notifications.waiting,
+            OrderService(core.clock, orders, pops.waiting),
+            revive,
+        ),
+    )

@@ -1,0 +1,328 @@
+"""Hands messages out: which queues a pop reads, from where, and what it leaves (K-33, K-34).
+
+A pop of "any queue" begins at a queue drawn by lot and goes round, so that many clients share the
+queues evenly; one in five reads the group's retry topic before the topic. What it found is stored
+as one check point per queue before anything is answered or committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from random import randrange
+
+from pocketmq.broker.core import BrokerCore
+from pocketmq.broker.filters.message_filters import MessageFilter
+from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
+from pocketmq.broker.pop.orders import ConsumerOrders
+from pocketmq.broker.pop.progress import PopProgress
+from pocketmq.broker.pop.records import CheckPoint
+from pocketmq.broker.pop.revive_log import ReviveLog
+from pocketmq.broker.store import GetResult, GetStatus, PutStatus
+from pocketmq.broker.topics.topic_configs import TopicConfigManager
+from pocketmq.protocol import properties as names
+from pocketmq.protocol.hosts import parse_host_text
+from pocketmq.protocol.message import Buffer, MessageExt
+from pocketmq.protocol.properties import encode_properties
+from pocketmq.protocol.receipts import (
+    ORDERED_QUEUE,
+    QueueKey,
+    ReceiptHandle,
+    pop_retry_topic,
+    retry_mark,
+)
+from pocketmq.protocol.record import decode_records, encode_record, pack_host
+
+_ALL = MessageFilter()
+_MOVED = frozenset(
+    {GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY, GetStatus.OFFSET_FOUND_NULL}
+)
+_PASSED = frozenset({GetStatus.NO_MATCHED_MESSAGE, GetStatus.MESSAGE_WAS_REMOVING})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PopRequest:
+    """What is wanted."""
+
+    group: str
+    topic: str
+    queue_id: int
+    """Negative: any."""
+    max_count: int
+    invisible_ms: int
+    from_last: bool
+    """A group without an offset begins at the last message, not at the first."""
+    filter: MessageFilter
+    ordered: bool = False
+    attempt_id: str | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class HandOut:
+    """What a pop got; with `add` it grows queue by queue."""
+
+    pop_time_ms: int
+    revive_queue_id: int
+    records: list[Buffer] = field(default_factory=list)
+    count: int = 0
+    size_bytes: int = 0
+    starts: list[tuple[QueueKey, int]] = field(default_factory=list)
+    offsets: list[tuple[QueueKey, Sequence[int]]] = field(default_factory=list)
+    order_counts: list[str] = field(default_factory=list)
+    rest: int = 0
+    """Messages that another pop would find."""
+    points: list[tuple[CheckPoint, int]] = field(default_factory=list)
+    """With the offset that the group is at behind it."""
+
+
+class Popper:
+    """Reads for pops.
+
+    Args:
+        core: store, clock and options.
+        topics: which retry topics exist.
+        offsets: where groups stand.
+        revive_log: where check points go.
+        progress: what is handed out and not yet committed.
+        orders: what is out of queues consumed in order.
+    """
+
+    def __init__(
+        self,
+        core: BrokerCore,
+        topics: TopicConfigManager,
+        offsets: ConsumerOffsetManager,
+        revive_log: ReviveLog,
+        progress: PopProgress,
+        orders: ConsumerOrders,
+    ) -> None:
+        self._core = core
+        self._store = core.store
+        self._topics = topics
+        self._offsets = offsets
+        self._revive_log = revive_log
+        self._progress = progress
+        self._orders = orders
+
+    def pop(self, want: PopRequest, queues: int, now_ms: int) -> HandOut:
+        """Take messages; a hand-out without any when there are none.
+
+        Args:
+            want: what is wanted.
+            queues: read queues of the topic.
+            now_ms: the time.
+        """
+        revive_queue = ORDERED_QUEUE if want.ordered else self._revive_log.next_queue()
+        out = HandOut(pop_time_ms=now_ms, revive_queue_id=revive_queue)
+        lot = randrange(100)
+        for topic, count in self._topics_in_turn(want, queues, lot):
+            if count and (topic != want.topic or want.queue_id < 0):
+                for step in range(count):
+                    self._read(out, want, topic, (lot + step) % count)
+            elif count:
+                self._read(out, want, topic, want.queue_id)
+        if out.points and not self._store_points(out):
+            return HandOut(pop_time_ms=now_ms, revive_queue_id=revive_queue, rest=out.count)
+        return out
+
+    def has_message(self, want: PopRequest, queues: int, now_ms: int) -> bool:
+        """Whether a pop would find something; nothing is moved (K-65)."""
+        for topic, count in self._topics_in_turn(want, queues, 0):
+            one = topic == want.topic and want.queue_id >= 0
+            for queue_id in [want.queue_id] if one else range(count):
+                if want.ordered and self._orders.is_blocked(
+                    (want.topic, want.group, queue_id), want.attempt_id, now_ms
+                ):
+                    continue
+                begin = self.position(want.group, topic, queue_id)
+                if self._store.max_offset(topic, queue_id) > begin:
+                    return True
+        return False
+
+    def position(self, group: str, topic: str, queue_id: int) -> int:
+        """Where the group's next pop of a queue would begin, or the queue itself."""
+        committed = self._offsets.query(group, topic, queue_id)
+        begin = self._store.min_offset(topic, queue_id) if committed is None else committed
+        return self._progress.begin((group, topic, queue_id), begin)
+
+    def _topics_in_turn(self, want: PopRequest, queues: int, lot: int) -> Iterator[tuple[str, int]]:
+        """The topic and the group's retry topic, in the order in which they are read (K-33)."""
+        config = self._core.config
+        own = (want.topic, queues)
+        if want.ordered:
+            yield own
+            return
+        v1 = pop_retry_topic(want.topic, want.group)
+        v2 = pop_retry_topic(want.topic, want.group, v2=True)
+        if config.enable_retry_topic_v2:
+            old = config.retrieve_message_from_pop_retry_topic_v1 and lot % 2 == 0
+            retry = v1 if old else v2
+        else:
+            retry = v1
+        known = self._topics.get(retry)
+        again = (retry, known.read_queue_nums if known is not None else 0)
+        yield from (again, own) if lot < config.pop_from_retry_probability else (own, again)
+
+    # -- one queue ------------------------------------------------------------------------------
+
+    def _read(self, out: HandOut, want: PopRequest, topic: str, queue_id: int) -> None:
+        """Take what is there of one queue (K-34)."""
+        store = self._store
+        key = (want.group, topic, queue_id)
+        begin = self._begin(want, topic, queue_id)
+        if want.ordered and self._orders.is_blocked(
+            (topic, want.group, queue_id), want.attempt_id, out.pop_time_ms
+        ):
+            return
+        wanted = want.max_count - out.count
+        config = self._core.config
+        if wanted <= 0 or (
+            config.enable_pop_message_threshold
+            and self._progress.in_flight(key) > config.pop_inflight_message_threshold
+        ):
+            out.rest += max(0, store.max_offset(topic, queue_id) - begin)
+            return
+        found = self._get(want, topic, queue_id, begin, wanted)
+        if found.status in _MOVED:
+            self._offsets.commit(*key, found.next_begin_offset, out.pop_time_ms)
+            self._progress.reset(key)
+            begin = found.next_begin_offset
+            found = self._get(want, topic, queue_id, begin, wanted)
+        if found.count:
+            self._take(out, want, topic, queue_id, found)
+        elif found.status in _PASSED and not self._progress.is_ahead(key):
+            # Filtered out, or deleted: the group is past them.
+            self._offsets.commit(*key, found.next_begin_offset, out.pop_time_ms)
+        out.rest += max(0, found.max_offset - found.next_begin_offset)
+
+    def _take(
+        self, out: HandOut, want: PopRequest, topic: str, queue_id: int, found: GetResult
+    ) -> None:
+        messages = decode_records(b"".join(found.records))
+        taken = [message.queue_offset for message in messages]
+        mark = retry_mark(topic)
+        if want.ordered:
+            key = (topic, want.group, queue_id)
+            out.order_counts += self._orders.handed_out(
+                key,
+                taken,
+                attempt_id=want.attempt_id,
+                pop_time_ms=out.pop_time_ms,
+                invisible_ms=want.invisible_ms,
+            )
+            self._offsets.commit(want.group, topic, queue_id, taken[0], out.pop_time_ms)
+        else:
+            owner = (want.group, topic, queue_id, self._core.config.name)
+            point = CheckPoint.of_pop(owner, taken, out.pop_time_ms, want.invisible_ms)
+            out.points.append((point, found.next_begin_offset))
+        if mark and not self._core.config.pop_response_return_actual_retry_topic:
+            out.records += [self._as_popped(out, want, topic, taken[0], m) for m in messages]
+        else:
+            out.records += found.records
+        out.count += found.count
+        out.size_bytes += found.size_bytes
+        out.starts.append(((mark, queue_id), taken[0]))
+        out.offsets.append(((mark, queue_id), taken))
+
+    def _as_popped(
+        self, out: HandOut, want: PopRequest, topic: str, start: int, message: MessageExt
+    ) -> bytes:
+        """A retried message under the topic that was asked for, with its receipt (K-35)."""
+        properties = dict(message.properties)
+        handle = ReceiptHandle(
+            start,
+            out.pop_time_ms,
+            want.invisible_ms,
+            out.revive_queue_id,
+            retry_mark(topic),
+            self._core.config.name,
+            message.queue_id,
+            message.queue_offset,
+        )
+        properties.setdefault(names.POP_CK, str(handle))
+        return encode_record(
+            topic=want.topic.encode(),
+            queue_id=message.queue_id,
+            flag=message.flag,
+            queue_offset=message.queue_offset,
+            physical_offset=message.commit_log_offset,
+            sys_flag=message.sys_flag,
+            born_timestamp_ms=message.born_timestamp_ms,
+            born_host=pack_host(*parse_host_text(message.born_host)),
+            store_timestamp_ms=message.store_timestamp_ms,
+            store_host=pack_host(*parse_host_text(message.store_host)),
+            reconsume_times=message.reconsume_times,
+            prepared_transaction_offset=message.prepared_transaction_offset,
+            body=message.raw_body,
+            properties=encode_properties(properties).encode(),
+        )
+
+    def _get(
+        self, want: PopRequest, topic: str, queue_id: int, offset: int, count: int
+    ) -> GetResult:
+        chosen = want.filter if topic == want.topic else _ALL
+        return self._store.get_message(
+            topic,
+            queue_id,
+            offset,
+            count,
+            accept=chosen.accept,
+            accept_record=chosen.accept_record,
+        )
+
+    # -- offsets --------------------------------------------------------------------------------
+
+    def _begin(self, want: PopRequest, topic: str, queue_id: int) -> int:
+        """Where the group reads on in a queue (K-34)."""
+        group, now_ms = want.group, self._core.clock.time_ms()
+        key = (group, topic, queue_id)
+        reset = self._offsets.take_reset(group, topic, queue_id)
+        if reset is not None:
+            self._orders.clear((topic, group, queue_id))
+            self._progress.reset(key)
+            self._offsets.commit(*key, reset, now_ms)
+            return reset
+        committed = self._offsets.query(group, topic, queue_id)
+        if committed is None:
+            committed = self._first(want, topic, queue_id)
+            self._offsets.commit(*key, committed, now_ms)
+        return self._progress.begin(key, committed)
+
+    def _first(self, want: PopRequest, topic: str, queue_id: int) -> int:
+        store = self._store
+        low = store.min_offset(topic, queue_id)
+        if topic != want.topic or not want.from_last:
+            return low
+        if low <= 0 and self._core.config.init_pop_offset_by_check_msg_in_mem:
+            first = store.get_message(topic, queue_id, 0, 1)
+            if first.count and not first.suggest_pulling_from_slave:
+                return 0
+        return max(0, store.max_offset(topic, queue_id) - 1)
+
+    def _store_points(self, out: HandOut) -> bool:
+        """Store the check points, and move the group on once they are safe (K-103)."""
+        messages = [
+            self._revive_log.check_point(point, out.revive_queue_id) for point, _ in out.points
+        ]
+        results = self._revive_log.put(messages)
+        if results is None:
+            return False
+        moves = [
+            ((point.group, point.topic, point.queue_id), next_offset, point.count)
+            for point, next_offset in out.points
+        ]
+        for key, next_offset, count in moves:
+            self._progress.handed_out(key, next_offset, count)
+        now_ms = out.pop_time_ms
+
+        def flushed(status: PutStatus) -> None:
+            if status is not PutStatus.PUT_OK:
+                return
+            for key, next_offset, _ in moves:
+                if self._offsets.pending_reset(*key) is None:
+                    self._offsets.commit(*key, next_offset, now_ms)
+                self._progress.committed(key, next_offset)
+
+        last = results[-1]
+        self._store.when_flushed(last.physical_offset + last.size, flushed)
+        return True

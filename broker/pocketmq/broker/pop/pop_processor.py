@@ -1,0 +1,234 @@
+"""POP_MESSAGE, NOTIFICATION, POLLING_INFO and PEEK_MESSAGE: take messages, or wait for them."""
+
+from __future__ import annotations
+
+from pocketmq.broker.core import BrokerCore
+from pocketmq.broker.errors import RequestRefusedError
+from pocketmq.broker.filters.message_filters import MessageFilter, MessageFilters
+from pocketmq.broker.pop.checks import PopChecks
+from pocketmq.broker.pop.hand_out import HandOut, Popper, PopRequest
+from pocketmq.broker.pop.waiting import WaitingPop
+from pocketmq.broker.pop.waking import WakingPops
+from pocketmq.protocol.codes import RequestCode, ResponseCode
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.dispatch import Peer, Reply, handles
+from pocketmq.protocol.errors import SubscriptionError
+from pocketmq.protocol.headers.pop import (
+    NotificationRequestHeader,
+    NotificationResponseHeader,
+    PeekMessageRequestHeader,
+    PollingInfoRequestHeader,
+    PollingInfoResponseHeader,
+    PopMessageRequestHeader,
+    PopMessageResponseHeader,
+)
+from pocketmq.protocol.receipts import msg_offset_info, start_offset_info
+from pocketmq.protocol.subscription import TAG, SubscriptionData
+
+_NOTHING = MessageFilter()
+
+
+class PopProcessor:
+    """Answers pops.
+
+    Args:
+        core: store, clock, statistics and signals.
+        checks: who may pop what.
+        popper: hands messages out.
+        filters: what expressions want.
+    """
+
+    def __init__(
+        self,
+        core: BrokerCore,
+        checks: PopChecks,
+        popper: Popper,
+        filters: MessageFilters,
+    ) -> None:
+        self._core = core
+        self._clock = core.clock
+        self._checks = checks
+        self._popper = popper
+        self._filters = filters
+        self._filter_of: dict[tuple[str, str], MessageFilter] = {}
+        self.waiting: WakingPops[PopMessageRequestHeader] = WakingPops(
+            "waiting pops", core, self._again
+        )
+
+    @handles(RequestCode.POP_MESSAGE)
+    def pop(self, peer: Peer, request: Command) -> Reply:
+        """Messages that are nobody else's for a while; None while the pop waits."""
+        header = request.header(PopMessageRequestHeader)
+        born_ms = header.born_time or self._clock.time_ms()
+        return self._execute(peer, request, header, born_ms + header.poll_time)
+
+    @handles(RequestCode.POLLING_INFO)
+    def polling_info(self, peer: Peer, request: Command) -> Reply:
+        """How many pops wait under exactly this queue id."""
+        header = request.header(PollingInfoRequestHeader)
+        self._checks.read(
+            header.topic, header.queue_id, header.consumer_group, self._clock.time_ms()
+        )
+        key = (header.topic, header.consumer_group, header.queue_id)
+        return request.reply(PollingInfoResponseHeader(polling_num=self.waiting.table.count(key)))
+
+    @handles(RequestCode.PEEK_MESSAGE)
+    def peek(self, peer: Peer, request: Command) -> Reply:
+        """Messages as they lie there; nothing is taken."""
+        header = request.header(PeekMessageRequestHeader)
+        now_ms = self._clock.time_ms()
+        group, topic = header.consumer_group, header.topic
+        config = self._checks.read(topic, header.queue_id, group, now_ms)
+        queues = range(config.read_queue_nums) if header.queue_id < 0 else [header.queue_id]
+        records: list[memoryview] = []
+        count = rest = 0
+        for queue_id in queues:
+            offset = self._popper.position(group, topic, queue_id)
+            found = self._core.store.get_message(topic, queue_id, offset, header.max_msg_nums)
+            if found.count and count < header.max_msg_nums:
+                records += found.records
+                count += found.count
+                rest -= found.count
+            rest += max(0, found.max_offset - offset)
+        answer = PopMessageResponseHeader(pop_time=now_ms, rest_num=max(0, rest))
+        if not count:
+            return request.reply(answer, code=ResponseCode.PULL_NOT_FOUND, remark="NO_MESSAGE")
+        return request.reply(answer, records, remark="FOUND")
+
+    # -- a pop ----------------------------------------------------------------------------------
+
+    def _again(self, pop: WaitingPop[PopMessageRequestHeader]) -> Reply:
+        """The whole pop once more (K-131); it waits on when it finds nothing."""
+        return self._execute(pop.peer, pop.request, pop.header, pop.deadline_ms)
+
+    def _execute(
+        self, peer: Peer, request: Command, header: PopMessageRequestHeader, deadline_ms: int
+    ) -> Reply:
+        now_ms = self._clock.time_ms()
+        try:
+            config = self._checks.pop(header, deadline_ms - header.poll_time, now_ms)
+            chosen = self._filter(header)
+        except RequestRefusedError as exc:
+            # A client reads the header before it looks at the code (K-1, K-171).
+            return request.reply(PopMessageResponseHeader(), code=exc.code, remark=str(exc))
+        want = PopRequest(
+            group=header.consumer_group,
+            topic=header.topic,
+            queue_id=header.queue_id,
+            max_count=header.max_msg_nums,
+            invisible_ms=header.invisible_time,
+            from_last=header.init_mode == 1,
+            filter=chosen,
+            ordered=header.order,
+            attempt_id=header.attempt_id,
+        )
+        out = self._popper.pop(want, config.read_queue_nums, now_ms)
+        self._core.stats.note_get(out.count, out.size_bytes, self._clock.monotonic())
+        if out.count:
+            if out.rest > 0:
+                self.waiting.wake(want.topic, want.group, want.queue_id)
+            return self._found(request, header, out)
+        key = (want.topic, want.group, want.queue_id if want.queue_id >= 0 else -1)
+        code: ResponseCode | None = ResponseCode.POLLING_TIMEOUT
+        if header.poll_time > 0 and not request.is_oneway:
+            code = self.waiting.table.refusal(key, deadline_ms, now_ms)
+        if code is None:
+            self.waiting.hold(WaitingPop(peer, request, header, key, deadline_ms, chosen.accept))
+            return None
+        answer = PopMessageResponseHeader(
+            pop_time=now_ms,
+            invisible_time=header.invisible_time,
+            revive_qid=out.revive_queue_id,
+            rest_num=out.rest,
+            start_offset_info="",
+            msg_offset_info="",
+        )
+        return request.reply(answer, code=code, remark="NO_MESSAGE_IN_QUEUE")
+
+    def _found(self, request: Command, header: PopMessageRequestHeader, out: HandOut) -> Command:
+        answer = PopMessageResponseHeader(
+            pop_time=out.pop_time_ms,
+            invisible_time=header.invisible_time,
+            revive_qid=out.revive_queue_id,
+            rest_num=out.rest,
+            start_offset_info=start_offset_info(out.starts),
+            msg_offset_info=msg_offset_info(out.offsets),
+            order_count_info=";".join(out.order_counts) if header.order else None,
+        )
+        return request.reply(answer, out.records, remark="FOUND")
+
+    def _filter(self, header: PopMessageRequestHeader) -> MessageFilter:
+        """What the expression wants; nothing said is everything (K-31)."""
+        if not header.exp:
+            return _NOTHING
+        kind = header.exp_type or TAG
+        key = (header.exp, kind)
+        chosen = self._filter_of.get(key)
+        if chosen is None:
+            try:
+                subscription = SubscriptionData.parse(
+                    header.topic, header.exp, 0, expression_type=kind
+                )
+                chosen = self._filters.of(subscription)
+            except SubscriptionError as exc:
+                raise RequestRefusedError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(exc)) from exc
+            if len(self._filter_of) >= 1024:
+                self._filter_of.clear()
+            self._filter_of[key] = chosen
+        return chosen
+
+
+class NotificationProcessor:
+    """NOTIFICATION (200054): tells when a pop would find something (K-65).
+
+    Args:
+        core: clock and signals.
+        checks: who may ask.
+        popper: knows what there is.
+    """
+
+    def __init__(self, core: BrokerCore, checks: PopChecks, popper: Popper) -> None:
+        self._clock = core.clock
+        self._checks = checks
+        self._popper = popper
+        self.waiting: WakingPops[NotificationRequestHeader] = WakingPops(
+            "waiting notifications", core, self._again
+        )
+
+    @handles(RequestCode.NOTIFICATION)
+    def notification(self, peer: Peer, request: Command) -> Reply:
+        """Whether there is something; None while the request waits."""
+        header = request.header(NotificationRequestHeader)
+        born_ms = header.born_time or self._clock.time_ms()
+        return self._execute(peer, request, header, born_ms + header.poll_time)
+
+    def _again(self, pop: WaitingPop[NotificationRequestHeader]) -> Reply:
+        return self._execute(pop.peer, pop.request, pop.header, pop.deadline_ms)
+
+    def _execute(
+        self, peer: Peer, request: Command, header: NotificationRequestHeader, deadline_ms: int
+    ) -> Reply:
+        now_ms = self._clock.time_ms()
+        config = self._checks.read(header.topic, header.queue_id, header.consumer_group, now_ms)
+        want = PopRequest(
+            group=header.consumer_group,
+            topic=header.topic,
+            queue_id=header.queue_id,
+            max_count=1,
+            invisible_ms=0,
+            from_last=False,
+            filter=_NOTHING,
+            ordered=header.order,
+            attempt_id=header.attempt_id,
+        )
+        if self._popper.has_message(want, config.read_queue_nums, now_ms):
+            return request.reply(NotificationResponseHeader(has_msg=True))
+        key = (want.topic, want.group, want.queue_id if want.queue_id >= 0 else -1)
+        code: ResponseCode | None = ResponseCode.POLLING_TIMEOUT
+        if header.poll_time > 0 and not request.is_oneway:
+            code = self.waiting.table.refusal(key, deadline_ms, now_ms)
+        if code is None:
+            self.waiting.hold(WaitingPop(peer, request, header, key, deadline_ms, None))
+            return None
+        full = code is ResponseCode.POLLING_FULL
+        return request.reply(NotificationResponseHeader(has_msg=False, polling_full=full))

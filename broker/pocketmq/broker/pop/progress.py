@@ -1,0 +1,58 @@
+"""How far each queue was handed out, beyond what may be committed yet; and what is in flight."""
+
+from __future__ import annotations
+
+QueueOf = tuple[str, str, int]
+"""Group, topic, queue id."""
+
+
+class PopProgress:
+    """Where the next pop of a queue begins while the last check point is not yet on the disk.
+
+    A group's committed offset must not pass messages whose check point a power cut could take.
+    """
+
+    def __init__(self) -> None:
+        self._ahead: dict[QueueOf, int] = {}
+        self._in_flight: dict[QueueOf, int] = {}
+
+    def begin(self, key: QueueOf, committed: int) -> int:
+        """Where to read from."""
+        return max(committed, self._ahead.get(key, committed))
+
+    def is_ahead(self, key: QueueOf) -> bool:
+        """Whether a check point of the queue is not yet on the disk."""
+        return key in self._ahead
+
+    def handed_out(self, key: QueueOf, next_offset: int, count: int) -> None:
+        """Messages below `next_offset` were handed out."""
+        self._ahead[key] = max(next_offset, self._ahead.get(key, 0))
+        self._in_flight[key] = self._in_flight.get(key, 0) + count
+
+    def committed(self, key: QueueOf, offset: int) -> None:
+        """The group's committed offset is there now."""
+        if self._ahead.get(key, offset) <= offset:
+            self._ahead.pop(key, None)
+
+    def returned(self, key: QueueOf, count: int = 1) -> None:
+        """Messages were acknowledged, or stored for another delivery (K-146)."""
+        left = self._in_flight.get(key, 0) - count
+        if left > 0:
+            self._in_flight[key] = left
+        else:
+            self._in_flight.pop(key, None)
+
+    def in_flight(self, key: QueueOf) -> int:
+        """Messages handed out since the broker started, and not back (K-146)."""
+        return self._in_flight.get(key, 0)
+
+    def reset(self, key: QueueOf) -> None:
+        """The group's offset was set by hand."""
+        self._ahead.pop(key, None)
+        self._in_flight.pop(key, None)
+
+    def forget_topic(self, topic: str) -> None:
+        """The topic was deleted."""
+        for table in (self._ahead, self._in_flight):
+            for key in [key for key in table if key[1] == topic]:
+                del table[key]

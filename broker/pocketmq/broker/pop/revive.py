@@ -1,0 +1,88 @@
+"""Which popped messages are to be delivered again: one planner per queue of the revive topic.
+
+Check points are read in the order in which they became due, and acks behind them. A check point is
+settled when its time is past and no ack of it can still be under way: an ack waits in the timers
+like the check point, a second longer (K-70, K-82, K-83). The committed offset of the queue is that
+of the last record that is settled (K-81), so a restart reads all others again.
+"""
+
+from __future__ import annotations
+
+from pocketmq.broker.pop.records import Ack, CheckPoint, MergeKey
+
+GRACE_MS = 2000
+"""An ack has this long after the messages' time to arrive."""
+
+
+class RevivePlanner:
+    """Check points of one revive queue that are not settled.
+
+    Args:
+        committed: offset of the last settled record, -1 for none.
+        own_broker: whose records do not name a broker (K-74).
+    """
+
+    def __init__(self, committed: int, own_broker: str) -> None:
+        self.next_offset = committed + 1
+        """Next record to read."""
+        self.committed = committed
+        """Every record up to this one is settled."""
+        self._own_broker = own_broker
+        self._open: dict[int, CheckPoint] = {}
+        """By their own offset, in the order of reading."""
+        self._by_key: dict[MergeKey, int] = {}
+
+    def __len__(self) -> int:
+        """Check points that are not settled."""
+        return len(self._open)
+
+    def check_point(self, offset: int, point: CheckPoint) -> None:
+        """A check point was read."""
+        self.next_offset = offset + 1
+        point.broker_name = point.broker_name or self._own_broker
+        earlier = self._by_key.get(point.key)
+        if earlier is not None:
+            # Stored twice, after a kill: what is known of the first holds for both.
+            point.bit_map |= self._open.pop(earlier).bit_map
+        self._open[offset] = point
+        self._by_key[point.key] = offset
+
+    def ack(self, offset: int, ack: Ack) -> None:
+        """An ack was read; one whose check point is settled comes too late (K-82)."""
+        self.next_offset = offset + 1
+        at = self._by_key.get(ack.key(self._own_broker))
+        if at is not None:
+            point = self._open[at]
+            for each in ack.acknowledged:
+                point.acknowledge(each)
+
+    def skip(self, offset: int) -> None:
+        """Something else was read."""
+        self.next_offset = offset + 1
+
+    def due(self, now_ms: int) -> tuple[int, CheckPoint] | None:
+        """The first check point, when it can be settled: its offset and itself.
+
+        Args:
+            now_ms: up to when every record that is due has been read.
+        """
+        for offset, point in self._open.items():
+            if now_ms - point.revive_time_ms > GRACE_MS:
+                return offset, point
+            return None
+        return None
+
+    def due_at_ms(self) -> int | None:
+        """When the first check point can be settled."""
+        for point in self._open.values():
+            return point.revive_time_ms + GRACE_MS + 1
+        return None
+
+    def settled(self, offset: int) -> int:
+        """What the check point held is acknowledged or stored again; the offset to commit."""
+        point = self._open.pop(offset)
+        if self._by_key.get(point.key) == offset:
+            del self._by_key[point.key]
+        # Acks before the next open check point are settled with it; without one, all that was read.
+        self.committed = offset if self._open else max(offset, self.next_offset - 1)
+        return self.committed

@@ -1,0 +1,263 @@
+"""Delivers again what was popped and not acknowledged: RocketMQ's PopReviveService (K-80 on)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from pocketmq.broker.core import BrokerCore
+from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
+from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
+from pocketmq.broker.pop.progress import PopProgress
+from pocketmq.broker.pop.records import (
+    ACK_TAG,
+    BATCH_ACK_TAG,
+    CHECK_POINT_TAG,
+    CheckPoint,
+    decode_ack,
+    decode_check_point,
+)
+from pocketmq.broker.pop.revive import RevivePlanner
+from pocketmq.broker.store import GetStatus, PutStatus, StoredMessage
+from pocketmq.broker.storing.rewrites import Rewrites
+from pocketmq.broker.subject import Service
+from pocketmq.broker.topics.topic_configs import TopicConfigManager
+from pocketmq.protocol import properties as names
+from pocketmq.protocol.bodies.topics import TopicConfig
+from pocketmq.protocol.errors import BadRequestError
+from pocketmq.protocol.message import MessageExt
+from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES, encode_properties
+from pocketmq.protocol.receipts import pop_retry_topic, user_topic
+from pocketmq.protocol.record import decode_records
+from pocketmq.protocol.scalars import Perm
+from pocketmq.protocol.subscription import tags_code
+from pocketmq.protocol.validation import REVIVE_GROUP, is_retry
+from pocketmq.runtime.periodic import PeriodicService
+
+log = structlog.get_logger()
+
+AFTER_FAILURE_S = 0.5
+LONGEST_WAIT_S = 10.0
+BATCH = 32
+SETTLE_BATCH = 64
+
+CaughtUp = Callable[[], bool]
+"""Whether every timer message that is due has been delivered."""
+
+
+class ReviveService(Service):
+    """Reads the revive topic, and stores again what nobody acknowledged.
+
+    Hears `message_arrived`.
+
+    Args:
+        core: store, clock, address and options.
+        topics: gets retry topics.
+        groups: those that are gone want nothing any more.
+        offsets: of the revive topic's reader, and of new retry topics.
+        progress: what is in flight.
+        rewrites: a retry may be delayed once more (K-92).
+        topic: the revive topic, and how many queues it has.
+        caught_up: of the timers; before that an ack may still be on its way.
+    """
+
+    def __init__(
+        self,
+        core: BrokerCore,
+        topics: TopicConfigManager,
+        groups: SubscriptionGroupManager,
+        offsets: ConsumerOffsetManager,
+        progress: PopProgress,
+        rewrites: Rewrites,
+        topic: tuple[str, int],
+        caught_up: CaughtUp,
+    ) -> None:
+        self._core = core
+        self._store = core.store
+        self._clock = core.clock
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._progress = progress
+        self._rewrites = rewrites
+        self._topic, self._queues = topic
+        self._caught_up = caught_up
+        self._planners: list[RevivePlanner] = []
+        self._service = PeriodicService(
+            "revive pops", core.clock, AFTER_FAILURE_S, self._run, initial_delay_s=0
+        )
+        core.signals.message_arrived.connect(self._arrived)
+
+    def recovered(self) -> None:
+        for queue_id in range(self._queues):
+            committed = self._offsets.query(REVIVE_GROUP, self._topic, queue_id)
+            planner = RevivePlanner(-1 if committed is None else committed, self._core.config.name)
+            planner.next_offset = max(
+                planner.next_offset, self._store.min_offset(self._topic, queue_id)
+            )
+            self._planners.append(planner)
+
+    async def start(self) -> None:
+        self._service.start()
+
+    async def stop(self) -> None:
+        await self._service.stop()
+
+    def _arrived(self, topic: str, queue_id: int, _end: int, codes: Sequence[int]) -> None:
+        if topic == self._topic:
+            self._service.wakeup()
+
+    # -- work -----------------------------------------------------------------------------------
+
+    async def _run(self) -> float:
+        """Read all there is, settle what can be; seconds until the next is due."""
+        while True:
+            now_ms = self._clock.time_ms()
+            complete = self._caught_up()
+            busy = False
+            for queue_id, planner in enumerate(self._planners):
+                read = self._read(queue_id, planner)
+                busy = busy or read > 0
+                # What is due by now and was delivered is read: no ack is missing any more.
+                if complete and not read:
+                    outcome = self._settle(queue_id, planner, now_ms)
+                    if outcome is None:
+                        return AFTER_FAILURE_S
+                    busy = busy or outcome
+            if not busy:
+                break
+            await self._clock.sleep(0)
+        next_ms = min(
+            (at for planner in self._planners if (at := planner.due_at_ms()) is not None),
+            default=None,
+        )
+        if next_ms is None:
+            return LONGEST_WAIT_S
+        left_ms = next_ms - self._clock.time_ms()
+        if left_ms <= 0:
+            return AFTER_FAILURE_S  # the timers are behind
+        return min(LONGEST_WAIT_S, left_ms / 1000)
+
+    def _read(self, queue_id: int, planner: RevivePlanner) -> int:
+        found = self._store.get_message(self._topic, queue_id, planner.next_offset, BATCH)
+        if not found.count:
+            if found.status is GetStatus.OFFSET_TOO_SMALL:
+                planner.next_offset = found.next_begin_offset
+                return 1
+            return 0
+        for record in decode_records(b"".join(found.records)):
+            offset = record.queue_offset
+            try:
+                if record.tags == CHECK_POINT_TAG:
+                    planner.check_point(offset, decode_check_point(record.body))
+                elif record.tags in (ACK_TAG, BATCH_ACK_TAG):
+                    planner.ack(offset, decode_ack(record.body))
+                else:
+                    planner.skip(offset)
+            except BadRequestError as exc:
+                log.warning("revive.unreadable", queue_id=queue_id, offset=offset, reason=str(exc))
+                planner.skip(offset)
+        return found.count
+
+    def _settle(self, queue_id: int, planner: RevivePlanner, now_ms: int) -> bool | None:
+        """Settle the first check points; whether there were any, None when one has to wait."""
+        log_end = 0
+        committed: int | None = None
+        for _ in range(SETTLE_BATCH):
+            due = planner.due(now_ms)
+            if due is None:
+                break
+            offset, point = due
+            end = self._revive(point)
+            if end is None:
+                break
+            log_end = max(log_end, end)
+            committed = planner.settled(offset)
+        else:
+            due = None
+        if committed is not None:
+            self._commit_when_safe(queue_id, committed, log_end)
+        return None if due is not None else committed is not None
+
+    def _commit_when_safe(self, queue_id: int, committed: int, log_end: int) -> None:
+        def flushed(status: PutStatus) -> None:
+            if status is PutStatus.PUT_OK:
+                now_ms = self._clock.time_ms()
+                self._offsets.commit(REVIVE_GROUP, self._topic, queue_id, committed, now_ms)
+
+        self._store.when_flushed(log_end, flushed)
+
+    def _revive(self, point: CheckPoint) -> int | None:
+        """Store again what is open; the log's offset behind it, or None when it was not stored."""
+        wanted = user_topic(point.topic, point.group)
+        if self._topics.get(wanted) is None or self._groups.get(point.group) is None:
+            return 0
+        log_end = 0
+        for offset in point.open_offsets():
+            record = self._message(point.topic, point.queue_id, offset)
+            if record is None:
+                continue  # expired meanwhile
+            message = self._retry(point, record)
+            [result] = self._store.put_messages([message])
+            if result.status in _NEVER:
+                log.error("revive.undeliverable", topic=point.topic, offset=offset)
+                continue
+            if result.status is not PutStatus.PUT_OK:
+                log.warning("revive.put_failed", status=result.status.name)
+                return None
+            point.acknowledge(offset)
+            self._progress.returned((point.group, point.topic, point.queue_id))
+            log_end = result.physical_offset + result.size
+        return log_end
+
+    def _message(self, topic: str, queue_id: int, offset: int) -> MessageExt | None:
+        physical = self._store.physical_offset(topic, queue_id, offset)
+        view = None if physical is None else self._store.lookup(physical)
+        if view is None:
+            return None
+        [record] = decode_records(view)
+        return record
+
+    def _retry(self, point: CheckPoint, record: MessageExt) -> StoredMessage:
+        """The message as it is delivered again (K-90)."""
+        topic = point.topic
+        if not is_retry(topic):
+            v2 = self._core.config.enable_retry_topic_v2
+            topic = pop_retry_topic(topic, point.group, v2=v2)
+        now_ms = self._clock.time_ms()
+        if self._topics.get(topic) is None:
+            config = TopicConfig(
+                topic_name=topic, read_queue_nums=1, write_queue_nums=1, perm=Perm.RW
+            )
+            self._topics.put(config, now_ms)
+            if self._offsets.query(point.group, topic, 0) is None:
+                self._offsets.commit(point.group, topic, 0, 0, now_ms)
+        properties = dict(record.properties)
+        if record.reconsume_times == 0 or names.FIRST_POP_TIME not in properties:
+            properties[names.FIRST_POP_TIME] = str(point.pop_time_ms)
+        if len(encode_properties(properties).encode()) > MAX_PROPERTIES_BYTES:
+            properties = dict(record.properties)
+        host = self._core.address.packed
+        message = StoredMessage(
+            topic=topic,
+            queue_id=0,
+            body=record.raw_body,
+            properties=encode_properties(properties).encode(),
+            flag=record.flag,
+            sys_flag=record.sys_flag,
+            born_timestamp_ms=record.born_timestamp_ms,
+            born_host=host,
+            store_host=host,
+            reconsume_times=record.reconsume_times + 1,
+            tags_code=tags_code(properties.get(names.TAGS)),
+            uniq_key=properties.get(names.UNIQ_KEY),
+            keys=properties.get(names.KEYS),
+            wait_store_ok=False,
+        )
+        if names.DELAY in properties:
+            self._rewrites.apply(message, properties, now_ms)
+        return message
+
+
+_NEVER = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})

@@ -1,0 +1,98 @@
+"""The broker's own copy of routes: which queues a topic has on all brokers (K-21)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from pocketmq.broker.core import BrokerCore
+from pocketmq.broker.pop.assignments import readable_queues
+from pocketmq.broker.subject import Service
+from pocketmq.protocol.bodies.route import TopicRouteData
+from pocketmq.protocol.body import decode_body
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.command import Encoding
+from pocketmq.protocol.errors import BadRequestError
+from pocketmq.protocol.headers.route import GetRouteInfoRequestHeader
+from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.transport.network import Network
+from pocketmq.protocol.transport.remoting import RemotingClient
+from pocketmq.runtime.errors import PeerError
+from pocketmq.runtime.periodic import AT_REST, PeriodicService
+
+log = structlog.get_logger()
+
+REFRESH_S = 30.0
+TIMEOUT_S = 3.0
+MAX_TOPICS = 10_000
+
+
+class RouteCache(Service):
+    """Asks the name servers for a topic's route on first use, then every 30 s.
+
+    Args:
+        core: options and clock.
+        network: where name servers are reached.
+    """
+
+    def __init__(self, core: BrokerCore, network: Network) -> None:
+        config = core.config
+        self._nameservers = config.nameservers
+        self._client = RemotingClient(
+            network,
+            encoding=Encoding[config.encoding.upper()],
+            version=core.profile.client_version,
+        )
+        self._queues: dict[str, list[MessageQueue]] = {}
+        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._service = PeriodicService("refresh routes", core.clock, REFRESH_S, self._refresh)
+
+    async def start(self) -> None:
+        self._service.start()
+
+    async def stop(self) -> None:
+        await self._service.stop()
+        for task in list(self._asking.values()):
+            task.cancel()
+        await asyncio.gather(*self._asking.values(), return_exceptions=True)
+        await self._client.close()
+
+    def known(self, topic: str) -> list[MessageQueue] | None:
+        """The topic's queues, sorted; None before `ask` has found them."""
+        return self._queues.get(topic)
+
+    def ask(self, topic: str) -> asyncio.Task[None]:
+        """Find the topic's queues; askers of one topic share one request."""
+        task = self._asking.get(topic)
+        if task is None:
+            task = asyncio.get_running_loop().create_task(self._ask(topic), name=f"route {topic}")
+            self._asking[topic] = task
+            task.add_done_callback(lambda _: self._asking.pop(topic, None))
+        return task
+
+    async def _refresh(self) -> float | None:
+        for topic in list(self._queues):
+            await self._ask(topic)
+        return None if self._queues else AT_REST
+
+    async def _ask(self, topic: str) -> None:
+        header = GetRouteInfoRequestHeader(topic=topic, accept_standard_json_only=True)
+        for nameserver in self._nameservers:
+            try:
+                reply = await self._client.call(nameserver, header, timeout_s=TIMEOUT_S)
+                if reply.code == ResponseCode.TOPIC_NOT_EXIST:
+                    self._queues.pop(topic, None)
+                    return
+                if reply.code != ResponseCode.SUCCESS:
+                    log.warning("route.refused", topic=topic, code=reply.code, remark=reply.remark)
+                    continue
+                route = decode_body(reply.body_view, TopicRouteData, reply.encoding)
+            except (PeerError, BadRequestError) as exc:
+                log.warning("route.failed", topic=topic, nameserver=nameserver, reason=str(exc))
+                continue
+            if len(self._queues) >= MAX_TOPICS:
+                self._queues.clear()
+            self._queues[topic] = readable_queues(topic, route)
+            self._service.resume()
+            return

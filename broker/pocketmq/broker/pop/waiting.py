@@ -1,0 +1,190 @@
+"""Pops that wait for a message (K-130 to K-134): pure, the service around it is `waking.py`.
+
+A pop waits under (topic, group, queue id it asked for); -1, "any queue", is a key of its own. What
+arrives wakes the one that has to be answered first: it takes what is there, and if it leaves
+something, the next is woken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.dispatch import Peer
+from pocketmq.protocol.receipts import pop_retry_topic
+
+HeaderT = TypeVar("HeaderT")
+
+EARLY_MS = 50
+"""A deadline counts as reached this much before it: the answer takes its time."""
+
+WaitKey = tuple[str, str, int]
+"""Topic, group, queue id."""
+
+
+class WaitingPop(Generic[HeaderT]):
+    """One request that waits."""
+
+    __slots__ = ("accept", "deadline_ms", "header", "key", "peer", "request")
+
+    def __init__(
+        self,
+        peer: Peer,
+        request: Command,
+        header: HeaderT,
+        key: WaitKey,
+        deadline_ms: int,
+        accept: Callable[[int], bool] | None,
+    ) -> None:
+        self.peer = peer
+        self.request = request
+        self.header = header
+        self.key = key
+        self.deadline_ms = deadline_ms
+        """Epoch ms at which it must be answered."""
+        self.accept = accept
+        """Takes or refuses a tag hash; None takes all."""
+
+
+class WaitingPops(Generic[HeaderT]):
+    """All that wait.
+
+    Args:
+        most: in all.
+        most_per_key: with the same topic, group and queue id.
+    """
+
+    def __init__(self, most: int = 100_000, most_per_key: int = 1024) -> None:
+        self._most = most
+        self._most_per_key = most_per_key
+        self._count = 0
+        self._waiting: dict[WaitKey, list[WaitingPop[HeaderT]]] = {}
+        self._groups: dict[str, dict[str, int]] = {}
+        """Topic -> group -> keys that it waits under."""
+        self._retries: dict[str, tuple[str, str]] = {}
+        """Retry topic -> topic and group."""
+
+    def __len__(self) -> int:
+        return self._count
+
+    def count(self, key: WaitKey) -> int:
+        """How many wait under exactly this key (POLLING_INFO)."""
+        return len(self._waiting.get(key, ()))
+
+    def refusal(self, key: WaitKey, deadline_ms: int, now_ms: int) -> ResponseCode | None:
+        """Why a request cannot wait: POLLING_FULL (209) or POLLING_TIMEOUT (210) (K-130)."""
+        if self._count >= self._most:
+            return ResponseCode.POLLING_FULL
+        if now_ms >= deadline_ms - EARLY_MS:
+            return ResponseCode.POLLING_TIMEOUT
+        if self.count(key) >= self._most_per_key:
+            return ResponseCode.POLLING_FULL
+        return None
+
+    def hold(self, pop: WaitingPop[HeaderT]) -> None:
+        """Let a request wait that `refusal` found nothing against."""
+        topic, group, _ = pop.key
+        waiting = self._waiting.get(pop.key)
+        if waiting is None:
+            waiting = self._waiting[pop.key] = []
+            groups = self._groups.setdefault(topic, {})
+            groups[group] = groups.get(group, 0) + 1
+            for v2 in (False, True):
+                self._retries[pop_retry_topic(topic, group, v2=v2)] = (topic, group)
+        waiting.append(pop)
+        self._count += 1
+
+    def arrived(self, topic: str, queue_id: int, codes: Sequence[int]) -> list[WaitingPop[HeaderT]]:
+        """Messages came: remove and return who is to be asked again, one per group at most.
+
+        Retry topics, of either naming, wake the group that they belong to.
+        """
+        retry = self._retries.get(topic)
+        if retry is not None:
+            woken = self.wake(*retry, None, ())
+            return [] if woken is None else [woken]
+        groups = self._groups.get(topic)
+        if groups is None:
+            return []
+        found = (self.wake(topic, group, queue_id, codes) for group in list(groups))
+        return [pop for pop in found if pop is not None]
+
+    def wake(
+        self, topic: str, group: str, queue_id: int | None, codes: Sequence[int] = ()
+    ) -> WaitingPop[HeaderT] | None:
+        """Remove and return one that waits for this queue: any-queue requests first.
+
+        Args:
+            topic: of the messages.
+            group: who may have them.
+            queue_id: where they are; None wakes whoever waits for the topic.
+            codes: their tag hashes; none wakes without a look at tags.
+        """
+        keys: list[WaitKey] = [(topic, group, -1)]
+        if queue_id is None:
+            keys += [key for key in self._waiting if key[:2] == (topic, group) and key[2] >= 0]
+        elif queue_id >= 0:
+            keys.append((topic, group, queue_id))
+        for key in keys:
+            fitting = [pop for pop in self._waiting.get(key, ()) if _wants(pop, codes)]
+            if fitting:
+                first = min(fitting, key=lambda pop: pop.deadline_ms)
+                self._remove(first)
+                return first
+        return None
+
+    def due(self, now_ms: int) -> list[WaitingPop[HeaderT]]:
+        """Remove and return those whose time is up."""
+        late = [
+            pop
+            for waiting in self._waiting.values()
+            for pop in waiting
+            if now_ms >= pop.deadline_ms - EARLY_MS
+        ]
+        for pop in late:
+            self._remove(pop)
+        return late
+
+    def next_deadline_ms(self) -> int | None:
+        """When the first has to be answered."""
+        deadlines = (pop.deadline_ms for waiting in self._waiting.values() for pop in waiting)
+        first = min(deadlines, default=None)
+        return None if first is None else first - EARLY_MS
+
+    def forget_peer(self, peer: Peer) -> None:
+        """Drop what a closed connection had waiting."""
+        for pop in [p for waiting in self._waiting.values() for p in waiting if p.peer is peer]:
+            self._remove(pop)
+
+    def release_topic(self, topic: str) -> list[WaitingPop[HeaderT]]:
+        """Remove and return all that wait for a topic: it was deleted."""
+        gone = [p for key, waiting in self._waiting.items() if key[0] == topic for p in waiting]
+        for pop in gone:
+            self._remove(pop)
+        return gone
+
+    def _remove(self, pop: WaitingPop[HeaderT]) -> None:
+        waiting = self._waiting[pop.key]
+        waiting.remove(pop)
+        self._count -= 1
+        if waiting:
+            return
+        del self._waiting[pop.key]
+        topic, group, _ = pop.key
+        groups = self._groups[topic]
+        groups[group] -= 1
+        if groups[group]:
+            return
+        del groups[group]
+        if not groups:
+            del self._groups[topic]
+        for v2 in (False, True):
+            self._retries.pop(pop_retry_topic(topic, group, v2=v2), None)
+
+
+def _wants(pop: WaitingPop[HeaderT], codes: Sequence[int]) -> bool:
+    if not pop.peer.is_open:
+        return False
+    return pop.accept is None or not codes or any(map(pop.accept, codes))

@@ -1,0 +1,104 @@
+"""Answers waiting pops: when a message arrives, when their time is up, never when closed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+from pocketmq.broker.core import BrokerCore, defer
+from pocketmq.broker.pop.waiting import WaitingPop, WaitingPops
+from pocketmq.broker.subject import Service
+from pocketmq.protocol.dispatch import Reply, error_reply
+from pocketmq.runtime.periodic import AT_REST, PeriodicService
+
+HeaderT = TypeVar("HeaderT")
+
+LONGEST_WAIT_S = 5.0
+"""A wall clock that is set forward wakes nobody; we look at it this often."""
+
+
+class WakingPops(Service, Generic[HeaderT]):
+    """A `WaitingPops` with the signals and the service that empty it.
+
+    Hears `message_arrived`, `topic_deleted` and `channel_closed`.
+
+    Args:
+        name: of the service.
+        core: its clock and signals.
+        answer_again: runs a request once more; it may wait again, and then returns None.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        core: BrokerCore,
+        answer_again: Callable[[WaitingPop[HeaderT]], Reply],
+    ) -> None:
+        self.table: WaitingPops[HeaderT] = WaitingPops()
+        self._clock = core.clock
+        self._answer_again = answer_again
+        self._woken: list[WaitingPop[HeaderT]] = []
+        self._service = PeriodicService(name, core.clock, LONGEST_WAIT_S, self._sweep)
+        core.signals.message_arrived.connect(self._arrived)
+        core.signals.topic_deleted.connect(self._topic_deleted)
+        core.signals.channel_closed.connect(self.table.forget_peer)
+
+    async def start(self) -> None:
+        self._service.start()
+
+    async def stop(self) -> None:
+        await self._service.stop()
+
+    def hold(self, pop: WaitingPop[HeaderT]) -> None:
+        """Let a request wait."""
+        # The frame's bytes stay alive with the request; the header is all that is needed of it.
+        pop.request.ext = None
+        pop.request.body = b""
+        first = self.table.next_deadline_ms()
+        self.table.hold(pop)
+        if first is None or pop.deadline_ms < first:
+            self._service.wakeup()
+
+    def wake(self, topic: str, group: str, queue_id: int | None) -> None:
+        """There is something for the group: ask the first that waits, soon."""
+        pop = self.table.wake(topic, group, queue_id)
+        if pop is not None:
+            self._soon([pop])
+
+    def _arrived(self, topic: str, queue_id: int, _end: int, codes: Sequence[int]) -> None:
+        if self.table:
+            self._soon(self.table.arrived(topic, queue_id, codes))
+
+    def _topic_deleted(self, topic: str) -> None:
+        self._soon(self.table.release_topic(topic))
+
+    def _soon(self, pops: Sequence[WaitingPop[HeaderT]]) -> None:
+        if pops:
+            if not self._woken:
+                defer(self._answer_woken)
+            self._woken += pops
+
+    def _answer_woken(self) -> None:
+        woken, self._woken = self._woken, []
+        for pop in woken:
+            self._answer(pop)
+
+    def _sweep(self) -> float:
+        """Answer those whose time is up; seconds until the next one's is."""
+        for pop in self.table.due(self._clock.time_ms()):
+            self._answer(pop)
+        next_ms = self.table.next_deadline_ms()
+        if next_ms is None:
+            return AT_REST
+        return min(LONGEST_WAIT_S, max(1, next_ms - self._clock.time_ms()) / 1000)
+
+    def _answer(self, pop: WaitingPop[HeaderT]) -> None:
+        peer, request = pop.peer, pop.request
+        if not peer.is_open:
+            return
+        try:
+            reply = self._answer_again(pop)
+        except Exception as exc:  # noqa: BLE001 - the topic or group may be gone; the peer hears
+            reply = error_reply(peer, request, exc)
+        if reply is not None:
+            peer.reply(request, reply)

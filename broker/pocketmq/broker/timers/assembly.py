@@ -1,0 +1,66 @@
+"""Timers, assembled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pocketmq.broker.core import BrokerCore
+from pocketmq.broker.storing.assembly import Storing
+from pocketmq.broker.subject import Subject
+from pocketmq.broker.timers.counts import TimerCounts
+from pocketmq.broker.timers.files import TimerFiles
+from pocketmq.broker.timers.log import TimerLog
+from pocketmq.broker.timers.processor import RecallProcessor, TimerProcessor
+from pocketmq.broker.timers.rewrite import timer_rewrite
+from pocketmq.broker.timers.rules import TimerRules
+from pocketmq.broker.timers.service import TimerService
+from pocketmq.broker.timers.wheel import TimerWheel
+from pocketmq.broker.topics.assembly import Topics
+from pocketmq.protocol.validation import TIMER_TOPIC
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timers(Subject):
+    """What waits for its time."""
+
+    service: TimerService
+    rules: TimerRules
+    counts: TimerCounts
+
+
+def assemble_timers(core: BrokerCore, topics: Topics, storing: Storing) -> Timers:
+    """Rewrites messages with a delivery time; hears `message_arrived` and `topic_deleted`.
+
+    A 4.9 broker does not know such times: it delivers at once, and has no timers here.
+    """
+    config, clock, store = core.store.config, core.clock, core.store
+    rules = TimerRules.of(
+        config.timer_precision_ms,
+        config.timer_roll_window_slot,
+        config.timer_max_delay_sec,
+        enabled=config.timer_wheel_enable,
+    )
+    wheel, counts = TimerWheel(rules.precision_ms), TimerCounts()
+    timer_log = TimerLog(core.disk, store.root, config.mapped_file_size_timer_log)
+    files = TimerFiles(core.disk, store.root, timer_log, wheel, counts)
+    service = TimerService(store, clock, rules, wheel, timer_log, files, counts)
+    if not core.profile.arbitrary_delay:
+        return Timers(service=service, rules=rules, counts=counts)
+    storing.rewrites.add(timer_rewrite(rules, core.config.name))
+
+    def arrived(topic: str, queue_id: int, max_offset: int, codes: Sequence[int]) -> None:
+        if topic == TIMER_TOPIC:
+            service.arrived()
+
+    core.signals.message_arrived.connect(arrived)
+    core.signals.topic_deleted.connect(counts.forget)
+    recall = RecallProcessor(core, topics.configs, storing.puts, rules)
+    return Timers(
+        service=service,
+        rules=rules,
+        counts=counts,
+        processors=(recall,),
+        tools=(TimerProcessor(files, counts),),
+        services=(service,),
+    )

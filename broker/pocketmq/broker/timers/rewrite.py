@@ -1,0 +1,53 @@
+"""Sends a message with a delivery time into the wheel topic (T-105)."""
+
+from __future__ import annotations
+
+from pocketmq.broker.delays.delay import level_of
+from pocketmq.broker.errors import RequestRefusedError
+from pocketmq.broker.store.stored_message import StoredMessage
+from pocketmq.broker.storing.rewrites import Rewrite
+from pocketmq.broker.timers.rules import TimerRules, to_timer_topic
+from pocketmq.protocol import properties as names
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES
+from pocketmq.protocol.receipts import RecallHandle
+from pocketmq.protocol.validation import TIMER_TOPIC, is_retry
+
+_TIMES = (names.TIMER_DELAY_SEC, names.TIMER_DELAY_MS, names.TIMER_DELIVER_MS)
+
+ROOM_BYTES = 128
+"""What delivery adds to a message's properties: it must not fail then."""
+
+
+def timer_rewrite(rules: TimerRules, broker_name: str) -> Rewrite:
+    """The rewrite of messages with a delivery time; stands before that of delay levels.
+
+    Args:
+        rules: what time means.
+        broker_name: for recall handles.
+    """
+
+    def rewrite(message: StoredMessage, properties: dict[str, str], now_ms: int) -> bool:
+        if message.topic == TIMER_TOPIC or not any(name in properties for name in _TIMES):
+            return False
+        if level_of(properties.get(names.DELAY)) > 0:
+            for name in _TIMES:
+                properties.pop(name, None)
+            return False
+        out_ms = rules.out_ms(properties, now_ms)
+        if out_ms is None:
+            return False
+        topic = message.topic
+        to_timer_topic(message, properties, out_ms)
+        if len(message.properties) + ROOM_BYTES > MAX_PROPERTIES_BYTES:
+            raise RequestRefusedError(
+                ResponseCode.MESSAGE_ILLEGAL,
+                f"the properties of a timer message may have {MAX_PROPERTIES_BYTES - ROOM_BYTES} "
+                "bytes, because its delivery adds some",
+            )
+        if message.uniq_key is not None and not is_retry(topic):
+            handle = RecallHandle(topic, broker_name, out_ms + 1, message.uniq_key)
+            message.recall_handle = handle.encode()
+        return True
+
+    return rewrite

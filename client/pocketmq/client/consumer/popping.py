@@ -1,0 +1,181 @@
+"""Pop requests of a client: take messages, hand them back by their receipts (K-45 to K-48).
+
+Shared by `SimpleConsumer` and by a push consumer whose queues the broker assigns.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pocketmq.client.consumer.pull_service import NO_REAL_TIMEOUT_S
+from pocketmq.client.instance import ClientInstance
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.errors import BadRequestError, BrokerError
+from pocketmq.protocol.headers.pop import (
+    AckMessageRequestHeader,
+    ChangeInvisibleTimeRequestHeader,
+    ChangeInvisibleTimeResponseHeader,
+    PopMessageRequestHeader,
+    PopMessageResponseHeader,
+)
+from pocketmq.protocol.message import MessageExt, MessageQueue
+from pocketmq.protocol.properties import FIRST_POP_TIME, POP_CK
+from pocketmq.protocol.receipts import (
+    ReceiptHandle,
+    marked_topic,
+    parse_msg_offset_info,
+    parse_start_offset_info,
+    retry_mark,
+)
+from pocketmq.protocol.record import decode_records
+
+ANSWER_S: Final = 10.0
+"""Seconds that an answer may take beyond what the broker was asked to wait."""
+
+NOTHING: Final = (
+    ResponseCode.POLLING_TIMEOUT,
+    ResponseCode.POLLING_FULL,
+    ResponseCode.PULL_NOT_FOUND,
+)
+"""Answers that say: there is no message now."""
+
+
+class PopClient:
+    """Asks brokers in the name of one group.
+
+    Args:
+        group: who pops.
+        instance: connections, routes and the clock.
+        max_body_bytes: longest body that is inflated.
+    """
+
+    def __init__(self, group: str, instance: ClientInstance, max_body_bytes: int) -> None:
+        self._group = group
+        self._instance = instance
+        self._max_body_bytes = max_body_bytes
+
+    async def pop(self, broker_name: str, header: PopMessageRequestHeader) -> list[MessageExt]:
+        """Take messages of one broker; none when there are none.
+
+        Raises:
+            BrokerError: the broker refused.
+            RemotingError: it could not be asked.
+            TimeoutError: no answer came in time on the clock.
+        """
+        instance = self._instance
+        channel = await instance.api.channel(await self._address(broker_name, header.topic))
+        answer = channel.request(header, timeout_s=NO_REAL_TIMEOUT_S)
+        try:
+            async with instance.clock.timeout(header.poll_time / 1000 + ANSWER_S):
+                with instance.clock.peer_wait():
+                    response = await answer
+        finally:
+            answer.cancel()
+        if response.code in NOTHING:
+            return []
+        if response.code != ResponseCode.SUCCESS:
+            raise BrokerError(response.code, response.remark)
+        found = response.header(PopMessageResponseHeader)
+        messages = decode_records(
+            response.body_view, broker_name=broker_name, max_body_bytes=self._max_body_bytes
+        )
+        put_handles_on(messages, found, broker_name)
+        return messages
+
+    async def ack(self, message: MessageExt) -> None:
+        """The message is consumed.
+
+        Raises:
+            BrokerError: the broker refused; the message comes again.
+            RemotingError: it could not be asked.
+        """
+        handle = handle_of(message)
+        header = AckMessageRequestHeader(
+            consumer_group=self._group,
+            topic=marked_topic(message.topic, self._group, handle.mark),
+            queue_id=handle.queue_id,
+            extra_info=str(handle),
+            offset=handle.queue_offset,
+        )
+        address = await self._address(handle.broker_name, message.topic)
+        await self._instance.api.call(address, header)
+
+    async def change_invisible(self, message: MessageExt, invisible_ms: int) -> None:
+        """The message is to be seen again after this time; it gets a new receipt handle.
+
+        Raises:
+            BrokerError: the broker refused; the old time holds.
+            RemotingError: it could not be asked.
+        """
+        handle = handle_of(message)
+        header = ChangeInvisibleTimeRequestHeader(
+            consumer_group=self._group,
+            topic=marked_topic(message.topic, self._group, handle.mark),
+            queue_id=handle.queue_id,
+            extra_info=str(handle),
+            offset=handle.queue_offset,
+            invisible_time=invisible_ms,
+        )
+        address = await self._address(handle.broker_name, message.topic)
+        response = await self._instance.api.call(address, header)
+        changed = response.header(ChangeInvisibleTimeResponseHeader)
+        renewed = ReceiptHandle(
+            handle.queue_offset,
+            changed.pop_time,
+            changed.invisible_time,
+            changed.revive_qid,
+            handle.mark,
+            handle.broker_name,
+            handle.queue_id,
+            handle.queue_offset,
+        )
+        message.properties[POP_CK] = str(renewed)
+
+    async def _address(self, broker_name: str, topic: str) -> str:
+        return await self._instance.addresses.master(MessageQueue(topic, broker_name, 0))
+
+
+def handle_of(message: MessageExt) -> ReceiptHandle:
+    """The receipt handle of a popped message.
+
+    Raises:
+        BadRequestError: it was not popped.
+    """
+    text = message.properties.get(POP_CK)
+    if text is None:
+        raise BadRequestError("the message has no receipt handle: it was pulled and not popped")
+    return ReceiptHandle.parse(text)
+
+
+def put_handles_on(
+    messages: list[MessageExt], found: PopMessageResponseHeader, broker_name: str
+) -> None:
+    """Give each popped message its receipt handle, unless the broker did (K-47).
+
+    Raises:
+        BadRequestError: the answer's offsets do not fit its messages.
+    """
+    starts = parse_start_offset_info(found.start_offset_info)
+    offsets = {
+        key: iter(taken) for key, taken in parse_msg_offset_info(found.msg_offset_info).items()
+    }
+    for message in messages:
+        properties = message.properties
+        properties.setdefault(FIRST_POP_TIME, str(found.pop_time))
+        if POP_CK in properties:
+            continue
+        key = (retry_mark(message.topic), message.queue_id)
+        offset = next(offsets.get(key, iter(())), None)
+        if offset is None:
+            raise BadRequestError(f"the pop's answer names no offset for a message of queue {key}")
+        handle = ReceiptHandle(
+            starts.get(key, offset),
+            found.pop_time,
+            found.invisible_time,
+            found.revive_qid,
+            key[0],
+            broker_name,
+            message.queue_id,
+            offset,
+        )
+        properties[POP_CK] = str(handle)

@@ -1,0 +1,397 @@
+"""Pop, ack, change and revive, asked of a broker (K-30 to K-134)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pocketmq.protocol.bodies.pop import BatchAck, BatchAckBody, ack_bits
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.headers.pop import (
+    BatchAckMessageRequestHeader,
+    NotificationRequestHeader,
+    NotificationResponseHeader,
+    PeekMessageRequestHeader,
+    PollingInfoRequestHeader,
+    PollingInfoResponseHeader,
+)
+from pocketmq.protocol.headers.topics import DeleteTopicRequestHeader
+from pocketmq.protocol.record import decode_records
+from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.profile import PROFILE_4_9
+from support.broker_rig import START_MS, BrokerRig, Voice, running_broker
+from support.pop_voice import (
+    GROUP,
+    ack,
+    ack_all,
+    change,
+    pop,
+    pop_header,
+    pop_later,
+    read_pop,
+)
+
+REVIVED_S = 14.0
+"""After this the messages of a pop that hid them for 10 s are there again."""
+
+
+async def fill(voice: Voice, count: int, topic: str = "orders", queues: int = 4) -> list[bytes]:
+    sent = [b"%03d" % n for n in range(count)]
+    for n, body in enumerate(sent):
+        await voice.send(topic, body, queue_id=n % queues)
+    return sent
+
+
+# -- taking and coming back ---------------------------------------------------------------------
+
+
+async def test_messages_are_handed_out_once_and_not_again_when_acknowledged(
+    rig: BrokerRig, voice: Voice
+) -> None:
+    sent = await fill(voice, 40)
+    taken = [await pop(voice), await pop(voice)]
+    assert sorted(taken[0].bodies + taken[1].bodies) == sent
+    assert (await pop(voice)).code == ResponseCode.POLLING_TIMEOUT
+    for answer in taken:
+        await ack_all(voice, answer)
+    await rig.advance(60)
+    assert (await pop(voice)).bodies == []
+    assert "%RETRY%poppers_orders" not in rig.broker.topics.table
+
+
+async def test_what_is_not_acknowledged_in_time_comes_again_and_counts(
+    rig: BrokerRig, voice: Voice
+) -> None:  # K-83, K-90
+    await fill(voice, 6)
+    first = await pop(voice)
+    for popped in first.messages[::2]:
+        assert (await ack(voice, popped)).code == 0
+    await rig.advance(REVIVED_S)
+    again = await pop(voice)
+    assert sorted(again.bodies) == sorted(p.body for p in first.messages[1::2])
+    for popped in again.messages:
+        message = popped.message
+        assert (message.topic, message.reconsume_times) == ("orders", 1)
+        assert popped.handle.mark == 1
+        assert int(message.properties["1ST_POP_TIME"]) == first.header.pop_time
+    await rig.advance(REVIVED_S)
+    third = await pop(voice)
+    assert {popped.message.reconsume_times for popped in third.messages} == {2}
+    await ack_all(voice, third)
+    await rig.advance(60)
+    assert (await pop(voice)).bodies == []
+
+
+async def test_nothing_comes_before_its_time_is_up(rig: BrokerRig, voice: Voice) -> None:
+    await fill(voice, 3)
+    await pop(voice, invisible_time=30_000)
+    for _ in range(10):
+        await rig.advance(2.99)
+        assert (await pop(voice)).bodies == []
+    await rig.advance(6)
+    assert len((await pop(voice)).bodies) == 3
+
+
+async def test_an_ack_in_the_last_moment_counts(rig: BrokerRig, voice: Voice) -> None:  # K-82
+    await fill(voice, 1)
+    answer = await pop(voice)
+    await rig.advance(9.999)
+    await ack_all(voice, answer)
+    await rig.advance(30)
+    assert (await pop(voice)).bodies == []
+
+
+async def test_a_changed_time_decides_when_a_message_comes_again(
+    rig: BrokerRig, voice: Voice
+) -> None:  # K-55
+    await fill(voice, 2)
+    soon, late = (await pop(voice)).messages
+    reply, answer = await change(voice, soon, 3000)
+    assert (reply.code, answer.invisible_time, answer.pop_time) == (0, 3000, START_MS)
+    await change(voice, late, 60_000)
+    await rig.advance(7)
+    assert (await pop(voice)).bodies == [soon.body]
+    await rig.advance(40)
+    await rig.advance(14)
+    bodies = (await pop(voice)).bodies
+    assert late.body not in bodies
+    await rig.advance(6)
+    assert late.body in (await pop(voice)).bodies
+
+
+async def test_an_ack_of_the_old_handle_does_nothing_after_a_change(
+    rig: BrokerRig, voice: Voice
+) -> None:
+    await fill(voice, 1)
+    [popped] = (await pop(voice)).messages
+    await change(voice, popped, 5000)
+    assert (await ack(voice, popped)).code == 0
+    await rig.advance(10)
+    assert (await pop(voice)).bodies == [popped.body]
+
+
+async def test_a_batch_ack_acknowledges_by_distance(rig: BrokerRig, voice: Voice) -> None:  # K-52
+    await fill(voice, 5, queues=1)
+    answer = await pop(voice)
+    handle = answer.messages[0].handle
+    entry = BatchAck(
+        consumer_group=GROUP, topic="orders", retry="0", start_offset=handle.start_offset,
+        queue_id=0, revive_queue_id=handle.revive_queue_id, pop_time=handle.pop_time_ms,
+        invisible_time=handle.invisible_ms, bits=ack_bits([0, 2, 4]),
+    )  # fmt: skip
+    body = BatchAckBody(broker_name="broker-a", acks=[entry])
+    assert (await voice.ask(BatchAckMessageRequestHeader(), body)).code == 0
+    await rig.advance(REVIVED_S)
+    assert (await pop(voice)).bodies == [b"001", b"003"]
+    empty = await voice.ask(BatchAckMessageRequestHeader(), BatchAckBody())
+    assert empty.code == ResponseCode.NO_MESSAGE
+
+
+async def test_tags_choose_and_the_group_gets_past_what_it_does_not_want(
+    rig: BrokerRig, voice: Voice
+) -> None:
+    for n in range(20):
+        await voice.send(body=b"%d" % n, properties={"TAGS": "TagA" if n % 5 == 0 else "TagB"})
+    answer = await pop(voice, exp_type="TAG", exp="TagA")
+    assert answer.bodies == [b"0", b"5", b"10", b"15"]
+    await ack_all(voice, answer)
+    for _ in range(3):
+        assert (await pop(voice, exp_type="TAG", exp="TagA")).bodies == []
+    assert await voice.committed(group=GROUP) == 20
+    await rig.advance(30)
+    assert (await pop(voice, exp_type="TAG", exp="TagA")).bodies == []
+
+
+async def test_a_new_group_begins_where_it_asks_to(rig: BrokerRig, voice: Voice) -> None:  # K-34
+    await fill(voice, 8)
+    assert len((await pop(voice, init_mode=0)).bodies) == 8
+    assert len((await pop(voice, init_mode=1, consumer_group="young")).bodies) == 8
+
+
+async def test_every_restart_goes_on_where_the_group_was(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, clock=ManualClock(START_MS)) as rig:
+        voice = await rig.voice()
+        await fill(voice, 12)
+        kept = await pop(voice, max_msg_nums=5)
+        await ack(voice, kept.messages[0])
+        await rig.advance(6)
+    async with running_broker(tmp_path, clock=ManualClock(START_MS + 60_000)) as rig:
+        voice = await rig.voice()
+        rest = await pop(voice, invisible_time=600_000)
+        await rig.advance(5)
+        again = await pop(voice, invisible_time=600_000)
+        assert sorted(rest.bodies + again.bodies + [kept.bodies[0]]) == [
+            b"%03d" % n for n in range(12)
+        ]
+    async with running_broker(tmp_path, clock=ManualClock(START_MS + 90_000)) as rig:
+        voice = await rig.voice()
+        await rig.advance(30)
+        assert (await pop(voice)).bodies == []
+        committed = rig.broker.offsets.queues(
+            "CID_RMQ_SYS_REVIVE_GROUP", "rmq_sys_REVIVE_LOG_DefaultCluster"
+        )
+        assert committed
+
+
+# -- waiting ------------------------------------------------------------------------------------
+
+
+async def test_a_waiting_pop_is_answered_by_the_next_message(rig: BrokerRig, voice: Voice) -> None:
+    await voice.create_topic()
+    future = pop_later(voice, poll_time=20_000)
+    await rig.settle()
+    key = PollingInfoRequestHeader(consumer_group=GROUP, topic="orders", queue_id=-1)
+    reply = await voice.ask(key)
+    assert reply.header(PollingInfoResponseHeader).polling_num == 1
+    other = await rig.voice()
+    await other.send(body=b"now", queue_id=3)
+    assert read_pop(await future).bodies == [b"now"]
+    reply = await voice.ask(key)
+    assert reply.header(PollingInfoResponseHeader).polling_num == 0
+
+
+async def test_a_waiting_pop_is_answered_210_when_its_time_is_up(
+    rig: BrokerRig, voice: Voice
+) -> None:  # K-131
+    await voice.create_topic()
+    future = pop_later(voice, poll_time=3000, born_time=START_MS)
+    await rig.advance(2.9)
+    assert not future.done()
+    await rig.advance(0.1)
+    answer = read_pop(await future)
+    assert (answer.code, answer.remark) == (210, "NO_MESSAGE_IN_QUEUE")
+    assert (answer.header.start_offset_info, answer.header.msg_offset_info) == ("", "")
+
+
+async def test_a_waiting_pop_is_woken_by_a_message_that_comes_again(
+    rig: BrokerRig, voice: Voice
+) -> None:  # K-133: RocketMQ before 5.4 wakes nobody here
+    await fill(voice, 1)
+    await pop(voice)
+    future = pop_later(await rig.voice(), poll_time=60_000, born_time=START_MS)
+    await rig.advance(REVIVED_S)
+    assert read_pop(await future).bodies == [b"000"]
+
+
+async def test_waiting_pops_share_what_comes(rig: BrokerRig, voice: Voice) -> None:  # K-36
+    await voice.create_topic()
+    futures = [
+        pop_later(await rig.voice(), poll_time=60_000, max_msg_nums=1, born_time=START_MS)
+        for _ in range(4)
+    ]
+    await rig.settle()
+    for n in range(4):
+        await voice.send(body=b"%d" % n, queue_id=n % 2)
+    await rig.settle()
+    answers = [read_pop(await future) for future in futures]
+    assert sorted(body for answer in answers for body in answer.bodies) == [b"0", b"1", b"2", b"3"]
+
+
+async def test_a_notification_tells_and_takes_nothing(rig: BrokerRig, voice: Voice) -> None:  # K-65
+    await voice.create_topic()
+    header = NotificationRequestHeader(
+        consumer_group=GROUP, topic="orders", queue_id=-1, poll_time=20_000, born_time=START_MS
+    )
+    future = voice.channel.request(header, timeout_s=60.0)
+    await rig.settle()
+    other = await rig.voice()
+    await other.send()
+    assert (await future).header(NotificationResponseHeader).has_msg
+    peeked = await other.ask(
+        PeekMessageRequestHeader(consumer_group=GROUP, topic="orders", queue_id=-1, max_msg_nums=8)
+    )
+    assert [m.body for m in decode_records(peeked.body_view)] == [b"hello"]
+    assert (await pop(voice, invisible_time=60_000)).bodies == [b"hello"]
+    future = voice.channel.request(header, timeout_s=60.0)
+    await rig.advance(20)
+    assert not (await future).header(NotificationResponseHeader).has_msg
+
+
+# -- in order -----------------------------------------------------------------------------------
+
+
+async def test_an_ordered_queue_gives_no_more_until_all_before_is_acknowledged(
+    rig: BrokerRig, voice: Voice
+) -> None:  # K-112, K-113
+    await fill(voice, 5, queues=1)
+    ordered: dict[str, Any] = {"order": True, "queue_id": 0, "attempt_id": "a1"}
+    first = await pop(voice, max_msg_nums=3, **ordered)
+    assert (first.bodies, first.header.revive_qid) == ([b"000", b"001", b"002"], 999)
+    assert first.header.order_count_info == "0 0 0"
+    assert (await pop(voice, order=True, queue_id=0, attempt_id="a2")).code == 210
+    assert (await pop(voice, max_msg_nums=3, **ordered)).bodies == first.bodies
+    second = await pop(voice, max_msg_nums=3, **ordered)
+    assert (await ack(voice, second.messages[1])).code == 0
+    assert await voice.committed(group=GROUP) == 0
+    assert (await ack(voice, second.messages[0])).code == 0
+    assert await voice.committed(group=GROUP) == 2
+    future = pop_later(await rig.voice(), poll_time=60_000, order=True, queue_id=0, attempt_id="a3")
+    await rig.settle()
+    assert not future.done()
+    assert (await ack(voice, second.messages[2])).code == 0
+    assert read_pop(await future).bodies == [b"003", b"004"]
+
+
+async def test_what_is_not_acknowledged_blocks_until_it_is_seen_again(
+    rig: BrokerRig, voice: Voice
+) -> None:  # K-112, K-115
+    await fill(voice, 2, queues=1)
+    await pop(voice, order=True, queue_id=0, attempt_id="a1")
+    future = pop_later(
+        await rig.voice(), poll_time=60_000, order=True, queue_id=0, attempt_id="a2",
+        born_time=START_MS,
+    )  # fmt: skip
+    await rig.advance(9.9)
+    assert not future.done()
+    await rig.advance(0.2)
+    again = read_pop(await future)
+    assert again.bodies == [b"000", b"001"]
+    assert again.header.order_count_info == "0 qo0%0 1;0 qo0%1 1;0 0 1"
+    assert {popped.message.reconsume_times for popped in again.messages} == {0}
+
+
+async def test_what_is_out_of_an_ordered_queue_survives_a_restart(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, clock=ManualClock(START_MS)) as rig:
+        voice = await rig.voice()
+        await fill(voice, 2, queues=1)
+        await pop(voice, order=True, queue_id=0, attempt_id="a1", invisible_time=60_000)
+    file = tmp_path / "store" / "config" / "consumerOrderInfo.json"
+    assert json.loads(file.read_bytes())["table"]["orders@poppers"]["0"]["o"] == [0, 1]
+    async with running_broker(tmp_path, clock=ManualClock(START_MS + 30_000)) as rig:
+        voice = await rig.voice()
+        assert (await pop(voice, order=True, queue_id=0, attempt_id="a2")).bodies == []
+        await rig.advance(31)
+        assert len((await pop(voice, order=True, queue_id=0, attempt_id="a2")).bodies) == 2
+
+
+# -- what is refused ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "words"),
+    [
+        ({"born_time": START_MS - 1000}, 210, "timeout too much"),
+        ({"max_msg_nums": 33}, 29, "greater than 32"),
+        ({"topic": "nowhere"}, 17, "not exist"),
+        ({"queue_id": 4}, 29, "queueId[4] is illegal"),
+        ({"exp": "||", "exp_type": "TAG"}, 23, "names no tag"),
+        ({"invisible_time": 259_200_001}, 29, "timerMaxDelaySec"),
+    ],
+)
+async def test_a_pop_that_cannot_be_is_refused_with_rocketmq_s_code(
+    voice: Voice, fields: dict[str, Any], code: int, words: str
+) -> None:  # K-30, K-1
+    await voice.create_topic()
+    answer = await pop(voice, **fields)
+    assert (answer.code, words in answer.remark) == (code, True), answer.remark
+    header = answer.header
+    assert (header.pop_time, header.invisible_time, header.rest_num) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "words"),
+    [
+        ({"topic": "nowhere"}, 17, "not exist"),
+        ({"queue_id": 9}, 13, "queueId[9] is illegal"),
+        ({"offset": 99}, 208, "offset is illegal"),
+        ({"extra_info": "x"}, 1, "receipt handle"),
+        ({"extra_info": "0 1 1 99 0 broker-a 0 0"}, 13, "revive queue 99"),
+        ({"extra_info": "0 1 1 0 0 broker-a 0 0"}, 0, ""),  # unknown, so nobody misses it
+        ({"extra_info": "0 1 1 0 0 broker-a 0"}, 0, ""),  # of an old client
+    ],
+)
+async def test_an_ack_that_cannot_be_is_refused_and_loses_nothing(
+    rig: BrokerRig, voice: Voice, fields: dict[str, Any], code: int, words: str
+) -> None:  # K-50
+    await fill(voice, 1)
+    [popped] = (await pop(voice)).messages
+    reply = await ack(voice, popped, **fields)
+    assert (reply.code, words in (reply.remark or "")) == (code, True), reply.remark
+    await rig.advance(REVIVED_S)
+    assert (await pop(voice)).bodies == [popped.body]
+
+
+async def test_a_change_of_the_offset_behind_the_last_is_refused(voice: Voice) -> None:  # K-54
+    await fill(voice, 1)
+    [popped] = (await pop(voice)).messages
+    reply, header = await change(voice, popped, 1000, offset=1)
+    assert (reply.code, header.pop_time) == (ResponseCode.NO_MESSAGE, 0)
+    reply, _ = await change(voice, popped, 259_200_001)
+    assert reply.code == ResponseCode.INVALID_PARAMETER
+
+
+async def test_a_4_9_broker_does_not_know_pop(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, profile=PROFILE_4_9) as rig:
+        reply = await (await rig.voice()).ask(pop_header())
+        assert reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+
+
+async def test_a_deleted_topic_revives_nothing(rig: BrokerRig, voice: Voice) -> None:  # K-83
+    await fill(voice, 2)
+    await pop(voice)
+    assert (await voice.ask(DeleteTopicRequestHeader(topic="orders"))).code == 0
+    await rig.advance(60)
+    assert "%RETRY%poppers_orders" not in rig.broker.topics.table
