@@ -49,6 +49,8 @@ async def test_one_message_goes_the_way_that_the_page_says(tmp_path: Path) -> No
             await cluster.until(lambda: queues_of(consumer) == 1, "the queue is assigned")
             await eventually(lambda: cluster.brokers["a"].held, "the pull is held")
             with recorded_calls() as calls:
+                # The send has something to wait for: the table of topics is being saved.
+                cluster.brokers["a"].subjects.topics.saved.changed()
                 await producer.send(Message("T", b"hello", tags="new"))
                 await eventually(lambda: received, "the listener was called")
                 await cluster.advance(12)
