@@ -6,11 +6,9 @@ from hypothesis import strategies as st
 
 from pocketmq.protocol.java import (
     bucket,
-    java_abs,
     java_hash,
     java_remainder,
     to_int32,
-    to_int64,
     utf16_key,
 )
 
@@ -65,14 +63,6 @@ def test_strings_sort_by_utf16_unit(texts):  # A-1
 def test_casts_keep_the_low_bits(value):
     assert -(2**31) <= to_int32(value) < 2**31
     assert (to_int32(value) - value) % 2**32 == 0
-    assert -(2**63) <= to_int64(value) < 2**63
-    assert (to_int64(value) - value) % 2**64 == 0
-
-
-def test_the_smallest_int_has_no_absolute_value():  # T-9
-    assert java_abs(-(2**31)) == -(2**31)
-    assert java_abs(-(2**31) + 1) == 2**31 - 1
-    assert java_abs(5) == java_abs(-5) == 5
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from pocketmq.client.consumer.simple import SimpleConsumer
 from pocketmq.client.heartbeat import ConsumeFromWhere, MessageModel
 from pocketmq.client.producer.producer import Producer
 from pocketmq.client.producer.selectors import select_by_hash, select_by_random
-from pocketmq.client.producer.send_plan import SendFailedError, SendTimeoutError
 from pocketmq.client.producer.send_result import SendResult, SendStatus
+from pocketmq.client.producer.send_tries import SendFailedError, SendTimeoutError
 from pocketmq.client.producer.transaction import (
     TransactionListener,
     TransactionProducer,

@@ -182,7 +182,7 @@ class ClientApi:
     # -- the client and its groups --------------------------------------------------------------
 
     async def heartbeat(self, address: str, data: HeartbeatData) -> HeartbeatResponseHeader:
-        """Tell a broker who we are (34)."""
+        """Tell a broker who we are: HEART_BEAT (34)."""
         response = await self.call(address, HeartbeatRequestHeader(), data)
         return response.header(HeartbeatResponseHeader)
 
@@ -194,21 +194,27 @@ class ClientApi:
         producer_group: str | None = None,
         consumer_group: str | None = None,
     ) -> None:
-        """Leave a group (35)."""
+        """Leave a group: UNREGISTER_CLIENT (35)."""
         header = UnregisterClientRequestHeader(
             client_id=client_id, producer_group=producer_group, consumer_group=consumer_group
         )
         await self.call(address, header)
 
     async def consumer_ids(self, address: str, group: str) -> list[str]:
-        """Client ids of a group as one broker knows them (38); `BrokerError` when it knows none."""
+        """Client ids of a group as one broker knows them; `BrokerError` when it knows none.
+
+        Asks by GET_CONSUMER_LIST_BY_GROUP (38).
+        """
         header = GetConsumerListRequestHeader(consumer_group=group)
         return (await self.call_for_body(address, header, ConsumerList)).consumer_id_list
 
     async def check_client(
         self, address: str, client_id: str, group: str, subscription: SubscriptionData
     ) -> None:
-        """Does the broker understand the subscription? (46); `BrokerError` when not."""
+        """Have a broker check a subscription; `BrokerError` when it does not understand it.
+
+        Asks by CHECK_CLIENT_CONFIG (46).
+        """
         body = CheckClientRequestBody(
             client_id=client_id, group=group, subscription_data=subscription
         )
@@ -217,7 +223,7 @@ class ClientApi:
     async def lock_queues(
         self, address: str, client_id: str, group: str, queues: Sequence[MessageQueue]
     ) -> list[MessageQueue]:
-        """Those of the queues that are ours now (41, B-46)."""
+        """Those of the queues that are ours now: LOCK_BATCH_MQ (41, B-46)."""
         body = LockBatchBody(consumer_group=group, client_id=client_id, mq_set=list(queues))
         locked = await self.call_for_body(
             address, LockBatchMqRequestHeader(), LockedQueues, body, timeout_s=LOCK_TIMEOUT_S
@@ -233,7 +239,7 @@ class ClientApi:
         *,
         oneway: bool,
     ) -> None:
-        """Let others lock them (42, B-48)."""
+        """Let others lock them: UNLOCK_BATCH_MQ (42, B-48)."""
         body = LockBatchBody(consumer_group=group, client_id=client_id, mq_set=list(queues))
         if oneway:
             await self.oneway(address, UnlockBatchMqRequestHeader(), body)
@@ -243,7 +249,10 @@ class ClientApi:
     # -- offsets --------------------------------------------------------------------------------
 
     async def consumer_offset(self, address: str, group: str, queue: MessageQueue) -> int | None:
-        """Where the group goes on (14); None when the broker has nothing stored (B-34)."""
+        """Where the group goes on; None when the broker has nothing stored (B-34).
+
+        Asks by QUERY_CONSUMER_OFFSET (14).
+        """
         header = QueryConsumerOffsetRequestHeader(
             consumer_group=group, topic=queue.topic, queue_id=queue.queue_id
         )
@@ -255,7 +264,7 @@ class ClientApi:
     async def update_consumer_offset(
         self, address: str, group: str, queue: MessageQueue, offset: int, *, oneway: bool = True
     ) -> None:
-        """The next offset that the group will consume (15)."""
+        """The next offset that the group will consume: UPDATE_CONSUMER_OFFSET (15)."""
         header = UpdateConsumerOffsetRequestHeader(
             consumer_group=group,
             topic=queue.topic,
@@ -270,20 +279,20 @@ class ClientApi:
     async def max_offset(
         self, address: str, queue: MessageQueue, *, timeout_s: float | None = None
     ) -> int:
-        """The offset that the queue's next message will get (30)."""
+        """The offset that the queue's next message will get: GET_MAX_OFFSET (30)."""
         header = GetMaxOffsetRequestHeader(topic=queue.topic, queue_id=queue.queue_id)
         response = await self.call(address, header, timeout_s=timeout_s)
         return response.header(OffsetResponseHeader).offset
 
     async def min_offset(self, address: str, queue: MessageQueue) -> int:
-        """The queue's oldest offset still stored (31)."""
+        """The queue's oldest offset still stored: GET_MIN_OFFSET (31)."""
         header = GetMinOffsetRequestHeader(topic=queue.topic, queue_id=queue.queue_id)
         return (await self.call(address, header)).header(OffsetResponseHeader).offset
 
     async def search_offset(
         self, address: str, queue: MessageQueue, time_ms: int, *, boundary: str | None = None
     ) -> int:
-        """The first offset stored at or after a moment (29)."""
+        """The first offset stored at or after a moment: SEARCH_OFFSET_BY_TIMESTAMP (29)."""
         header = SearchOffsetRequestHeader(
             topic=queue.topic,
             queue_id=queue.queue_id,
@@ -293,7 +302,10 @@ class ClientApi:
         return (await self.call(address, header)).header(OffsetResponseHeader).offset
 
     async def earliest_store_time(self, address: str, queue: MessageQueue) -> int:
-        """When the queue's oldest message was stored, in epoch ms; -1 if it has none (32)."""
+        """When the queue's oldest message was stored, in epoch ms; -1 if it has none.
+
+        Asks by GET_EARLIEST_MSG_STORETIME (32).
+        """
         header = GetEarliestStoreTimeRequestHeader(topic=queue.topic, queue_id=queue.queue_id)
         response = await self.call(address, header)
         return response.header(EarliestStoreTimeResponseHeader).timestamp
@@ -301,7 +313,7 @@ class ClientApi:
     # -- messages -------------------------------------------------------------------------------
 
     async def send_back(self, address: str, header: ConsumerSendMsgBackRequestHeader) -> None:
-        """Have a message delivered again, later (36)."""
+        """Have a message delivered again, later: CONSUMER_SEND_MSG_BACK (36)."""
         await self.call(address, header, timeout_s=SEND_BACK_TIMEOUT_S)
 
 

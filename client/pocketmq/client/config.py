@@ -97,9 +97,9 @@ class ClientConfig:
             ConfigError: an option has a value that cannot be used.
         """
         given = {name: value for name, value in options.items() if value is not None}
-        known = given.keys() - ClientOptions.__annotations__.keys()
-        if known:
-            raise TypeError(f"unknown option {', '.join(sorted(known))}")
+        unknown = given.keys() - ClientOptions.__annotations__.keys()
+        if unknown:
+            raise TypeError(f"unknown option {', '.join(sorted(unknown))}")
         text = options.get("nameservers")
         nameservers = parse_addresses(env.get(NAMESRV_ADDR) if text is None else text)
         given["nameservers"] = nameservers

@@ -1,11 +1,27 @@
 """ClientInstance: what all producers and consumers of one client id share (P-2).
 
-Connections, the route table, the client-wide timers and the two services of consumers. It starts
-with its first user and stops with its last.
+A client id is one member of its groups. To a broker it is one connection, one heartbeat and one
+entry in each group's list of members, however many producers and consumers the application makes
+under it. So they share an instance: connections, the route table, the timers, the rebalance service
+and the pull service. It starts with its first user and stops with its last (instances.py).
 
-    every 30 s   refresh routes (P-3)          10 ms after the start
-    every 30 s   forget offline brokers, heartbeat (P-4)          1 s
-    every  5 s   persist consumer offsets (P-5)                  10 s
+    timer                                           period      first time
+    refresh the routes of all topics in use (P-3)   30 s        10 ms after the start
+    forget offline brokers, then heartbeat (P-4)    30 s        1 s
+    write consumers' offsets down (P-5)              5 s        10 s
+    rebalance (rebalance/service.py, C-20)          20 s        when the first consumer wakes it
+
+What happens when a consumer starts, all within one second if brokers answer:
+
+    1  it enters its group here                            register_consumer
+    2  routes of its topics are asked of the name server   refresh_route
+    3  brokers hear of it and notify the other members     heartbeat
+    4  it shares the queues out with them                  rebalance
+    5  it pulls its queues, one pending pull for each      pull_service
+
+Nothing here decides: what is sent is planned in pure modules (heartbeat.py, routes.py,
+rebalance/planner.py), and each producer and consumer is known by a narrow protocol only
+(`ProducerUser`, `ConsumerUser`).
 """
 
 from __future__ import annotations
@@ -256,8 +272,8 @@ class ClientInstance:
         """Queues to send to, after up to two questions to the name server (P-14).
 
         Raises:
-            NoNameServerError: none is configured or answers (10004).
-            TopicNotFoundError: there is no route, or nobody may write there (10005).
+            NoNameServerError: NO_NAME_SERVER (10004): none is configured or answers.
+            TopicNotFoundError: NOT_FOUND_TOPIC (10005): no route, or nobody may write there.
         """
         info = self.routes.publish_info(topic)
         if info is None or not info.queues:
@@ -345,15 +361,15 @@ class ClientInstance:
         """A broker that we just connected to may have forgotten us (C-21): it was restarted."""
         if not self.consumers or address in self._heartbeats:
             return
-        known = {each: name for name, _, each in self.routes.addresses()}
+        names = {each: name for name, _, each in self.routes.addresses()}
         data = heartbeat_data(self.client_id, self.producers, self.consumers.values())
-        if address in known and data is not None:
+        if address in names and data is not None:
 
             def rebalance_if_taken(beat: asyncio.Task[bool]) -> None:
                 if not beat.cancelled() and beat.result():
                     self.rebalance_service.wakeup()
 
-            beat = self._start_heartbeat(known[address], address, data)
+            beat = self._start_heartbeat(names[address], address, data)
             beat.add_done_callback(rebalance_if_taken)
 
     async def _beat(self) -> None:

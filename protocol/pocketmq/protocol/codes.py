@@ -312,16 +312,6 @@ class LanguageCode(_Code):
     NODE_JS = 13, "Node client"
 
 
-SENT_CODES: Final = frozenset(
-    {
-        ResponseCode.SUCCESS,
-        ResponseCode.FLUSH_DISK_TIMEOUT,
-        ResponseCode.SLAVE_NOT_AVAILABLE,
-        ResponseCode.FLUSH_SLAVE_TIMEOUT,
-    }
-)
-"""Answers to a send that mean "the message is stored" (P-42, B-111)."""
-
 RETRIABLE_SEND_CODES: Final = frozenset(
     {
         ResponseCode.TOPIC_NOT_EXIST,

@@ -36,16 +36,6 @@ def to_int32(value: int) -> int:
     return ((value + 0x80000000) & 0xFFFFFFFF) - 0x80000000
 
 
-def to_int64(value: int) -> int:
-    """What a cast to Java's long leaves of a number: its low 64 bits, signed."""
-    return ((value + 0x8000000000000000) & 0xFFFFFFFFFFFFFFFF) - 0x8000000000000000
-
-
-def java_abs(value: int) -> int:
-    """`Math.abs(int)`: the smallest int has no positive twin and stays negative."""
-    return abs(value) if value != -0x80000000 else value
-
-
 def java_remainder(dividend: int, divisor: int) -> int:
     """Java's `%`, which keeps the dividend's sign; Python's takes the divisor's.
 

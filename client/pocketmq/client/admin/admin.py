@@ -89,7 +89,7 @@ class Admin(StartStop):
     # -- the cluster ----------------------------------------------------------------------------
 
     async def cluster_info(self) -> ClusterInfo:
-        """Every broker name with its addresses, and the clusters (106)."""
+        """Every broker name with its addresses, and the clusters: GET_BROKER_CLUSTER_INFO (106)."""
         return await self._name_servers.cluster_info()
 
     async def brokers(self, *, masters_only: bool = True) -> dict[str, dict[int, str]]:
@@ -105,7 +105,7 @@ class Admin(StartStop):
         }
 
     async def broker_runtime_info(self, broker_name: str) -> dict[str, str]:
-        """A broker's figures, text by text (28)."""
+        """A broker's figures, text by text: GET_BROKER_RUNTIME_INFO (28)."""
         address = await self._masters.of_broker(broker_name)
         header = GetBrokerRuntimeInfoRequestHeader()
         return (await self._api.call_for_body(address, header, KVTable)).table
@@ -121,11 +121,14 @@ class Admin(StartStop):
     # -- topics ---------------------------------------------------------------------------------
 
     async def topics(self) -> list[str]:
-        """Names of all topics, sorted (206)."""
+        """Names of all topics, sorted: GET_ALL_TOPIC_LIST_FROM_NAMESERVER (206)."""
         return await self._name_servers.topics()
 
     async def route(self, topic: str) -> TopicRouteData | None:
-        """Where a topic's queues are; None if the name server does not know it (105)."""
+        """Where a topic's queues are; None if the name server does not know it.
+
+        Asks by GET_ROUTEINFO_BY_TOPIC (105).
+        """
         return await self._api.route(topic)
 
     async def create_topic(
@@ -139,7 +142,7 @@ class Admin(StartStop):
         brokers: Iterable[str] | None = None,
         cluster: str | None = None,
     ) -> None:
-        """Create a topic, or change it, on masters (17).
+        """Create a topic, or change it, on masters: UPDATE_AND_CREATE_TOPIC (17).
 
         Args:
             topic: Its name.
@@ -177,14 +180,14 @@ class Admin(StartStop):
         await self._name_servers.delete_topic(topic)
 
     async def topic_configs(self, broker_name: str) -> dict[str, TopicConfig]:
-        """All topics as one broker keeps them (21)."""
+        """All topics as one broker keeps them: GET_ALL_TOPIC_CONFIG (21)."""
         address = await self._masters.of_broker(broker_name)
         header = GetAllTopicConfigRequestHeader()
         wrapper = await self._api.call_for_body(address, header, TopicConfigSerializeWrapper)
         return wrapper.topic_config_table
 
     async def topic_stats(self, topic: str) -> dict[MessageQueue, TopicOffset]:
-        """Bounds of every queue of a topic (202)."""
+        """Bounds of every queue of a topic: GET_TOPIC_STATS_INFO (202)."""
         masters, header = self._masters, GetTopicStatsRequestHeader(topic=topic)
         answers = await masters.ask(await masters.of_topic(topic), header, TopicStatsTable)
         return _by_queue(each.offset_table for each in answers)
@@ -200,19 +203,19 @@ class Admin(StartStop):
     # -- key-value configuration ------------------------------------------------------------------
 
     async def put_kv(self, namespace: str, key: str, value: str) -> None:
-        """Set a key on every name server (100)."""
+        """Set a key on every name server: PUT_KV_CONFIG (100)."""
         await self._name_servers.put_kv(namespace, key, value)
 
     async def get_kv(self, namespace: str, key: str) -> str | None:
-        """A key's value (101)."""
+        """A key's value: GET_KV_CONFIG (101)."""
         return await self._name_servers.get_kv(namespace, key)
 
     async def delete_kv(self, namespace: str, key: str) -> None:
-        """Remove a key on every name server (102)."""
+        """Remove a key on every name server: DELETE_KV_CONFIG (102)."""
         await self._name_servers.delete_kv(namespace, key)
 
     async def kv_list(self, namespace: str) -> dict[str, str]:
-        """All keys of a namespace (219)."""
+        """All keys of a namespace: GET_KVLIST_BY_NAMESPACE (219)."""
         return await self._name_servers.kv_list(namespace)
 
     # -- groups ---------------------------------------------------------------------------------
@@ -220,37 +223,46 @@ class Admin(StartStop):
     async def create_group(
         self, config: SubscriptionGroupConfig, *, brokers: Iterable[str] | None = None
     ) -> None:
-        """Create a subscription group, or change it, on masters (200)."""
+        """Create a subscription group, or change it, on masters.
+
+        Asks by UPDATE_AND_CREATE_SUBSCRIPTIONGROUP (200).
+        """
         check_group(config.group_name)
         masters, header = self._masters, UpdateSubscriptionGroupRequestHeader()
         await masters.tell(await masters.chosen(brokers, None), header, config)
 
     async def delete_group(self, group: str, *, clean_offset: bool = False) -> None:
-        """Delete a subscription group on every master (207)."""
+        """Delete a subscription group on every master: DELETE_SUBSCRIPTIONGROUP (207)."""
         header = DeleteSubscriptionGroupRequestHeader(group_name=group, clean_offset=clean_offset)
         await self._masters.tell(await self._masters.all(), header)
 
     async def groups(self, broker_name: str) -> dict[str, SubscriptionGroupConfig]:
-        """All subscription groups of one broker (201)."""
+        """All subscription groups of one broker: GET_ALL_SUBSCRIPTIONGROUP_CONFIG (201)."""
         address = await self._masters.of_broker(broker_name)
         header = GetAllSubscriptionGroupsRequestHeader()
         wrapper = await self._api.call_for_body(address, header, SubscriptionGroupWrapper)
         return wrapper.subscription_group_table
 
     async def consumer_ids(self, group: str, broker_name: str) -> list[str]:
-        """Members of a group as one broker knows them, sorted (38)."""
+        """Members of a group as one broker knows them, sorted: GET_CONSUMER_LIST_BY_GROUP (38)."""
         return await self._members.client_ids(group, broker_name)
 
     async def consumer_connections(self, group: str) -> dict[str, ConsumerConnection]:
-        """Broker name -> who consumes in the group, and what (203)."""
+        """Broker name -> who consumes in the group, and what.
+
+        Asks by GET_CONSUMER_CONNECTION_LIST (203).
+        """
         return await self._members.connections(group)
 
     async def consumer_running_info(self, group: str, client_id: str) -> ConsumerRunningInfo:
-        """What one member is doing, asked through a broker that knows it (307)."""
+        """What one member is doing, asked through a broker that knows it.
+
+        Asks by GET_CONSUMER_RUNNING_INFO (307).
+        """
         return await self._members.running_info(group, client_id)
 
     async def topic_consumers(self, topic: str) -> list[str]:
-        """Groups that consume a topic, sorted (300)."""
+        """Groups that consume a topic, sorted: QUERY_TOPIC_CONSUME_BY_WHO (300)."""
         masters, header = self._masters, QueryTopicConsumeByWhoRequestHeader(topic=topic)
         answers = await masters.ask(await masters.of_topic(topic), header, GroupList)
         return sorted({group for each in answers for group in each.group_list})
@@ -258,11 +270,11 @@ class Admin(StartStop):
     # -- offsets --------------------------------------------------------------------------------
 
     async def max_offset(self, queue: MessageQueue) -> int:
-        """The offset that the queue's next message will get (30)."""
+        """The offset that the queue's next message will get: GET_MAX_OFFSET (30)."""
         return await self._api.max_offset(await self._masters.of_broker(queue.broker_name), queue)
 
     async def min_offset(self, queue: MessageQueue) -> int:
-        """The queue's oldest offset still stored (31)."""
+        """The queue's oldest offset still stored: GET_MIN_OFFSET (31)."""
         return await self._api.min_offset(await self._masters.of_broker(queue.broker_name), queue)
 
     async def search_offset(
@@ -273,19 +285,22 @@ class Admin(StartStop):
         return await self._api.search_offset(address, queue, time_ms, boundary=boundary)
 
     async def earliest_store_time(self, queue: MessageQueue) -> int:
-        """When the queue's oldest message was stored, in epoch ms; -1 if it has none (32)."""
+        """When the queue's oldest message was stored, in epoch ms; -1 if it has none.
+
+        Asks by GET_EARLIEST_MSG_STORETIME (32).
+        """
         return await self._api.earliest_store_time(
             await self._masters.of_broker(queue.broker_name), queue
         )
 
     async def consumer_offset(self, group: str, queue: MessageQueue) -> int | None:
-        """Where a group goes on; None if nothing is stored (14)."""
+        """Where a group goes on; None if nothing is stored: QUERY_CONSUMER_OFFSET (14)."""
         return await self._api.consumer_offset(
             await self._masters.of_broker(queue.broker_name), group, queue
         )
 
     async def update_consumer_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Move a group that is not running (15)."""
+        """Move a group that is not running: UPDATE_CONSUMER_OFFSET (15)."""
         await self._api.update_consumer_offset(
             await self._masters.of_broker(queue.broker_name), group, queue, offset, oneway=False
         )
@@ -293,7 +308,7 @@ class Admin(StartStop):
     async def consume_stats(
         self, group: str, topic: str | None = None
     ) -> dict[MessageQueue, OffsetWrapper]:
-        """A group's progress in every queue it has an offset for (208)."""
+        """A group's progress in every queue it has an offset for: GET_CONSUME_STATS (208)."""
         masters = self._masters
         header = GetConsumeStatsRequestHeader(consumer_group=group, topic=topic)
         answers = await masters.ask(await masters.all(), header, ConsumeStats)
@@ -302,7 +317,9 @@ class Admin(StartStop):
     async def reset_offset(
         self, group: str, topic: str, time_ms: int, *, force: bool = True
     ) -> dict[MessageQueue, int]:
-        """Move a group to what was stored at a moment; where each queue now stands (222, C-70).
+        """Move a group to what was stored at a moment; where each queue now stands (C-70).
+
+        Asks by INVOKE_BROKER_TO_RESET_OFFSET (222).
 
         Args:
             group: Consumer group; its members may be running.
@@ -320,7 +337,7 @@ class Admin(StartStop):
     # -- messages -------------------------------------------------------------------------------
 
     async def view_message(self, offset_msg_id: str, *, topic: str | None = None) -> MessageExt:
-        """The message that is stored where the id says (33).
+        """The message that is stored where the id says: VIEW_MESSAGE_BY_ID (33).
 
         Raises:
             IllegalNameError: it is no offset message id.

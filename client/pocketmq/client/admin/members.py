@@ -26,7 +26,10 @@ class Members:
         self._masters = masters
 
     async def client_ids(self, group: str, broker_name: str) -> list[str]:
-        """As one broker knows them, sorted (38); empty when it knows nobody."""
+        """As one broker knows them, sorted; empty when it knows nobody.
+
+        Asks by GET_CONSUMER_LIST_BY_GROUP (38).
+        """
         address = await self._masters.of_broker(broker_name)
         try:
             return sorted(await self._api.consumer_ids(address, group))
@@ -36,7 +39,10 @@ class Members:
             raise
 
     async def connections(self, group: str) -> dict[str, ConsumerConnection]:
-        """Broker name -> who consumes, and what (203); brokers that know nobody are left out."""
+        """Broker name -> who consumes, and what; brokers that know nobody are left out.
+
+        Asks by GET_CONSUMER_CONNECTION_LIST (203).
+        """
         header = GetConsumerConnectionListRequestHeader(consumer_group=group)
         found: dict[str, ConsumerConnection] = {}
         for name, address in (await self._masters.all()).items():
@@ -48,7 +54,9 @@ class Members:
         return found
 
     async def running_info(self, group: str, client_id: str) -> ConsumerRunningInfo:
-        """What one member is doing (307), from the first broker that reaches it.
+        """What one member is doing, from the first broker that reaches it.
+
+        Asks by GET_CONSUMER_RUNNING_INFO (307).
 
         Raises:
             BrokerError: what the last broker said when none does.

@@ -6,7 +6,7 @@ does it all while the listener never waits; each that takes a message while more
 another.
 
     success                       out of the process queue; the offset moves to the first one left
-    failure, CLUSTERING           sent back to the broker (36), which delivers it again later;
+    failure, CLUSTERING           CONSUMER_SEND_MSG_BACK (36): the broker delivers it again later;
                                   if that fails, sent to %RETRY%group as a plain message;
                                   if that fails too, handed to the listener again in 5 s
     failure, BROADCASTING         logged, and lost

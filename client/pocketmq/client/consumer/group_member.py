@@ -95,10 +95,13 @@ class GroupMember(GroupClient):
 
     @abstractmethod
     def running_info(self) -> ConsumerRunningInfo:
-        """What the consumer is doing, as operators see it (307)."""
+        """What the consumer is doing, as operators see it: GET_CONSUMER_RUNNING_INFO (307)."""
 
     def offsets_in_memory(self, topic: str) -> Mapping[MessageQueue, int]:
-        """The next offset to consume of each queue of a topic (221)."""
+        """The next offset to consume of each queue of a topic.
+
+        Asks by GET_CONSUMER_STATUS_FROM_CLIENT (221).
+        """
         return {
             queue: offset for queue, offset in self._table.offsets.items() if queue.topic == topic
         }

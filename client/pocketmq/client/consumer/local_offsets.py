@@ -98,8 +98,8 @@ class LocalFileOffsetStore:
 
     async def persist_all(self, queues: Iterable[MessageQueue]) -> None:
         """Write these queues' offsets into the file, keeping the others."""
-        known = {queue: self.table.get(queue) for queue in queues}
-        await self._merge({queue: offset for queue, offset in known.items() if offset >= 0})
+        noted = {queue: self.table.get(queue) for queue in queues}
+        await self._merge({queue: offset for queue, offset in noted.items() if offset >= 0})
 
     async def _merge(self, offsets: Mapping[MessageQueue, int]) -> None:
         if not offsets:

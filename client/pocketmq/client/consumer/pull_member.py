@@ -126,7 +126,7 @@ class PullMember(GroupMember):
         self.log.info("offsets.reset_ignored", topic=topic, queues=len(offsets))
 
     def running_info(self) -> ConsumerRunningInfo:
-        """What the consumer is doing, as operators see it (307)."""
+        """What the consumer is doing, as operators see it: GET_CONSUMER_RUNNING_INFO (307)."""
         return running_info(
             {
                 "PROP_CONSUME_TYPE": self.consume_type.value,

@@ -6,6 +6,17 @@ future. Only what must wait for something else first (a connection, a route, a s
 becomes a task.
 
     execute_now -> before_pull -> request ... answered -> consumer.pulled -> execute_now
+
+One queue with a message every now and then (seconds on the clock):
+
+     0.0   pull from 7; nothing is there, the broker holds the pull         B-70
+     4.2   message 7 comes: FOUND, next offset 8; pull from 8 at once
+    19.2   15 s are over: PULL_NOT_FOUND (19); pull from 8 again at once    C-40
+    20.0   the connection breaks: put off for 1 s, then a new connection
+    51.0   no answer for 30 s: given up, put off for 1 s, asked again
+
+The same request object goes round; whoever drops the queue does not cancel it: its next
+`before_pull` finds the claim dropped and forgets it (C-36).
 """
 
 from __future__ import annotations

@@ -10,10 +10,18 @@
         async for message in consumer:           # a message is done when the next one is asked for
             ...
 
-What happens inside: the rebalance decides which queues are ours (rebalance/), the pull service
-pulls each of them all the time (pull_service.py, push_queues.py), a process queue holds what was
-pulled and not yet done (process_queue.py), the consume service calls the listener (concurrent.py,
-orderly.py), and the offset store notes and writes down how far we are (offset_store.py).
+"Push" is what it looks like to the listener; on the wire the consumer pulls, and the broker holds a
+pull for up to 15 s when there is nothing. A message passes these places:
+
+    rebalance/           which queues are ours: a claim for each
+    pull_service.py      one pull per queue is always pending; push_pulls.py says whether and how
+    process_queue.py     pulled and not yet done
+    concurrent.py        calls the listener, many messages at a time; or orderly.py, one by one
+    offset_table.py      the smallest offset not yet done, per queue
+    offset_store.py      writes it to the broker every 5 s, when a queue is given up, at the end
+
+A crash between two writes delivers up to 5 s of messages again; none is lost. push_parts.py makes
+these parts and connects them; this class is what the application and the client instance see.
 """
 
 from __future__ import annotations
@@ -23,7 +31,12 @@ from typing import Any, Unpack
 
 from pocketmq.client.config import settings_of
 from pocketmq.client.consumer.group_member import GroupMember
-from pocketmq.client.consumer.listener import ListenerThreads
+from pocketmq.client.consumer.listener import (
+    BatchListener,
+    ListenerThreads,
+    MessageListener,
+    OrderlyListener,
+)
 from pocketmq.client.consumer.local_offsets import OffsetFiles
 from pocketmq.client.consumer.membership import Membership
 from pocketmq.client.consumer.message_iterator import MessageIterator
@@ -109,7 +122,7 @@ class PushConsumer(GroupMember):
         """Stop consuming a topic: at the next rebalance, and for brokers at the next heartbeat."""
         self._subscriptions.remove(topic)
 
-    def listen(self, listener: Callable[[MessageExt], Any], *, orderly: bool = False) -> None:
+    def listen(self, listener: MessageListener, *, orderly: bool = False) -> None:
         """Let `listener(message)` consume.
 
         An async function runs on the loop, a plain one in a thread. What it raises, or
@@ -123,7 +136,7 @@ class PushConsumer(GroupMember):
         self._set_listener(listener, one_by_one=True, orderly=orderly)
 
     def listen_batch(
-        self, listener: Callable[[list[MessageExt], Any], Any], *, orderly: bool = False
+        self, listener: BatchListener | OrderlyListener, *, orderly: bool = False
     ) -> None:
         """Let `listener(messages, context)` consume up to `consume_message_batch_max_size` at once.
 
@@ -270,7 +283,7 @@ class PushConsumer(GroupMember):
         return "" if self._parts is None else self._parts.planner.story(topic)
 
     def running_info(self) -> ConsumerRunningInfo:
-        """What the consumer is doing, as operators see it (307)."""
+        """What the consumer is doing, as operators see it: GET_CONSUMER_RUNNING_INFO (307)."""
         clock, parts = self._started().clock, self._made
         return running_info(
             {

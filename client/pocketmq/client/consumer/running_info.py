@@ -1,4 +1,4 @@
-"""What a consumer tells operators of itself (307). Pure."""
+"""What a consumer tells operators of itself: GET_CONSUMER_RUNNING_INFO (307). Pure."""
 
 from __future__ import annotations
 

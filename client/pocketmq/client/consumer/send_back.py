@@ -35,7 +35,9 @@ class SendBack:
         self._producer.attach(instance)
 
     async def send_back(self, message: MessageExt, delay_level: int = 0) -> bool:
-        """Ask the broker (36), and if it does not take it, send a copy; whether somebody has it.
+        """Have it delivered again, later; whether the broker has it.
+
+        Asks by CONSUMER_SEND_MSG_BACK (36); if that fails, sends a copy to `%RETRY%group`.
 
         Args:
             message: As a listener got it.

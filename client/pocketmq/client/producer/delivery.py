@@ -1,7 +1,7 @@
 """A prepared message on its way: one try at one broker, and the tries after it (P-40 to P-42).
 
 The first try of a send, which is nearly always the only one, awaits the future of the answer
-itself; only a try that did not end well brings in a `SendPlan`.
+itself; only a try that did not end well brings in a `SendTries`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import structlog
 from pocketmq.client.instance import ClientInstance
 from pocketmq.client.producer.fault_strategy import FaultStrategy
 from pocketmq.client.producer.prepare import Prepared, Preparer
-from pocketmq.client.producer.send_plan import SendPlan
 from pocketmq.client.producer.send_result import STATUS_BY_CODE, SendResult
+from pocketmq.client.producer.send_tries import SendTries
 from pocketmq.client.producer.settings import ProducerSettings
 from pocketmq.client.routes import TopicPublishInfo
 from pocketmq.protocol.command import Command
@@ -146,7 +146,7 @@ class Delivery:
             Others: see `Producer.send`.
         """
         settings, strategy = self._settings, self._strategy
-        plan = SendPlan(
+        tries = SendTries(
             info.topic,
             tries=1 + settings.retry_times_when_send_failed,
             timeout_s=timeout_s,
@@ -154,23 +154,23 @@ class Delivery:
             retry_when_not_stored_ok=settings.retry_another_broker_when_not_store_ok,
             max_timeout_per_try_s=self._per_try_s,
         )
-        plan.begin_try(queue.broker_name, began_at)
+        tries.begin_try(queue.broker_name, began_at)
         try_began_at = began_at
         while True:
             now = self._real_time()
             latency_ms = (now - try_began_at) * 1000
             if isinstance(outcome, SendResult):
                 strategy.answered(queue.broker_name, latency_ms, self._now())
-                final = plan.answered(outcome, now)
+                final = tries.answered(outcome, now)
             else:
                 self._learn(queue.broker_name, latency_ms, outcome)
-                final = plan.failed(outcome, now)
+                final = tries.failed(outcome, now)
             if final is not None:
                 return final
             log.debug("send.retried", topic=info.topic, broker=queue.broker_name, why=str(outcome))
-            queue = strategy.choose(info, plan.last_broker, self._now(), retry=True)
+            queue = strategy.choose(info, tries.last_broker, self._now(), retry=True)
             try_began_at = now
-            left_s = plan.begin_try(queue.broker_name, now)
+            left_s = tries.begin_try(queue.broker_name, now)
             outcome = await self._outcome(prepared, queue, left_s)
 
     def _learn(self, broker_name: str, latency_ms: float, error: PocketMQError) -> None:

@@ -1,5 +1,16 @@
 """Which broker a producer avoids, and for how long (P-31..P-37).
 
+A broker that answers slowly takes a share of all sends with it, because the queues take turns. So a
+producer may note how long each try took and leave a slow broker alone for a while, in classes:
+
+    4.9    a try that took at least    550 ms   1 s     2 s     3 s     15 s
+           has the broker avoided for  30 s     60 s    120 s   180 s   600 s
+    5.x    a try that took at least    550 ms   1.8 s   3 s     5 s     15 s
+           has the broker avoided for  2 s      5 s     6 s     10 s    30 s
+
+A try that failed counts as one of 30 s (4.9) or 10 s (5.x), however long it took (P-35). When every
+broker is to be avoided, one of the better half is taken: some broker must get the message.
+
 Off by default: then only the broker of the *previous failed try of the same send* is avoided. When
 on, a table remembers how long each broker took and until when it is better left alone. 4.9 and 5.x
 differ in the tables and in the choice; the `Profile` says which.

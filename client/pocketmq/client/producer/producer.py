@@ -3,10 +3,21 @@
     async with Producer("orders", nameservers="127.0.0.1:9876") as producer:
         result = await producer.send(Message("Orders", b"...", tags="new", keys="order-1"))
 
+A send without a chosen queue, at two brokers `a` and `b` with two queues each:
+
+    1  routes       T -> a:0 a:1 b:0 b:1; the queues take turns from a random one on (P-30)
+    2  prepare.py   UNIQ_KEY, compressed body if it is large, property string; once for all tries
+    3  try          a:1, SEND_MESSAGE_V2 (310); the answer says SUCCESS (0): done, nearly always
+       or           a does not answer, or says SYSTEM_BUSY (2): the next try avoids a (P-31)
+    4  try          b:0, within what is left of the 3 s that all tries share (P-40)
+
+A try that timed out may have been stored all the same, so a message can be there twice; both copies
+have the same UNIQ_KEY.
+
 Many coroutines may send at the same time; what they send in one turn of the loop leaves in few
 writes per broker. There is no task and no timer per message: the first try of a send, which is
 nearly always the only one, awaits its answer directly, and only a failed try brings in a
-`SendPlan`.
+`SendTries`.
 """
 
 from __future__ import annotations

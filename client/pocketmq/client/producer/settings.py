@@ -42,7 +42,7 @@ class ProducerSettings:
     default_topic_queue_nums: int = 4
     """Queues that a new topic is to get (P-14)."""
     send_smart_msg: bool = True
-    """Send headers with one-letter names (310), not 10 (P-43)."""
+    """Send headers with one-letter names: SEND_MESSAGE_V2 (310), not 10 (P-43)."""
 
     def __post_init__(self) -> None:
         if self.compression.upper() not in CompressionKind.__members__:

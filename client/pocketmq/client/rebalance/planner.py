@@ -14,6 +14,14 @@ telling the planner what came of each. One round for one topic:
         -> StartPulling                     one for each queue found
         -> AssignmentChanged                when the last is answered, if anything changed
 
+Example: `c1` owns q0 to q3 of topic T, then `c2` joins. AVG gives each of them two.
+
+    in    TopicSeen(T, [q0 q1 q2 q3], [c1 c2])
+    out   DropQueue(q2), DropQueue(q3)          claims dropped: nothing more is consumed
+    in    QueueReleased(q2)                     offset written down
+    in    QueueReleased(q3)
+    out   AssignmentChanged(T, all, [q0 q1])    c2, which plans at the same time, takes q2 and q3
+
 Nothing is lost by stopping half-way: every round begins with what is really owned, and a queue
 that could not be locked or whose start is unknown is simply tried again in the next round.
 

@@ -1,8 +1,15 @@
 """RebalanceService: when a client's consumers look at their queues again (C-20, C-21).
 
 One per client instance, for all of its consumers. Every 20 s, and whenever somebody wakes it: a
-broker's notification, a start, a resume, a refused lock. From 5.2 on two runs are at least 1 s
-apart, and a run that ends unbalanced is followed by another after 1 s.
+broker's notification, a start, a resume, a refused lock. The timer is the safety net: a lost
+notification costs 20 s, nothing more. From 5.2 on two runs are at least 1 s apart, and a run that
+ends unbalanced (a lock refused, a broker that did not answer) is followed by another after 1 s.
+
+The first run ends unbalanced, the second balanced; somebody wakes the service at 0.4 s and 0.7 s:
+
+    seconds    0.0    0.4    0.7    1.0    20.7   21.0
+    4.9        run    run    run           run
+    5.x        run    wait   wait   run           run
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The tries of one send: go on or not, with how much time, and what to end with (P-40..P-42).
 
-Pure: the producer's first try needs no plan; when it did not end well, the plan takes over.
+Pure. The first try of a send needs none of this; `SendTries` counts on when it did not end well.
 
     outcome of a try                         then
     SEND_OK                                  end with it
@@ -52,7 +52,7 @@ class SendTimeoutError(SendFailedError):
     """The send's time was over before a try could begin (P-40)."""
 
 
-class SendPlan:
+class SendTries:
     """One synchronous send.
 
     Args:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pocketmq.client.producer.send_plan import SendFailedError, SendPlan, SendTimeoutError
 from pocketmq.client.producer.send_result import SendResult, SendStatus
+from pocketmq.client.producer.send_tries import SendFailedError, SendTimeoutError, SendTries
 from pocketmq.protocol.codes import RETRIABLE_SEND_CODES
 from pocketmq.protocol.errors import (
     BrokerError,
@@ -25,8 +25,8 @@ def plan(
     timeout_s: float = 3.0,
     retry_not_ok: bool = False,
     per_try: float | None = None,
-) -> SendPlan:
-    return SendPlan(
+) -> SendTries:
+    return SendTries(
         "T",
         tries=tries,
         timeout_s=timeout_s,
