@@ -79,13 +79,13 @@ class ClientConfig:
     api_timeout_ms: int = 3_000
     """Real milliseconds for requests other than send and pull (`mqClientApiTimeout`)."""
     poll_name_server_interval_ms: int = 30_000
-    """P-3."""
+    """Between two refreshes of all routes in use (P-3)."""
     heartbeat_broker_interval_ms: int = 30_000
-    """P-4."""
+    """Between two heartbeats to all brokers (P-4)."""
     persist_consumer_offset_interval_ms: int = 5_000
-    """P-5."""
+    """Between two commits of all offsets (P-5)."""
     rebalance_interval_ms: int = 20_000
-    """C-20; `rocketmq.client.rebalance.waitInterval`."""
+    """Between two rebalances (C-20); `rocketmq.client.rebalance.waitInterval`."""
     max_body_bytes: int = 4 * 1024 * 1024
     """How far a compressed body may grow; see `MessageExt.body`."""
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 
+from pocketmq.broker.store import consume_queue
 from pocketmq.broker.store.consume_queue import ENTRY, FILLER, ConsumeQueue
 from pocketmq.broker.store.consume_queues import ConsumeQueues
 from pocketmq.broker.store.disk import OsDisk
 from pocketmq.broker.store.queue_recovery import correct_min_offset
+from pocketmq.protocol.subscription import tags_code
 
 PER_FILE = 10
 
@@ -125,3 +128,13 @@ def test_a_look_behind_the_last_entry_reads_no_holes(tmp_path: Path, *, memory: 
             last.view()[position] = 1
             assert last.has_data_behind(last.wrote), position
             last.view()[position] = 0
+
+
+def test_the_entries_that_the_module_opens_with_are_what_it_packs() -> None:  # S-30, S-31
+    text = consume_queue.__doc__ or ""
+    rows = re.findall(r"^ {4}((?:[0-9a-f]{8,16} ){3}) {3}entry", text, re.MULTILINE)
+    tag = tags_code("TagA")
+    assert [bytes.fromhex(row) for row in rows] == [
+        consume_queue.ENTRY.pack(0, 112, tag),
+        consume_queue.ENTRY.pack(112, 112, tag),
+    ]

@@ -1,4 +1,4 @@
-"""The one log into which every message of every topic goes (S-10 to S-16).
+"""The log that holds every message of every topic (S-10 to S-16).
 
     commitlog/00000000000000000000
     +--------+--------+----------+-- ... --+--------+-----------------------+
@@ -6,11 +6,17 @@
     +--------+--------+----------+-- ... --+--------+-----------------------+
     0                                                                    1 GiB
 
-Records are laid out by `pocketmq.protocol.record`. One never crosses a file's end: what is left
-there is covered by a blank, whose first field says how far to the next file (S-14).
+A *physical offset* counts bytes from the beginning of the first file, and a file is named by the
+offset of its first byte; so any offset leads to its file by arithmetic. Records are laid out by
+`pocketmq.protocol.record`. A record never crosses the end of a file: when it does not fit with 8
+bytes to spare, a blank fills the rest, and the record goes to the next file (S-14):
 
-A batch of messages is one assignment to a slice of the mapped file: a write per message costs a
-hundred times as much.
+    1,073,741,638    a record of 112 bytes; 186 bytes were left
+    1,073,741,750    74 bytes are left, too few for the next record: blank 0000004a cbd43194
+    1,073,741,824    the record, as the first of file 00000000001073741824
+
+A batch of messages is one assignment to a slice of the mapped file: a write for each message would
+cost a hundred times as much.
 """
 
 from __future__ import annotations
@@ -71,7 +77,7 @@ _SIZE_MAGIC = struct.Struct(">ii")
 
 
 class CommitLog:
-    """Appends records and reads them back by physical offset."""
+    """Appends records, and reads them by physical offset. A new message is dispatched afterwards."""
 
     def __init__(
         self,

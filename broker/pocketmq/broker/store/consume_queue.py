@@ -1,12 +1,18 @@
-"""One topic's queue: which records of the log are its messages, in order (S-30 to S-36).
+"""One queue of a topic: which records of the log are its messages, in order (S-30 to S-36).
 
     consumequeue/<topic>/<queueId>/00000000000000000000
     +---------+---------+---------+-- ...
     | entry 0 | entry 1 | entry 2 |             entry n at byte n * 20
     +---------+---------+---------+-- ...
 
-300,000 entries make a file. An entry is small and fixed so that a consumer's position is plain
-arithmetic, and a tag is tested without touching the message.
+300,000 entries make a file. An entry has a fixed size, so that a queue offset leads to it by
+arithmetic, and holds the hash of the tag, so that a pull can pass a message over without reading
+it. Two messages of 112 bytes with tag TagA, at the beginning of the log:
+
+    0000000000000000 00000070 000000000027a807    entry 0: offset 0, 112 bytes, hash 2598919
+    0000000000000070 00000070 000000000027a807    entry 1: offset 112
+
+Messages of other queues may lie between two of this one; the log is shared, the queue is not.
 """
 
 from __future__ import annotations

@@ -397,7 +397,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 @contextlib.contextmanager
 def explained(path: str) -> Iterator[None]:
-    """Turn the system's errors into the house's, which name the file.
+    """Turn the system's errors into PocketMQ's, which name the file.
 
     Raises:
         DiskFullError: for a lack of space.

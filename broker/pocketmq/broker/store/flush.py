@@ -31,7 +31,7 @@ FlushCallback = Callable[[PutStatus], None]
 
 
 class LogFlusher:
-    """Syncs the commit log, and answers those who wait for it.
+    """Syncs the commit log, and calls back those that wait for it.
 
     Args:
         commit_log: what is synced.
@@ -53,7 +53,7 @@ class LogFlusher:
         self.flushed_offset = 0
         """Every byte of the log below it survives a power cut."""
         self.failed = False
-        """A sync failed, and what it covered has not been made good."""
+        """A sync failed, and what it covered has not been restored."""
         self._log = commit_log
         self._clock = clock
         self._timeout_s = timeout_ms / 1000

@@ -1,4 +1,21 @@
-"""Decides when what is flushed (S-49 to S-53), and makes the next log file ahead of time."""
+"""Decides when data is flushed (S-49 to S-53), and makes the next log file ahead of time.
+
+What was written lies in the page cache of the system: it survives the end of the process, but not a
+power cut, until it was *flushed* (synced) to the disk. Two periodic passes do that: over the log
+every 500 ms, over the consume queues every 1 s. A pass syncs when enough pages of 4 KiB are dirty,
+and a *thorough* one, after 10 s for the log and 60 s for the queues, in any case:
+
+    10.0 s    thorough pass over the log; the next is due at 20.0 s
+    10.2 s    8 KiB are appended
+    10.5 s    pass: 2 dirty pages are fewer than 4, nothing is synced
+    12.1 s    64 KiB are appended
+    12.5 s    pass: 18 dirty pages, synced. A power cut at 12.4 s would have lost 72 KiB
+    15.0 s    4 KiB are appended
+    20.0 s    thorough pass: 1 dirty page, synced
+
+With SYNC_FLUSH a send waits for its own flush as well (`LogFlusher.wait` in flush.py). While
+nothing is dirty, no timer runs.
+"""
 
 from __future__ import annotations
 
@@ -115,12 +132,12 @@ class FlushService:
         await self._clock.sleep(0)  # one turn of the loop, in which the last outcomes arrive
 
     def appended(self, now_ms: int) -> None:
-        """The log has grown; its passes go on if they rested."""
+        """Note that the log has grown; its passes resume if they rested."""
         self.stored_ms = now_ms
         self._log_passes.resume()
 
     def dispatched(self) -> None:
-        """Queues were written; their passes go on if they rested."""
+        """Note that queues were written; their passes resume if they rested."""
         self._queue_passes.resume()
 
     def flush_log(self) -> float | None:
@@ -142,7 +159,7 @@ class FlushService:
     def flush_queues(self) -> float | None:
         """One periodic pass over the queues, and the checkpoint (S-52, S-53).
 
-        None follows once the checkpoint says all that was dispatched.
+        No further pass follows once the checkpoint covers all that was dispatched.
         """
         now = self._clock.monotonic()
         unconfirmed = self._dispatcher.offset - self._checkpoint.confirm_phy_offset
@@ -159,7 +176,7 @@ class FlushService:
         return AT_REST if is_clean else None
 
     def log_flushed(self) -> None:
-        """The log has come further; the checkpoint may have waited for that."""
+        """Note that the log was flushed; the checkpoint may have waited for that."""
         self._queue_flusher.confirm()
 
     def confirm_soon(self) -> None:
@@ -167,7 +184,7 @@ class FlushService:
         self._queue_flusher.flush_thoroughly(self._progress())
 
     def flush_everything(self) -> bool:
-        """Bring all to the disk before returning; whether that worked. Call when stopped."""
+        """Flush everything before returning; returns whether that worked. Call when stopped."""
         self._log_flusher.start(self._log_worker)
         self._queue_flusher.start(self._queue_worker)
         index = self._dispatcher.index
@@ -180,7 +197,7 @@ class FlushService:
         return confirmed == progress.offset == self._log.max_offset and not self._index_failed
 
     def flush_index(self, file: IndexFile) -> None:
-        """Bring a full index file to the disk, and then say so in the checkpoint (S-49)."""
+        """Flush a full index file, then note its last time in the checkpoint (S-49)."""
         disk, checkpoint = self._disk, self._checkpoint
         end_ms = file.end_ms
 
@@ -202,7 +219,7 @@ class FlushService:
         return Progress(self._dispatcher.offset, entries, self.stored_ms)
 
     def _prepare_next_file(self) -> None:
-        """Have the file after the last one made, so that rolling over costs no system call."""
+        """Make the next file ahead of time, so that the change of files costs no system call."""
         row = self._log.files
         last = row.last
         if last is None or last.start == self._prepared_behind or last.wrote < last.size // 2:

@@ -1,4 +1,8 @@
-"""The store: put messages in, get them out, survive a crash. Start reading here.
+"""The store: puts messages, gets them, survives a crash. Start reading here.
+
+RocketMQ writes the messages of all topics into one log, one after the other: sequential writes are
+what disks do best, however many topics there are. Reading one queue from that log would be slow, so
+each queue has a *consume queue*, an array of 20-byte entries that say where its messages are:
 
     put_messages --> CommitLog.append           one log for all topics
                         |
@@ -8,8 +12,18 @@
                    |
     get_message --> pull.get_messages --> views of the log
 
-`load()` makes a store out of files (recovery.py), `start()` begins flushing (flush.py) and cleaning
-(cleaning.py), `close()` ends both and leaves the files so that the next `load()` is quick.
+Three messages of 112 bytes each, two of them for queue 1 of topic T:
+
+    commit log       byte 0: U/0       byte 112: T/1      byte 224: T/1      maximum offset 336
+    consume queues   U/0  entry 0 -> byte 0
+                     T/1  entry 0 -> byte 112,  entry 1 -> byte 224          maximum offset 2
+
+A consumer of T/1 that is at offset 1 asks for entry 1, which leads to byte 224. The commit log is
+the truth: consume queues and index can be made again from it, and after a crash they are.
+
+Call `load()` first: it makes a store out of files (recovery.py). `start()` begins flushing
+(flush.py) and cleaning (cleaning.py). `close()` ends both, and leaves the files so that the next
+`load()` is quick. Between them `put_messages` and `get_message` do the work.
 
 Everything runs on the event loop's thread; only system calls that wait for the disk are handed to
 a worker of the `Disk`.
