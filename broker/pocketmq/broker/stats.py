@@ -1,4 +1,4 @@
-"""How much goes through the broker, per second of the last ten minutes (28)."""
+"""How much goes through the broker, for each second of the last ten minutes (O-24)."""
 
 from __future__ import annotations
 

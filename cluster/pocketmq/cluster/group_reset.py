@@ -12,7 +12,7 @@ from pocketmq.protocol.message import MessageQueue
 START_MS = 0
 """Before every message."""
 END_MS = -1
-"""What 222 and its pushed form take for the end (E-29)."""
+"""The time that means the end of a queue in INVOKE_BROKER_TO_RESET_OFFSET (222) (E-30)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ class Profile:
     dlq_when_retries_equal_max: bool
     """A plain send to `%RETRY%` turns to `%DLQ%` at times >= max, not only above it (B-86).
 
-    Send-back (36) uses >= in both (B-83)."""
+    CONSUMER_SEND_MSG_BACK (36) uses >= in both (B-83)."""
     dlq_when_group_holds_locks: bool
     """A plain send to `%RETRY%` turns to `%DLQ%` when the group has any live queue lock (B-86)."""
     slave_rejects_pulls_up_front: bool

@@ -207,5 +207,5 @@ class DelayPlanner:
         self._safe = dict(self._offsets)
 
     def wrapper(self) -> DelayOffsetTable:
-        """The table as it is stored and shown (45)."""
+        """The table as it is stored and shown: GET_ALL_DELAY_OFFSET (45)."""
         return DelayOffsetTable(data_version=self.data_version, offset_table=dict(self._safe))

@@ -1,4 +1,8 @@
-"""Subscription groups for people and tools: 200, 201, 207, 352 (B-40, E-29)."""
+"""Subscription groups for people and tools (B-40, E-29).
+
+UPDATE_AND_CREATE_SUBSCRIPTIONGROUP (200), GET_ALL_SUBSCRIPTIONGROUP_CONFIG (201),
+DELETE_SUBSCRIPTIONGROUP (207), GET_SUBSCRIPTIONGROUP_CONFIG (352).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Questions about clients: GET_CONSUMER_LIST_BY_GROUP (38), 46, 203 and 204 (B-28)."""
+"""Questions about clients (B-28, E-24, M-38).
+
+GET_CONSUMER_LIST_BY_GROUP (38), CHECK_CLIENT_CONFIG (46), GET_CONSUMER_CONNECTION_LIST (203),
+GET_PRODUCER_CONNECTION_LIST (204).
+"""
 
 from __future__ import annotations
 
@@ -61,7 +65,7 @@ class MemberProcessor:
 
     @handles(RequestCode.CHECK_CLIENT_CONFIG)
     def check_client(self, _peer: Peer, request: Command) -> Reply:
-        """Whether a subscription can be used here (46)."""
+        """Whether a subscription can be used here: CHECK_CLIENT_CONFIG (46)."""
         body = decode_request_body(request, CheckClientRequestBody)
         data = body.subscription_data
         if data is None or data.expression_type == TAG:
@@ -81,7 +85,7 @@ class MemberProcessor:
 
     @handles(RequestCode.GET_CONSUMER_CONNECTION_LIST)
     def consumer_connections(self, _peer: Peer, request: Command) -> Reply:
-        """Who consumes in a group, and what (203)."""
+        """Who consumes in a group, and what: GET_CONSUMER_CONNECTION_LIST (203)."""
         group = request.header(GetConsumerConnectionListRequestHeader).consumer_group
         info = self._consumers.get(group)
         if info is None:
@@ -99,7 +103,7 @@ class MemberProcessor:
 
     @handles(RequestCode.GET_PRODUCER_CONNECTION_LIST)
     def producer_connections(self, _peer: Peer, request: Command) -> Reply:
-        """Who produces in a group (204)."""
+        """Who produces in a group: GET_PRODUCER_CONNECTION_LIST (204)."""
         group = request.header(GetProducerConnectionListRequestHeader).producer_group
         members = self._producers.members(group)
         if not members:

@@ -1,4 +1,6 @@
-"""Questions of tools that only a client can answer: 307 and 223 (E-28, E-29).
+"""Questions of tools that only a client can answer (E-28, E-29).
+
+GET_CONSUMER_RUNNING_INFO (307) and INVOKE_BROKER_TO_GET_CONSUMER_STATUS (223).
 
 The broker passes them on over the client's own connection, and the answer back.
 """
@@ -34,7 +36,7 @@ class RelayProcessor:
 
     @handles(RequestCode.GET_CONSUMER_RUNNING_INFO)
     def running_info(self, peer: Peer, request: Command) -> Reply:
-        """What one consumer does right now; 207 when it does not say in time."""
+        """What one consumer does right now; CONSUME_MSG_TIMEOUT (207) when it answers too late."""
         header = request.header(GetConsumerRunningInfoRequestHeader)
         info = self._group(header.consumer_group)
         member = info.find(header.client_id)

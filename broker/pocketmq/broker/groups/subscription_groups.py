@@ -101,7 +101,7 @@ class SubscriptionGroupManager:
         self.data_version = stored.data_version
 
     def wrapper(self) -> SubscriptionGroupWrapper:
-        """The table as it is stored and shown (201)."""
+        """The table as it is stored and shown: GET_ALL_SUBSCRIPTIONGROUP_CONFIG (201)."""
         return SubscriptionGroupWrapper(
             data_version=self.data_version, subscription_group_table=dict(self._table)
         )

@@ -100,7 +100,7 @@ class ConsumerOffsetManager:
     # -- resets [H] ---------------------------------------------------------------------------
 
     def assign_reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Have the group's next pull of the queue moved to `offset` (222).
+        """Have the group's next pull of the queue moved to `offset` (B-59, E-30).
 
         Commits of the queue are ignored until then: they come from where the group was before.
         """
@@ -140,7 +140,7 @@ class ConsumerOffsetManager:
             self.forget(group, topic)
 
     def forget_group(self, group: str) -> None:
-        """The group was deleted with its offsets (207)."""
+        """Remove the offsets of a deleted group: DELETE_SUBSCRIPTIONGROUP (207)."""
         for topic in list(self._topics_of_group.get(group, ())):
             self.forget(group, topic)
 
@@ -207,7 +207,7 @@ class ConsumerOffsetManager:
         return fallen
 
     def wrapper(self) -> ConsumerOffsetTable:
-        """The table as it is stored and shown (43)."""
+        """The table as it is stored and shown: GET_ALL_CONSUMER_OFFSET (43)."""
         return ConsumerOffsetTable(
             data_version=self.data_version,
             offset_table={

@@ -1,4 +1,9 @@
-"""Consumer offsets and the bounds of queues: 14, 15, 29 to 32, 43 (B-31 to B-36)."""
+"""Consumer offsets and the bounds of queues (B-31 to B-36, E-23).
+
+QUERY_CONSUMER_OFFSET (14), UPDATE_CONSUMER_OFFSET (15), GET_ALL_CONSUMER_OFFSET (43),
+SEARCH_OFFSET_BY_TIMESTAMP (29), GET_MAX_OFFSET (30), GET_MIN_OFFSET (31),
+GET_EARLIEST_MSG_STORETIME (32).
+"""
 
 from __future__ import annotations
 
@@ -66,7 +71,7 @@ class OffsetProcessor:
 
     @handles(RequestCode.QUERY_CONSUMER_OFFSET)
     def query_consumer_offset(self, _peer: Peer, request: Command) -> Reply:
-        """Where the group goes on: its committed offset, or 0 in a young queue, or 22 (B-34)."""
+        """The group's committed offset; 0 in a young queue; or QUERY_NOT_FOUND (22) (B-34)."""
         header = request.header(QueryConsumerOffsetRequestHeader)
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
         offset = self._offsets.pending_reset(group, topic, queue_id)

@@ -1,7 +1,8 @@
 """INVOKE_BROKER_TO_RESET_OFFSET (222): move a group by time or to an offset (E-29).
 
-5.x notes the new offsets, and the next pull of each queue is answered 21 with them. 4.9 pushes them
-to the consumers that are connected (220), and needs at least one.
+5.x notes the new offsets, and the next pull of each queue is answered with PULL_OFFSET_MOVED (21).
+4.9 pushes them to the consumers that are connected, by RESET_CONSUMER_CLIENT_OFFSET (220), and
+needs at least one (E-30).
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class PullReader:
         stats: counts.
         clock: stamps commits.
         slave_read_enable: whether consumers that lag are sent to a slave.
-        moved_events: leaves a message about each 21; only 4.9 does.
+        moved_events: stores a message about each PULL_OFFSET_MOVED (21); only 4.9 does.
         broadcasts: where members of broadcasting groups pull; 4.9 does not note it
             (B-36).
     """

@@ -76,7 +76,8 @@ class SendChecks:
         """The plan for a topic; an unknown topic is created where that is allowed.
 
         Raises:
-            RequestRefusedError: 16, 17, or the code for an illegal name.
+            RequestRefusedError: NO_PERMISSION (16), TOPIC_NOT_EXIST (17), or the profile's code
+                for an illegal name.
         """
         plan = self.plans.get(topic)
         if plan is not None:

@@ -1,4 +1,6 @@
-"""SEND_MESSAGE (10, 310) and SEND_BATCH_MESSAGE (320): the broker's hottest path.
+"""Sends, the broker's hottest path.
+
+SEND_MESSAGE (10), SEND_MESSAGE_V2 (310), SEND_BATCH_MESSAGE (320).
 
 All sends of one turn of the loop are checked, appended to the store in one call and answered from
 templates.

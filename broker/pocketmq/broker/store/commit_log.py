@@ -77,7 +77,7 @@ _SIZE_MAGIC = struct.Struct(">ii")
 
 
 class CommitLog:
-    """Appends records, and reads them by physical offset. A new message is dispatched afterwards."""
+    """Appends records, and reads them by physical offset. The caller dispatches what is new."""
 
     def __init__(
         self,

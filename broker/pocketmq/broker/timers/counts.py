@@ -45,5 +45,5 @@ class TimerCounts:
         self.version = stored.data_version
 
     def wrapper(self) -> TimerMetrics:
-        """As they are stored and shown (61)."""
+        """As they are stored and shown: GET_TIMER_METRICS (61)."""
         return TimerMetrics(data_version=self.version, timing_count=dict(self._counts))

@@ -1,4 +1,8 @@
-"""Topics for people and tools: 17, 21, 215, 300, 305, 351 (B-12 to B-16, E-29)."""
+"""Topics for people and tools (B-12 to B-16, E-29).
+
+UPDATE_AND_CREATE_TOPIC (17), GET_ALL_TOPIC_CONFIG (21), DELETE_TOPIC_IN_BROKER (215),
+GET_SYSTEM_TOPIC_LIST_FROM_BROKER (305), GET_TOPIC_CONFIG (351).
+"""
 
 from __future__ import annotations
 
@@ -107,7 +111,10 @@ class TopicProcessor:
 
     @handles(RequestCode.DELETE_TOPIC_IN_BROKER)
     def delete(self, peer: Peer, request: Command) -> Reply:
-        """Forget a topic with its offsets and queues (B-16); its route is 216's business."""
+        """Remove a topic with its offsets and queues (B-16).
+
+        Its route stays until DELETE_TOPIC_IN_NAMESRV (216).
+        """
         topic = request.header(DeleteTopicRequestHeader).topic
         self._check_name(topic)
         self._topics.delete(topic, self._clock.time_ms())

@@ -28,7 +28,7 @@ class ProducerData(BodyStruct, kw_only=True, omit_defaults=False):
 
 
 class HeartbeatData(BodyStruct, kw_only=True):
-    """All groups of one client instance, sent to every broker it knows (34)."""
+    """All groups of one client instance, sent to every broker it knows: HEART_BEAT (34)."""
 
     client_id: str = msgspec.field(name="clientID")
     producer_data_set: list[ProducerData] = []
@@ -38,13 +38,13 @@ class HeartbeatData(BodyStruct, kw_only=True):
 
 
 class ConsumerList(BodyStruct, kw_only=True, omit_defaults=False):
-    """Client ids of a group on one broker, unsorted (38, B-28)."""
+    """Client ids of a group on one broker, unsorted: GET_CONSUMER_LIST_BY_GROUP (38) (B-28)."""
 
     consumer_id_list: list[str] = []
 
 
 class CheckClientRequestBody(BodyStruct, kw_only=True):
-    """A client asks whether the broker understands its subscription (46)."""
+    """A client asks whether the broker understands its subscription: CHECK_CLIENT_CONFIG (46)."""
 
     client_id: str
     group: str
@@ -53,7 +53,7 @@ class CheckClientRequestBody(BodyStruct, kw_only=True):
 
 
 class LockBatchBody(BodyStruct, kw_only=True, omit_defaults=False):
-    """Queues a client wants to lock or unlock (41, 42)."""
+    """Queues a client wants to lock or unlock: LOCK_BATCH_MQ (41) and UNLOCK_BATCH_MQ (42)."""
 
     consumer_group: str
     client_id: str
@@ -62,7 +62,7 @@ class LockBatchBody(BodyStruct, kw_only=True, omit_defaults=False):
 
 
 class LockedQueues(BodyStruct, kw_only=True, omit_defaults=False):
-    """Queues that the caller of 41 now holds."""
+    """Queues that the caller of LOCK_BATCH_MQ (41) now holds."""
 
     lock_ok_mq_set: list[MessageQueue] = msgspec.field(default_factory=list, name="lockOKMQSet")
 
@@ -77,7 +77,7 @@ class Connection(BodyStruct, kw_only=True, omit_defaults=False):
 
 
 class ConsumerConnection(BodyStruct, kw_only=True, omit_defaults=False):
-    """Who consumes in a group, and what (203)."""
+    """Who consumes in a group, and what: GET_CONSUMER_CONNECTION_LIST (203)."""
 
     connection_set: list[Connection] = []
     subscription_table: dict[str, SubscriptionData] = {}
@@ -87,19 +87,19 @@ class ConsumerConnection(BodyStruct, kw_only=True, omit_defaults=False):
 
 
 class ProducerConnection(BodyStruct, kw_only=True, omit_defaults=False):
-    """Who produces in a group (204)."""
+    """Who produces in a group: GET_PRODUCER_CONNECTION_LIST (204)."""
 
     connection_set: list[Connection] = []
 
 
 class GroupList(BodyStruct, kw_only=True, omit_defaults=False):
-    """Consumer groups of a topic (300)."""
+    """Consumer groups of a topic: QUERY_TOPIC_CONSUME_BY_WHO (300)."""
 
     group_list: list[str] = []
 
 
 class ProcessQueueInfo(BodyStruct, kw_only=True, omit_defaults=False):
-    """One queue inside a running consumer (307)."""
+    """One queue inside a running consumer: GET_CONSUMER_RUNNING_INFO (307)."""
 
     commit_offset: Int64 = 0
     cached_msg_min_offset: Int64 = 0
@@ -118,7 +118,10 @@ class ProcessQueueInfo(BodyStruct, kw_only=True, omit_defaults=False):
 
 
 class ConsumerRunningInfo(BodyStruct, kw_only=True, omit_defaults=False):
-    """What a consumer does right now (307); `mq_table` is keyed by `mq_key(queue)`."""
+    """What a consumer does right now: GET_CONSUMER_RUNNING_INFO (307).
+
+    `mq_table` is keyed by `mq_key(queue)`.
+    """
 
     properties: dict[str, str] = {}
     subscription_set: list[SubscriptionData] = []

@@ -10,14 +10,20 @@ from pocketmq.protocol.scalars import Int64
 
 
 class ConsumerOffsetTable(BodyStruct, kw_only=True, omit_defaults=False):
-    """Committed offsets, `topic@group` -> queue id -> offset (43, B-31); `consumerOffset.json`."""
+    """Committed offsets, `topic@group` -> queue id -> offset (B-31).
+
+    GET_ALL_CONSUMER_OFFSET (43), and the file `consumerOffset.json`.
+    """
 
     data_version: DataVersion = msgspec.field(default_factory=DataVersion)
     offset_table: dict[str, dict[int, int]] = {}
 
 
 class DelayOffsetTable(BodyStruct, kw_only=True, omit_defaults=False):
-    """How far each delay level has been delivered (45, B-94); `delayOffset.json`."""
+    """How far each delay level has been delivered (B-94).
+
+    GET_ALL_DELAY_OFFSET (45), and the file `delayOffset.json`.
+    """
 
     data_version: DataVersion = msgspec.field(default_factory=DataVersion)
     offset_table: dict[int, int] = {}
@@ -32,7 +38,10 @@ class TopicOffset(BodyStruct, kw_only=True, omit_defaults=False):
 
 
 class TopicStatsTable(BodyStruct, kw_only=True, omit_defaults=False):
-    """Bounds of every queue of a topic on one broker (202), keyed by `mq_key(queue)`."""
+    """Bounds of every queue of a topic on one broker: GET_TOPIC_STATS_INFO (202).
+
+    Keyed by `mq_key(queue)`.
+    """
 
     offset_table: dict[str, TopicOffset] = {}
     topic_put_tps: float = 0.0
@@ -48,20 +57,26 @@ class OffsetWrapper(BodyStruct, kw_only=True, omit_defaults=False):
 
 
 class ConsumeStats(BodyStruct, kw_only=True, omit_defaults=False):
-    """Progress of a group on one broker (208), keyed by `mq_key(queue)`."""
+    """Progress of a group on one broker: GET_CONSUME_STATS (208), keyed by `mq_key(queue)`."""
 
     offset_table: dict[str, OffsetWrapper] = {}
     consume_tps: float = 0.0
 
 
 class ResetOffsetBody(BodyStruct, kw_only=True, omit_defaults=False):
-    """Where queues were or are to be reset to (220, 222), keyed by `mq_key(queue)`."""
+    """Where queues were or are to be reset to, keyed by `mq_key(queue)`.
+
+    RESET_CONSUMER_CLIENT_OFFSET (220), and the answer to INVOKE_BROKER_TO_RESET_OFFSET (222).
+    """
 
     offset_table: dict[str, Int64] = {}
 
 
 class GetConsumerStatusBody(BodyStruct, kw_only=True, omit_defaults=False):
-    """Consumers' own view of their offsets (221, 223)."""
+    """Offsets as consumers know them.
+
+    GET_CONSUMER_STATUS_FROM_CLIENT (221) and INVOKE_BROKER_TO_GET_CONSUMER_STATUS (223).
+    """
 
     message_queue_table: dict[str, Int64] = {}
     consumer_table: dict[str, dict[str, Int64]] = {}

@@ -83,14 +83,14 @@ def ack_bits(distances: Iterable[int]) -> str:
 
 
 class BatchAckBody(BodyStruct, kw_only=True):
-    """Acks of one client for one broker (200151)."""
+    """Acks of one client for one broker: BATCH_ACK_MESSAGE (200151)."""
 
     broker_name: str | None = None
     acks: list[BatchAck] | None = None
 
 
 class QueryAssignmentBody(BodyStruct, kw_only=True, omit_defaults=False):
-    """Which queues of a topic are mine? (400)"""
+    """Asks which queues of a topic belong to the client: QUERY_ASSIGNMENT (400)."""
 
     topic: str
     consumer_group: str
@@ -114,7 +114,7 @@ class QueueAssignments(BodyStruct, kw_only=True):
 
 
 class RequestModeBody(BodyStruct, kw_only=True, omit_defaults=False):
-    """How a group is to get the messages of a topic (401); stored as it comes (K-26)."""
+    """How a group is to get the messages of a topic: SET_MESSAGE_REQUEST_MODE (401) (K-26)."""
 
     topic: str
     consumer_group: str
@@ -124,6 +124,6 @@ class RequestModeBody(BodyStruct, kw_only=True, omit_defaults=False):
 
 
 class MessageRequestModes(BodyStruct, kw_only=True, omit_defaults=False):
-    """Topic -> group -> mode (402); `messageRequestMode.json`."""
+    """Topic -> group -> mode: GET_ALL_MESSAGE_REQUEST_MODE (402); `messageRequestMode.json`."""
 
     message_request_mode_map: dict[str, dict[str, RequestModeBody]] = {}

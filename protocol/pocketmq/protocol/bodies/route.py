@@ -31,7 +31,7 @@ class BrokerData(BodyStruct, kw_only=True):
 
 
 class TopicRouteData(BodyStruct, kw_only=True):
-    """Where a topic's queues are (105)."""
+    """Where a topic's queues are: GET_ROUTEINFO_BY_TOPIC (105)."""
 
     queue_datas: list[QueueData] = always(list)
     broker_datas: list[BrokerData] = always(list)
@@ -42,14 +42,14 @@ class TopicRouteData(BodyStruct, kw_only=True):
 
 
 class ClusterInfo(BodyStruct, kw_only=True, omit_defaults=False):
-    """All brokers and clusters of a nameserver (106, N-34)."""
+    """All brokers and clusters of a nameserver: GET_BROKER_CLUSTER_INFO (106) (N-34)."""
 
     broker_addr_table: dict[str, BrokerData] = {}
     cluster_addr_table: dict[str, list[str]] = {}
 
 
 class TopicList(BodyStruct, kw_only=True):
-    """Topic names (206, 224, 304, 305)."""
+    """Topic names: answer to the requests whose names contain TOPIC_LIST or TOPICS."""
 
     topic_list: list[str] = always(list)
     broker_addr: str | None = None

@@ -1,4 +1,4 @@
-"""Statistics of a broker (315; E-66)."""
+"""Statistics of a broker: VIEW_BROKER_STATS_DATA (315) (O-30, O-31)."""
 
 from __future__ import annotations
 
