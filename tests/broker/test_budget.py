@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from pocketmq.broker.holding import held_requests
+from pocketmq.broker.pulling.pull_processor import PullProcessor
 from pocketmq.protocol.bodies.clients import ConsumerData, HeartbeatData, ProducerData
 from pocketmq.protocol.body import encode_body
 from pocketmq.protocol.budget import Budget
@@ -30,7 +32,7 @@ from support.broker_rig import (
     pull_header,
     running_broker,
 )
-from support.cost import SLOWEST_S, cost_s
+from support.cost import SLOWEST_S, cost_s, peak_bytes
 
 pytestmark = pytest.mark.slow
 PROFILES = pytest.mark.parametrize("profile", [PROFILE_4_9, PROFILE_5_X], ids=["4.9", "5.x"])
@@ -47,6 +49,12 @@ def cost_of(rig: BrokerRig, header: Header, body: bytes, encoding: Encoding) -> 
         answers.append(rig.broker.dispatcher.answer(FakePeer(), request))
 
     return cost_s(work), answers[-1]
+
+
+def pulls_of(rig: BrokerRig) -> PullProcessor:
+    processor: Any = rig.broker.dispatcher.single[RequestCode.PULL_MESSAGE]
+    found: PullProcessor = processor.__self__
+    return found
 
 
 def refused(answer: Command, option: str, code: int) -> None:
@@ -66,7 +74,7 @@ async def test_a_pull_with_a_subscription_of_10_mb_is_refused_at_once(
     took_s, answer = cost_of(rig, header, b"", encoding)
     refused(answer, "subscription_chars", ResponseCode.SUBSCRIPTION_PARSE_FAILED)
     assert took_s < SLOWEST_S
-    assert not rig.broker._processors.pull._checks._parsed
+    assert not pulls_of(rig)._reader._checks._parsed
 
 
 async def test_the_longest_subscription_is_parsed_in_time(
@@ -78,6 +86,28 @@ async def test_the_longest_subscription_is_parsed_in_time(
     took_s, answer = cost_of(rig, header, b"", encoding)
     assert answer.code == ResponseCode.PULL_NOT_FOUND, answer.remark
     assert took_s < SLOWEST_S
+
+
+async def test_long_subscriptions_count_as_memory_of_their_peer(
+    rig: BrokerRig, voice: Voice
+) -> None:
+    await voice.create_topic()
+    pull, peer = pulls_of(rig), FakePeer()
+
+    def hold() -> None:
+        for number in range(20):
+            tags = "||".join(f"{number:x}{tag:x}" for tag in range(2500))[:16_384]
+            header = pull_header(
+                sys_flag=SUBSCRIPTION | SUSPEND, suspend_timeout_millis=1_000, subscription=tags
+            )
+            pull.pull(peer, Command(RequestCode.PULL_MESSAGE, header))
+
+    taken = peak_bytes(hold)
+    assert len(rig.broker.held) == 20
+    assert 0.5 * taken < peer.kept_bytes < 4 * taken
+    assert not pull._reader._checks._parsed, "nor are they kept anywhere else"
+    await rig.advance(10)
+    assert peer.kept_bytes == 0
 
 
 async def test_a_heartbeat_of_20_000_groups_is_refused_at_once(
@@ -124,7 +154,6 @@ async def test_the_largest_heartbeat_is_carried_out_in_time(
     groups = [consumer(f"group-{number}", topics) for number in range(500)]
     body = encode_body(HeartbeatData(client_id="c", consumer_data_set=groups), encoding)
     async with running_broker(tmp_path) as rig:
-        rig.broker.topics.listeners.clear()  # what they save is another turn's work
         took_s, answer = cost_of(rig, HeartbeatRequestHeader(), body, encoding)
         assert answer.code == 0, answer.remark
         assert took_s < SLOWEST_S
@@ -153,12 +182,14 @@ async def test_held_pulls_of_one_connection_end(tmp_path: Path) -> None:
         assert [(await each).code for each in held] == [ResponseCode.PULL_NOT_FOUND] * 4
 
 
-async def test_no_turn_answers_all_of_10_000_held_pulls(rig: BrokerRig, voice: Voice) -> None:
+async def test_no_turn_answers_all_of_10_000_held_pulls(
+    rig: BrokerRig, voice: Voice, monkeypatch: pytest.MonkeyPatch
+) -> None:
     # 100,000 on one connection were swept in one turn of 6 s.
     await voice.create_topic()
-    pull = rig.broker._processors.pull
+    pull = pulls_of(rig)
     turns: list[Any] = []
-    pull._defer = turns.append  # type: ignore[method-assign]
+    monkeypatch.setattr(held_requests, "defer", turns.append)
     peer = FakePeer()
     header = pull_header(sys_flag=SUBSCRIPTION | SUSPEND, suspend_timeout_millis=1_000)
     for opaque in range(10_000):
@@ -166,7 +197,7 @@ async def test_no_turn_answers_all_of_10_000_held_pulls(rig: BrokerRig, voice: V
     assert len(rig.broker.held) == 10_000
     assert peer.kept_bytes > 10_000 * 1024, "they count as the peer's memory"
     await rig.advance(4)
-    pull.sweep()
+    pull._held.sweep()
     took_s = []
     while turns:
         began = time.thread_time()

@@ -57,8 +57,12 @@ class HeldRequests(Service, Generic[HELD]):
     async def stop(self) -> None:
         await self._service.stop()
 
-    def hold(self, held: HELD) -> None:
+    def hold(self, held: HELD, extra_bytes: int = 0) -> None:
         """Let a request wait, unless nobody wants its answer.
+
+        Args:
+            held: the request.
+            extra_bytes: as `HoldTable.hold`.
 
         Raises:
             OverBudgetError: its connection has as many waiting as it may.
@@ -66,7 +70,7 @@ class HeldRequests(Service, Generic[HELD]):
         request = held.request
         if request.is_oneway:
             return
-        self.table.hold(held)
+        self.table.hold(held, extra_bytes)
         # The frame's bytes stay alive with the request; the header is all that is needed of it.
         request.ext = None
         request.body = b""

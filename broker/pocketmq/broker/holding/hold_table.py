@@ -61,7 +61,8 @@ class HoldTable(Generic[HeldT]):
 
     def __init__(self, budget: Budget = DEFAULT_BUDGET) -> None:
         self._budget = budget
-        self._held: dict[QueueKey, dict[HeldT, None]] = {}
+        self._held: dict[QueueKey, dict[HeldT, int]] = {}
+        """With the bytes that each is counted as."""
         self._of_peer: dict[Peer, set[HeldT]] = {}
 
     def __bool__(self) -> bool:
@@ -70,8 +71,12 @@ class HoldTable(Generic[HeldT]):
     def __len__(self) -> int:
         return sum(map(len, self._held.values()))
 
-    def hold(self, held: HeldT) -> None:
+    def hold(self, held: HeldT, extra_bytes: int = 0) -> None:
         """Let a request wait.
+
+        Args:
+            held: the request.
+            extra_bytes: what it takes beside `HELD_REQUEST_BYTES`: a long subscription.
 
         Raises:
             OverBudgetError: its connection has as many waiting as it may.
@@ -85,9 +90,10 @@ class HoldTable(Generic[HeldT]):
                 advice="pull again later, or over more connections",
                 code=ResponseCode.SYSTEM_BUSY,
             )
-        held.peer.keep(HELD_REQUEST_BYTES)
+        size_bytes = HELD_REQUEST_BYTES + extra_bytes
+        held.peer.keep(size_bytes)
         key = held.queue
-        self._held.setdefault(key, {})[held] = None
+        self._held.setdefault(key, {})[held] = size_bytes
         self._of_peer.setdefault(held.peer, set()).add(held)
 
     def arrived(
@@ -134,12 +140,12 @@ class HoldTable(Generic[HeldT]):
         for held in released:
             key = held.queue
             waiting = self._held[key]
-            del waiting[held]
+            size_bytes = waiting.pop(held)
             if not waiting:
                 del self._held[key]
             own = self._of_peer[held.peer]
             own.discard(held)
-            held.peer.keep(-HELD_REQUEST_BYTES)
+            held.peer.keep(-size_bytes)
             if not own:
                 del self._of_peer[held.peer]
         return released

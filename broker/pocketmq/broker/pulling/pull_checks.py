@@ -35,6 +35,8 @@ _CODES = {
 }
 
 _CACHED_EXPRESSIONS = 1024
+_CACHED_CHARS = 512
+"""Longer expressions are parsed each time: kept, a thousand of them would be half a gigabyte."""
 
 
 def response_code(status: GetStatus, offset: int) -> int:
@@ -198,6 +200,8 @@ class PullChecks:
                 )
             except SubscriptionError as exc:
                 raise RequestRefusedError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(exc)) from exc
+            if len(key[0]) > _CACHED_CHARS:
+                return data
             if len(self._parsed) >= _CACHED_EXPRESSIONS:
                 self._parsed.clear()
             self._parsed[key] = data

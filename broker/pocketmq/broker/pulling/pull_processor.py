@@ -13,6 +13,9 @@ from pocketmq.protocol.headers.pull import PullMessageRequestHeader
 from pocketmq.protocol.subscription import SubscriptionData
 from pocketmq.runtime.clock import Clock
 
+BYTES_PER_CHAR = 70
+"""About what a character of a subscription takes once it is parsed: tags, hashes, their sets."""
+
 
 class PullProcessor:
     """Answers pulls, and holds those that found nothing new.
@@ -58,4 +61,7 @@ class PullProcessor:
         if held_ms is None:
             held_ms = header.suspend_timeout_millis
         deadline_at = self._clock.monotonic() + max(0, held_ms) / 1000
-        self._held.hold(HeldPull(peer, request, header, subscription, deadline_at))
+        self._held.hold(
+            HeldPull(peer, request, header, subscription, deadline_at),
+            BYTES_PER_CHAR * len(subscription.sub_string),
+        )
