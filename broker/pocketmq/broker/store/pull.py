@@ -93,6 +93,9 @@ def get_messages(
     run_start = run_end = -1  # the stretch of log that is being gathered; never crosses a file
     next_offset = offset
     missing = False
+    checked_below = queue.checked_below
+    # The others are taken as they are: one comparison for each is all that a plain pull costs.
+    looked_at_below = checked_below if accept_record is None else max_offset
     for physical, size, tags_code in ENTRY.iter_unpack(entries):
         if count:
             if physical >= memory_from:
@@ -110,16 +113,22 @@ def get_messages(
         next_offset += 1
         if size == FILLER_SIZE or (accept is not None and not accept(tags_code)):
             continue
-        if current < queue.checked_below:
-            place = true_place(queue, current, physical, size)
-            if place is None:
-                missing = missing or physical < log_start
+        if current < looked_at_below:
+            if current < checked_below:
+                place = true_place(queue, current, physical, size)
+                if place is None:
+                    missing = missing or physical < log_start
+                    continue
+                physical, size = place
+            elif physical < log_start:
+                missing = True
                 continue
-            physical, size = place
+            if accept_record is not None and not accept_record(
+                _view(log, physical, physical + size)
+            ):
+                continue
         elif physical < log_start:
             missing = True
-            continue
-        if accept_record is not None and not accept_record(_view(log, physical, physical + size)):
             continue
         if physical == run_end:
             run_end += size
