@@ -12,7 +12,7 @@ import pyarrow as pa
 from spark_loads import WITH_BODIES, Figures, log_bytes, median_s, reader_of
 
 from pocketmq.pipeline.record_columns import ROWS, binary_views, read_columns
-from pocketmq.protocol.record import MAGIC_V1
+from pocketmq.protocol.store_layout import MAGIC_V1
 
 
 def decode_rows(root: Path, rounds: int) -> Figures:

@@ -7,10 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pocketmq.broker.store.checkpoint import CHECKPOINT, CHECKPOINT_CRC
-from pocketmq.broker.store.consume_queue import QUEUE_ENTRY
-from pocketmq.broker.store.index_file import INDEX_ENTRY, INDEX_HEADER, INDEX_SLOT
 from pocketmq.protocol.layout import Field, Layout
-from pocketmq.protocol.record import BLANK, RECORD
+from pocketmq.protocol.store_layout import (
+    BLANK,
+    INDEX_ENTRY,
+    INDEX_HEADER,
+    INDEX_SLOT,
+    QUEUE_ENTRY,
+    RECORD,
+)
 
 PAGE = Path(__file__).parent / "store.md"
 LAYOUTS = {

@@ -13,9 +13,6 @@ from pocketmq.protocol.hosts import host_text
 from pocketmq.protocol.message import MessageExt
 from pocketmq.protocol.properties import decode_properties
 from pocketmq.protocol.record import (
-    FIXED_SIZE,
-    MAGIC_V1,
-    MAGIC_V2,
     crc,
     decode_record,
     decode_records,
@@ -26,6 +23,7 @@ from pocketmq.protocol.record import (
 )
 from pocketmq.protocol.record_check import RecordKind, check_record
 from pocketmq.protocol.scalars import MessageSysFlag
+from pocketmq.protocol.store_layout import FIXED_SIZE, MAGIC_V1, MAGIC_V2
 from support.cost import peak_bytes
 from support.strategies import RecordFields, mutated, packed_hosts, record_fields
 

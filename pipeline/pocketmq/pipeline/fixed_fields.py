@@ -11,29 +11,58 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from pocketmq.protocol import store_layout
+
 Ints: TypeAlias = npt.NDArray[np.int64]
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 HEAD: Final = np.dtype(
-    [
-        ("size", ">i4"),
-        ("magic", ">i4"),
-        ("body_crc", ">i4"),
-        ("queue_id", ">i4"),
-        ("flag", ">i4"),
-        ("queue_offset", ">i8"),
-        ("physical_offset", ">i8"),
-        ("sys_flag", ">i4"),
-        ("born_timestamp", ">i8"),
-        ("born_host", "V8"),
-        ("store_timestamp", ">i8"),
-        ("store_host", "V8"),
-        ("reconsume_times", ">i4"),
-        ("prepared", ">i8"),
-        ("body_len", ">i4"),
-    ]
+    store_layout.RECORD.columns(
+        {
+            "TOTALSIZE": "size",
+            "MAGICCODE": "magic",
+            "BODYCRC": "body_crc",
+            "QUEUEID": "queue_id",
+            "FLAG": "flag",
+            "QUEUEOFFSET": "queue_offset",
+            "PHYSICALOFFSET": "physical_offset",
+            "SYSFLAG": "sys_flag",
+            "BORNTIMESTAMP": "born_timestamp",
+            "BORNHOST": "born_host",
+            "STORETIMESTAMP": "store_timestamp",
+            "STOREHOST": "store_host",
+            "RECONSUMETIMES": "reconsume_times",
+            "PREPAREDTRANSACTIONOFFSET": "prepared",
+            "body length": "body_len",
+        }
+    )
 )
 """The fixed fields with IPv4 hosts: 88 bytes."""
+
+QUEUE_ENTRY: Final = np.dtype(
+    store_layout.QUEUE_ENTRY.columns(
+        {"physical offset": "offset", "size": "size", "tags code": "tags"}
+    )
+)
+"""An entry of a consume queue: 20 bytes (S-30)."""
+INDEX_HEADER: Final = np.dtype(
+    store_layout.INDEX_HEADER.columns(
+        {
+            "beginTimestamp": "begin",
+            "endTimestamp": "end",
+            "beginPhyOffset": "begin_offset",
+            "endPhyOffset": "end_offset",
+            "hashSlotCount": "slots",
+            "indexCount": "next",
+        }
+    )
+)
+INDEX_ENTRY: Final = np.dtype(
+    store_layout.INDEX_ENTRY.columns(
+        {"key hash": "hash", "physical offset": "offset", "seconds": "seconds", "older": "older"}
+    )
+)
+"""An entry of an index file: 20 bytes."""
 
 
 def gather(buffer: Bytes, positions: Ints, dtype: np.dtype[Any]) -> npt.NDArray[Any]:

@@ -7,7 +7,6 @@ number, and says itself at which log offset it stands.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -17,11 +16,11 @@ import numpy as np
 from pocketmq.pipeline.fixed_fields import Bytes, Ints
 from pocketmq.pipeline.record_columns import ROWS
 from pocketmq.pipeline.store_files import FileRow
-from pocketmq.protocol.record import FIXED_SIZE, MAGIC_BLANK, MAGIC_V1, MAGIC_V2
 from pocketmq.protocol.record_check import RecordKind, check_record
+from pocketmq.protocol.store_layout import FIXED_SIZE, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECORD
 
 WINDOW_BYTES: Final = 4 * 1024 * 1024
-_HEAD: Final = struct.Struct(">ii20xq")
+_HEAD: Final = RECORD.picking("TOTALSIZE", "MAGICCODE", "PHYSICALOFFSET")
 _MAGICS: Final = tuple(magic.to_bytes(4, "big", signed=True) for magic in (MAGIC_V1, MAGIC_V2))
 _MAGIC_AT: Final = 4
 _MAX_RECORD_BYTES: Final = 64 * 1024 * 1024

@@ -25,8 +25,8 @@ from pocketmq.protocol.command import Buffer, Command
 from pocketmq.protocol.errors import BrokerError, BrokerNotFoundError, RemotingError
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
 from pocketmq.protocol.message import MessageQueue
-from pocketmq.protocol.record import FIXED_SIZE
 from pocketmq.protocol.scalars import PullSysFlag
+from pocketmq.protocol.store_layout import FIXED_SIZE, RECORD
 from pocketmq.protocol.subscription import SUB_ALL
 
 DEPTH: Final = 4
@@ -39,7 +39,7 @@ _FULL_BEFORE_MORE: Final = 32
 
 _SIZE: Final = struct.Struct(">i")
 _QUEUE_OFFSET: Final = struct.Struct(">q")
-_QUEUE_OFFSET_AT: Final = 20
+_QUEUE_OFFSET_AT: Final = RECORD.offset_of("QUEUEOFFSET")
 _READABLE: Final = (
     ResponseCode.PULL_NOT_FOUND,
     ResponseCode.PULL_RETRY_IMMEDIATELY,

@@ -20,20 +20,19 @@ import pyarrow as pa
 
 from pocketmq.pipeline.fixed_fields import HEAD, Bytes, Ints, gather
 from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES
-from pocketmq.protocol.record import (
-    FIXED_SIZE,
-    MAGIC_V1,
-    MAGIC_V2,
-    MAX_TOPIC_BYTES_V1,
-)
+from pocketmq.protocol.record import MAX_TOPIC_BYTES_V1
 from pocketmq.protocol.scalars import MessageSysFlag
+from pocketmq.protocol.store_layout import BODY_AT, FIXED_SIZE, MAGIC_V1, MAGIC_V2, RECORD, V6_EXTRA
 
 ROWS: Final = 16_384
 """Records to take at a time."""
 
-_TAIL: Final = np.dtype([("reconsume_times", ">i4"), ("prepared", ">i8"), ("body_len", ">i4")])
+_TAIL: Final = np.dtype(
+    [(name, HEAD[name]) for name in ("reconsume_times", "prepared", "body_len")]
+)
+_STORED_AT: Final = RECORD.offset_of("STORETIMESTAMP")
+_TAIL_BEHIND: Final = RECORD.offset_of("RECONSUMETIMES") - _STORED_AT
 _INT64: Final = np.dtype(">i8")
-_V6_EXTRA: Final = 12
 _VIEW: Final = np.dtype([("len", "<i4"), ("prefix", "V4"), ("buffer", "<i4"), ("offset", "<i4")])
 _INLINE: Final = 12
 _INLINE_VIEW: Final = np.dtype([("len", "<i4"), ("data", f"V{_INLINE}")])
@@ -117,7 +116,7 @@ class RecordColumns:
         """Offset message ids (S-7) as Arrow `string`: store host and log offset in hex."""
         is_v6 = (self.sys_flags & MessageSysFlag.STORE_HOST_V6) != 0
         host_at = self.positions + 64
-        host_at[(self.sys_flags & MessageSysFlag.BORN_HOST_V6) != 0] += _V6_EXTRA
+        host_at[(self.sys_flags & MessageSysFlag.BORN_HOST_V6) != 0] += V6_EXTRA
         if not is_v6.any():
             return self._offset_ids(slice(None), host_at, 8)
         ids = [
@@ -163,7 +162,7 @@ def read_columns(buffer: Bytes, positions: Ints, sizes: Ints | None = None) -> R
     if sizes is not None:
         good &= size == sizes
     sys_flag = head["sys_flag"].astype(np.int32)
-    fixed: Ints | int = 88
+    fixed: Ints | int = BODY_AT
     if (sys_flag & MessageSysFlag.HOSTS_V6_MASK).any():
         fixed = _correct_hosts(buffer, positions, size, head, sys_flag, good)
     body_len = head["body_len"].astype(np.int64)
@@ -229,12 +228,12 @@ def _correct_hosts(
     """Read again what IPv6 hosts have shifted; returns the length of the fixed fields of each."""
     born = (sys_flag & MessageSysFlag.BORN_HOST_V6) != 0
     store = (sys_flag & MessageSysFlag.STORE_HOST_V6) != 0
-    fixed: Ints = 88 + _V6_EXTRA * (born.astype(np.int64) + store)
+    fixed: Ints = BODY_AT + V6_EXTRA * (born.astype(np.int64) + store)
     good &= fixed + 3 <= size
     rows = np.flatnonzero(good & (born | store))
-    stored_at = positions[rows] + 56 + _V6_EXTRA * born[rows]
+    stored_at = positions[rows] + _STORED_AT + V6_EXTRA * born[rows]
     head["store_timestamp"][rows] = gather(buffer, stored_at, _INT64)
-    tail = gather(buffer, stored_at + 16 + _V6_EXTRA * store[rows], _TAIL)
+    tail = gather(buffer, stored_at + _TAIL_BEHIND + V6_EXTRA * store[rows], _TAIL)
     for name in _TAIL.names or ():
         head[name][rows] = tail[name]
     return fixed

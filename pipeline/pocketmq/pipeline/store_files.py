@@ -11,16 +11,14 @@ import bisect
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pocketmq.pipeline.fixed_fields import Ints
+from pocketmq.pipeline.fixed_fields import QUEUE_ENTRY, Ints
+from pocketmq.protocol.store_layout import FILLER_SIZE as FILLER_SIZE
 
-ENTRY: Final = np.dtype([("offset", ">i8"), ("size", ">i4"), ("tags", ">i8")])
-"""A consume-queue entry (S-30): 20 bytes."""
-FILLER_SIZE: Final = 0x7FFFFFFF
 """Size of an entry that stands for no message (S-33)."""
 
 Entries = npt.NDArray[Any]
@@ -143,31 +141,31 @@ class QueueFiles:
     @property
     def first(self) -> int:
         """Number of the first entry for which there is a file."""
-        return self.row.start // ENTRY.itemsize
+        return self.row.start // QUEUE_ENTRY.itemsize
 
     def entries(self, low: int, high: int) -> Entries:
         """Entries from number `low` to before `high`; fewer when the files end."""
         parts = []
         while low < high:
-            index = self.row.index(low * ENTRY.itemsize)
+            index = self.row.index(low * QUEUE_ENTRY.itemsize)
             if index < 0:
                 break
-            file_end = (self.row.starts[index] + self.row.lengths[index]) // ENTRY.itemsize
+            file_end = (self.row.starts[index] + self.row.lengths[index]) // QUEUE_ENTRY.itemsize
             count = min(high, file_end) - low
-            data = self.row.read(low * ENTRY.itemsize, count * ENTRY.itemsize)
-            parts.append(np.frombuffer(data, ENTRY, len(data) // ENTRY.itemsize))
+            data = self.row.read(low * QUEUE_ENTRY.itemsize, count * QUEUE_ENTRY.itemsize)
+            parts.append(np.frombuffer(data, QUEUE_ENTRY, len(data) // QUEUE_ENTRY.itemsize))
             if len(parts[-1]) < count:
                 break
             low += count
         if len(parts) == 1:
             return parts[0]
-        return np.concatenate(parts) if parts else np.empty(0, ENTRY)
+        return np.concatenate(parts) if parts else np.empty(0, QUEUE_ENTRY)
 
     def written_end(self) -> int:
         """Number behind the last entry that is written: files are longer than their content."""
         for index in range(len(self.row) - 1, -1, -1):
-            low = self.row.starts[index] // ENTRY.itemsize
-            count = self.row.lengths[index] // ENTRY.itemsize
+            low = self.row.starts[index] // QUEUE_ENTRY.itemsize
+            count = self.row.lengths[index] // QUEUE_ENTRY.itemsize
             end = low + bisect.bisect_left(range(low, low + count), True, key=self._is_blank)
             if end > low:
                 return end
@@ -200,7 +198,9 @@ class QueueFiles:
 
     def _bounds(self, index: int) -> tuple[int, int]:
         start = self.row.starts[index]
-        return start // ENTRY.itemsize, (start + self.row.lengths[index]) // ENTRY.itemsize
+        return start // QUEUE_ENTRY.itemsize, (
+            start + self.row.lengths[index]
+        ) // QUEUE_ENTRY.itemsize
 
     def _first_offset(self, index: int, low: int, high: int) -> int:
         begin, end = self._bounds(index)

@@ -23,8 +23,8 @@ from pocketmq.pipeline.log_walk import sound_end
 from pocketmq.pipeline.record_columns import ROWS
 from pocketmq.pipeline.row_filter import RowFilter
 from pocketmq.pipeline.store_files import FILLER_SIZE, FileRow, QueueFiles, queues_of
-from pocketmq.protocol.record import FIXED_SIZE
 from pocketmq.protocol.record_check import RecordKind, check_record
+from pocketmq.protocol.store_layout import FIXED_SIZE
 
 LIGHT_QUEUE_PREFIX: Final = "%LMQ%"
 """Light queues (RocketMQ 5) list records of other topics a second time."""

@@ -18,17 +18,17 @@ import pyarrow as pa
 
 from pocketmq.pipeline.arrow import MessageBatch, Shape
 from pocketmq.pipeline.errors import CorruptRecordError
-from pocketmq.pipeline.fixed_fields import Bytes, Ints
+from pocketmq.pipeline.fixed_fields import QUEUE_ENTRY, Bytes, Ints
 from pocketmq.pipeline.log_walk import walk
 from pocketmq.pipeline.record_columns import ROWS, RecordColumns, read_columns
 from pocketmq.pipeline.row_choice import of_topics, wanted
 from pocketmq.pipeline.row_filter import RowFilter
-from pocketmq.pipeline.store_files import ENTRY, FILLER_SIZE, FileRow, QueueFiles
+from pocketmq.pipeline.store_files import FILLER_SIZE, FileRow, QueueFiles
 from pocketmq.pipeline.store_plan import LIGHT_QUEUE_PREFIX, LogPart, Part, QueuePart
 from pocketmq.pipeline.worker_log import log as worker_log
-from pocketmq.protocol.record import FIXED_SIZE
 from pocketmq.protocol.record_check import RecordKind, check_record
 from pocketmq.protocol.scalars import MessageSysFlag
+from pocketmq.protocol.store_layout import FIXED_SIZE
 from pocketmq.protocol.subscription import tags_code
 
 CHUNK_BYTES: Final = 4 * 1024 * 1024
@@ -108,7 +108,7 @@ class Scan:
             with files.row:
                 found = files.entries(each.low, each.high)
             if len(found) < each.high - each.low:
-                path, position = files.row.place((each.low + len(found)) * ENTRY.itemsize)
+                path, position = files.row.place((each.low + len(found)) * QUEUE_ENTRY.itemsize)
                 missing = each.high - each.low - len(found)
                 self._broken(
                     path, position, f"{missing} entries of the queue are gone", count=missing

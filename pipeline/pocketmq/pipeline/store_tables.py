@@ -12,30 +12,19 @@ import pyarrow as pa
 
 from pocketmq.pipeline.arrow import arrow_schema
 from pocketmq.pipeline.errors import CorruptRecordError
+from pocketmq.pipeline.fixed_fields import INDEX_ENTRY, INDEX_HEADER
 from pocketmq.pipeline.record_columns import timestamps
 from pocketmq.pipeline.store_files import FILLER_SIZE, FileRow, QueueFiles, queues_of
 from pocketmq.pipeline.store_plan import QueuePart, Root
 from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable
 from pocketmq.protocol.body import decode_json
 from pocketmq.protocol.errors import BadRequestError
+from pocketmq.protocol.store_layout import INDEX_SLOT
 
 ROWS: Final = 65_536
 """Rows of a batch; these tables are narrow."""
 
-_INDEX_HEADER: Final = np.dtype(
-    [
-        ("begin", ">i8"),
-        ("end", ">i8"),
-        ("begin_offset", ">i8"),
-        ("end_offset", ">i8"),
-        ("slots", ">i4"),
-        ("next", ">i4"),
-    ]
-)
-_INDEX_ENTRY: Final = np.dtype(
-    [("hash", ">i4"), ("offset", ">i8"), ("seconds", ">i4"), ("older", ">i4")]
-)
-_SLOT_BYTES: Final = 4
+_SLOT_BYTES: Final = INDEX_SLOT.struct.size
 _ENTRIES_PER_SLOT: Final = 4
 """RocketMQ's proportion: 5,000,000 slots and 20,000,000 entries; the file does not say it."""
 
@@ -110,13 +99,13 @@ def plan_index(root: Root, *, slots: int | None, part_rows: int) -> list[IndexPa
         if not (path.is_file() and path.name.isdigit()):
             continue
         length = path.stat().st_size
-        if length < _INDEX_HEADER.itemsize:
+        if length < INDEX_HEADER.itemsize:
             continue  # just being made
         found = _slots(path, length) if slots is None else slots
         with path.open("rb") as file:
-            header = np.frombuffer(file.read(_INDEX_HEADER.itemsize), _INDEX_HEADER)[0]
-        first = _INDEX_HEADER.itemsize + found * _SLOT_BYTES
-        fits = max(0, length - first) // _INDEX_ENTRY.itemsize
+            header = np.frombuffer(file.read(INDEX_HEADER.itemsize), INDEX_HEADER)[0]
+        first = INDEX_HEADER.itemsize + found * _SLOT_BYTES
+        fits = max(0, length - first) // INDEX_ENTRY.itemsize
         end = min(int(header["next"]), fits)
         parts += [
             IndexPart(str(path), root.broker_name, found, low, min(low + part_rows, end))
@@ -126,8 +115,8 @@ def plan_index(root: Root, *, slots: int | None, part_rows: int) -> list[IndexPa
 
 
 def _slots(path: Path, length: int) -> int:
-    per_slot = _SLOT_BYTES + _ENTRIES_PER_SLOT * _INDEX_ENTRY.itemsize
-    slots, rest = divmod(length - _INDEX_HEADER.itemsize, per_slot)
+    per_slot = _SLOT_BYTES + _ENTRIES_PER_SLOT * INDEX_ENTRY.itemsize
+    slots, rest = divmod(length - INDEX_HEADER.itemsize, per_slot)
     if rest:
         raise CorruptRecordError(
             path,
@@ -140,14 +129,14 @@ def _slots(path: Path, length: int) -> int:
 def index_batches(part: IndexPart, columns: dict[str, str]) -> Iterator[pa.RecordBatch]:
     """Entries of an index file, in the order in which they were written (S-47)."""
     path = Path(part.path)
-    entries_at = _INDEX_HEADER.itemsize + part.slots * _SLOT_BYTES
+    entries_at = INDEX_HEADER.itemsize + part.slots * _SLOT_BYTES
     with path.open("rb") as file:
-        begin = int(np.frombuffer(file.read(_INDEX_HEADER.itemsize), _INDEX_HEADER)["begin"][0])
+        begin = int(np.frombuffer(file.read(INDEX_HEADER.itemsize), INDEX_HEADER)["begin"][0])
         for low in range(part.low, part.high, ROWS):
             count = min(ROWS, part.high - low)
-            file.seek(entries_at + low * _INDEX_ENTRY.itemsize)
-            data = file.read(count * _INDEX_ENTRY.itemsize)
-            found = np.frombuffer(data, _INDEX_ENTRY, len(data) // _INDEX_ENTRY.itemsize)
+            file.seek(entries_at + low * INDEX_ENTRY.itemsize)
+            data = file.read(count * INDEX_ENTRY.itemsize)
+            found = np.frombuffer(data, INDEX_ENTRY, len(data) // INDEX_ENTRY.itemsize)
             count = len(found)
             yield _batch(
                 columns,

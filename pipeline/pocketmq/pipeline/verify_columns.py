@@ -27,13 +27,12 @@ from pocketmq.broker.store.config import ENTRY_SIZE, KIB, SCHEDULE_TOPIC
 from pocketmq.broker.store.index_file import IndexFile
 from pocketmq.broker.store.stopped_store import StoppedStore
 from pocketmq.broker.store.verify_log import Right
-from pocketmq.pipeline.fixed_fields import HEAD, Bytes, Ints, gather
-from pocketmq.pipeline.store_files import ENTRY
+from pocketmq.pipeline.fixed_fields import HEAD, QUEUE_ENTRY, Bytes, Ints, gather
 from pocketmq.pipeline.verify_index import IndexEntries, between, index_is_right
 from pocketmq.pipeline.verify_shapes import LONGEST_TAIL, Mask, Shapes
 from pocketmq.protocol.java import java_hash
-from pocketmq.protocol.record import FIXED_SIZE, MAGIC_V1
 from pocketmq.protocol.scalars import MessageSysFlag
+from pocketmq.protocol.store_layout import FIXED_SIZE, MAGIC_V1
 
 if TYPE_CHECKING:
     from pocketmq.pipeline.verify_properties import PropertiesReader
@@ -228,7 +227,7 @@ def _entries(store: StoppedStore, start: int, end: int) -> _Entries:
         for file in queue.row.files:
             first = file.start // ENTRY_SIZE
             count = max(0, min(file.size // ENTRY_SIZE, queue.end - first))
-            entries = np.frombuffer(file.view(), ENTRY, count)
+            entries = np.frombuffer(file.view(), QUEUE_ENTRY, count)
             low, high = between(entries["offset"], start, end)
             if low < high:
                 part = entries[low:high]

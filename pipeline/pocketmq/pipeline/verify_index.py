@@ -11,10 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pocketmq.broker.store.index_file import IndexFile
-from pocketmq.pipeline.fixed_fields import Ints
+from pocketmq.pipeline.fixed_fields import INDEX_ENTRY, Ints
 from pocketmq.pipeline.verify_shapes import INT32_MAX, Mask
 
-ENTRY: Final = np.dtype([("hash", ">i4"), ("offset", ">i8"), ("seconds", ">i4"), ("older", ">i4")])
 UNUSUAL: Final = -2
 """Hash of a key that takes a closer look."""
 
@@ -26,7 +25,7 @@ def index_is_right(file: IndexFile) -> bool:
     else names it, and each slot has one entry that nobody names, then the entries of a slot form
     one chain. It goes through all of them, from new to old.
     """
-    entries = np.frombuffer(file.entries(1), ENTRY)
+    entries = np.frombuffer(file.entries(1), INDEX_ENTRY)
     if not len(entries):
         return False
     places, hashes = entries["offset"].astype(np.int64), entries["hash"].astype(np.int32)
@@ -63,7 +62,7 @@ class IndexEntries:
         """Whether entries can be found by bisection, as the broker's loop finds them too."""
         last = 0
         for file in self._files:
-            places = np.frombuffer(file.entries(1), ENTRY)["offset"].astype(np.int64)
+            places = np.frombuffer(file.entries(1), INDEX_ENTRY)["offset"].astype(np.int64)
             if places[0] < last or (places[1:] < places[:-1]).any():
                 return False
             if (places[0], places[-1]) != (file.begin_physical, file.end_physical):
@@ -111,7 +110,7 @@ class IndexEntries:
         """Entries for records between two log offsets, and each one's begin of file in ms."""
         parts = [(entries, file.begin_ms) for file, entries in self._parts(start, end)]
         if not parts:
-            return np.empty(0, ENTRY), np.empty(0, np.int64)
+            return np.empty(0, INDEX_ENTRY), np.empty(0, np.int64)
         entries = np.concatenate([part for part, _ in parts])
         return entries, np.repeat([ms for _, ms in parts], [len(part) for part, _ in parts])
 
@@ -119,7 +118,7 @@ class IndexEntries:
         for file in self._files:
             if file.end_physical < start or file.begin_physical >= end:
                 continue
-            entries = np.frombuffer(file.entries(1), ENTRY)
+            entries = np.frombuffer(file.entries(1), INDEX_ENTRY)
             low, high = between(entries["offset"], start, end)
             yield file, entries[low:high]
 

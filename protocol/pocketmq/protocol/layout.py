@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 _KINDS = {"B": "u8", "H": "u16", "I": "u32", "i": "i32", "q": "i64"}
+_NUMPY = {"B": "u1", "H": ">u2", "I": ">u4", "i": ">i4", "q": ">i8"}
 
 
 class Field(NamedTuple):
@@ -53,6 +54,36 @@ class Layout:
             if not field.code:
                 return
             yield field
+
+    def picking(self, *names: str) -> struct.Struct:
+        """A struct of these fields only, in the layout's order; what lies between is passed over.
+
+        Raises:
+            KeyError: there is no such field, or it has no fixed place.
+        """
+        codes, wanted = "", set(names)
+        for field in self._head():
+            if not wanted:
+                break
+            codes += field.code if field.name in wanted else f"{field.size}x"
+            wanted.discard(field.name)
+        if wanted:
+            raise KeyError(", ".join(sorted(wanted)))
+        return struct.Struct(">" + codes)
+
+    def columns(self, names: Mapping[str, str]) -> list[tuple[str, str]]:
+        """The fields of fixed size as NumPy's `dtype` takes them: (name, type code).
+
+        Args:
+            names: what each field is called there, in the layout's order.
+
+        Raises:
+            KeyError: a field has no name.
+        """
+        return [
+            (names[field.name], _NUMPY.get(field.code) or f"V{field.size}")
+            for field in self._head()
+        ]
 
     def offset_of(self, name: str) -> int:
         """Position of a field's first byte.

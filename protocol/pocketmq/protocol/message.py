@@ -13,12 +13,16 @@ import msgspec
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.compression import DEFAULT_MAX_BODY_BYTES, decompress
 from pocketmq.protocol.errors import IllegalMessageError
-from pocketmq.protocol.hosts import host_text
+from pocketmq.protocol.hosts import HOST_V4_BYTES, HOST_V6_BYTES, host_text
 from pocketmq.protocol.ids import offset_msg_id
 from pocketmq.protocol.properties import KEY_SEPARATOR, decode_properties, encode_properties
 from pocketmq.protocol.scalars import Int32, MessageSysFlag
+from pocketmq.protocol.store_layout import RECORD, V6_EXTRA
 
 Buffer = bytes | bytearray | memoryview
+
+_BORN_HOST_AT = RECORD.offset_of("BORNHOST")
+_STORE_HOST_AT = RECORD.offset_of("STOREHOST")
 
 
 class MessageQueue(msgspec.Struct, frozen=True, order=True, rename="camel", gc=False):
@@ -332,15 +336,17 @@ class MessageExt(_PropertyViews):
     @property
     def packed_born_host(self) -> bytes:
         """Address of the producer: 4 or 16 bytes of ip and a port as int32."""
-        start = self._at + 48
-        size = 20 if self.sys_flag & MessageSysFlag.BORN_HOST_V6 else 8
+        start = self._at + _BORN_HOST_AT
+        size = HOST_V6_BYTES if self.sys_flag & MessageSysFlag.BORN_HOST_V6 else HOST_V4_BYTES
         return bytes(self._buffer[start : start + size])
 
     @property
     def packed_store_host(self) -> bytes:
         """Address of the broker: 4 or 16 bytes of ip and a port as int32."""
-        start = self._at + (76 if self.sys_flag & MessageSysFlag.BORN_HOST_V6 else 64)
-        size = 20 if self.sys_flag & MessageSysFlag.STORE_HOST_V6 else 8
+        start = self._at + _STORE_HOST_AT
+        if self.sys_flag & MessageSysFlag.BORN_HOST_V6:
+            start += V6_EXTRA
+        size = HOST_V6_BYTES if self.sys_flag & MessageSysFlag.STORE_HOST_V6 else HOST_V4_BYTES
         return bytes(self._buffer[start : start + size])
 
     @property

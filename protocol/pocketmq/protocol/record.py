@@ -40,20 +40,20 @@ from pocketmq.protocol.errors import RecordError
 from pocketmq.protocol.hosts import HOST_V4_BYTES, HOST_V6_BYTES
 from pocketmq.protocol.hosts import pack_host as pack_host
 from pocketmq.protocol.hosts import unpack_host as unpack_host
-from pocketmq.protocol.layout import Field, Layout
 from pocketmq.protocol.message import Buffer, MessageExt
 from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES
 from pocketmq.protocol.scalars import MessageSysFlag
+from pocketmq.protocol.store_layout import (
+    BLANK,
+    BODY_AT,
+    FIXED_SIZE,
+    MAGIC_BLANK,
+    MAGIC_V1,
+    MAGIC_V2,
+    RECORD,
+    V6_EXTRA,
+)
 
-MAGIC_V1: Final = -626843481
-"""0xDAA320A7."""
-MAGIC_V2: Final = -626843477
-"""0xDAA320AB: the topic's length takes two bytes."""
-MAGIC_BLANK: Final = -875286124
-"""0xCBD43194: the rest of this file is empty."""
-
-FIXED_SIZE: Final = 91
-"""Bytes beside body, topic and properties, with IPv4 hosts and a V1 topic."""
 MAX_TOPIC_BYTES_V1: Final = 127
 _WITHOUT_TOPIC_FIELD: Final = FIXED_SIZE - 1
 _TOPIC_FIELD_V1: Final = MAX_TOPIC_BYTES_V1 + 1
@@ -61,40 +61,6 @@ _TOPIC_FIELD_V1: Final = MAX_TOPIC_BYTES_V1 + 1
 _V6: Final = MessageSysFlag.HOSTS_V6_MASK
 _BORN_V6: Final = MessageSysFlag.BORN_HOST_V6
 _STORE_V6: Final = MessageSysFlag.STORE_HOST_V6
-_V6_EXTRA: Final = HOST_V6_BYTES - HOST_V4_BYTES
-
-_MIN_HEAD: Final = 88
-"""Up to and including the body's length, with IPv4 hosts."""
-
-
-RECORD: Final = Layout(
-    Field("TOTALSIZE", "i", "bytes of the whole record"),
-    Field("MAGICCODE", "i", "which layout: V1 `0xDAA320A7`, V2 `0xDAA320AB`; or a blank"),
-    Field("BODYCRC", "i", "CRC32 of the stored body, without its top bit"),
-    Field("QUEUEID", "i", "queue of the topic"),
-    Field("FLAG", "i", "the application's own"),
-    Field("QUEUEOFFSET", "q", "number of the message in its queue"),
-    Field("PHYSICALOFFSET", "q", "log offset of this record's first byte"),
-    Field("SYSFLAG", "i", "bits: compressed, transaction, IPv6 hosts"),
-    Field("BORNTIMESTAMP", "q", "ms, the producer's clock"),
-    Field("BORNHOST", f"{HOST_V4_BYTES}s", "the producer: address, and port as i32"),
-    Field("STORETIMESTAMP", "q", "ms, the broker's clock"),
-    Field("STOREHOST", f"{HOST_V4_BYTES}s", "the broker: address, and port as i32"),
-    Field("RECONSUMETIMES", "i", "how often it was given back for a retry"),
-    Field("PREPAREDTRANSACTIONOFFSET", "q", "log offset of the half message it ends"),
-    Field("body length", "i", ""),
-    Field("BODY", "", "as the producer sent it, perhaps compressed"),
-    Field("topic length", "B", "u16 in V2"),
-    Field("TOPIC", "", "UTF-8"),
-    Field("properties length", "H", ""),
-    Field("PROPERTIES", "", "`name 0x01 value 0x02 ...`: tag, keys, unique key, delay level"),
-)
-"""One message, with IPv4 hosts."""
-BLANK: Final = Layout(
-    Field("TOTALSIZE", "i", "bytes left in the file"),
-    Field("MAGICCODE", "i", "`0xCBD43194`"),
-)
-"""What covers the end of a file into which the next record did not fit (S-14)."""
 
 
 def _head(born: int, store: int, *, hosts: bool) -> struct.Struct:
@@ -131,8 +97,8 @@ def record_size(topic_len: int, body_len: int, properties_len: int, sys_flag: in
         + (topic_len > MAX_TOPIC_BYTES_V1)
         + body_len
         + properties_len
-        + (_V6_EXTRA if sys_flag & _BORN_V6 else 0)
-        + (_V6_EXTRA if sys_flag & _STORE_V6 else 0)
+        + (V6_EXTRA if sys_flag & _BORN_V6 else 0)
+        + (V6_EXTRA if sys_flag & _STORE_V6 else 0)
     )
 
 
@@ -266,7 +232,7 @@ def record_parts(
     else:
         bits = _v6_bits(born_host, store_host)
         sys_flag |= bits
-        size += _V6_EXTRA * bits.bit_count()
+        size += V6_EXTRA * bits.bit_count()
         pack = _WRITE_HEAD[bits].pack
     try:
         head = pack(
@@ -350,7 +316,7 @@ def decode_some(
         left = limit - at
         if left < FIXED_SIZE:
             raise RecordError(f"{left} bytes, and a record has at least {FIXED_SIZE}", at=at)
-        head_size = _MIN_HEAD
+        head_size = BODY_AT
         (
             size,
             magic,

@@ -9,7 +9,8 @@ from zlib import crc32
 from pocketmq.protocol.compression import DEFAULT_MAX_BODY_BYTES
 from pocketmq.protocol.errors import RecordError
 from pocketmq.protocol.message import Buffer, MessageExt
-from pocketmq.protocol.record import BLANK, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, decode_some
+from pocketmq.protocol.record import decode_some
+from pocketmq.protocol.store_layout import BLANK, MAGIC_BLANK, MAGIC_V1, MAGIC_V2
 
 _SIZE_AND_MAGIC: Final = BLANK.struct
 

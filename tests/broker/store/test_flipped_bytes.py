@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pocketmq.broker.store import PutStatus
-from pocketmq.protocol.record import RECORD
+from pocketmq.protocol.store_layout import RECORD
 from pocketmq.runtime.errors import DiskError
 from support.tiny_store import (
     IN_MEMORY,

@@ -37,16 +37,9 @@ from pocketmq.broker.store.stored_message import PutResult, PutStatus, StoredMes
 from pocketmq.protocol.hosts import HOST_V4_BYTES, HOST_V6_BYTES
 from pocketmq.protocol.message import Buffer
 from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES
-from pocketmq.protocol.record import (
-    FIXED_SIZE,
-    MAGIC_V1,
-    MAGIC_V2,
-    MAX_TOPIC_BYTES_V1,
-    RECORD,
-    encode_blank,
-    record_parts,
-)
+from pocketmq.protocol.record import MAX_TOPIC_BYTES_V1, encode_blank, record_parts
 from pocketmq.protocol.scalars import MessageSysFlag
+from pocketmq.protocol.store_layout import FIXED_SIZE, MAGIC_V1, MAGIC_V2, RECORD
 from pocketmq.runtime.errors import DiskError
 
 log = structlog.get_logger()

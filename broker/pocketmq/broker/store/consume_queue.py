@@ -24,19 +24,13 @@ from pocketmq.broker.store.disk import Disk
 from pocketmq.broker.store.mapped_file import MappedFile, Mappings
 from pocketmq.broker.store.mapped_files import MappedFiles
 from pocketmq.broker.store.rooted_disk import child
-from pocketmq.protocol.layout import Field, Layout
 from pocketmq.protocol.record import topic_field
+from pocketmq.protocol.store_layout import FILLER_SIZE as FILLER_SIZE
+from pocketmq.protocol.store_layout import QUEUE_ENTRY
 
 log = structlog.get_logger()
 
-# behaviour 58
-QUEUE_ENTRY = Layout(
-    Field("physical offset", "q", "log offset of the message's record"),
-    Field("size", "i", "bytes of the record"),
-    Field("tags code", "q", "Java's hash of the tag; of a delayed message when it is due, in ms"),
-)
 ENTRY = QUEUE_ENTRY.struct
-FILLER_SIZE = 0x7FFFFFFF
 FILLER = ENTRY.pack(0, FILLER_SIZE, 0)
 """Stands where no message is: before a queue's first offset, and in a hole (S-32, S-33)."""
 

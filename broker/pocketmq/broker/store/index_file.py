@@ -22,23 +22,8 @@ from pocketmq.broker.store.config import KIB, MIB
 from pocketmq.broker.store.disk import Disk
 from pocketmq.broker.store.mapped_file import MappedFile
 from pocketmq.protocol.java import java_hash
-from pocketmq.protocol.layout import Field, Layout
+from pocketmq.protocol.store_layout import INDEX_ENTRY, INDEX_HEADER, INDEX_SLOT
 
-INDEX_HEADER = Layout(
-    Field("beginTimestamp", "q", "store time of the first message, ms"),
-    Field("endTimestamp", "q", "store time of the last message, ms"),
-    Field("beginPhyOffset", "q", "log offset of the first message"),
-    Field("endPhyOffset", "q", "log offset of the last message"),
-    Field("hashSlotCount", "i", "slots that are used"),
-    Field("indexCount", "i", "number of the entry to be written next"),
-)
-INDEX_SLOT = Layout(Field("newest", "i", "number of the newest entry in this slot; 0 for none"))
-INDEX_ENTRY = Layout(
-    Field("key hash", "i", "Java's hash of `topic#key`, made positive"),
-    Field("physical offset", "q", "log offset of the message's record"),
-    Field("seconds", "i", "store time, counted from beginTimestamp"),
-    Field("older", "i", "number of the next older entry in the same slot; 0 for none"),
-)
 HEADER = INDEX_HEADER.struct
 SLOT_SIZE = INDEX_SLOT.struct.size
 ENTRY = INDEX_ENTRY.struct

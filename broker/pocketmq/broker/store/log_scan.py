@@ -8,7 +8,6 @@ sound one. `torn_from` says from which offset on it is the former.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from zlib import crc32
 
@@ -22,9 +21,9 @@ from pocketmq.broker.store.dispatch import Batch, Dispatcher
 from pocketmq.broker.store.mapped_file import MappedFile
 from pocketmq.broker.store.stored_message import PutResult, PutStatus, StoredMessage
 from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.record import FIXED_SIZE, MAGIC_V1, MAGIC_V2
 from pocketmq.protocol.record_check import Checked, RecordKind, check_record
 from pocketmq.protocol.scalars import MessageSysFlag
+from pocketmq.protocol.store_layout import FIXED_SIZE, MAGIC_V1, MAGIC_V2, RECORD
 from pocketmq.protocol.subscription import tags_code
 from pocketmq.protocol.validation import is_folder_name
 
@@ -34,9 +33,11 @@ NEVER = 1 << 63
 """As `torn_from`: no power cut can have happened."""
 
 # Of the record's head what the fast path looks at; `check_record` knows the whole layout.
-_HEAD = struct.Struct(">iiii12xqi44xi")
+_HEAD = RECORD.picking(
+    "TOTALSIZE", "MAGICCODE", "BODYCRC", "QUEUEID", "PHYSICALOFFSET", "SYSFLAG", "body length"
+)
 _BODY_AT = _HEAD.size
-_STEP = struct.Struct(">ii20xqi")
+_STEP = RECORD.picking("TOTALSIZE", "MAGICCODE", "PHYSICALOFFSET", "SYSFLAG")
 _TRANSACTION = MessageSysFlag.TRANSACTION_MASK
 _ROLLBACK = MessageSysFlag.TRANSACTION_ROLLBACK
 _V6 = MessageSysFlag.HOSTS_V6_MASK

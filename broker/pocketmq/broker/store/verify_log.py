@@ -8,7 +8,6 @@ the guess fails is the slow and thorough way gone, which decides and finds the w
 from __future__ import annotations
 
 import os
-import struct
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 from zlib import crc32
@@ -22,16 +21,19 @@ from pocketmq.broker.store.mapped_file import MappedFile
 from pocketmq.broker.store.stopped_store import Problem, StoppedStore, first_content
 from pocketmq.broker.store.verify_cursors import IndexCursor, Outcome, QueueCursor
 from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.record import MAGIC_V1
 from pocketmq.protocol.record_check import RecordKind, check_record
 from pocketmq.protocol.scalars import MessageSysFlag
+from pocketmq.protocol.store_layout import MAGIC_V1, RECORD
 from pocketmq.protocol.subscription import tags_code
 
 MAX_PROBLEMS = 1000
 """Kept of each stretch, the rest is counted."""
 
 # Of the record's head what the fast way looks at; `check_record` knows the whole layout.
-_HEAD = struct.Struct(">iiii4xqqi16xq20xi")
+_HEAD = RECORD.picking(
+    "TOTALSIZE", "MAGICCODE", "BODYCRC", "QUEUEID", "QUEUEOFFSET", "PHYSICALOFFSET", "SYSFLAG",
+    "STORETIMESTAMP", "body length",
+)  # fmt: skip
 _BODY_AT = _HEAD.size
 _UNUSUAL = MessageSysFlag.HOSTS_V6_MASK | MessageSysFlag.TRANSACTION_MASK
 _UNIQ_KEY = b"UNIQ_KEY\x01"

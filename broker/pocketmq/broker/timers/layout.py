@@ -14,8 +14,8 @@ import msgspec
 from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.body import BodyStruct
 from pocketmq.protocol.layout import Field, Layout
-from pocketmq.protocol.record import MAGIC_BLANK
 from pocketmq.protocol.scalars import Int64
+from pocketmq.protocol.store_layout import MAGIC_BLANK
 
 SLOTS = 7 * 86_400 * 2
 """Slots of the wheel, whatever the precision: seven days, twice."""

@@ -1,0 +1,83 @@
+"""The fields of a store's files, declared once: where each stands, and how it is packed.
+
+Readers of whole records (`record.py`), of some of their fields (`log_scan.py`, `verify_log.py`,
+`log_walk.py`) and of many records at once (`fixed_fields.py`) all take their formats from `RECORD`;
+the readers of consume queues and index files take theirs from the others.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pocketmq.protocol.hosts import HOST_V4_BYTES, HOST_V6_BYTES
+from pocketmq.protocol.layout import Field, Layout
+
+MAGIC_V1: Final = -626843481
+"""0xDAA320A7."""
+MAGIC_V2: Final = -626843477
+"""0xDAA320AB: the topic's length takes two bytes."""
+MAGIC_BLANK: Final = -875286124
+"""0xCBD43194: the rest of this file is empty."""
+
+RECORD: Final = Layout(
+    Field("TOTALSIZE", "i", "bytes of the whole record"),
+    Field("MAGICCODE", "i", "which layout: V1 `0xDAA320A7`, V2 `0xDAA320AB`; or a blank"),
+    Field("BODYCRC", "i", "CRC32 of the stored body, without its top bit"),
+    Field("QUEUEID", "i", "queue of the topic"),
+    Field("FLAG", "i", "the application's own"),
+    Field("QUEUEOFFSET", "q", "number of the message in its queue"),
+    Field("PHYSICALOFFSET", "q", "log offset of this record's first byte"),
+    Field("SYSFLAG", "i", "bits: compressed, transaction, IPv6 hosts"),
+    Field("BORNTIMESTAMP", "q", "ms, the producer's clock"),
+    Field("BORNHOST", f"{HOST_V4_BYTES}s", "the producer: address, and port as i32"),
+    Field("STORETIMESTAMP", "q", "ms, the broker's clock"),
+    Field("STOREHOST", f"{HOST_V4_BYTES}s", "the broker: address, and port as i32"),
+    Field("RECONSUMETIMES", "i", "how often it was given back for a retry"),
+    Field("PREPAREDTRANSACTIONOFFSET", "q", "log offset of the half message it ends"),
+    Field("body length", "i", ""),
+    Field("BODY", "", "as the producer sent it, perhaps compressed"),
+    Field("topic length", "B", "u16 in V2"),
+    Field("TOPIC", "", "UTF-8"),
+    Field("properties length", "H", ""),
+    Field("PROPERTIES", "", "`name 0x01 value 0x02 ...`: tag, keys, unique key, delay level"),
+)
+"""One message, with IPv4 hosts."""
+BLANK: Final = Layout(
+    Field("TOTALSIZE", "i", "bytes left in the file"),
+    Field("MAGICCODE", "i", "`0xCBD43194`"),
+)
+"""What covers the end of a file into which the next record did not fit (S-14)."""
+
+BODY_AT: Final = RECORD.offset_of("BODY")
+"""88: where the body begins, with IPv4 hosts; each IPv6 host moves it by `V6_EXTRA`."""
+FIXED_SIZE: Final = BODY_AT + 3
+"""91: bytes beside body, topic and properties, with IPv4 hosts and a V1 topic."""
+V6_EXTRA: Final = HOST_V6_BYTES - HOST_V4_BYTES
+
+# behaviour 58
+QUEUE_ENTRY: Final = Layout(
+    Field("physical offset", "q", "log offset of the message's record"),
+    Field("size", "i", "bytes of the record"),
+    Field("tags code", "q", "Java's hash of the tag; of a delayed message when it is due, in ms"),
+)
+"""One entry of a consume queue: 20 bytes (S-30)."""
+FILLER_SIZE: Final = 0x7FFFFFFF
+"""The size in an entry that stands for no message (S-32, S-33)."""
+
+INDEX_HEADER: Final = Layout(
+    Field("beginTimestamp", "q", "store time of the first message, ms"),
+    Field("endTimestamp", "q", "store time of the last message, ms"),
+    Field("beginPhyOffset", "q", "log offset of the first message"),
+    Field("endPhyOffset", "q", "log offset of the last message"),
+    Field("hashSlotCount", "i", "slots that are used"),
+    Field("indexCount", "i", "number of the entry to be written next"),
+)
+INDEX_SLOT: Final = Layout(
+    Field("newest", "i", "number of the newest entry in this slot; 0 for none")
+)
+INDEX_ENTRY: Final = Layout(
+    Field("key hash", "i", "Java's hash of `topic#key`, made positive"),
+    Field("physical offset", "q", "log offset of the message's record"),
+    Field("seconds", "i", "store time, counted from beginTimestamp"),
+    Field("older", "i", "number of the next older entry in the same slot; 0 for none"),
+)
