@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from docs.behaviour_page import behaviour_page
+from docs.compatibility_page import compatibility_page
 from docs.movement_page import movement_chart, movement_page
 from docs.protocol_pages import codes_page, headers_page
 from docs.store_page import store_page
@@ -101,6 +102,7 @@ PAGES = {
     "generated/movement.md": movement_page,
     "generated/movement.svg": movement_chart,
     "behaviour.md": behaviour_page,
+    "compatibility.md": compatibility_page,
     "store.md": store_page,
 }
 

@@ -11,7 +11,12 @@ from docs.generate import PORTIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
-PAGES = [DOCS / "behaviour.md", DOCS / "store.md", *sorted((DOCS / "generated").glob("*.*"))]
+PAGES = [
+    DOCS / "behaviour.md",
+    DOCS / "store.md",
+    DOCS / "compatibility.md",
+    *sorted((DOCS / "generated").glob("*.*")),
+]
 
 
 def test_the_options_of_every_folder_of_the_house_are_on_the_page() -> None:

@@ -11,10 +11,12 @@ from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.server import Broker
 from pocketmq.broker.store import StoreConfig
 from pocketmq.broker.tables.json_files import JsonFileError
+from pocketmq.protocol.dispatch import Dispatcher
+from pocketmq.protocol.errors import ConnectError
 from pocketmq.protocol.transport.memory import MemoryNetwork
 from pocketmq.runtime.errors import PortInUseError
 from pocketmq.runtime.manual_clock import ManualClock
-from support.broker_rig import SMALL_FILES, START_MS, consumer, running_broker
+from support.broker_rig import SMALL_FILES, START_MS, Voice, consumer, running_broker
 from support.eventually import eventually
 
 
@@ -177,3 +179,25 @@ def test_the_store_lies_where_data_says(tmp_path: Path) -> None:
     broker = Broker(config, ManualClock(START_MS), MemoryNetwork(), store_config=store_config)
     assert broker.store.root == str(tmp_path / "mine")
     assert broker.store.config.max_message_size == 7
+
+
+async def test_clients_up_to_4_4_send_to_the_port_less_two(tmp_path: Path) -> None:  # B-1
+    async with running_broker(tmp_path) as rig:
+        old = Voice(await rig.network.connect("127.0.0.1:10909", Dispatcher()))
+        await old.send(body=b"by the VIP port")
+        assert [message.body for message in await rig.queue("orders")] == [b"by the VIP port"]
+    async with running_broker(tmp_path, vip_port_enable=False) as rig:
+        with pytest.raises(ConnectError):
+            await rig.network.connect("127.0.0.1:10909", Dispatcher())
+
+
+async def test_a_taken_vip_port_is_a_line_in_the_log_and_no_more(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    network = MemoryNetwork()
+    other = await network.serve("127.0.0.1", 10909, Dispatcher())
+    async with running_broker(tmp_path, network=network) as rig:
+        voice = await rig.voice()
+        await voice.send()
+    assert capsys.readouterr().out.count("vip_port.taken") == 1
+    await other.close()

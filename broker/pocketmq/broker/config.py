@@ -38,6 +38,9 @@ class BrokerConfig:
     port: int = option(
         10911, help="Port to listen on; 0 takes a free one.", rule="B-1", rocketmq_name="listenPort"
     )
+    vip_port_enable: bool = option(
+        True, help="Listen at the port less 2 as well; RocketMQ's clients up to 4.4 send there."
+    )
     data: Path = option(
         Path("~/store"), help="Root of the store.", rocketmq_name="storePathRootDir"
     )

@@ -9,6 +9,10 @@ store. `core.py` says what every subject may use, `signals.py` what they tell ea
 
 from __future__ import annotations
 
+from typing import Final
+
+import structlog
+
 from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.store import Disk, OsDisk, StoreConfig
@@ -19,7 +23,13 @@ from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.network import Listener, Network
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.errors import PortInUseError
 from pocketmq.runtime.profile import PROFILE_5_X, Profile
+
+log = structlog.get_logger()
+
+VIP_DISTANCE: Final = 2
+"""The VIP port lies so far below the broker's own (`fastListenPort` of RocketMQ)."""
 
 
 class Broker:
@@ -54,6 +64,7 @@ class Broker:
         self._network = network
         self._services = self.subjects.services
         self._listener: Listener | None = None
+        self._vip_listener: Listener | None = None
         self._stopping = False
         self._control = ControlProcessor(clock, self.status)
         self.dispatcher = Dispatcher(budget)
@@ -110,6 +121,7 @@ class Broker:
             await self.store.close()
             raise
         self.core.address.listens_at(self._listener.port)
+        self._vip_listener = await self._listen_at_vip_port()
         for service in self._services:
             await service.start()
 
@@ -118,8 +130,9 @@ class Broker:
         self._stopping = True
         for service in self._services:
             await service.leave()
-        if self._listener is not None:
-            await self._listener.close()
+        for listener in (self._vip_listener, self._listener):
+            if listener is not None:
+                await listener.close()
         for service in reversed(self._services):
             await service.stop()
         await self._control.stop()
@@ -142,6 +155,27 @@ class Broker:
             "logEnd": str(self.store.commit_log.max_offset),
             "writeable": str(self.store.is_writeable).lower(),
         }
+
+    async def _listen_at_vip_port(self) -> Listener | None:
+        """Answer at the port less 2 as well, where RocketMQ's clients up to 4.4 send."""
+        if not self.config.vip_port_enable or self.config.port <= VIP_DISTANCE:
+            return None
+        port = self.config.port - VIP_DISTANCE
+        try:
+            return await self._network.serve(
+                self.config.host,
+                port,
+                self.dispatcher,
+                version=self.core.profile.client_version,
+                on_close=self._channel_closed,
+            )
+        except PortInUseError:
+            log.warning(
+                "vip_port.taken",
+                port=port,
+                effect="clients of RocketMQ up to 4.4 cannot send here; all others can",
+            )
+            return None
 
     def _channel_closed(self, channel: Channel) -> None:
         if not self._stopping:

@@ -254,7 +254,10 @@ class ClientApi:
         Asks by QUERY_CONSUMER_OFFSET (14).
         """
         header = QueryConsumerOffsetRequestHeader(
-            consumer_group=group, topic=queue.topic, queue_id=queue.queue_id
+            consumer_group=group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            bname=queue.broker_name,
         )
         response = await self.call(address, header, ok=(ResponseCode.QUERY_NOT_FOUND,))
         if response.code == ResponseCode.QUERY_NOT_FOUND:
@@ -270,6 +273,7 @@ class ClientApi:
             topic=queue.topic,
             queue_id=queue.queue_id,
             commit_offset=offset,
+            bname=queue.broker_name,
         )
         if oneway:
             await self.oneway(address, header)
@@ -280,13 +284,17 @@ class ClientApi:
         self, address: str, queue: MessageQueue, *, timeout_s: float | None = None
     ) -> int:
         """The offset that the queue's next message will get: GET_MAX_OFFSET (30)."""
-        header = GetMaxOffsetRequestHeader(topic=queue.topic, queue_id=queue.queue_id)
+        header = GetMaxOffsetRequestHeader(
+            topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name
+        )
         response = await self.call(address, header, timeout_s=timeout_s)
         return response.header(OffsetResponseHeader).offset
 
     async def min_offset(self, address: str, queue: MessageQueue) -> int:
         """The queue's oldest offset still stored: GET_MIN_OFFSET (31)."""
-        header = GetMinOffsetRequestHeader(topic=queue.topic, queue_id=queue.queue_id)
+        header = GetMinOffsetRequestHeader(
+            topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name
+        )
         return (await self.call(address, header)).header(OffsetResponseHeader).offset
 
     async def search_offset(
@@ -298,6 +306,7 @@ class ClientApi:
             queue_id=queue.queue_id,
             timestamp=time_ms,
             boundary_type=boundary,
+            bname=queue.broker_name,
         )
         return (await self.call(address, header)).header(OffsetResponseHeader).offset
 
@@ -306,7 +315,9 @@ class ClientApi:
 
         Asks by GET_EARLIEST_MSG_STORETIME (32).
         """
-        header = GetEarliestStoreTimeRequestHeader(topic=queue.topic, queue_id=queue.queue_id)
+        header = GetEarliestStoreTimeRequestHeader(
+            topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name
+        )
         response = await self.call(address, header)
         return response.header(EarliestStoreTimeResponseHeader).timestamp
 

@@ -97,6 +97,7 @@ class PullConsumer(PullMember):
             suspend_timeout_millis=BROKER_SUSPEND_MS if wait else 0,
             subscription=subscription.sub_string,
             expression_type=subscription.expression_type,
+            bname=queue.broker_name,
         )
         response = await self._ask(instance, queue, header, wait=wait)
         status = STATUS_BY_CODE.get(response.code)

@@ -199,6 +199,7 @@ def pull_header(
         subscription=subscription.sub_string if post_subscription else None,
         expression_type=subscription.expression_type if post_subscription else None,
         max_msg_bytes=max_msg_bytes,
+        bname=request.queue.broker_name,
     )
 
 

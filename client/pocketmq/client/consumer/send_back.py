@@ -56,6 +56,7 @@ class SendBack:
                     origin_msg_id=message.msg_id,
                     origin_topic=message.topic,
                     max_reconsume_times=self._max_reconsume_times,
+                    bname=message.broker_name,
                 ),
             )
         except PocketMQError as exc:

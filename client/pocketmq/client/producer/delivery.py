@@ -80,14 +80,14 @@ class Delivery:
         if channel is None:
             return self._connect_and_request(prepared, queue, timeout_s)
         return channel.request(
-            self._preparer.header(prepared, queue.queue_id), prepared.body, timeout_s=timeout_s
+            self._preparer.header(prepared, queue), prepared.body, timeout_s=timeout_s
         )
 
     async def _connect_and_request(
         self, prepared: Prepared, queue: MessageQueue, timeout_s: float
     ) -> Command:
         channel = await self.connect(queue)
-        header = self._preparer.header(prepared, queue.queue_id)
+        header = self._preparer.header(prepared, queue)
         return await channel.request(header, prepared.body, timeout_s=timeout_s)
 
     def open_channel(self, queue: MessageQueue) -> Channel | None:

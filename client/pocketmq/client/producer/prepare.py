@@ -20,7 +20,7 @@ from pocketmq.protocol.headers.send import (
     SendMessageRequestHeader,
     SendMessageRequestHeaderV2,
 )
-from pocketmq.protocol.message import Message
+from pocketmq.protocol.message import Message, MessageQueue
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.validation import is_retry
 from pocketmq.runtime.profile import Profile
@@ -135,7 +135,7 @@ class Preparer:
         return prepared
 
     def header(
-        self, prepared: Prepared, queue_id: int
+        self, prepared: Prepared, queue: MessageQueue
     ) -> SendMessageRequestHeaderV2 | SendMessageRequestHeader:
         """The header of one try."""
         header_type = SendBatchMessageRequestHeader if prepared.is_batch else self._single
@@ -144,7 +144,7 @@ class Preparer:
             topic=prepared.topic,
             default_topic=self._create_topic_key,
             default_topic_queue_nums=self._default_topic_queue_nums,
-            queue_id=queue_id,
+            queue_id=queue.queue_id,
             sys_flag=prepared.sys_flag,
             born_timestamp=self._time_ms(),
             flag=prepared.flag,
@@ -152,4 +152,5 @@ class Preparer:
             reconsume_times=prepared.reconsume_times,
             max_reconsume_times=prepared.max_reconsume_times,
             batch=prepared.is_batch,
+            broker_name=queue.broker_name,
         )

@@ -242,7 +242,7 @@ class Producer(GroupClient):
             queue = self.fault_strategy.choose(info, None, self._now())
         prepared = self._preparer.message(message)
         channel = self._delivery.open_channel(queue) or await self._delivery.connect(queue)
-        channel.oneway(self._preparer.header(prepared, queue.queue_id), prepared.body)
+        channel.oneway(self._preparer.header(prepared, queue), prepared.body)
         self._oneways += 1
         if self._oneways % ONEWAYS_PER_TURN == 0:
             await self.config.clock.sleep(0)

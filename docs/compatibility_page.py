@@ -1,0 +1,90 @@
+"""`docs/compatibility.md`: who answers which request of RocketMQ, from what the roles register."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections import defaultdict
+
+from pocketmq.protocol.codes import RequestCode
+
+ROLES = ("nameserver", "controller", "broker", "client")
+
+OWN_FROM = 30_000
+"""Codes above are PocketMQ's own, below 40,000; RocketMQ's pop requests lie above 200,000."""
+
+WHY_NOT = {
+    "no, nor does RocketMQ: the code is declared and nobody answers it": [
+        code for code in RequestCode if code.meaning.startswith("declared by RocketMQ")
+    ],
+    "no, on purpose: stores are files here, not RocksDB": [354, 355, 200056],
+    "no, on purpose: a broker container starts brokers in one JVM": [902, 903],
+    "no, on purpose: between RocketMQ's own controllers": [1014, 1015, 1016, 1017, 1018],
+    "no: accounts and permissions are not built": [
+        *(50, 51, 52, 53, 54),
+        *range(3001, 3011),
+    ],
+    "no: replication, failover and the controller are not built": [
+        *(905, 906, 907, 908),
+        *range(1001, 1014),
+    ],
+    "no: static topics are not built": [513],
+    "no: reads of cold data are not limited": [2001, 2002, 2003, 2004],
+}
+
+
+def answered() -> dict[int, list[str]]:
+    """Request code -> roles that have a processor for it."""
+    found: dict[int, list[str]] = defaultdict(list)
+    for role in ROLES:
+        try:
+            package = importlib.import_module(f"pocketmq.{role}")
+        except ModuleNotFoundError:
+            continue
+        codes: set[int] = set()
+        for each in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+            if each.name.endswith("__main__"):
+                continue
+            for _, cls in inspect.getmembers(importlib.import_module(each.name), inspect.isclass):
+                if not cls.__module__.startswith(package.__name__):
+                    continue
+                for member in vars(cls).values():
+                    codes.update(getattr(member, "_handles", ()))
+                    codes.update(getattr(member, "_handles_batch", ()))
+        for code in codes:
+            found[code].append(role)
+    return found
+
+
+def compatibility_page() -> str:
+    """The page as Markdown."""
+    roles = answered()
+    reasons = {int(code): why for why, codes in WHY_NOT.items() for code in codes}
+    rows = []
+    yes = 0
+    for code in sorted(RequestCode):
+        if OWN_FROM < code < OWN_FROM + 10_000:
+            continue
+        if code in roles:
+            state = f"**yes**: {', '.join(roles[code])}"
+            yes += 1
+        else:
+            state = reasons.get(code, "not built")
+        rows.append(f"| {int(code)} | `{code.name}` | {code.meaning} | {code.since} | {state} |")
+    return "\n".join(
+        [
+            "# Compatibility",
+            "",
+            "Made by `make docs` from the processors that the roles register; do not edit.",
+            "",
+            f"Of {len(rows)} request codes of RocketMQ 4.9 to 5.3 {yes} are answered. Others get",
+            "REQUEST_CODE_NOT_SUPPORTED (3), as RocketMQ answers a code that it does not know.",
+            "A code that a broker sends to clients is answered by the client.",
+            "",
+            "| code | request | meaning | since | answered |",
+            "|---|---|---|---|---|",
+            *rows,
+            "",
+        ]
+    )
