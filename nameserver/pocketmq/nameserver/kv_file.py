@@ -9,23 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-import aiofiles
-import aiofiles.os
 import structlog
 
 from pocketmq.nameserver.kv_config import KvConfig, KvTable
 from pocketmq.protocol.body import BodyStruct, always, decode_json
 from pocketmq.protocol.errors import BadRequestError
+from pocketmq.runtime.durable_file import DurableFile
 from pocketmq.runtime.errors import DiskError
 
 log = structlog.get_logger()
-
-_fsync = aiofiles.os.wrap(os.fsync)
 
 
 class KvStorage(Protocol):
@@ -59,13 +55,14 @@ class KvFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.backup_path = path.with_name(path.name + ".bak")
+        self._file = DurableFile(path)
+        self.backup_path = self._file.backup_path
 
     async def load(self) -> KvTable:
         problems: list[str] = []
-        for path in (self.path, self.backup_path):
+        for path, backup in ((self.path, False), (self.backup_path, True)):
             try:
-                content = await _read(path)
+                content = await self._file.read(backup=backup)
                 if content is None:
                     continue
                 table = decode_json(content, KvFileBody).config_table
@@ -85,17 +82,11 @@ class KvFile:
 
     async def save(self, table: KvTable) -> None:
         text = json.dumps({"configTable": table}, indent="\t", separators=(",", ":"))
-        unfinished = self.path.with_name(self.path.name + ".tmp")
         try:
-            await aiofiles.os.makedirs(self.path.parent, exist_ok=True)
-            await _write(unfinished, text.encode())
-            previous = await _read(self.path)
-            if previous is not None:
-                await _write(self.backup_path, previous)
-            await aiofiles.os.replace(unfinished, self.path)
-        except OSError as exc:
+            await self._file.replace(text.encode())
+        except DiskError as exc:
             raise DiskError(
-                self.path, exc.strerror or str(exc), advice="choose another --kv-config-path"
+                self.path, exc.reason, advice="choose another --kv-config-path"
             ) from exc
 
 
@@ -135,21 +126,3 @@ class KvWriter:
                 error = exc
             for on_saved in waiting:
                 on_saved(error)
-
-
-async def _read(path: Path) -> bytes | None:
-    """The file's content; None when there is no file or nothing in it."""
-    try:
-        async with aiofiles.open(path, "rb") as file:
-            return await file.read() or None
-    except FileNotFoundError:
-        return None
-    except OSError as exc:
-        raise DiskError(path, exc.strerror or str(exc)) from exc
-
-
-async def _write(path: Path, content: bytes) -> None:
-    async with aiofiles.open(path, "wb") as file:
-        await file.write(content)
-        await file.flush()
-        await _fsync(file.fileno())

@@ -14,8 +14,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, Protocol
 
-import aiofiles
-import aiofiles.os
 import structlog
 
 from pocketmq.client.consumer.offset_table import Offset, OffsetTable, ReadOffsetType
@@ -23,6 +21,7 @@ from pocketmq.protocol.body import BodyStruct, decode_json, mq_key, parse_mq_key
 from pocketmq.protocol.errors import BadRequestError
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.scalars import Int64
+from pocketmq.runtime.durable_file import DurableFile
 from pocketmq.runtime.errors import DiskError
 
 log = structlog.get_logger()
@@ -63,7 +62,7 @@ class LocalFileOffsetStore:
     ) -> None:
         self.table = OffsetTable()
         self.path = directory.expanduser() / client_id / group / "offsets.json"
-        self._files = files or DiskOffsetFiles(self.path)
+        self._files = files or DurableFile(self.path)
 
     async def load(self) -> None:
         """Fill the memory from the file.
@@ -145,33 +144,3 @@ def decode_offsets(content: bytes) -> dict[MessageQueue, int]:
     """
     body = decode_json(content, LocalOffsetsBody)
     return {parse_mq_key(key): offset for key, offset in body.offset_table.items()}
-
-
-class DiskOffsetFiles:
-    """Real files."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._backup = path.with_name(path.name + ".bak")
-
-    async def read(self, *, backup: bool) -> bytes | None:
-        path = self._backup if backup else self._path
-        try:
-            async with aiofiles.open(path, "rb") as file:
-                return await file.read() or None
-        except FileNotFoundError:
-            return None
-        except OSError as exc:
-            raise DiskError(path, exc.strerror or str(exc)) from exc
-
-    async def replace(self, content: bytes) -> None:
-        unfinished = self._path.with_name(self._path.name + ".tmp")
-        try:
-            await aiofiles.os.makedirs(self._path.parent, exist_ok=True)
-            async with aiofiles.open(unfinished, "wb") as file:
-                await file.write(content)
-            if await aiofiles.os.path.exists(self._path):
-                await aiofiles.os.replace(self._path, self._backup)
-            await aiofiles.os.replace(unfinished, self._path)
-        except OSError as exc:
-            raise DiskError(self._path, exc.strerror or str(exc)) from exc
