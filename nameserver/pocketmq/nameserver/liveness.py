@@ -97,7 +97,3 @@ class LiveBrokers:
     def of_channel(self, channel: Peer) -> list[LiveBroker]:
         """The brokers that last registered over this very connection (N-22)."""
         return [broker for broker in self._brokers.values() if broker.channel is channel]
-
-    def next_expiry(self) -> float | None:
-        """When the next broker would expire if none were heard from now on."""
-        return min((broker.expires_at for broker in self._brokers.values()), default=None)

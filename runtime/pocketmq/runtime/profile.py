@@ -39,8 +39,6 @@ class Profile:
     """Heartbeat replies carry IS_SUPPORT_HEART_BEAT_V2 and IS_SUB_CHANGE (B-21, B-29)."""
     state_version_in_data_version: bool
     """DataVersion has `stateVersion`, and equality needs it (N-10, E-60)."""
-    batch_uniq_id_in_send_reply: bool
-    """Send replies carry `batchUniqId` and `recallHandle` (E-21)."""
 
     # -- name server ------------------------------------------------------------------------
 
@@ -72,8 +70,6 @@ class Profile:
     offset_of_empty_queue: Literal["zero", "not_found"]
     """QUERY_CONSUMER_OFFSET (14) without a stored value, in a queue without messages: 0, or
     QUERY_NOT_FOUND (22) (B-34.3)."""
-    commit_offset_on_slave_pull: bool
-    """A slave takes the offset that a pull carries (B-35)."""
     notify_broadcast_groups: bool
     """Members of a broadcasting group are notified of changes (B-24, B-26)."""
     note_broadcast_offsets: bool
@@ -84,23 +80,12 @@ class Profile:
     CONSUMER_SEND_MSG_BACK (36) uses >= in both (B-83)."""
     dlq_when_group_holds_locks: bool
     """A plain send to `%RETRY%` turns to `%DLQ%` when the group has any live queue lock (B-86)."""
-    slave_rejects_pulls_up_front: bool
-    """`slaveReadEnable=false`: SYSTEM_BUSY (2) before the pull is read (B-58)."""
-    slave_wakes_held_pulls: bool
-    """Arrivals on a slave end its long polls too (B-74)."""
     write_offset_moved_event: bool
     """PULL_OFFSET_MOVED (21) of a master is also stored in OFFSET_MOVED_EVENT (B-65)."""
     transaction_check_interval_ms: int
     """Between two rounds of checks on half messages (B-106)."""
     transaction_ops_batched: bool
     """Op messages list several half offsets (B-105)."""
-    slave_sync_initial_delay_ms: int
-    """First metadata sync of a slave (B-120)."""
-    slave_sync_period_ms: int
-    """Between two full metadata syncs of a slave (B-120)."""
-    sync_master_needs_slave: bool
-    """SYNC_MASTER waits for a slave: SLAVE_NOT_AVAILABLE (11), FLUSH_SLAVE_TIMEOUT (12); else
-    `inSyncReplicas` (1) counts (B-140, B-141)."""
     server_side_reset_offset: bool
     """A reset waits on the broker for the next pull; else it is pushed to the consumers (B-34)."""
     system_topics_of_5x: bool
@@ -110,8 +95,6 @@ class Profile:
 
     # -- store ------------------------------------------------------------------------------
 
-    recovery_start: Literal["third_last", "consume_queue_max"]
-    """Commit-log file where recovery after a clean exit begins (S-62)."""
     search_nearest_time: bool
     """Offset by time takes the neighbour nearer in time, not a boundary (S-40, S-41)."""
     pid_in_abort_file: bool
@@ -169,21 +152,6 @@ class Profile:
         return avoided_ms
 
 
-NOT_BUILT_YET = frozenset(
-    {
-        "batch_uniq_id_in_send_reply",
-        "commit_offset_on_slave_pull",
-        "recovery_start",
-        "slave_rejects_pulls_up_front",
-        "slave_sync_initial_delay_ms",
-        "slave_sync_period_ms",
-        "slave_wakes_held_pulls",
-        "sync_master_needs_slave",
-    }
-)
-"""Fields that nothing reads so far: slaves are a later issue, recovery begins where
-its own checkpoint says, whatever the profile, and batches have no `batchUniqId` in their answer."""
-
 PROFILE_4_9 = Profile(
     name="4.9",
     client_version=409,
@@ -193,7 +161,6 @@ PROFILE_4_9 = Profile(
     retry_topic_max_chars=127,
     heartbeat_v2=False,
     state_version_in_data_version=False,
-    batch_uniq_id_in_send_reply=False,
     nameserver_scan_initial_delay_ms=5_000,
     nameserver_scan_period_ms=10_000,
     apply_topics_per_topic=False,
@@ -206,23 +173,16 @@ PROFILE_4_9 = Profile(
     register_created_topics_incrementally=False,
     check_offset_commits=False,
     offset_of_empty_queue="zero",
-    commit_offset_on_slave_pull=False,
     notify_broadcast_groups=True,
     note_broadcast_offsets=False,
     dlq_when_retries_equal_max=True,
     dlq_when_group_holds_locks=False,
-    slave_rejects_pulls_up_front=False,
-    slave_wakes_held_pulls=False,
     write_offset_moved_event=True,
     transaction_check_interval_ms=60_000,
     transaction_ops_batched=False,
-    slave_sync_initial_delay_ms=3_000,
-    slave_sync_period_ms=10_000,
-    sync_master_needs_slave=True,
     server_side_reset_offset=False,
     system_topics_of_5x=False,
     arbitrary_delay=False,
-    recovery_start="third_last",
     search_nearest_time=True,
     pid_in_abort_file=False,
     rebalance_min_interval_ms=None,
@@ -255,7 +215,6 @@ PROFILE_5_X = Profile(
     retry_topic_max_chars=255,
     heartbeat_v2=True,
     state_version_in_data_version=True,
-    batch_uniq_id_in_send_reply=True,
     nameserver_scan_initial_delay_ms=5_000,
     nameserver_scan_period_ms=5_000,
     apply_topics_per_topic=True,
@@ -268,23 +227,16 @@ PROFILE_5_X = Profile(
     register_created_topics_incrementally=True,
     check_offset_commits=True,
     offset_of_empty_queue="not_found",
-    commit_offset_on_slave_pull=True,
     notify_broadcast_groups=False,
     note_broadcast_offsets=True,
     dlq_when_retries_equal_max=False,
     dlq_when_group_holds_locks=True,
-    slave_rejects_pulls_up_front=True,
-    slave_wakes_held_pulls=True,
     write_offset_moved_event=False,
     transaction_check_interval_ms=30_000,
     transaction_ops_batched=True,
-    slave_sync_initial_delay_ms=10_000,
-    slave_sync_period_ms=60_000,
-    sync_master_needs_slave=False,
     server_side_reset_offset=True,
     system_topics_of_5x=True,
     arbitrary_delay=True,
-    recovery_start="consume_queue_max",
     search_nearest_time=False,
     pid_in_abort_file=True,
     rebalance_min_interval_ms=1_000,

@@ -134,8 +134,6 @@ class MessageStore:
         self._limits = PullLimits.of(config, disk.memory_bytes())
         self._abort = os.path.join(root, "abort")
         self._lock: DiskFile | None = None
-        self._appended_s = clock.monotonic()
-        self._append_took_s = 0.0
         self._held: deque[Batch] = deque()
         """Appended under SYNC_FLUSH and not yet flushed, so not yet dispatched (S-20, S-24)."""
         self._log_flusher = LogFlusher(
@@ -256,16 +254,6 @@ class MessageStore:
         return not self.blocked_by
 
     @property
-    def is_page_cache_busy(self) -> bool:
-        """Whether the last append had to wait for the system's own writing back (B-160).
-
-        One thread does all, so a slow append is seen only afterwards; it counts for a second.
-        """
-        limit_s = self.config.os_page_cache_busy_timeout_ms / 1000
-        recent = self._clock.monotonic() - self._appended_s < limit_s
-        return recent and self._append_took_s > limit_s
-
-    @property
     def unflushed_bytes(self) -> int:
         """Bytes of the log that a power cut would take now (B-162)."""
         return self._log_flusher.dirty_bytes
@@ -291,10 +279,7 @@ class MessageStore:
             return self._put_legal(messages, together=together)
         now_ms = self._clock.time_ms()
         self._flush.appended(now_ms)
-        began_s = self._clock.monotonic()
         results = self.commit_log.append(messages, queues, now_ms, together=together)
-        self._appended_s = self._clock.monotonic()
-        self._append_took_s = self._appended_s - began_s
         batch = Batch(self.commit_log.max_offset, messages, queues, results)
         if self._sync:
             self._held.append(batch)
