@@ -16,6 +16,7 @@ import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageRequestMode;
+import org.apache.rocketmq.common.producer.RecallMessageHandle;
 import org.apache.rocketmq.client.impl.MQClientAPIImpl;
 
 /**
@@ -120,8 +121,10 @@ public final class PopAndTime {
             }
         }
         try {
-            producer.recallMessage(topic, "djEgeA==");
-            System.out.println("RECALLED nonsense");
+            String past = Long.toString(System.currentTimeMillis() - 1000);
+            producer.recallMessage(
+                topic, RecallMessageHandle.HandleV1.buildHandle(topic, "broker-a", past, "x"));
+            System.out.println("RECALLED what is past");
         } catch (MQBrokerException e) {
             System.out.println("REFUSED " + e.getResponseCode());
         }
