@@ -193,6 +193,11 @@ class BrokerConfig:
         rocketmq_name="transactionOpBatchInterval",
     )
 
+    # -- requests and replies
+    store_reply_message_enable: bool = option(
+        True, help="Also store replies, which nobody reads.", rule="R-13"
+    )
+
     # -- files
     flush_consumer_offset_interval_ms: int = option(
         5_000,

@@ -21,6 +21,7 @@ from pocketmq.broker.pop.assembly import assemble_pop
 from pocketmq.broker.pulling.assembly import assemble_pulling
 from pocketmq.broker.queries.assembly import assemble_queries
 from pocketmq.broker.registration.assembly import assemble_registration
+from pocketmq.broker.replies.assembly import assemble_replies
 from pocketmq.broker.sending.assembly import assemble_sending
 from pocketmq.broker.storing.assembly import assemble_storing
 from pocketmq.broker.subject import Service, Subject
@@ -79,6 +80,7 @@ class BrokerSubjects:
         self.transactions = add(
             assemble_transactions(core, self.topics, self.groups, self.offsets, self.storing)
         )
+        self.replies = add(assemble_replies(core, self.topics, self.groups, self.storing))
         self.queries = add(assemble_queries(core))
         self.admin = add(assemble_admin(core, self.topics, self.groups, self.offsets, self.delays))
         self.registration = add(assemble_registration(core, network, self.topics))

@@ -15,6 +15,7 @@ from pocketmq.client.consumer.push import PushConsumer
 from pocketmq.client.consumer.simple import SimpleConsumer
 from pocketmq.client.heartbeat import ConsumeFromWhere, MessageModel
 from pocketmq.client.producer.producer import Producer
+from pocketmq.client.producer.request import NoReplyError
 from pocketmq.client.producer.selectors import select_by_hash, select_by_random
 from pocketmq.client.producer.send_result import SendResult, SendStatus
 from pocketmq.client.producer.send_tries import SendFailedError, SendTimeoutError
@@ -56,6 +57,7 @@ __all__ = [
     "MessageModel",
     "MessageQueue",
     "MessageSelector",
+    "NoReplyError",
     "Producer",
     "PullConsumer",
     "PullResult",

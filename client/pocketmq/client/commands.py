@@ -36,6 +36,7 @@ COMMANDS: Final = frozenset(
     {
         RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
         RequestCode.CHECK_TRANSACTION_STATE,
+        RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT,
         RequestCode.RESET_CONSUMER_CLIENT_OFFSET,
         RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT,
         RequestCode.GET_CONSUMER_RUNNING_INFO,
@@ -77,6 +78,7 @@ class CommandProcessor:
         find_consumer: Consumer of a group, or None.
         find_producer: Producer of a group, or None.
         wake_rebalance: Lets the whole instance rebalance.
+        take_reply: Takes a reply that a broker pushes; False when nobody waits for it.
     """
 
     def __init__(
@@ -84,7 +86,9 @@ class CommandProcessor:
         find_consumer: Callable[[str], CommandedConsumer | None],
         find_producer: Callable[[str], CommandedProducer | None],
         wake_rebalance: Callable[[], None],
+        take_reply: Callable[[Command], bool],
     ) -> None:
+        self._take_reply = take_reply
         self._find_consumer = find_consumer
         self._find_producer = find_producer
         self._wake_rebalance = wake_rebalance
@@ -112,6 +116,13 @@ class CommandProcessor:
         else:
             producer.check_transaction(peer, header, message)
         return None
+
+    @handles(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT)
+    def take_reply(self, peer: Peer, request: Command) -> Reply:
+        """A reply to one of our requests; too late is no error of the broker's (R-15)."""
+        if not self._take_reply(request):
+            log.info("reply.unexpected", broker=peer.address)
+        return request.reply()
 
     @handles(RequestCode.RESET_CONSUMER_CLIENT_OFFSET)
     def reset_offset(self, peer: Peer, request: Command) -> Reply:

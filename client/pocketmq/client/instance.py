@@ -43,6 +43,7 @@ from pocketmq.client.config import ClientConfig
 from pocketmq.client.consumer.pull_service import PullMessageService
 from pocketmq.client.heartbeat import ConsumerMember, heartbeat_addresses, heartbeat_data
 from pocketmq.client.name_servers import NameServers
+from pocketmq.client.producer.request import OpenRequests, pushed_reply
 from pocketmq.client.rebalance.service import RebalanceService
 from pocketmq.client.routes import RouteTable, TopicPublishInfo, clipped_to_default
 from pocketmq.protocol.bodies.clients import HeartbeatData
@@ -149,8 +150,14 @@ class ClientInstance:
             rebalance_all=self.rebalance,
             name=f"rebalance {self.client_id}",
         )
+        self.requests = OpenRequests()
         self.dispatcher.add(
-            CommandProcessor(self.consumers.get, self.producers.get, self.rebalance_service.wakeup)
+            CommandProcessor(
+                self.consumers.get,
+                self.producers.get,
+                self.rebalance_service.wakeup,
+                lambda command: self.requests.arrived(pushed_reply(command, self.clock.time_ms())),
+            )
         )
         self.dispatcher.require(COMMANDS)
         self._lookups: dict[tuple[str, str], asyncio.Task[bool | PocketMQError]] = {}

@@ -15,6 +15,10 @@ from pocketmq.protocol.batch import encode_batch
 from pocketmq.protocol.command import Buffer
 from pocketmq.protocol.compression import CompressionKind, compress
 from pocketmq.protocol.errors import IllegalMessageError
+from pocketmq.protocol.headers.replies import (
+    SendReplyMessageRequestHeader,
+    SendReplyMessageRequestHeaderV2,
+)
 from pocketmq.protocol.headers.send import (
     SendBatchMessageRequestHeader,
     SendMessageRequestHeader,
@@ -41,6 +45,7 @@ class Prepared(msgspec.Struct, gc=False):
     reconsume_times: int = 0
     max_reconsume_times: int | None = None
     is_batch: bool = False
+    is_reply: bool = False
 
 
 class Preparer:
@@ -78,6 +83,11 @@ class Preparer:
         self._single: type[SendMessageRequestHeaderV2] | type[SendMessageRequestHeader] = (
             SendMessageRequestHeaderV2 if settings.send_smart_msg else SendMessageRequestHeader
         )
+        self._reply: type[SendMessageRequestHeaderV2] | type[SendMessageRequestHeader] = (
+            SendReplyMessageRequestHeaderV2
+            if settings.send_smart_msg
+            else SendReplyMessageRequestHeader
+        )
         self._new_uniq_key = new_uniq_key
         self._time_ms = time_ms
 
@@ -96,9 +106,11 @@ class Preparer:
         if len(body) >= self._compress_body_over:
             body = compress(message.body, self._compression, self._compression_level)
             sys_flag = self._compressed_flag
+        is_reply = properties.get(names.MESSAGE_TYPE) == names.REPLY_TYPE
         if names.TRANSACTION_PREPARED in properties:
             sys_flag |= MessageSysFlag.TRANSACTION_PREPARED
         prepared = Prepared(message.topic, body, message.flag, sys_flag, uniq_key)
+        prepared.is_reply = is_reply
         if message.topic[0] == "%" and is_retry(message.topic):
             # The counts of a message for a retry topic travel in the header (C-55).
             prepared.reconsume_times = int(properties.pop(names.RECONSUME_TIME, "0"))
@@ -138,7 +150,11 @@ class Preparer:
         self, prepared: Prepared, queue: MessageQueue
     ) -> SendMessageRequestHeaderV2 | SendMessageRequestHeader:
         """The header of one try."""
-        header_type = SendBatchMessageRequestHeader if prepared.is_batch else self._single
+        header_type = self._single
+        if prepared.is_batch:
+            header_type = SendBatchMessageRequestHeader
+        elif prepared.is_reply:
+            header_type = self._reply
         return header_type(
             producer_group=self._group,
             topic=prepared.topic,

@@ -38,6 +38,7 @@ from pocketmq.client.producer.delivery import Delivery, result_of
 from pocketmq.client.producer.detector import FaultDetector
 from pocketmq.client.producer.fault_strategy import FaultStrategy
 from pocketmq.client.producer.prepare import Preparer
+from pocketmq.client.producer.request import NoReplyError, reply_to
 from pocketmq.client.producer.selectors import QueueSelector, select_by_hash
 from pocketmq.client.producer.send_result import SendResult, SendStatus
 from pocketmq.client.producer.settings import ProducerSettings
@@ -220,6 +221,57 @@ class Producer(GroupClient):
         if strategy.enabled:
             strategy.answered(queue.broker_name, (self._loop_time() - began_at) * 1000, self._now())
         return result
+
+    async def request(
+        self,
+        message: Message,
+        *,
+        timeout_ms: int = 3_000,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        key: object = None,
+    ) -> MessageExt:
+        """Send a message and wait for the one that its consumer sends back (R-1, R-2).
+
+        Args:
+            message: Gets the properties that make it a request.
+            timeout_ms: Real milliseconds for sending and waiting together.
+            queue: See `send`, as for `selector` and `key`.
+
+        Raises:
+            NoReplyError: it is stored, and nobody replied in time.
+            Others: see `send`.
+        """
+        instance = self._started()
+        ends_at = self._loop_time() + timeout_ms / 1000
+        if message.topic not in self.published_topics:
+            await self._find(message.topic)
+            await instance.heartbeat()  # brokers find us by it, and so does the reply
+        correlation_id = instance.requests.open(message, instance.client_id, timeout_ms)
+        try:
+            await self.send(message, queue=queue, selector=selector, key=key, timeout_ms=timeout_ms)
+            async with asyncio.timeout(max(0.0, ends_at - self._loop_time())):
+                return await instance.requests.reply_to(correlation_id)
+        except TimeoutError:
+            raise NoReplyError(message.topic, timeout_ms) from None
+        finally:
+            instance.requests.close(correlation_id)
+
+    async def send_reply(
+        self, request: Message | MessageExt, body: bytes, *, timeout_ms: int | None = None
+    ) -> SendResult:
+        """Answer a message that was sent by `request` (R-5).
+
+        Args:
+            request: As its consumer got it.
+            body: Of the reply.
+            timeout_ms: See `send`.
+
+        Raises:
+            ClientError: it was no request (10007).
+            SendFailedError: the requester is gone, or did not take the reply; each try was stored.
+        """
+        return await self.send(reply_to(request, body), timeout_ms=timeout_ms)
 
     async def send_oneway(
         self,

@@ -1,0 +1,1 @@
+"""Requests between clients: a reply is handed to whoever asked."""

@@ -1,0 +1,23 @@
+"""Replies, assembled."""
+
+from __future__ import annotations
+
+from pocketmq.broker.core import BrokerCore
+from pocketmq.broker.groups.assembly import Groups
+from pocketmq.broker.replies.reply_processor import ReplyProcessor
+from pocketmq.broker.storing.assembly import Storing
+from pocketmq.broker.subject import Subject
+from pocketmq.broker.topics.assembly import Topics
+
+
+def assemble_replies(core: BrokerCore, topics: Topics, groups: Groups, storing: Storing) -> Subject:
+    """Hands replies to requesters, which are producers of this broker."""
+    processor = ReplyProcessor(
+        groups.producers,
+        topics.configs,
+        storing.puts,
+        core.address,
+        core.clock,
+        store_replies=core.config.store_reply_message_enable,
+    )
+    return Subject(processors=(processor,))

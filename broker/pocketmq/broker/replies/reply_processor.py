@@ -1,0 +1,157 @@
+"""SEND_REPLY_MESSAGE (324, 325): hands a reply to whoever asked, then stores it (R-10 to R-14)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from pocketmq.broker.address import BrokerAddress
+from pocketmq.broker.errors import RequestRefusedError
+from pocketmq.broker.groups.producers import ProducerManager
+from pocketmq.broker.replies.reply_messages import SendHeader, pushed, requester_of, stored
+from pocketmq.broker.sending.incoming import packed_address
+from pocketmq.broker.sending.stamp import REGION, TRACE_ON
+from pocketmq.broker.store import PutStatus
+from pocketmq.broker.storing.safe_puts import SafePuts
+from pocketmq.broker.topics.topic_configs import TopicConfigManager
+from pocketmq.protocol.codes import RequestCode, ResponseCode
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.dispatch import Peer, Reply, handles
+from pocketmq.protocol.errors import RemotingError
+from pocketmq.protocol.headers.replies import (
+    SendReplyMessageRequestHeader,
+    SendReplyMessageRequestHeaderV2,
+)
+from pocketmq.protocol.headers.send import SendMessageResponseHeader
+from pocketmq.protocol.ids import offset_msg_id
+from pocketmq.protocol.scalars import Perm
+from pocketmq.protocol.transport.channel import Channel
+from pocketmq.runtime.clock import Clock
+
+log = structlog.get_logger()
+
+PUSH_TIMEOUT_S = 10.0
+"""A requester has so long to take its reply."""
+
+
+class ReplyProcessor:
+    """Passes replies on.
+
+    Args:
+        producers: who can be reached, by client id.
+        topics: the reply topic must be there.
+        puts: store replies.
+        address: of this broker.
+        clock: the time.
+        store_replies: whether replies are stored, too (`storeReplyMessageEnable`).
+    """
+
+    def __init__(
+        self,
+        producers: ProducerManager,
+        topics: TopicConfigManager,
+        puts: SafePuts,
+        address: BrokerAddress,
+        clock: Clock,
+        *,
+        store_replies: bool,
+    ) -> None:
+        self._producers = producers
+        self._topics = topics
+        self._puts = puts
+        self._address = address
+        self._clock = clock
+        self._store_replies = store_replies
+
+    @handles(RequestCode.SEND_REPLY_MESSAGE)
+    def reply(self, peer: Peer, request: Command) -> Reply:
+        """A reply under long names."""
+        return self._pass_on(peer, request, request.header(SendReplyMessageRequestHeader))
+
+    @handles(RequestCode.SEND_REPLY_MESSAGE_V2)
+    def reply_v2(self, peer: Peer, request: Command) -> Reply:
+        """A reply under one-letter names."""
+        return self._pass_on(peer, request, request.header(SendReplyMessageRequestHeaderV2))
+
+    # -- inside ---------------------------------------------------------------------------------
+
+    def _pass_on(self, peer: Peer, request: Command, header: SendHeader) -> Reply:
+        queue_id = self._check(header)
+        client_id = requester_of(header)
+        body = bytes(request.body_view)
+        channel = None if client_id is None else self._producers.channel_of(client_id)
+        if client_id is None:
+            outcome = "reply message properties[REPLY_TO_CLIENT] is null"
+        elif channel is None or not channel.is_open:
+            outcome = f"push reply message fail, channel of <{client_id}> not found."
+        else:
+            assert isinstance(channel, Channel), "producers are connected by channels"
+            future = channel.request(
+                pushed(header, peer.address, str(self._address), self._clock.time_ms()),
+                body,
+                timeout_s=PUSH_TIMEOUT_S,
+            )
+
+            def answered(future: asyncio.Future[Command]) -> None:
+                remark = f"push reply message to {client_id} fail."
+                try:
+                    code = future.result().code
+                    remark = remark if code else ""
+                except (RemotingError, asyncio.CancelledError) as exc:
+                    log.warning("reply.push_failed", client_id=client_id, reason=str(exc))
+                peer.reply(request, self._answer(peer, request, header, queue_id, body, remark))
+
+            future.add_done_callback(answered)
+            return None
+        return self._answer(peer, request, header, queue_id, body, outcome)
+
+    def _check(self, header: SendHeader) -> int:
+        """The queue to store in.
+
+        Raises:
+            RequestRefusedError: TOPIC_NOT_EXIST (17), NO_PERMISSION (16), MESSAGE_ILLEGAL (13).
+        """
+        config = self._topics.get(header.topic)
+        if config is None:
+            raise RequestRefusedError(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"reply topic {header.topic} does not exist here; replies go to "
+                "<cluster>_REPLY_TOPIC of the cluster that the request came from",
+            )
+        if not config.perm & Perm.WRITE:
+            raise RequestRefusedError(
+                ResponseCode.NO_PERMISSION, f"topic {header.topic} may not be written to"
+            )
+        if header.queue_id >= config.write_queue_nums:
+            raise RequestRefusedError(
+                ResponseCode.INVALID_PARAMETER,
+                f"queue id {header.queue_id} is illegal: topic {header.topic} has "
+                f"{config.write_queue_nums} write queues",
+            )
+        return max(0, header.queue_id)
+
+    def _answer(
+        self,
+        peer: Peer,
+        request: Command,
+        header: SendHeader,
+        queue_id: int,
+        body: bytes,
+        failure: str,
+    ) -> Command:
+        """The push's outcome, with the place where the reply is stored (R-12, R-13)."""
+        place = SendMessageResponseHeader(
+            msg_id="0", queue_id=queue_id, queue_offset=0, region=REGION, trace=TRACE_ON
+        )
+        if self._store_replies:
+            host = self._address.packed
+            message = stored(header, body, queue_id, packed_address(peer.address), host)
+            result = self._puts.put(message)
+            if result.status is PutStatus.PUT_OK:
+                place.msg_id = offset_msg_id(host, result.physical_offset)
+                place.queue_offset = result.queue_offset
+            else:
+                log.warning("reply.not_stored", topic=header.topic, status=result.status.name)
+        code = ResponseCode.SYSTEM_ERROR if failure else ResponseCode.SUCCESS
+        return request.reply(place, code=code, remark=failure or None)
