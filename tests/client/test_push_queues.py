@@ -5,7 +5,8 @@ Against scripted brokers, in memory, on a manual clock.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -36,6 +37,10 @@ class Faulty:
         if mq_all[0].topic == self.topic:
             raise KeyError("a bug")
         return mq_all
+
+
+def told_of(logs: Sequence[MutableMapping[str, Any]], event: str) -> list[Mapping[str, Any]]:
+    return [line for line in logs if line["event"] == event]
 
 
 # -- whose queues -------------------------------------------------------------------------------
@@ -96,9 +101,9 @@ async def test_a_bug_in_the_rebalance_of_a_topic_is_logged_with_its_traceback(to
         with capture_logs() as logs:
             async with consuming(rig, Collected(), strategy=Faulty(topic)) as one:
                 await eventually(lambda: one.assignment, "the other topic is had")
+                await eventually(lambda: told_of(logs, "rebalance.failed"), "the fault is told")
                 assert {queue.topic for queue in one.assignment} == {other}
-        told = [line for line in logs if line["event"] == "rebalance.failed"]
-        assert told
+        told = told_of(logs, "rebalance.failed")
         assert all(line["topic"] == topic and line["exc_info"] for line in told)
 
 
@@ -112,9 +117,9 @@ async def test_a_topic_that_cannot_be_shared_out_now_is_told_in_one_line(topic: 
         with capture_logs() as logs:
             async with consuming(rig, Collected()) as one:
                 await eventually(lambda: one.assignment, "the other topic is had")
+                await eventually(lambda: told_of(logs, "rebalance.skipped"), "the fault is told")
                 assert {queue.topic for queue in one.assignment} == {other}
-        told = [line for line in logs if line["event"] == "rebalance.skipped"]
-        assert told
+        told = told_of(logs, "rebalance.skipped")
         assert all(line["topic"] == topic and "exc_info" not in line for line in told)
         assert not [line for line in logs if "exc_info" in line]
 
