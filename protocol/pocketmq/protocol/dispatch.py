@@ -130,6 +130,8 @@ class Dispatcher:
                 for code in getattr(function, "_handles", ()):
                     self.register(code, getattr(family, name))
                 for code in getattr(function, "_handles_batch", ()):
+                    if int(code) in self.batch:
+                        raise ValueError(f"request code {request_name(code)} has two processors")
                     self.batch[int(code)] = getattr(family, name)
 
     def require(self, codes: Iterable[int]) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.sending.send_checks import SendChecks, SendPlan
-from pocketmq.broker.topics.topic_configs import TopicConfigManager
+from pocketmq.broker.topics.topic_configs import TopicConfigManager, TopicRules
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.codes import ResponseCode
 
@@ -16,7 +16,9 @@ NOW_MS = 1_700_000_000_000
 
 
 def checks(*topics: TopicConfig, auto_create: bool = True, **options: Any) -> SendChecks:
-    table = TopicConfigManager("broker-a", "DefaultCluster", auto_create=auto_create)
+    table = TopicConfigManager(
+        "broker-a", "DefaultCluster", rules=TopicRules(auto_create=auto_create)
+    )
     for topic in topics:
         table.put(topic, NOW_MS)
     return SendChecks(table, broker_name="broker-a", **options)

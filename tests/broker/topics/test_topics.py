@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from pocketmq.broker.topics.topic_configs import TopicConfigManager
+from pocketmq.broker.topics.topic_configs import TopicConfigManager, TopicRules
 from pocketmq.protocol.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
 from pocketmq.protocol.scalars import Perm
 
 NOW_MS = 1_700_000_000_000
 
 
-def table(**options: object) -> TopicConfigManager:
-    return TopicConfigManager("broker-a", "DefaultCluster", **options)  # type: ignore[arg-type]
+def table(**options: Any) -> TopicConfigManager:
+    return TopicConfigManager("broker-a", "DefaultCluster", rules=TopicRules(**options))
 
 
 def create(topics: TopicConfigManager, name: str = "orders", queues: int = 4) -> TopicConfig | None:

@@ -11,6 +11,7 @@ from pocketmq.broker.groups.consumer_changes import ConsumerChanges
 from pocketmq.broker.groups.consumer_notices import ConsumerNotices
 from pocketmq.broker.groups.consumers import ConsumerManager
 from pocketmq.broker.groups.group_processor import GroupProcessor
+from pocketmq.broker.groups.heartbeat_limits import HeartbeatLimits
 from pocketmq.broker.groups.member_processor import MemberProcessor
 from pocketmq.broker.groups.producers import ProducerManager
 from pocketmq.broker.groups.relay_processor import RelayProcessor
@@ -69,10 +70,9 @@ def assemble_groups(
         configs,
         topics.configs,
         notices,
-        overload.guard,
+        HeartbeatLimits(overload.guard, core.budget),
         clock,
         profile,
-        budget=core.budget,
     )
     signals.channel_closed.connect(clients.peer_closed)
     silent = SilentClients(consumers, producers, clock)

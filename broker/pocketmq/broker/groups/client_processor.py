@@ -6,13 +6,12 @@ import structlog
 
 from pocketmq.broker.groups.consumer_notices import ConsumerNotices
 from pocketmq.broker.groups.consumers import ConsumerManager, HeartbeatOutcome
+from pocketmq.broker.groups.heartbeat_limits import HeartbeatLimits
 from pocketmq.broker.groups.producers import ProducerManager
 from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
-from pocketmq.broker.overload.overload import Overload, Work
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol.bodies.clients import ConsumerData, HeartbeatData
 from pocketmq.protocol.body import decode_request_body
-from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
@@ -32,10 +31,9 @@ class ClientProcessor:
         groups: subscription groups; heartbeats create unknown ones.
         topics: heartbeats create `%RETRY%group`.
         notices: tells the members.
-        overload: refuses what has waited too long.
+        limits: refuses what has waited too long, or holds too much.
         clock: stamps heartbeats.
         profile: what a heartbeat is answered.
-        budget: what a heartbeat may hold.
     """
 
     def __init__(
@@ -45,19 +43,16 @@ class ClientProcessor:
         groups: SubscriptionGroupManager,
         topics: TopicConfigManager,
         notices: ConsumerNotices,
-        overload: Overload,
+        limits: HeartbeatLimits,
         clock: Clock,
         profile: Profile,
-        *,
-        budget: Budget = DEFAULT_BUDGET,
     ) -> None:
-        self._budget = budget
         self._consumers = consumers
         self._producers = producers
         self._groups = groups
         self._topics = topics
         self._notices = notices
-        self._overload = overload
+        self._limits = limits
         self._clock = clock
         self._profile = profile
 
@@ -66,9 +61,9 @@ class ClientProcessor:
     @handles(RequestCode.HEART_BEAT)
     def heartbeat(self, peer: Peer, request: Command) -> Reply:
         """Register all groups of a client (B-21)."""
-        self._overload.check(Work.HEARTBEAT)
+        self._limits.check_waited()
         data = decode_request_body(request, HeartbeatData)
-        self._check(data)
+        self._limits.check(data)
         outdated = False
         for consumer in data.consumer_data_set:
             outdated |= self._consumer(peer, request, data, consumer)
@@ -90,25 +85,6 @@ class ClientProcessor:
                 # Without a fingerprint (V1) the answer is always "send your subscriptions".
                 subscription_changed=outdated or data.heartbeat_fingerprint == 0,
             )
-        )
-
-    def _check(self, data: HeartbeatData) -> None:
-        """Pass a heartbeat that others can wait for."""
-        budget, consumers = self._budget, data.consumer_data_set
-        groups = len(consumers) + len(data.producer_data_set)
-        budget.check("groups_per_heartbeat", groups, "groups of the heartbeat")
-        wanted = [each.subscription_data_set for each in consumers]
-        budget.check(
-            "subscriptions_per_heartbeat",
-            sum(map(len, wanted)),
-            "subscriptions of the heartbeat",
-        )
-        longest = max((len(data.sub_string) for each in wanted for data in each), default=0)
-        budget.check(
-            "subscription_chars",
-            longest,
-            "characters of a subscription",
-            advice="subscribe to fewer tags",
         )
 
     def _consumer(

@@ -59,8 +59,8 @@ from pocketmq.broker.store.lookup import (
     offset_nearest_time,
 )
 from pocketmq.broker.store.mend import Mender
-from pocketmq.broker.store.pull import Accept, AcceptRecord, PullLimits, get_messages
 from pocketmq.broker.store.query import QueryResult, query_messages
+from pocketmq.broker.store.queue_reader import Accept, AcceptRecord, PullLimits, get_messages
 from pocketmq.broker.store.recovery import Recoverer, Recovery
 from pocketmq.broker.store.rooted_disk import rooted
 from pocketmq.broker.store.stored_message import PutResult, PutStatus, StoredMessage

@@ -8,7 +8,7 @@ from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.subject import Subject
 from pocketmq.broker.tables.saved_tables import SavedTable
 from pocketmq.broker.topics.announcements import Announcements
-from pocketmq.broker.topics.topic_configs import TopicConfigManager
+from pocketmq.broker.topics.topic_configs import TopicConfigManager, TopicRules
 from pocketmq.broker.topics.topic_processor import TopicProcessor
 from pocketmq.protocol.bodies.topics import TopicConfigSerializeWrapper
 
@@ -31,13 +31,15 @@ def assemble_topics(core: BrokerCore) -> Topics:
         config.name,
         config.cluster_name,
         signals.topic_changed,
-        auto_create=config.auto_create_topic_enable,
-        default_queue_nums=config.default_topic_queue_nums,
-        broker_topic_enable=config.broker_topic_enable,
-        cluster_topic_enable=config.cluster_topic_enable,
-        trace_topic_enable=config.trace_topic_enable,
-        delay_levels=len(core.store.config.delay_levels_ms()) - 1,
-        modern=core.profile.system_topics_of_5x,
+        TopicRules(
+            auto_create=config.auto_create_topic_enable,
+            default_queue_nums=config.default_topic_queue_nums,
+            broker_topic_enable=config.broker_topic_enable,
+            cluster_topic_enable=config.cluster_topic_enable,
+            trace_topic_enable=config.trace_topic_enable,
+            delay_levels=len(core.store.config.delay_levels_ms()) - 1,
+            modern=core.profile.system_topics_of_5x,
+        ),
         budget=core.budget,
     )
     announcements = Announcements(wanted=bool(config.nameservers))

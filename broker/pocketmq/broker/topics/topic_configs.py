@@ -7,6 +7,7 @@ on no other before that one receives a message too (B-15).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import msgspec
 
@@ -30,6 +31,24 @@ from pocketmq.protocol.validation import (
 from pocketmq.runtime.signals import Signal
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRules:
+    """Which topics a broker makes for itself."""
+
+    auto_create: bool = True
+    """TBW102, after which unknown topics are made (B-12)."""
+    default_queue_nums: int = 8
+    """Queues of TBW102."""
+    broker_topic_enable: bool = True
+    """The broker's name is a template topic."""
+    cluster_topic_enable: bool = True
+    """The cluster's name is one."""
+    trace_topic_enable: bool = False
+    delay_levels: int = 18
+    modern: bool = True
+    """Also the topics of 5.x: pop, timers, transactions."""
+
+
 class TopicConfigManager:
     """Topic name -> configuration, and the version of the whole (N-10).
 
@@ -41,18 +60,13 @@ class TopicConfigManager:
         broker_name: str,
         cluster_name: str,
         changed: Signal[[str]] | None = None,
+        rules: TopicRules | None = None,
         *,
-        auto_create: bool = True,
-        default_queue_nums: int = 8,
-        broker_topic_enable: bool = True,
-        cluster_topic_enable: bool = True,
-        trace_topic_enable: bool = False,
-        delay_levels: int = 18,
-        modern: bool = True,
         budget: Budget = DEFAULT_BUDGET,
     ) -> None:
+        rules = rules or TopicRules()
         self._budget = budget
-        self.auto_create = auto_create
+        self.auto_create = rules.auto_create
         self.data_version = DataVersion()
         self.changed: Signal[[str]] = Signal() if changed is None else changed
         """(topic): created, changed or deleted."""
@@ -61,17 +75,17 @@ class TopicConfigManager:
         system = [
             (SELF_TEST_TOPIC, 1, rw),
             (BENCHMARK_TOPIC, 1024, rw),
-            (cluster_name, 16, rwx if cluster_topic_enable else inherit),
-            (broker_name, 1, rwx if broker_topic_enable else inherit),
+            (cluster_name, 16, rwx if rules.cluster_topic_enable else inherit),
+            (broker_name, 1, rwx if rules.broker_topic_enable else inherit),
             (OFFSET_MOVED_TOPIC, 1, rw),
-            (SCHEDULE_TOPIC, delay_levels, rw),
+            (SCHEDULE_TOPIC, rules.delay_levels, rw),
             (f"{cluster_name}_REPLY_TOPIC", 1, rw),
         ]
-        if auto_create:
-            system.append((AUTO_CREATE_TOPIC, default_queue_nums, rwx))
-        if trace_topic_enable:
+        if rules.auto_create:
+            system.append((AUTO_CREATE_TOPIC, rules.default_queue_nums, rwx))
+        if rules.trace_topic_enable:
             system.append((TRACE_TOPIC, 1, rw))
-        if modern:
+        if rules.modern:
             system += [
                 (f"rmq_sys_REVIVE_LOG_{cluster_name}", 8, rw),
                 (f"rmq_sys_SYNC_BROKER_MEMBER_{broker_name}", 1, inherit),

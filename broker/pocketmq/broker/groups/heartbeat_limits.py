@@ -1,0 +1,51 @@
+"""Which heartbeats are refused: those that have waited too long, and those that hold too much."""
+
+from __future__ import annotations
+
+from pocketmq.broker.overload.overload import Overload, Work
+from pocketmq.protocol.bodies.clients import HeartbeatData
+from pocketmq.protocol.budget import Budget
+
+
+class HeartbeatLimits:
+    """What one heartbeat may cost.
+
+    Args:
+        overload: how long it may have waited.
+        budget: what it may hold.
+    """
+
+    def __init__(self, overload: Overload, budget: Budget) -> None:
+        self._overload = overload
+        self._budget = budget
+
+    def check_waited(self) -> None:
+        """Pass a heartbeat before it is decoded.
+
+        Raises:
+            RequestRefusedError: SYSTEM_BUSY (2): it has waited too long (B-161).
+        """
+        self._overload.check(Work.HEARTBEAT)
+
+    def check(self, data: HeartbeatData) -> None:
+        """Pass a heartbeat that others can wait for.
+
+        Raises:
+            OverBudgetError: it holds too many groups or subscriptions, or too long ones.
+        """
+        budget, consumers = self._budget, data.consumer_data_set
+        groups = len(consumers) + len(data.producer_data_set)
+        budget.check("groups_per_heartbeat", groups, "groups of the heartbeat")
+        wanted = [each.subscription_data_set for each in consumers]
+        budget.check(
+            "subscriptions_per_heartbeat",
+            sum(map(len, wanted)),
+            "subscriptions of the heartbeat",
+        )
+        longest = max((len(data.sub_string) for each in wanted for data in each), default=0)
+        budget.check(
+            "subscription_chars",
+            longest,
+            "characters of a subscription",
+            advice="subscribe to fewer tags",
+        )
