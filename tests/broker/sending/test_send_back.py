@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
+from pocketmq.broker.store import FlushDiskType
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.codes import ResponseCode
@@ -13,6 +15,8 @@ from pocketmq.protocol.command import Encoding
 from pocketmq.protocol.headers.send import ConsumerSendMsgBackRequestHeader
 from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_X
 from support.broker_rig import BrokerRig, Voice, consumer, running_broker
+from support.eventually import eventually
+from support.hanging_disk import HangingDisk
 
 RETRY, DLQ = "%RETRY%readers", "%DLQ%readers"
 DELAYS_S = [10, 30, *(60 * n for n in range(1, 11)), 1200, 1800, 3600, 7200]
@@ -146,3 +150,22 @@ async def test_a_group_whose_name_leads_elsewhere_writes_nowhere(
 
 def files_below(path: Path) -> set[str]:
     return {str(found.relative_to(path)) for found in path.rglob("*")}
+
+
+@pytest.mark.parametrize("failure", [None, OSError(5, "Input/output error")], ids=["", "EIO"])
+async def test_under_sync_flush_the_answer_waits_until_the_copy_is_on_the_disk(
+    tmp_path: Path, failure: OSError | None
+) -> None:
+    # The consumer's offset passes the message after it: a power cut took both (found by seed 4 of
+    # the simulation).
+    disk = HangingDisk(tmp_path / "store")
+    async with running_broker(tmp_path, disk=disk, flush_disk_type=FlushDiskType.SYNC_FLUSH) as rig:
+        voice = await rig.voice()
+        message = await failed(rig, voice)
+        disk.hangs = True
+        answer = asyncio.create_task(voice.send_back(message))
+        await eventually(lambda: bool(disk.waiting), "a flush of the copy")
+        assert not answer.done()
+        disk.go_on(failure)
+        wanted = ResponseCode.SUCCESS if failure is None else ResponseCode.SYSTEM_ERROR
+        assert (await answer).code == wanted

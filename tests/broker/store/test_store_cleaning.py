@@ -50,7 +50,8 @@ def store(open_store: Make, message: Message, disk: RoomyDisk) -> MessageStore:
         store.put_messages([message(b"%03d" % n, queue_id=n % 2, keys=f"k{n}")])
     assert len(store.commit_log.files.files) == 9
     store._log_flusher.start(InlineWorker())
-    store._log_flusher.flush()
+    store._flush._queue_flusher.start(InlineWorker())
+    store._flush.confirm_soon()
     return store
 
 
@@ -179,3 +180,33 @@ async def test_cleaning_begins_after_a_minute(  # S-70
     await clock.move_to(clock.time_ms() + 1_000)
     assert logs(store) == 1
     await store.close()
+
+
+def test_a_log_file_stays_until_the_entries_of_its_records_are_on_the_disk(
+    open_store: Make, message: Message, disk: RoomyDisk
+) -> None:
+    # S-71. Else a power cut takes the entries, and the queue begins anew at offset 0 behind its
+    # consumers (seed 9 of the simulation).
+    store = open_store(disk=disk, mapped_file_size_commit_log=4096)
+    for n in range(350):
+        store.put_messages([message(b"%03d" % n)])
+    store._log_flusher.start(InlineWorker())
+    store._log_flusher.flush()
+    files, disk.used = logs(store), 0.95
+    store._cleaner.run(NOON)
+    assert logs(store) == files
+    store._flush._queue_flusher.start(InlineWorker())
+    store._flush.confirm_soon()
+    store._cleaner.run(NOON)
+    assert logs(store) == 1
+
+
+def test_each_deletion_is_on_the_disk_before_the_next(store: MessageStore, disk: RoomyDisk) -> None:
+    # A power cut could bring a file back whose neighbour is gone: a row with a hole is not opened
+    # (seed 9 of the simulation).
+    disk.used = 0.95
+    disk.steps.clear()
+    store._cleaner.run(NOON)
+    of_log = [step for step, path in disk.steps
+              if path.endswith("commitlog") or "commitlog/" in path]  # fmt: skip
+    assert of_log[:4] == ["remove_file", "sync_directory"] * 2

@@ -12,6 +12,7 @@ from datetime import datetime
 
 import structlog
 
+from pocketmq.broker.store.checkpoint import StoreCheckpoint
 from pocketmq.broker.store.commit_log import CommitLog
 from pocketmq.broker.store.config import ENTRY_SIZE, StoreConfig
 from pocketmq.broker.store.consume_queue import ENTRY, ConsumeQueue
@@ -40,6 +41,7 @@ class Cleaner:
         commit_log: whose files are deleted.
         queues: cut to what is left of the log.
         index: cut likewise; None when there is none.
+        checkpoint: a log file stays until the queues' entries of its records are on the disk.
         blocked_by: where a full disk is noted, so that no message is taken.
     """
 
@@ -51,8 +53,10 @@ class Cleaner:
         commit_log: CommitLog,
         queues: ConsumeQueues,
         index: IndexService | None,
+        checkpoint: StoreCheckpoint,
         blocked_by: set[str],
     ) -> None:
+        self._checkpoint = checkpoint
         self._disk = disk
         self._root = root
         self._config = config
@@ -108,6 +112,10 @@ class Cleaner:
         first = row.files[0]
         if first.flushed < first.wrote:
             return False  # a worker may be syncing it
+        if self._checkpoint.confirm_phy_offset < first.end:
+            # A power cut would take the entries, and nothing would be left to make them again
+            # from: the queue would begin anew at offset 0, far behind its consumers.
+            return False
         age_ms = now_ms - self._disk.modified_ms(first.path)
         if not forced and age_ms < self._config.file_reserved_time_h * _HOUR_MS:
             return False

@@ -73,6 +73,10 @@ class QueueFlusher:
         """From now on passes go to `worker`."""
         self._worker = worker
 
+    def doubt(self, paths: Iterable[str]) -> None:
+        """Their next sync writes them once more, and reads them back."""
+        self._doubtful.update(paths)
+
     def flush(self) -> None:
         """Begin a pass over the queues that have enough dirty pages."""
         chosen = [queue for queue in self._dirty if queue.dirty_pages() >= self._least_pages]

@@ -20,6 +20,7 @@ nothing is dirty, no timer runs.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 import structlog
 
@@ -213,6 +214,10 @@ class FlushService:
                 checkpoint.index_msg_timestamp = end_ms
 
         self._queue_worker.submit(job, done)
+
+    def doubt(self, paths: Iterable[str]) -> None:
+        """Queue files that an earlier process may have failed to sync."""
+        self._queue_flusher.doubt(paths)
 
     def _progress(self) -> Progress:
         entries = sum(queue.max_offset for queue in self._queues)

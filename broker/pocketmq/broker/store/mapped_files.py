@@ -164,16 +164,23 @@ class MappedFiles:
     def truncate(self, offset: int) -> None:
         """Forget every byte from `offset` on: files behind it go, the one around it is cut."""
         while self.files and self.files[-1].start >= offset and len(self.files) > 1:
-            self.files.pop().remove()
-            self.directory_synced = False
+            self._remove(self.files.pop())
         if self.files:
             last = self.files[-1]
             last.cut(min(last.size, max(0, offset - last.start)))
 
     def remove_first(self) -> None:
         """Delete the oldest file; readers that hold views of it are not disturbed."""
-        self.files.pop(0).remove()
+        self._remove(self.files.pop(0))
+
+    def _remove(self, file: MappedFile) -> None:
+        """Delete a file for good, before its neighbour goes.
+
+        A power cut could bring it back without that one, and a row with a hole is not opened.
+        """
+        file.remove()
         self.directory_synced = False
+        self.disk.sync_directory(self.directory)
 
     def remove_all(self) -> None:
         """Delete every file, and the directory."""

@@ -47,7 +47,7 @@ from pocketmq.broker.store.consume_queues import ConsumeQueues
 from pocketmq.broker.store.disk import Disk, DiskFile
 from pocketmq.broker.store.dispatch import ArrivalListener, Batch, Dispatcher
 from pocketmq.broker.store.errors import IllegalPathError
-from pocketmq.broker.store.flush import FlushCallback, LogFlusher, flush_job
+from pocketmq.broker.store.flush import FlushCallback, LogFlusher, flush_job, restore_job
 from pocketmq.broker.store.flush_service import SYNC_FAILED, FlushService
 from pocketmq.broker.store.index_service import IndexService
 from pocketmq.broker.store.log_scan import LogScan
@@ -160,6 +160,7 @@ class MessageStore:
             self.commit_log,
             self.consume_queues,
             self.index,
+            self.checkpoint,
             self.blocked_by,
         )
         self._cleaning = PeriodicService(
@@ -196,7 +197,8 @@ class MessageStore:
         disk = self._disk
         clean = disk.file_size(self._abort) is None
         self.checkpoint.load()
-        recovery = Recoverer(
+        is_same_boot = self.checkpoint.is_ours and self.checkpoint.boot_id == disk.boot_id()
+        recoverer = Recoverer(
             self.commit_log,
             self.consume_queues,
             self.dispatcher,
@@ -204,9 +206,15 @@ class MessageStore:
             clean=clean,
             boot_id=disk.boot_id(),
             check_crc=self.config.check_crc_on_recover,
-        ).run()
+        )
+        recovery = recoverer.run()
         if not clean:
             # What was read back may be in the page cache only, and must not be taken back later.
+            if is_same_boot:
+                # A sync may have failed before the last process died: the system counts such pages
+                # as clean, so the next sync alone would pass them over and prove nothing.
+                restore_job(self.commit_log, recovery.confirmed, is_whole=False)()
+                self._flush.doubt(recoverer.doubtful)
             flush_job(self.commit_log, recovery.scanned_from)()
         self._log_flusher.mark_flushed(self.commit_log.max_offset)
         self._flush.stored_ms = self.checkpoint.physic_msg_timestamp

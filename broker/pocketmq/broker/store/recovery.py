@@ -23,6 +23,8 @@ import structlog
 
 from pocketmq.broker.store.checkpoint import StoreCheckpoint
 from pocketmq.broker.store.commit_log import CommitLog
+from pocketmq.broker.store.config import ENTRY_SIZE
+from pocketmq.broker.store.consume_queue import ConsumeQueue
 from pocketmq.broker.store.consume_queues import ConsumeQueues
 from pocketmq.broker.store.dispatch import Dispatcher
 from pocketmq.broker.store.log_scan import NEVER, LogScan, walk
@@ -44,6 +46,8 @@ class Recovery(msgspec.Struct):
 
     clean: bool
     """The last process ended as it should: there was no abort file (S-60)."""
+    confirmed: int = 0
+    """Log offset below which the checkpoint promised everything to be on the disk."""
     scanned_from: int = 0
     """Log offset at which reading began."""
     end: int = 0
@@ -91,6 +95,10 @@ class Recoverer:
         self._is_complete = clean and checkpoint.is_ours
         """Whether we stopped properly, so that nothing lies behind the confirmed offset."""
         self._clean = clean
+        self.doubtful: set[str] = set()
+        """Queue files with entries that the page cache holds, and the disk perhaps not."""
+        self._confirmed_entries: dict[ConsumeQueue, int] = {}
+        """How many of each queue's entries the checkpoint promises to be on the disk."""
 
     def run(self) -> Recovery:
         """Load all files and make them agree.
@@ -124,6 +132,7 @@ class Recoverer:
             cut_at(queue, end)
             if not self._clean:
                 zero_behind_end(queue)
+                self._doubt(queue)
             queue.next_offset = queue.max_offset
             correct_min_offset(queue, self._log.min_offset)
         if self._dispatcher.index is not None:
@@ -131,7 +140,7 @@ class Recoverer:
         self._dispatcher.offset = end
         self._remember(start, entries if complete else 0)
         records = stepped + scan.records
-        return Recovery(self._clean, start, end, records, scan.lost, scan.end_reason)
+        return Recovery(self._clean, confirmed, start, end, records, scan.lost, scan.end_reason)
 
     def _forget_all(self) -> None:
         """Without a log, queues and index mean nothing (S-64)."""
@@ -164,6 +173,7 @@ class Recoverer:
         entries = 0
         for queue in self._queues.find_on_disk():
             found = load_queue(queue, self._log, confirmed, limit)
+            self._confirmed_entries[queue] = max(0, found)
             complete &= found >= 0
             entries += max(0, found)
         if self._checkpoint.is_ours and entries != self._checkpoint.confirmed_entries:
@@ -171,6 +181,20 @@ class Recoverer:
             log.warning("queues.incomplete", entries=entries, expected=expected)
             complete = False
         return complete, entries
+
+    def _doubt(self, queue: ConsumeQueue) -> None:
+        """Have entries flushed that were read back: they may be in the page cache only (S-54).
+
+        The process that wrote them was killed before it synced them, and the next power cut would
+        take what the checkpoint then says is there.
+        """
+        queue.files.directory_synced = False  # a file whose entries have all expired was in doubt
+        safe = self._confirmed_entries.get(queue, 0) * ENTRY_SIZE
+        for file in queue.files.files:
+            if safe < file.start + file.wrote:
+                file.flushed = min(file.flushed, max(0, safe - file.start))
+                self.doubtful.add(file.path)
+                self._dispatcher.dirty.add(queue)
 
     def _torn_from(self, confirmed: int, *, complete: bool) -> int:
         """Log offset from which on a bad record was never whole, and ends the log."""
