@@ -167,6 +167,7 @@ async def test_over_the_limit_the_broker_gets_it_and_the_queue_goes_on() -> None
     assert got == [b"bad", b"bad", b"bad", b"good"]
     [copy] = broker.messages("%RETRY%consumers")
     assert copy.reconsume_times == 2  # equal to the maximum: 'greater than or equal'
+    assert copy.wait_store_ok, "it is all there is of the message"
 
 
 async def test_by_default_a_bad_message_blocks_its_queue_for_ever() -> None:  # C-60
@@ -435,3 +436,39 @@ async def test_broadcasting_in_order_needs_no_lock(tmp_path: Any) -> None:  # C-
             await rig.advance(1)
             await eventually(lambda: got == [b"0", b"1"], "in order")
         assert rig.brokers[0].count(RequestCode.LOCK_BATCH_MQ) == 0
+
+
+async def test_a_queue_that_was_taken_anew_waits_for_its_old_listener() -> None:
+    # C-58, C-70. A reset of 4.9 drops a queue and takes it again while the listener is at work
+    # (found by seed 200 of the simulation).
+    clock, gate = ManualClock(START_MS), asyncio.Event()
+    running: list[str] = []
+    got: list[str] = []
+
+    async def listener(messages: list[MessageExt], _context: ConsumeOrderlyContext) -> None:
+        assert running == []
+        running.append(messages[0].topic)
+        got.append(bytes(messages[0].body).decode())
+        await gate.wait()
+        running.clear()
+
+    service = OrderlyConsumeService(
+        "consumers",
+        clock,
+        PROFILE_5_X,
+        PushSettings(consume_thread_max=4),
+        ListenerCall(listener, one_by_one=False, threads=PooledThreads("consumers", 1)),
+        offsets=OffsetTable(),
+        gives_to_broker=None,  # type: ignore[arg-type]  # nothing fails here
+        locks=None,
+    )
+    for number in range(2):
+        held = buffer()
+        messages = [pulled_message(offset=number)]
+        held.put(messages)
+        service.submit(messages, held, dispatch=True)
+        await eventually(lambda: running != [], "the first is at work")
+    assert len(got) == 1
+    gate.set()
+    await eventually(lambda: len(got) == 2, "then the other")
+    await service.stop()

@@ -105,9 +105,10 @@ class OrderlyConsumeService:
         self._max_reconsume_times = settings.max_retries(orderly=True)
         self._retry_topic = retry_topic(group)
         self._line: deque[ProcessQueue] = deque()
-        self._running: set[ProcessQueue] = set()
-        """Queues with a run under way; a second one must wait for its end (C-58)."""
-        self._again: set[ProcessQueue] = set()
+        self._running: set[MessageQueue] = set()
+        """Queues with a run under way; a second one must wait for its end (C-58), also one that
+        was taken anew meanwhile: after a reset the old listener may still be at work (C-70)."""
+        self._again: dict[MessageQueue, ProcessQueue] = {}
         """Queues whose run was asked for while one was under way."""
         self._consume_locks: dict[ProcessQueue, asyncio.Lock] = {}
         """Held while a listener has messages of the queue; a removal waits for it (C-30)."""
@@ -183,10 +184,11 @@ class OrderlyConsumeService:
         """A worker lives while there are runs; queues are long, so it is not one per message."""
         while self._line and not self._stopped:
             buffer = self._line.popleft()
-            if buffer in self._running:
-                self._again.add(buffer)
+            queue = buffer.queue
+            if queue in self._running:
+                self._again[queue] = buffer
                 continue
-            self._running.add(buffer)
+            self._running.add(queue)
             try:
                 await self._run(buffer)
             except Exception:  # a queue whose run is lost would stand still for ever
@@ -194,10 +196,10 @@ class OrderlyConsumeService:
                 buffer.put_back()
                 self._submit_later(buffer, self._suspend_time_ms(-1))
             finally:
-                self._running.discard(buffer)
-                if buffer in self._again:
-                    self._again.discard(buffer)
-                    self._submit(buffer)
+                self._running.discard(queue)
+                again = self._again.pop(queue, None)
+                if again is not None:
+                    self._submit(again)
 
     async def _run(self, buffer: ProcessQueue) -> None:
         claim, began_at = buffer.claim, self._clock.monotonic()
