@@ -3,6 +3,7 @@
     python scripts/simulate.py                      # 100 seeds
     python scripts/simulate.py --seeds 100000       # all night; Ctrl-C ends it with a summary
     python scripts/simulate.py --seed 17 --trace    # one seed again, with all that happens in it
+    python scripts/simulate.py --replay             # the seeds of the ledger, fastest first
 
 Exits with 1 when an invariant was violated, and prints one line per failing seed that replays it.
 docs/simulation.md says what is simulated.
@@ -16,16 +17,20 @@ import os
 import signal
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 from time import perf_counter
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from pocketmq.cluster.simulation.runner import Result, run
-from pocketmq.cluster.simulation.scenario import scenario
+from pocketmq.cluster.simulation.seed_ledger import Entry, parse, render
+from pocketmq.cluster.simulation.swarm import scenario
 
 INTERRUPTED = 130
+LEDGER = Path(__file__).resolve().parents[1] / "tests" / "simulation" / "ledger.txt"
 BLOCK = 1000
 """Seeds that wait in line at once."""
 SEEDS_PER_PROCESS = 2000
@@ -36,7 +41,15 @@ def main() -> int:
     options = _options()
     if options.seed is not None:
         return _one(options.seed, options.trace)
-    return _many(range(options.first, options.first + options.seeds), options.jobs)
+    seeds: Sequence[int] = range(options.first, options.first + options.seeds)
+    if options.replay:
+        seeds = [entry.seed for entry in parse(options.ledger.read_text(encoding="utf-8"))]
+    summary = _Summary()
+    ended = _many(seeds, options.jobs, summary)
+    if options.keep and summary.found:
+        entries = parse(options.ledger.read_text(encoding="utf-8"))
+        options.ledger.write_text(render([*entries, *summary.found]), encoding="utf-8")
+    return ended
 
 
 def _options() -> argparse.Namespace:
@@ -45,6 +58,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--seed", type=int, help="only this one")
     parser.add_argument("--trace", action="store_true", help="with --seed: print what happens")
+    parser.add_argument("--replay", action="store_true", help="the seeds of the ledger")
+    parser.add_argument("--keep", action="store_true", help="add failing seeds to the ledger")
+    parser.add_argument("--ledger", type=Path, default=LEDGER, help="seeds that failed once")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     return parser.parse_args()
 
@@ -68,7 +84,8 @@ class _Summary:
     def __init__(self) -> None:
         self.done = 0
         self.failed = 0
-        self.processor_s = 0.0
+        self.found: list[Entry] = []
+        self.processor_s = self.virtual_s = 0.0
         self.totals: Counter[str] = Counter()
         self._began_at = perf_counter()
 
@@ -76,9 +93,11 @@ class _Summary:
         """Count a run; a failing one gets a line that can be pasted into a shell."""
         self.done += 1
         self.processor_s += result.real_s
+        self.virtual_s += result.virtual_s
         self.totals.update(result.stats)
         if result.violation is not None:
             self.failed += 1
+            self.found.append(Entry(result.real_s, result.seed, result.violation))
             print(f"{result.replay}  # {result.violation}", flush=True)
 
     def print(self) -> None:
@@ -86,13 +105,13 @@ class _Summary:
         per_s = self.done / (perf_counter() - self._began_at)
         print(
             f"{self.done} seeds, {self.failed} failed, {per_s:.1f} seeds/s, "
-            f"{self.processor_s / max(1, self.done):.2f} processor seconds each"
+            f"{self.processor_s / max(1, self.done):.2f} processor seconds each, "
+            f"{self.virtual_s / max(1e-9, self.processor_s):.0f} virtual seconds in each"
         )
         _print_counts(self.totals)
 
 
-def _many(seeds: range, jobs: int) -> int:
-    summary = _Summary()
+def _many(seeds: Sequence[int], jobs: int, summary: _Summary) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # no process may be left behind
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
                TimeRemainingColumn())  # fmt: skip

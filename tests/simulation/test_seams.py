@@ -9,6 +9,7 @@ import random
 import pytest
 
 from pocketmq.cluster.simulation.disk import PAGE, MemoryDisk
+from pocketmq.cluster.simulation.disk_work import DiskTrouble
 from pocketmq.cluster.simulation.loop import SimProcess, SimulationStuckError, VirtualLoop
 from pocketmq.cluster.simulation.send_backs import SendBackWatch
 from pocketmq.protocol.command import Command
@@ -75,6 +76,108 @@ def test_a_cut_is_another_boot_of_the_machine() -> None:
     disk.cut_power(Chance(0.0))
     assert disk.boot_id() != before
     assert len(before) == len(disk.boot_id()) == 16
+
+
+# -- disks that take their time -------------------------------------------------------------------
+
+
+class Machine:
+    """A disk with trouble, and a job that syncs its log."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self.loop = loop
+        self.trouble = DiskTrouble(loop, random.Random(1))
+        self.disk = MemoryDisk(lambda: 0, power_cuts=True, trouble=self.trouble)
+        self.disk.create_file(LOG, 2 * PAGE)
+        self.disk.sync_directory("/a/commitlog")
+        self.view = self.disk.map_file(LOG, 2 * PAGE)
+        self.worker = self.disk.start_worker("log-flush")
+        self.ended: list[tuple[float, Exception | None]] = []
+
+    def submit(self, *, rewrite: bool = False) -> None:
+        def job() -> None:
+            self.disk.open_file(LOG).sync()
+            if rewrite:
+                self.disk.open_file(LOG).verify(0, self.view)
+
+        self.worker.submit(job, lambda failure: self.ended.append((self.loop.time(), failure)))
+
+    def durable(self) -> bytes:
+        return (self.disk.medium(LOG) or b"").ljust(2 * PAGE, b"\0")
+
+    def pass_time(self, seconds: float) -> None:
+        self.loop.run_until_complete(asyncio.sleep(seconds))  # noqa: TID251 - virtual
+
+
+def test_a_sync_takes_what_was_there_when_it_began_and_is_done_when_it_ends(
+    loop: VirtualLoop,
+) -> None:
+    machine = Machine(loop)
+    machine.trouble.slow_s = 2.0
+    machine.view[0] = 1
+    machine.submit()
+    machine.view[1] = 2
+    assert machine.durable()[:2] == b"\0\0"
+    machine.pass_time(2.0)
+    assert machine.durable()[:2] == b"\1\0"
+    [(ended_at, failure)] = machine.ended
+    assert 0.5 <= ended_at <= 2.0
+    assert failure is None
+    loop.finish()
+
+
+@pytest.mark.parametrize("log_only", [False, True])
+def test_a_hung_disk_ends_nothing_and_then_everything_in_order(
+    loop: VirtualLoop, log_only: bool
+) -> None:
+    machine = Machine(loop)
+    machine.trouble.hung_until, machine.trouble.log_only = 30.0, log_only
+    machine.submit()
+    machine.submit()
+    saved = loop.create_task(machine.disk.write_text("/a/config/topics.json", "{}"))
+    machine.pass_time(29.0)
+    assert machine.ended == []
+    assert saved.done() is log_only
+    machine.pass_time(2.0)
+    assert len(machine.ended) == 2
+    assert saved.done()
+    loop.finish()
+
+
+def test_after_a_failed_sync_pages_count_as_clean_until_they_are_written_anew(
+    loop: VirtualLoop,
+) -> None:
+    machine = Machine(loop)
+    machine.trouble.failing_share = 1.0
+    machine.view[0] = machine.view[PAGE] = 1
+    machine.submit()
+    machine.pass_time(1.0)
+    machine.trouble.clear()
+    machine.view[PAGE + 1] = 2
+    machine.submit()
+    machine.pass_time(1.0)
+    [(_, failed), (_, second)] = machine.ended
+    assert failed is not None
+    assert second is None, "it reports success"
+    assert machine.durable()[0] == 0, "and has passed the page over"
+    assert machine.durable()[PAGE] == 1, "but not one that was written since"
+    machine.submit(rewrite=True)
+    machine.pass_time(1.0)
+    assert machine.durable()[0] == 1
+    loop.finish()
+
+
+def test_a_closed_worker_has_ended_all_its_jobs(loop: VirtualLoop) -> None:
+    machine = Machine(loop)
+    machine.trouble.hung_until = 30.0
+    machine.view[0] = 1
+    machine.submit()
+    machine.submit()
+    machine.worker.close()
+    assert machine.durable()[0] == 1
+    machine.pass_time(0.1)
+    assert len(machine.ended) == 2
+    loop.finish()
 
 
 @pytest.fixture

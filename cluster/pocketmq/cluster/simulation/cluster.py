@@ -8,21 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from typing import Any
 
 from pocketmq.client import (
     Admin,
     ConsumeConcurrentlyStatus,
     ConsumeOrderlyStatus,
-    Message,
     MessageExt,
-    MessageQueue,
     Producer,
 )
 from pocketmq.cluster.simulation.disk import MemoryOffsetFiles
 from pocketmq.cluster.simulation.loop import START_MS, SimProcess, VirtualLoop
 from pocketmq.cluster.simulation.machines import (
-    GROUP,
     TOPIC,
     BrokerMachine,
     ConsumerMachine,
@@ -31,21 +29,19 @@ from pocketmq.cluster.simulation.machines import (
     Setting,
 )
 from pocketmq.cluster.simulation.network import SimNetwork
-from pocketmq.cluster.simulation.scenario import NAMESERVER, PRODUCER, Mode, Scenario
+from pocketmq.cluster.simulation.scenario import NAMESERVER, PRODUCER, Group, Mode, Scenario
 from pocketmq.cluster.simulation.trace import Trace
 from pocketmq.cluster.simulation.watch import ADMIN, Watch
+from pocketmq.cluster.simulation.workload import FLAKY, LONG, POISON, POISON_PERIOD, Turns
+from pocketmq.protocol.message import Message
 from pocketmq.protocol.record import decode_records
 from pocketmq.protocol.validation import dlq_topic
 from pocketmq.runtime.errors import PocketMQError
 from pocketmq.runtime.loop_clock import LoopClock
 from pocketmq.runtime.profile import profile_named
 
-LAST_CONSUMERS = ("c1", "c2")
-"""They are there at the end, so that nothing is left over."""
-POISON, FLAKY = "!", "?"
-"""Endings of messages whose every delivery, or whose first one, fails."""
-POISON_PERIOD = 0.6
-"""Part of a run in which poison is sent: 16 retries take their time."""
+DELAYED = 2**62
+"""Stands for the unknown offset of a message that is still to be delivered to its queue."""
 
 
 class SimCluster:
@@ -65,9 +61,9 @@ class SimCluster:
         self.loop = loop
         self.trace = trace
         self.clock = LoopClock(loop, START_MS)
-        self.network = SimNetwork(loop, self.clock, chance)
+        self.network = SimNetwork(loop, self.clock, chance, plan.latency_s)
         self.setting = Setting(plan, loop, self.network, profile_named(plan.profile), chance, trace)
-        self.watch = watch = Watch(plan.mode, self.setting.profile, loop, trace)
+        self.watch = watch = Watch(plan, self.setting.profile, loop, trace)
         self.network.on_sent = watch.sent
         self.network.on_delivered = watch.delivered
         self.network.on_notification = watch.notified
@@ -75,12 +71,17 @@ class SimCluster:
         self.brokers = {name: BrokerMachine(name, self.setting) for name in plan.brokers}
         for machine in self.brokers.values():
             machine.disk.on_removed = self._removal(machine)
+            if plan.sync_flush:
+                watch.watch_disk(machine)
         self.consumers: dict[str, ConsumerMachine] = {}
         self.graveyard: list[object] = []
         """Dead processes' objects live on, so that no finalizer runs in the middle of a run."""
         self.calm = False
         """The finale: listeners are quick, and nothing but poison fails."""
-        self.sent = 0
+        self.turns = Turns(plan.workload, TOPIC, chance)
+        self.queues = plan.queues
+        self.shapes: Counter[str] = Counter()
+        """How often each shape of the workload came up."""
         self._files: dict[str, MemoryOffsetFiles] = {}
         self._lives: dict[str, int] = {}
         self._sending = True
@@ -95,7 +96,7 @@ class SimCluster:
         await self.clock.sleep(1.0)
         process = SimProcess(self.loop, ADMIN)
         await process.start(self._create_topic(process), "create topic")
-        self._queues_changed()
+        self.watch.queues_changed()
         for name in self.plan.first_consumers:
             self.join(name)
         process = SimProcess(self.loop, PRODUCER)
@@ -103,17 +104,30 @@ class SimCluster:
 
     async def _create_topic(self, process: SimProcess) -> None:
         async with Admin(**self.setting.client_options(process)) as admin:
-            await admin.create_topic(TOPIC, queues=self.plan.queues)
+            await admin.create_topic(TOPIC, queues=self.queues)
 
-    async def reset_offsets(self, back_s: float) -> None:
-        """An operator moves the group back in time, or to the end."""
+    async def grow_topic(self, more: int) -> None:
+        """An operator gives the topic more queues on every broker that is up."""
+        self.queues += more
+        process = SimProcess(self.loop, ADMIN)
+
+        async def grow() -> None:
+            try:
+                await self._create_topic(process)
+            except PocketMQError as exc:
+                self.trace.note("growth failed", type(exc).__name__)
+
+        await process.start(grow(), "grow")
+
+    async def reset_offsets(self, group: str, back_s: float) -> None:
+        """An operator moves a group back in time, or to the end."""
         process = SimProcess(self.loop, ADMIN)
         time_ms = process.clock.time_ms() - round(back_s * 1000) if back_s else -1
 
         async def reset() -> None:
             try:
                 async with Admin(**self.setting.client_options(process)) as admin:
-                    await admin.reset_offset(GROUP, TOPIC, time_ms)
+                    await admin.reset_offset(group, TOPIC, time_ms)
             except PocketMQError as exc:
                 self.trace.note("reset failed", type(exc).__name__)
 
@@ -129,13 +143,16 @@ class SimCluster:
         await machine.start()
         self.watch.broker_started(machine)
         machine.crashed = False
-        self._queues_changed()
+        self.watch.queues_changed()
 
     async def stop_broker(self, machine: BrokerMachine) -> bool:
         """Stop it in order, and end its process; whether that came to its end."""
         process, broker = machine.process, machine.broker
+        failed_before = 0 if machine.trouble is None else machine.trouble.failed
         assert broker is not None
         await process.start(broker.stop(), f"stop {machine.name}")
+        failed = machine.trouble is not None and machine.trouble.failed > failed_before
+        machine.crashed = failed  # what it could not save is not saved
         if not process.alive:
             return False  # it crashed meanwhile
         self.end_broker(machine)
@@ -148,42 +165,44 @@ class SimCluster:
         machine.broker = None
         machine.process.kill()
         machine.disk.release_locks()
-        machine.seen_members = None
-        self.watch.ownership.view(machine.name, None, self.loop.time())
-        self._queues_changed()
-
-    def _queues_changed(self) -> None:
-        queues = frozenset(
-            MessageQueue(TOPIC, machine.name, number)
-            for machine in self.brokers.values()
-            if machine.broker is not None
-            for number in range(self.plan.queues)
-        )
-        self.watch.ownership.queues(queues, self.loop.time())
+        self.watch.broker_ended(machine)
 
     # -- clients --------------------------------------------------------------------------------
 
     async def _produce(self, process: SimProcess) -> None:
-        plan, chance = self.plan, self.setting.chance
+        turns, poison_until = self.turns, self.plan.duration_s * POISON_PERIOD
         async with Producer("P", **self.setting.client_options(process)) as producer:
             while self._sending:
-                number = self.sent
-                self.sent += 1
-                fate, draw = "", chance.random()
-                if draw < plan.poison_share and self.loop.time() < plan.duration_s * POISON_PERIOD:
-                    fate = POISON
-                elif draw < plan.poison_share + plan.flaky_share:
-                    fate = FLAKY
-                key = f"m{number}{fate}"
-                try:
-                    result = await producer.send(Message(TOPIC, key.encode()))
-                except PocketMQError as exc:
-                    self.trace.note("send failed", key, type(exc).__name__)
+                turn = turns.next(poison=self.loop.time() < poison_until)
+                if len(turn.messages) == 1:
+                    await self._send(producer, turn.messages)
+                elif turn.is_batch:
+                    self.shapes["batches sent"] += 1
+                    await self._send(producer, turn.messages)
                 else:
-                    if result.is_ok:
-                        self.watch.acked[key] = (result.queue, result.queue_offset)
-                        self.trace.note("acked", key, str(result.queue), result.queue_offset)
-                await process.clock.sleep(chance.uniform(0.5, 1.5) * plan.send_gap_s)
+                    self.shapes["bursts sent"] += 1
+                    await asyncio.gather(*(self._send(producer, [m]) for m in turn.messages))
+                await process.clock.sleep(turns.gap_s())
+
+    async def _send(self, producer: Producer, messages: list[Message]) -> None:
+        """One request."""
+        keys = [message.body.decode() for message in messages]
+        try:
+            if len(messages) == 1:
+                result = await producer.send(messages[0])
+            else:
+                result = await producer.send_batch(messages)
+        except PocketMQError as exc:
+            self.trace.note("send failed", *keys, type(exc).__name__)
+            return
+        if not result.is_ok:
+            return
+        delayed = messages[0].delay_level > 0
+        self.shapes["delayed messages sent"] += delayed
+        for number, key in enumerate(keys):
+            offset = DELAYED if delayed else result.queue_offset + number
+            self.watch.acked[key] = (result.queue, offset)
+            self.trace.note("acked", key, str(result.queue), result.queue_offset + number)
 
     def join(self, name: str) -> None:
         """A consumer process starts."""
@@ -226,8 +245,7 @@ class SimCluster:
         self.watch.progress(machine.name).client_gone(machine.name)
 
     def _members_changed(self) -> None:
-        alive = frozenset(machine.client_id for machine in self.consumers.values())
-        self.watch.ownership.alive(alive, self.loop.time())
+        self.watch.members_changed(self.consumers.values())
 
     def _listener(self, machine: ConsumerMachine) -> Listener:
         loop, trace, name = self.loop, self.trace, machine.name
@@ -245,9 +263,13 @@ class SimCluster:
             trace.note("consume", name, str(queue), offset, key, times)
             epoch = machine.epochs.get(queue, 0)
             progress.started(name, queue, offset, key, times, epoch, loop.time())
-            if machine.slow_s and not self.calm:
+            takes_s = machine.slow_s
+            if key.endswith(LONG):
+                takes_s = max(takes_s, self.plan.workload.long_s)
+                self.shapes["long deliveries"] += 1
+            if takes_s and not self.calm:
                 try:
-                    await machine.process.clock.sleep(machine.slow_s)
+                    await machine.process.clock.sleep(takes_s)
                 except asyncio.CancelledError:
                     progress.abandoned(name, queue)
                     raise
@@ -268,9 +290,13 @@ class SimCluster:
         self._sending = False
         self.calm = True
         if not self.network.weather.is_fair:
-            self.watch.ownership.trouble(self.loop.time())
+            self.watch.trouble(self.loop.time())
         self.network.clear_up()
-        for name in LAST_CONSUMERS:
+        for machine in self.brokers.values():
+            if machine.trouble is not None and not machine.trouble.is_well:
+                self.watch.trouble(self.loop.time())
+                machine.trouble.clear()
+        for name in self.plan.last_consumers:
             if name not in self.consumers:
                 self.join(name)
         until = self.loop.time() + patience_s
@@ -279,19 +305,22 @@ class SimCluster:
 
     def missing(self) -> list[str]:
         """Acknowledged messages that have not got anywhere yet."""
-        dead = frozenset(self.dead_letters())
-        if self.plan.mode is not Mode.BROADCAST:
-            return self.watch.progress("").missing(dead)
-        return [
-            f"{key} at {name}"
-            for name in self.consumers
-            for key in self.watch.progress(name).missing(dead)
-        ]
+        missing: list[str] = []
+        if self.plan.mode is Mode.BROADCAST:
+            whom = list(self.consumers)
+        else:
+            whom = list(self.plan.last_consumers[: len(self.plan.groups)])  # one of each group
+        for name in whom:
+            ledger = self.watch.progress(name)
+            if ledger.missing(()):
+                dead = frozenset(self.dead_letters(self.plan.group_of(name)))
+                missing += [f"{key} at {name}" for key in ledger.missing(dead)]
+        return missing
 
-    def dead_letters(self) -> list[str]:
-        """Keys of the messages in the dead letter topic of every broker."""
+    def dead_letters(self, group: Group) -> list[str]:
+        """Keys of the messages in a group's dead letter topic, of every broker."""
         keys: list[str] = []
-        topic = dlq_topic(GROUP)
+        topic = dlq_topic(group.name)
         for machine in self.brokers.values():
             if machine.broker is None:
                 continue

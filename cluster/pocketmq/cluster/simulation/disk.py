@@ -4,6 +4,10 @@ A killed process loses nothing that it wrote: the dictionary plays the page cach
 what was not synced: every page, length and name that differs from what the medium holds survives
 or not, each by chance. tests/broker/store cuts in every possible way; here it happens to a broker
 in the middle of a cluster.
+
+A disk whose power may be cut also takes its time (disk_work.py): a sync puts on the medium what was
+there when it began, once it has ended. One that failed leaves pages that the system believes to be
+clean: later syncs pass over them, until they are written anew and compared with the medium.
 """
 
 from __future__ import annotations
@@ -15,6 +19,8 @@ from collections.abc import Callable, Iterator
 from pocketmq.broker.store.disk import DiskFile, DiskUsage
 from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
 from pocketmq.broker.store.errors import StoreFileError, StoreLockedError
+from pocketmq.cluster.simulation.disk_work import DiskTrouble, Effect, TimedWorker
+from pocketmq.runtime.errors import DiskError
 
 GIB = 1024**3
 PAGE = 4096
@@ -23,7 +29,7 @@ PAGE = 4096
 class _File:
     """Bytes that mappings look at; a cut or lengthened file keeps its buffer where it can."""
 
-    __slots__ = ("buffer", "durable", "modified_ms", "size")
+    __slots__ = ("buffer", "durable", "modified_ms", "passed_over", "size")
 
     def __init__(self, size: int, modified_ms: int) -> None:
         self.buffer = bytearray(size)
@@ -31,6 +37,26 @@ class _File:
         self.modified_ms = modified_ms
         self.durable = b""
         """Content as of the last sync."""
+        self.passed_over: dict[int, bytes] = {}
+        """Page -> content that a failed sync could not write, and believes to have written."""
+
+    def reached(self, content: bytes) -> None:
+        """A sync has brought this content to the medium, but for pages that are passed over."""
+        if self.passed_over:
+            image = bytearray(content)
+            for page, lost in list(self.passed_over.items()):
+                end = min(page + PAGE, len(content))
+                if content[page:end] == lost:
+                    image[page:end] = self.durable[page:end].ljust(end - page, b"\0")
+                else:
+                    del self.passed_over[page]
+            content = bytes(image)
+        self.durable = content
+
+    def could_not_be_written(self, content: bytes) -> None:
+        """A sync of this content has failed."""
+        for page in _changed_pages(self.durable, content):
+            self.passed_over[page] = content[page : page + PAGE]
 
     def resize(self, size: int) -> None:
         if size < self.size:
@@ -52,11 +78,21 @@ class MemoryDisk:
     Args:
         time_ms: Stamps files.
         power_cuts: Whether it keeps what the medium holds apart from what processes see.
+        trouble: How long syncs take, and which fail; None for at once and none.
     """
 
-    def __init__(self, time_ms: Callable[[], int], *, power_cuts: bool = False) -> None:
+    def __init__(
+        self,
+        time_ms: Callable[[], int],
+        *,
+        power_cuts: bool = False,
+        trouble: DiskTrouble | None = None,
+    ) -> None:
+        self.trouble = trouble
         self._time_ms = time_ms
         self._power_cuts = power_cuts
+        self._recorded: list[Effect] | None = None
+        """What the job that runs now will have done when it ends."""
         self._files: dict[str, _File] = {}
         self._certain: dict[str, _File] = {}
         """Names that survive a power cut, and where they lead."""
@@ -64,6 +100,13 @@ class MemoryDisk:
         self._boot = 1
         self.on_removed: Callable[[str, bytes], None] | None = None
         """Called with each removed file's path and content."""
+        self.on_noted: Callable[[str, bytes], None] | None = None
+        """(path, content) of what is about to reach the medium, by a sync or a name: it may be
+        there from now on."""
+        self.on_kept: Callable[[str, bytes], None] | None = None
+        """(path, content) that survives a power cut from now on."""
+        self.on_failed: Callable[[str], None] | None = None
+        """A write of a configuration file has failed, and its writer was told."""
 
     # -- the machine ----------------------------------------------------------------------------
 
@@ -73,34 +116,119 @@ class MemoryDisk:
 
     def cut_power(self, chance: random.Random) -> None:
         """What is on the medium is all that is left."""
+        if self.on_noted is not None:
+            for path, file in self._files.items():
+                content = file.content
+                if content != file.durable or self._certain.get(path) is not file:
+                    self.on_noted(path, content)  # it may have got there by itself
         share = chance.choice([0.0, 0.5, 1.0])
         left: dict[str, _File] = {}
         for path in sorted({*self._files, *self._certain}):
             live, certain = self._files.get(path), self._certain.get(path)
-            file = live if live is certain or chance.random() < share else certain
-            if file is not None:
-                left[path] = _after_cut(file, file is live, share, chance)
+            found = live if live is certain or chance.random() < share else certain
+            if found is not None:
+                left[path] = _after_cut(found, found is live, share, chance)
         self._files, self._certain = left, dict(left)
         self._locked.clear()
         self._boot += 1
 
-    def synced(self, path: str) -> None:
-        """The content is on the medium from now on."""
+    def medium(self, path: str) -> bytes | None:
+        """What a power cut would surely leave of a file; None when not even its name."""
+        file = self._certain.get(path)
+        return None if file is None else file.durable
+
+    def surviving(self) -> list[str]:
+        """Names that survive a power cut."""
+        return list(self._certain)
+
+    def sync_now(self, path: str) -> None:
+        """Bring a file's content to the medium: at once, or when the running job ends."""
         file = self._files.get(path)
-        if self._power_cuts and file is not None:
-            file.durable = file.content
+        if not self._power_cuts or file is None:
+            return
+        content = file.content
+        if self.on_noted is not None:
+            self.on_noted(path, content)
+        self._take_effect(
+            Effect(lambda: self._reached(path, file, content),
+                   lambda: file.could_not_be_written(content))
+        )  # fmt: skip
+
+    def _reached(self, path: str, file: _File, content: bytes) -> None:
+        file.reached(content)
+        if self.on_kept is not None and self._certain.get(path) is file:
+            self.on_kept(path, file.durable)
+
+    def _take_effect(self, effect: Effect) -> None:
+        if self._recorded is not None:
+            self._recorded.append(effect)
+        elif self.trouble is not None and self.trouble.fails():
+            effect.failed()
+            raise DiskError("disk", "a sync has failed")
+        else:
+            effect.done()
+
+    def record(self, job: Callable[[], None]) -> list[Effect]:
+        """Run a worker's job; what will be on the medium when it has ended."""
+        before, self._recorded = self._recorded, []
+        try:
+            job()
+            return self._recorded
+        finally:
+            self._recorded = before
+
+    def verify(self, path: str, start: int, expected: memoryview) -> None:
+        """Compare the medium with what was written anew before: such pages are passed over no more.
+
+        Raises:
+            DiskError: they differ.
+        """
+        file = self._files.get(path)
+        if file is None or not self._power_cuts:
+            return
+        end = start + len(expected)
+        for page in [page for page in file.passed_over if page + PAGE > start and page < end]:
+            del file.passed_over[page]
+        if self._recorded is not None:
+            return  # the sync before it in the same job is about to write them
+        file.reached(file.content)
+        if file.durable[start:end] != expected:
+            raise DiskError(path, "what was synced does not read back")
+
+    async def _write_behind(self, path: str, effect: Effect) -> None:
+        """Let a write of a configuration file take its time.
+
+        Raises:
+            DiskError: it has failed.
+        """
+        trouble = self.trouble
+        if trouble is None:
+            effect.done()
+            return
+        fails = await trouble.pass_time()
+        if fails:
+            effect.failed()
+            if self.on_failed is not None:
+                self.on_failed(path)
+            raise DiskError(path, "a write has failed")
+        effect.done()
 
     def _sync_names(self, directory: str) -> None:
         if not self._power_cuts:
             return
-        for path in {*self._files, *self._certain}:
-            if os.path.dirname(path) != directory:
-                continue
+        in_it = [
+            path
+            for path in {*self._files, *self._certain}
+            if path.startswith(directory) and path.rpartition("/")[0] == directory
+        ]
+        for path in sorted(in_it):
             file = self._files.get(path)
             if file is None:
                 del self._certain[path]
-            else:
+            elif self._certain.get(path) is not file:
                 self._certain[path] = file
+                if self.on_kept is not None:
+                    self.on_kept(path, file.durable)
 
     # -- the seam -------------------------------------------------------------------------------
 
@@ -165,11 +293,15 @@ class MemoryDisk:
 
     async def write_text(self, path: str, text: str) -> None:
         self.write_file(path, text.encode())
-        self.synced(path)
+        file = self._files[path]
+        content = file.content
+        await self._write_behind(path, Effect(lambda: self._reached(path, file, content)))
 
     async def rename(self, source: str, target: str) -> None:
-        self._files[target] = self._files.pop(source)
-        self._sync_names(os.path.dirname(target))
+        file = self._files[target] = self._files.pop(source)
+        if self.on_noted is not None and self._power_cuts:
+            self.on_noted(target, file.content)
+        await self._write_behind(target, Effect(lambda: self._sync_names(os.path.dirname(target))))
 
     def remove_file(self, path: str) -> None:
         file = self._files.pop(path, None)
@@ -182,7 +314,8 @@ class MemoryDisk:
             del self._files[name]
 
     def sync_directory(self, path: str) -> None:
-        self._sync_names(path.rstrip("/"))
+        if self._power_cuts:
+            self._take_effect(Effect(lambda: self._sync_names(path.rstrip("/"))))
 
     def usage(self, path: str) -> DiskUsage:
         return DiskUsage(100 * GIB, 10 * GIB)
@@ -200,7 +333,9 @@ class MemoryDisk:
         return 8 * GIB
 
     def start_worker(self, name: str) -> DiskWorker:
-        return InlineWorker()
+        if self.trouble is None:
+            return InlineWorker()
+        return TimedWorker(self.record, self.trouble, log="log" in name)
 
     def unlock(self, path: str) -> None:
         """A lock was closed."""
@@ -239,10 +374,10 @@ class _Open:
         """Memory is there."""
 
     def sync(self) -> None:
-        self._disk.synced(self._path)
+        self._disk.sync_now(self._path)
 
     def verify(self, start: int, expected: memoryview) -> None:
-        """There is no medium that could differ."""
+        self._disk.verify(self._path, start, expected)
 
     def close(self) -> None:
         if self._locks:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pocketmq.cluster.simulation.cluster import SimCluster
 from pocketmq.cluster.simulation.machines import BrokerMachine
 from pocketmq.cluster.simulation.network import Pair
-from pocketmq.cluster.simulation.scenario import NAMESERVER, Event, Kind
+from pocketmq.cluster.simulation.scenario import LOG, NAMESERVER, Event, Kind
 
 
 class Happenings:
@@ -24,7 +24,7 @@ class Happenings:
         self._cluster = cluster
         self._loop = cluster.loop
         self._weather = cluster.network.weather
-        self._ownership = cluster.watch.ownership
+        self._watch = cluster.watch
 
     def apply(self, event: Event) -> None:
         """Let an event happen, unless there is nobody whom it could happen to."""
@@ -47,7 +47,9 @@ class Happenings:
             case Kind.NAMESERVER_CRASH:
                 self._crash_nameserver(event)
             case Kind.OFFSET_RESET:
-                self._loop.create_task(cluster.reset_offsets(event.amount))
+                self._loop.create_task(cluster.reset_offsets(event.other, event.amount))
+            case Kind.GROWTH:
+                self._loop.create_task(cluster.grow_topic(round(event.amount)))
             case Kind.CLOCK_JUMP:
                 machine = cluster.brokers.get(who) or cluster.consumers[who]
                 machine.process.clock.wall_offset_ms += round(event.amount * 1000)
@@ -64,7 +66,10 @@ class Happenings:
         if event.kind is Kind.RETENTION:
             machine.process.run(broker.store.delete_expired_files)
             return
-        self._ownership.trouble(self._loop.time() + event.lasts_s)
+        self._watch.trouble(self._loop.time() + event.lasts_s)
+        if event.kind in (Kind.SLOW_DISK, Kind.HUNG_DISK, Kind.FAILING_DISK):
+            self._to_disk(event, machine)
+            return
         if event.kind is Kind.BROKER_RESTART:
             self._loop.create_task(self._restart(machine, event.lasts_s))
             return
@@ -74,7 +79,24 @@ class Happenings:
         cluster.network.process_died(process, silently=is_cut)
         if is_cut:
             machine.disk.cut_power(cluster.setting.chance)
+            if machine.durability is not None:
+                machine.durability.power_was_cut()
         self._later(event.lasts_s, lambda: self._start_soon(machine))
+
+    def _to_disk(self, event: Event, machine: BrokerMachine) -> None:
+        trouble = machine.trouble
+        assert trouble is not None
+        until = self._loop.time() + event.lasts_s
+        trouble.log_only = event.other == LOG
+        match event.kind:
+            case Kind.SLOW_DISK:
+                trouble.slow_s = event.amount
+                self._later(event.lasts_s, lambda: setattr(trouble, "slow_s", 0.0))
+            case Kind.HUNG_DISK:
+                trouble.hung_until = max(trouble.hung_until, until)
+            case _:
+                trouble.failing_share = event.amount
+                self._later(event.lasts_s, lambda: setattr(trouble, "failing_share", 0.0))
 
     async def _restart(self, machine: BrokerMachine, away_s: float) -> None:
         if await self._cluster.stop_broker(machine):
@@ -86,7 +108,7 @@ class Happenings:
 
     def _crash_nameserver(self, event: Event) -> None:
         cluster, machine = self._cluster, self._cluster.nameserver
-        self._ownership.routes_wrong(self._loop.time() + event.lasts_s)
+        self._watch.routes_wrong(self._loop.time() + event.lasts_s)
         cluster.graveyard.append(machine.server)
         machine.server = None
         machine.process.kill()
@@ -95,7 +117,7 @@ class Happenings:
 
     def _between(self, event: Event) -> None:
         pair, network = Pair((event.who, event.other)), self._cluster.network
-        self._ownership.trouble(self._loop.time() + event.lasts_s)
+        self._watch.trouble(self._loop.time() + event.lasts_s)
         match event.kind:
             case Kind.PARTITION:
                 self._weather.partitions.add(pair)

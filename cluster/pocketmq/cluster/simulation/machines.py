@@ -13,12 +13,14 @@ from typing import Any
 
 from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.server import Broker
-from pocketmq.broker.store import StoreConfig
+from pocketmq.broker.store import MessageStore, StoreConfig
 from pocketmq.broker.store.config import FlushDiskType
 from pocketmq.client import ConsumeFromWhere, MessageExt, MessageModel, MessageQueue, PushConsumer
 from pocketmq.client.consumer.listener import InlineThreads
 from pocketmq.client.rebalance.claims import Claim
 from pocketmq.cluster.simulation.disk import MemoryDisk, MemoryOffsetFiles
+from pocketmq.cluster.simulation.disk_work import DiskTrouble
+from pocketmq.cluster.simulation.invariants.durability import DurabilityLedger
 from pocketmq.cluster.simulation.loop import SimProcess, VirtualLoop
 from pocketmq.cluster.simulation.network import SimNetwork
 from pocketmq.cluster.simulation.scenario import Mode, Scenario
@@ -29,7 +31,6 @@ from pocketmq.nameserver.server import NameServer
 from pocketmq.runtime.profile import Profile
 
 TOPIC = "T"
-GROUP = "G"
 NAMESERVER_PORT = 9876
 PORTS = {"a": 10911, "b": 10921}
 CLIENT_IP = "10.0.0.1"
@@ -106,15 +107,23 @@ class BrokerMachine:
     def __init__(self, name: str, setting: Setting) -> None:
         self.name = name
         self.process = SimProcess(setting.loop, name)
+        is_safe = setting.plan.sync_flush
+        self.trouble = DiskTrouble(setting.loop, setting.chance) if is_safe else None
         self.disk = MemoryDisk(
-            lambda: self.process.clock.time_ms(), power_cuts=setting.plan.sync_flush
+            lambda: self.process.clock.time_ms(), power_cuts=is_safe, trouble=self.trouble
         )
+        self.durability: DurabilityLedger | None = None
+        """Only under SYNC_FLUSH: otherwise nothing is promised."""
         self.broker: Broker | None = None
         self.starts = 0
         self.crashed = False
         """The last process had no time to save anything."""
         self.seen_offsets: dict[tuple[str, str], dict[int, int]] = {}
-        self.seen_members: tuple[str, ...] | None = None
+        self.seen_members: dict[str, dict[str, int]] = {}
+        """Group -> client id -> number of its channels."""
+        self.seen_queues = 0
+        self.store: MessageStore | None = None
+        """Of the process that runs now, or ran last."""
         self.seen_log_start = 0
         self._setting = setting
 
@@ -126,6 +135,8 @@ class BrokerMachine:
             process = self.process = SimProcess(setting.loop, self.name)
             process.clock.wall_offset_ms = offset_ms
         self.starts += 1
+        if self.trouble is not None:
+            self.trouble.clear()  # nobody starts a broker on a disk that does not answer
         setting.network.machine_is_back(self.name)
 
         async def start() -> None:
@@ -143,7 +154,7 @@ class BrokerMachine:
                 disk=self.disk,
             )
             await broker.start()
-            self.broker = broker
+            self.broker, self.store = broker, broker.store
 
         await process.start(start(), f"start {self.name}")
 
@@ -170,6 +181,7 @@ class ConsumerMachine:
         self.process = SimProcess(setting.loop, name)
         self.consumer: PushConsumer | None = None
         self.client_id = f"{CLIENT_IP}@{name}"
+        self.group = setting.plan.group_of(name)
         self.slow_s = 0.0
         self.fails = False
         """Its listener fails whatever it gets."""
@@ -179,6 +191,7 @@ class ConsumerMachine:
         self.epochs: dict[MessageQueue, int] = {}
         """Numbers of its latest ownerships."""
         self.known: object = None
+        self.seen_claims: tuple[Claim, ...] = ()
         self._files = files
         self._setting = setting
 
@@ -189,14 +202,14 @@ class ConsumerMachine:
 
         async def start() -> None:
             consumer = PushConsumer(
-                GROUP,
+                self.group.name,
                 message_model=MessageModel.BROADCASTING if broadcast else MessageModel.CLUSTERING,
                 consume_from_where=ConsumeFromWhere.FIRST_OFFSET,
                 threads=InlineThreads(),
                 offset_files=self._files,
                 **setting.client_options(self.process),
             )
-            consumer.subscribe(TOPIC)
+            consumer.subscribe(TOPIC, self.group.expression)
             consumer.listen_batch(listener, orderly=mode is Mode.ORDERLY)
             self.consumer = consumer
             await consumer.start()

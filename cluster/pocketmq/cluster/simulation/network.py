@@ -25,9 +25,6 @@ from pocketmq.protocol.transport.network import OnChannel, OpenChannels, split_a
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.errors import PortInUseError
 
-LATENCY_S = (0.0002, 0.003)
-"""Shortest and longest way of an undisturbed packet."""
-
 NOTIFICATION_MAX_BYTES = 400
 
 Pair = frozenset[str]
@@ -185,9 +182,13 @@ class SimNetwork:
         loop: The loop.
         clock: Its time.
         rng: Draws latencies.
+        latency_s: Shortest and longest way of an undisturbed packet.
     """
 
-    def __init__(self, loop: VirtualLoop, clock: Clock, rng: random.Random) -> None:
+    def __init__(
+        self, loop: VirtualLoop, clock: Clock, rng: random.Random, latency_s: tuple[float, float]
+    ) -> None:
+        self._latency = latency_s
         self.loop = loop
         self._clock = clock
         self.weather = Weather()
@@ -364,7 +365,7 @@ class SimNetwork:
         return (link for link in self.links if link.pair == pair)
 
     def _latency_s(self, pair: Pair) -> float:
-        return self._rng.uniform(*LATENCY_S) + self.weather.delays_s.get(pair, 0.0)
+        return self._rng.uniform(*self._latency) + self.weather.delays_s.get(pair, 0.0)
 
     def _free_port(self) -> int:
         self._next_port += 1

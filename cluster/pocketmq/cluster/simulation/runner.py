@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from time import process_time
 
 import structlog
@@ -25,10 +26,13 @@ from pocketmq.cluster.simulation.cluster import SimCluster
 from pocketmq.cluster.simulation.happenings import Happenings
 from pocketmq.cluster.simulation.invariants import InvariantError
 from pocketmq.cluster.simulation.loop import SimProcess, VirtualLoop
-from pocketmq.cluster.simulation.scenario import Kind, Scenario, scenario
+from pocketmq.cluster.simulation.scenario import Group, Kind, Scenario
+from pocketmq.cluster.simulation.swarm import scenario
 from pocketmq.cluster.simulation.trace import Trace
 
 DRAIN_S = 240.0
+RUNS_PER_COLLECTION = 16
+_runs = count(1)
 MOST_CALLBACKS = 1_000_000
 """A run has some ten thousand; more is somebody who asks without end."""
 
@@ -97,10 +101,18 @@ def run(
 def _stats(cluster: SimCluster, happenings: Happenings) -> dict[str, int]:
     """What came up in a run, for the invariants to look at."""
     watch = cluster.watch
-    seen: Counter[str] = Counter(sent=cluster.sent, acked=len(watch.acked))
+    seen: Counter[str] = Counter(sent=cluster.turns.sent, acked=len(watch.acked))
     for ledger in watch.ledgers:
         seen.update(ledger.seen)
-    seen.update(watch.ownership.seen)
+    for ownership in watch.ownerships.values():
+        seen.update(ownership.seen)
+    seen.update(cluster.shapes)
+    seen["runs with several groups"] = len(cluster.plan.groups) > 1
+    for machine in cluster.brokers.values():
+        if machine.durability is not None:
+            seen.update(machine.durability.seen)
+        if machine.trouble is not None:
+            seen["syncs failed"] += machine.trouble.failed
     seen["send-backs"] = watch.send_backs.asked
     seen["send-backs without an answer"] = watch.send_backs.lost
     seen.update({kind.value: count for kind, count in happenings.kinds.items()})
@@ -120,8 +132,8 @@ async def _life(cluster: SimCluster, happenings: Happenings, plan: Scenario) -> 
     if lost:
         raise InvariantError(f"lost although acknowledged: {lost[:10]} ({len(lost)})")
     exactly = not cluster.watch.send_backs.lost
-    for ledger in cluster.watch.ledgers:
-        ledger.check_dead_letters(cluster.dead_letters(), exactly=exactly)
+    for name, ledger in cluster.watch.ledger_of.items():
+        ledger.check_dead_letters(cluster.dead_letters(Group(name)), exactly=exactly)
         # A broker that had no time to save how far it was delivers delayed messages again (B-94).
         if not happenings.kinds.keys() & {Kind.BROKER_CRASH, Kind.POWER_CUT}:
             ledger.check_copies(exactly=exactly)
@@ -168,3 +180,5 @@ def no_collections() -> Iterator[None]:
         yield
     finally:
         gc.enable()
+        if next(_runs) % RUNS_PER_COLLECTION == 0:
+            gc.collect()  # some megabytes a run, in few objects: the collector sees no haste

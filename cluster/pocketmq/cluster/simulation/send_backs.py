@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pocketmq.protocol.codes import RequestCode
+from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.frame import FrameDecoder
 
 PATIENCE_S = 2.9
@@ -21,7 +21,8 @@ class SendBackWatch:
 
     @property
     def lost(self) -> int:
-        """Send-backs without an answer in time, and copies that clients sent because of that."""
+        """Send-backs without an answer in time, or with an error although the copy may be stored,
+        and copies that clients sent because of that."""
         return self._late + self._copies + sum(map(len, self._open.values()))
 
     def sent(self, connection: object, data: bytes, now: float) -> None:
@@ -41,5 +42,7 @@ class SendBackWatch:
             return
         for command in FrameDecoder().feed(data):
             sent_at = waiting.pop(command.opaque, None) if command.is_response else None
-            if sent_at is not None and now - sent_at > PATIENCE_S:
+            if sent_at is None:
+                continue
+            if now - sent_at > PATIENCE_S or command.code != ResponseCode.SUCCESS:
                 self._late += 1

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import struct
 from collections import deque
 from collections.abc import Callable
 
 LINES_KEPT = 60
+_ARRIVAL = struct.Struct("<dI")
 
 
 class Trace:
@@ -21,6 +23,7 @@ class Trace:
         self.lines: deque[str] = deque(maxlen=LINES_KEPT)
         self._now = now
         self._sink = sink
+        self._pairs: dict[tuple[str, str], bytes] = {}
         self._hash = hashlib.blake2b(digest_size=8)
 
     def note(self, *words: object) -> None:
@@ -33,7 +36,10 @@ class Trace:
 
     def bytes(self, sender: str, receiver: str, count: int) -> None:
         """Bytes that arrived."""
-        self._hash.update(f"{self._now():.6f}{sender}>{receiver}{count}".encode())
+        pair = self._pairs.get((sender, receiver))
+        if pair is None:
+            pair = self._pairs[sender, receiver] = f"{sender}>{receiver}".encode()
+        self._hash.update(_ARRIVAL.pack(self._now(), count) + pair)
 
     @property
     def digest(self) -> str:

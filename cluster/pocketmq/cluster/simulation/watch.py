@@ -8,63 +8,86 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pocketmq.broker.server import Broker
-from pocketmq.client import MessageQueue
+from pocketmq.client import MessageQueue, PushConsumer
 from pocketmq.client.consumer.local_offsets import decode_offsets
 from pocketmq.client.rebalance.claims import Claim
 from pocketmq.cluster.simulation.invariants import OwnershipLedger, ProgressLedger
+from pocketmq.cluster.simulation.invariants.durability import (
+    ANSWER_MARKERS,
+    REQUEST_MARKERS,
+    DurabilityLedger,
+)
 from pocketmq.cluster.simulation.loop import SimProcess, VirtualLoop
-from pocketmq.cluster.simulation.machines import GROUP, TOPIC, BrokerMachine, ConsumerMachine
+from pocketmq.cluster.simulation.machines import TOPIC, BrokerMachine, ConsumerMachine
 from pocketmq.cluster.simulation.network import SimTransport
-from pocketmq.cluster.simulation.scenario import Mode
+from pocketmq.cluster.simulation.scenario import Mode, Scenario
 from pocketmq.cluster.simulation.send_backs import SendBackWatch
 from pocketmq.cluster.simulation.trace import Trace
 from pocketmq.protocol.bodies.offsets import ResetOffsetBody
 from pocketmq.protocol.body import decode_body, parse_mq_key
 from pocketmq.protocol.codes import RequestCode
+from pocketmq.protocol.command import Command
 from pocketmq.protocol.frame import FrameDecoder
+from pocketmq.protocol.record import decode_records
 from pocketmq.protocol.record_check import check_record
 from pocketmq.runtime.profile import Profile
 
 ADMIN = "admin"
+_NOBODY: dict[str, int] = {}
 
 
 class Watch:
     """The eyes of a run.
 
     Args:
-        mode: Each broadcasting member has a ledger of its own.
+        plan: Its groups; each broadcasting member has a ledger of its own.
         profile: Says what RocketMQ itself allows.
         loop: For the time.
         trace: Gets what people may want to read.
     """
 
-    def __init__(self, mode: Mode, profile: Profile, loop: VirtualLoop, trace: Trace) -> None:
+    def __init__(self, plan: Scenario, profile: Profile, loop: VirtualLoop, trace: Trace) -> None:
         self.acked: dict[str, tuple[MessageQueue, int]] = {}
         self.violations: list[str] = []
         """Of all ledgers."""
-        self.ownership = OwnershipLedger(mode, self.violations)
+        self.ownerships = {
+            group.name: OwnershipLedger(plan.mode, self.violations) for group in plan.groups
+        }
+        self.ledger_of: dict[str, ProgressLedger] = {}
+        """Of each group, or of each member of a broadcasting one."""
         self.send_backs = SendBackWatch()
         self.machines: dict[SimProcess, BrokerMachine | ConsumerMachine] = {}
-        self._mode = mode
+        self._durability: dict[str, DurabilityLedger] = {}
+        self._plan = plan
+        self._brokers: dict[str, BrokerMachine] = {}
         self._profile = profile
         self._loop = loop
         self._trace = trace
-        self._progress: dict[str, ProgressLedger] = {}
         self._excused: set[str] = set()
         self._expired_to: dict[MessageQueue, int] = {}
         self._epoch = 0
+        self._asked: dict[object, dict[int, Command]] = {}
+        """Connection -> opaque -> a request whose answer a rule of durability waits for."""
 
     @property
     def ledgers(self) -> Iterable[ProgressLedger]:
         """The group's, or each member's."""
-        return self._progress.values()
+        return self.ledger_of.values()
 
     def progress(self, client: str) -> ProgressLedger:
         """The ledger that a consumer's progress is noted in."""
-        key = client if self._mode is Mode.BROADCAST else ""
-        ledger = self._progress.get(key)
+        plan = self._plan
+        group = plan.group_of(client)
+        key = client if plan.mode is Mode.BROADCAST else group.name
+        ledger = self.ledger_of.get(key)
         if ledger is None:
-            ledger = self._progress[key] = ProgressLedger(self._mode, self.acked, self.violations)
+            ledger = self.ledger_of[key] = ProgressLedger(
+                plan.mode,
+                self.acked,
+                self.violations,
+                tags=group.tags,
+                key_at=self._key_at,
+            )
             ledger.excuse(self._excused)
             for queue, least in self._expired_to.items():
                 ledger.expired(queue, least)
@@ -81,18 +104,66 @@ class Watch:
                 self._look_at_broker(machine, now)
             elif type(machine) is ConsumerMachine:
                 self._look_at_consumer(machine, now)
-        self.ownership.check(now)
+        for ownership in self.ownerships.values():
+            ownership.check(now)
+
+    def trouble(self, until: float) -> None:
+        """Something makes requests fail until then."""
+        for ownership in self.ownerships.values():
+            ownership.trouble(until)
+
+    def routes_wrong(self, until: float) -> None:
+        """The nameserver does not know every broker until then."""
+        for ownership in self.ownerships.values():
+            ownership.routes_wrong(until)
+
+    def members_changed(self, consumers: Iterable[ConsumerMachine]) -> None:
+        """These consumers run now."""
+        alive: dict[str, set[str]] = {name: set() for name in self.ownerships}
+        for machine in consumers:
+            alive[machine.group.name].add(machine.client_id)
+        for name, members in alive.items():
+            self.ownerships[name].alive(frozenset(members), self._loop.time())
+
+    def queues_changed(self) -> None:
+        """A broker came or went, or has more queues."""
+        queues: set[MessageQueue] = set()
+        for machine in self._brokers.values():
+            if machine.broker is not None:
+                topic = machine.broker.topics.table.get(TOPIC)
+                machine.seen_queues = 0 if topic is None else topic.read_queue_nums
+                queues |= {
+                    MessageQueue(TOPIC, machine.name, each) for each in range(machine.seen_queues)
+                }
+        for ownership in self.ownerships.values():
+            ownership.queues(frozenset(queues), self._loop.time())
+
+    def _key_at(self, queue: MessageQueue, offset: int) -> str | None:
+        """The key of a message, read where it is stored."""
+        store = self._brokers[queue.broker_name].store
+        if store is None:
+            return None
+        found = store.get_message(queue.topic, queue.queue_id, offset, 1)
+        records = decode_records(b"".join(found.records))
+        if not records or records[0].queue_offset != offset:
+            return None
+        return bytes(records[0].body).decode()
 
     def _look_at_broker(self, machine: BrokerMachine, now: float) -> None:
         broker = machine.broker
         if broker is None:
             return
-        group = broker.consumers.groups.get(GROUP)
-        members = () if group is None else tuple(sorted(group.client_ids()))
-        if members != machine.seen_members:
-            machine.seen_members = members
-            self._trace.note("members", machine.name, *members)
-            self.ownership.view(machine.name, members, now)
+        for name, ownership in self.ownerships.items():
+            group = broker.consumers.groups.get(name)
+            ids = _NOBODY if group is None else group.ids
+            if ids != machine.seen_members.get(name):
+                machine.seen_members[name] = dict(ids)
+                members = tuple(sorted(each for each, n in ids.items() for _ in range(n)))
+                self._trace.note("members", machine.name, name, *members)
+                ownership.view(machine.name, members, now)
+        topic = broker.topics.table.get(TOPIC)
+        if topic is not None and topic.read_queue_nums != machine.seen_queues:
+            self.queues_changed()
         log_start = broker.store.commit_log.min_offset
         if log_start != machine.seen_log_start:
             machine.seen_log_start = log_start
@@ -107,6 +178,9 @@ class Watch:
                 self._expired_to[queue] = least
                 for ledger in self.ledgers:
                     ledger.expired(queue, least)
+                durability = self._durability.get(name)
+                if durability is not None:
+                    durability.expired(topic, queue_id, least)
 
     def file_removed(self, machine: BrokerMachine, path: str, content: bytes) -> None:
         """A file of a broker is gone; the messages in it were too old, unless it recovers."""
@@ -123,9 +197,19 @@ class Watch:
         consumer = machine.consumer
         if consumer is None or consumer._parts is None or not machine.process.alive:
             return
-        held, leaving = {}, {}
+        ownership = self.ownerships[machine.group.name]
         moves = consumer.is_suspended
-        for each in consumer._parts.planner.claims:
+        claims = tuple(consumer._parts.planner.claims)
+        if claims == machine.seen_claims and not (moves or machine.leaving):
+            for each in claims:
+                if each.dropped or each.correcting:
+                    break
+            else:
+                self._look_at_routes(machine, consumer, now)
+                return
+        machine.seen_claims = claims
+        held, leaving = {}, {}
+        for each in claims:
             if each.dropped:
                 leaving[each.queue] = each
             else:
@@ -134,7 +218,7 @@ class Watch:
         if leaving or machine.leaving:
             self._look_at_leaving(machine, leaving, now)
         if moves:
-            self.ownership.trouble(now)  # it lets go of queues, for its offsets to be corrected
+            ownership.trouble(now)  # it lets go of queues, for its offsets to be corrected
         if held != machine.owned:
             for queue, each in held.items():
                 if machine.owned.get(queue) is not each:
@@ -144,12 +228,16 @@ class Watch:
             machine.owned = held
             self._trace.note("owns", machine.name, *sorted(map(str, held)))
             mine = frozenset(queue for queue in held if queue.topic == TOPIC)
-            self.ownership.owned(machine.client_id, mine)
+            ownership.owned(machine.client_id, mine)
+        self._look_at_routes(machine, consumer, now)
+
+    def _look_at_routes(self, machine: ConsumerMachine, consumer: PushConsumer, now: float) -> None:
         if consumer._instance is not None:
             known = consumer._instance.routes.subscribe.get(TOPIC)
             if known is not machine.known:
                 machine.known = known
-                self.ownership.known(machine.client_id, frozenset(known or ()), now)
+                ownership = self.ownerships[machine.group.name]
+                ownership.known(machine.client_id, frozenset(known or ()), now)
 
     def _look_at_leaving(
         self, machine: ConsumerMachine, leaving: dict[MessageQueue, Claim], now: float
@@ -167,8 +255,33 @@ class Watch:
 
     def sent(self, sender: SimTransport, data: bytes) -> None:
         """Bytes were written."""
+        if self._durability:
+            self._answered(sender, data)
         if type(self.machines.get(sender.process)) is ConsumerMachine:
             self.send_backs.sent(sender.link, data, self._loop.time())
+
+    def watch_disk(self, machine: BrokerMachine) -> None:
+        """Hold a broker to the order of durability from now on."""
+        disk = machine.disk
+        ledger = machine.durability = self._durability[machine.name] = DurabilityLedger(
+            machine.name, f"/{machine.name}", disk.medium, disk.surviving, self._loop.time,
+            self.violations,
+        )  # fmt: skip
+        disk.on_kept, disk.on_noted, disk.on_failed = ledger.kept, ledger.noted, ledger.failed
+
+    def _answered(self, sender: SimTransport, data: bytes) -> None:
+        """Tell the rules of durability which requests were answered."""
+        ledger = self._durability.get(sender.process.name)
+        if ledger is None:
+            if any(marker in data for marker in REQUEST_MARKERS):
+                asked = self._asked.setdefault(sender.link, {})
+                asked.update((each.opaque, each) for each in FrameDecoder().feed(data))
+            return
+        waiting = self._asked.get(sender.link)
+        if waiting or any(marker in data for marker in ANSWER_MARKERS):
+            for command in FrameDecoder().feed(data):
+                if command.is_response:
+                    ledger.answered(waiting.pop(command.opaque, None) if waiting else None, command)
 
     def delivered(self, receiving: SimTransport, data: bytes) -> None:
         """Bytes were processed by their receiver."""
@@ -178,7 +291,7 @@ class Watch:
         if type(machine) is ConsumerMachine:
             self.send_backs.answered(receiving.link, data, self._loop.time())
             if b"offsetTable" in data:
-                self._reset_pushed(data)
+                self._reset_pushed(machine.group.name, data)
         elif type(machine) is BrokerMachine and machine.broker is not None:
             self._committed(machine, machine.broker, sender)
 
@@ -187,19 +300,21 @@ class Watch:
         machine = self.machines.get(client)
         if type(machine) is ConsumerMachine:
             self._trace.note("notified", broker.name, client.name)
-            self.ownership.notified(broker.name, machine.client_id, sent_at, self._loop.time())
+            self.ownerships[machine.group.name].notified(
+                broker.name, machine.client_id, sent_at, self._loop.time()
+            )
 
-    def _reset_pushed(self, data: bytes) -> None:
+    def _reset_pushed(self, group: str, data: bytes) -> None:
         """4.9 tells the consumers where to go on (220)."""
         for command in FrameDecoder().feed(data):
             if command.code == RequestCode.RESET_CONSUMER_CLIENT_OFFSET:
                 body = decode_body(command.body_view, ResetOffsetBody, command.encoding)
                 for key, offset in body.offset_table.items():
-                    self._reset(parse_mq_key(key), offset)
+                    self._reset(self.ledger_of.get(group), parse_mq_key(key), offset)
 
-    def _reset(self, queue: MessageQueue, offset: int) -> None:
+    def _reset(self, ledger: ProgressLedger | None, queue: MessageQueue, offset: int) -> None:
         self._trace.note("reset", queue, offset)
-        for ledger in self.ledgers:
+        if ledger is not None:
             ledger.reset(queue, offset)
 
     def _committed(self, machine: BrokerMachine, broker: Broker, sender: SimProcess) -> None:
@@ -207,19 +322,19 @@ class Watch:
         for key, offsets in broker.offsets._committed.items():
             topic, group = key
             seen = machine.seen_offsets.get(key)
-            if seen == offsets or group != GROUP:  # the broker notes pulls as GROUP@broadcast
-                continue
+            if seen == offsets or group not in self.ownerships:
+                continue  # the broker notes pulls of broadcasting members as GROUP@broadcast
             for queue_id, offset in offsets.items():
                 if seen is not None and seen.get(queue_id) == offset:
                     continue
                 queue = MessageQueue(topic, machine.name, queue_id)
+                ledger = self.ledger_of.get(group)
                 if sender.name == ADMIN:  # 5.x moves the group on the broker
-                    self._reset(queue, offset)
+                    self._reset(ledger, queue, offset)
                 epoch = writer.epochs.get(queue, 0) if type(writer) is ConsumerMachine else 0
                 self._trace.note("commit", sender.name, str(queue), offset)
-                self.progress(sender.name).committed(
-                    group, queue, offset, sender.name, epoch, self._loop.time()
-                )
+                if ledger is not None:
+                    ledger.committed(group, queue, offset, sender.name, epoch, self._loop.time())
             machine.seen_offsets[key] = dict(offsets)
 
     # -- lives ----------------------------------------------------------------------------------
@@ -228,12 +343,15 @@ class Watch:
         """A broker's new process has recovered its store."""
         broker = machine.broker
         assert broker is not None
+        if machine.durability is not None:
+            machine.durability.restarted(broker.store.commit_log.max_offset)
         self.machines[machine.process] = machine
+        self._brokers[machine.name] = machine
         machine.seen_log_start = broker.store.commit_log.min_offset
         machine.seen_offsets = {
             (topic, group): dict(queues)
             for topic, group, queues in broker.offsets.entries()
-            if group == GROUP
+            if group in self.ownerships
         }
         offsets = {
             (group, MessageQueue(topic, machine.name, queue_id)): offset
@@ -244,10 +362,18 @@ class Watch:
             MessageQueue(topic, machine.name, queue_id): broker.store.max_offset(topic, queue_id)
             for topic, queue_id in broker.store.queues()
         }
-        for ledger in self.ledgers:
+        for name, ledger in self.ledger_of.items():
+            its = {key: offset for key, offset in offsets.items() if key[0] == name}
             ledger.broker_restarted(
-                machine.name, offsets, ends, self._loop.time(), crashed=machine.crashed
+                machine.name, its, ends, self._loop.time(), crashed=machine.crashed
             )
+
+    def broker_ended(self, machine: BrokerMachine) -> None:
+        """A broker's process runs no more."""
+        machine.seen_members.clear()
+        for ownership in self.ownerships.values():
+            ownership.view(machine.name, None, self._loop.time())
+        self.queues_changed()
 
     def member_started(self, client: str, life: int) -> None:
         """A broadcasting member's `life`-th process reads its offset file."""
@@ -257,4 +383,4 @@ class Watch:
         """It wrote its offsets down."""
         ledger = self.progress(client)
         for queue, offset in decode_offsets(content).items():
-            ledger.committed(GROUP, queue, offset, client, -life, self._loop.time())
+            ledger.committed(client, queue, offset, client, -life, self._loop.time())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 from pocketmq.cluster.simulation.scenario import Mode
@@ -44,6 +45,12 @@ class OwnershipLedger:
         self._routes_until = 0.0
         self._is_checked = False
         self._was_fast = False
+        self._agreed: bool | None = None
+        """What `_agree` found last; None when something has changed since."""
+        self._agree_again_at = 0.0
+        """When time alone makes it true."""
+        self._arrived_at: float | None = None
+        self._arrived_is_known = False
 
     # -- observations ---------------------------------------------------------------------------
 
@@ -85,7 +92,7 @@ class OwnershipLedger:
     def notified(self, broker: str, client: str, sent_at: float, now: float) -> None:
         """A notification has arrived."""
         self._notified_at[broker, client] = (sent_at, now)
-        self._was_fast = False
+        self._was_fast = self._arrived_is_known = False
 
     def trouble(self, until: float) -> None:
         """Something makes requests fail until then."""
@@ -94,10 +101,12 @@ class OwnershipLedger:
     def routes_wrong(self, until: float) -> None:
         """The nameserver does not know every broker until then."""
         self._routes_until = max(self._routes_until, until + ROUTES_S)
+        self._agreed = None
 
     def _changed(self, now: float) -> None:
         self._changed_at = now
-        self._is_checked = self._was_fast = False
+        self._is_checked = self._was_fast = self._arrived_is_known = False
+        self._agreed = None
 
     # -- the invariant --------------------------------------------------------------------------
 
@@ -128,18 +137,29 @@ class OwnershipLedger:
 
     def _agree(self, now: float) -> bool:
         """Every broker knows exactly those that run, and these had time to know every queue."""
+        if self._agreed is not None and now <= self._agree_again_at:
+            return self._agreed
         alive = tuple(sorted(self._alive))
-        return (
-            bool(alive)
-            and all(view == alive for view in self._views.values())
-            and (
-                now > self._routes_until + SETTLED_S
-                or all(self._known.get(client) == self._queues for client in self._alive)
-            )
-        )
+        routes_at = self._routes_until + SETTLED_S
+        self._agree_again_at = math.inf
+        if not alive or any(view != alive for view in self._views.values()):
+            self._agreed = False
+        elif now > routes_at:
+            self._agreed = True
+        else:
+            self._agreed = all(self._known.get(each) == self._queues for each in self._alive)
+            if not self._agreed:
+                self._agree_again_at = routes_at
+        return self._agreed
 
     def _notified_all_at(self) -> float | None:
         """When the last client heard of the last change, if all have; from every broker."""
+        if not self._arrived_is_known:
+            self._arrived_at = self._find_arrival()
+            self._arrived_is_known = True
+        return self._arrived_at
+
+    def _find_arrival(self) -> float | None:
         last = 0.0
         for broker in self._views:
             for client in self._alive:

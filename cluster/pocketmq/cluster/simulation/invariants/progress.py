@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from pocketmq.cluster.simulation.scenario import Mode
+from pocketmq.cluster.simulation.workload import is_wanted
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.validation import is_retry
 
@@ -73,6 +74,8 @@ class ProgressLedger:
         mode: Orderly: one consumer at a time, in order. Broadcast: failures count as consumed.
         acked: Key -> where the message was stored, of every acknowledged send; the producer's.
         violations: Gets one line for each.
+        tags: Of the messages that the group wants; empty for all.
+        key_at: The key of the message in a queue at an offset; None when nobody can read it.
     """
 
     def __init__(
@@ -80,6 +83,9 @@ class ProgressLedger:
         mode: Mode,
         acked: Mapping[str, tuple[MessageQueue, int]] | None = None,
         violations: list[str] | None = None,
+        *,
+        tags: str = "",
+        key_at: Callable[[MessageQueue, int], str | None] = lambda queue, offset: None,
     ) -> None:
         self.violations = [] if violations is None else violations
         self.seen: Counter[str] = Counter()
@@ -93,10 +99,15 @@ class ProgressLedger:
             lambda: defaultdict(set)
         )
         """Key -> reconsume times -> stored copies that were delivered."""
+        self._tags = tags
+        self._key_at = key_at
         self._orderly = mode is Mode.ORDERLY
         self._broadcast = mode is Mode.BROADCAST
         self._done: dict[MessageQueue, Done] = defaultdict(Done)
         self._excused: set[str] = set()
+        self._expired_to: dict[MessageQueue, int] = {}
+        self._stored_times: dict[tuple[MessageQueue, int], int] = {}
+        """Retries that a stored copy counts: a client that cannot send it back adds to that."""
         self._skipped_to: dict[MessageQueue, int] = {}
         self._moved_to: dict[MessageQueue, set[int]] = defaultdict(set)
         self._running: dict[MessageQueue, dict[str, int]] = defaultdict(dict)
@@ -123,9 +134,12 @@ class ProgressLedger:
         self.seen["last retries"] += times == MAX_RECONSUME_TIMES
         done = self._done[queue]
         self.seen["redelivered"] += offset in done
+        stored_times = times
         if is_retry(queue.topic):  # others that come again could not be sent back
-            self.copies[key][times].add((queue, offset))
-        if times > MAX_RECONSUME_TIMES and not self._orderly:
+            stored_times = min(times, self._stored_times.get((queue, offset), times))
+            self._stored_times[queue, offset] = stored_times
+            self.copies[key][stored_times].add((queue, offset))
+        if stored_times > MAX_RECONSUME_TIMES and not self._orderly:
             self._violated(f"{key} is delivered for the {times + 1}th time to {client}", now)
         if self._orderly:
             self._started_in_order(client, queue, offset, epoch, now)
@@ -134,7 +148,7 @@ class ProgressLedger:
         self, client: str, queue: MessageQueue, offset: int, epoch: int, now: float
     ) -> None:
         grace = now - self._restarted_at.get(queue.broker_name, -1e9) <= ORDER_GRACE_S
-        running, first_left = self._running[queue], self._done[queue].first_left
+        running, first_left = self._running[queue], self._first_left(queue, offset)
         self.seen["orderly deliveries"] += not grace
         if running and not grace:
             self._violated(f"{queue} has two consumers: {client} joins {list(running)}", now)
@@ -143,7 +157,11 @@ class ProgressLedger:
                 f"{queue} is out of order: {client} gets {offset} before {first_left}", now
             )
         last = self._turns.get((client, queue))
-        if last is not None and last.epoch == epoch and offset != last.offset + last.ok:
+        if (
+            last is not None
+            and last.epoch == epoch
+            and not self._follows(queue, last.offset + last.ok, offset)
+        ):
             self._violated(
                 f"{queue} is out of order: {client} gets {offset} after {last.offset}, which it "
                 f"had {'consumed' if last.ok else 'failed'}",
@@ -151,6 +169,16 @@ class ProgressLedger:
             )
         self._turns[client, queue] = _Turn(epoch, offset)
         running[client] = offset
+
+    def _follows(self, queue: MessageQueue, expected: int, offset: int) -> bool:
+        """Whether only messages that the group does not want lie between."""
+        return offset == expected or (
+            expected < offset
+            and all(
+                (key := self._key_at(queue, each)) is not None and not is_wanted(key, self._tags)
+                for each in range(max(expected, self._expired_to.get(queue, 0)), offset)
+            )
+        )
 
     def ended(
         self, client: str, queue: MessageQueue, offset: int, key: str, times: int, *, ok: bool
@@ -161,6 +189,9 @@ class ProgressLedger:
             self.consumed[key] += 1
         if not ok:
             self.failures[key][times] += 1
+            stored_times = self._stored_times.get((queue, offset), 0)
+            if stored_times != times:  # a client counts what it could not send back, a broker not
+                self.failures[key][stored_times] += 1
             self.seen["failed deliveries"] += 1
         turn = self._turns.get((client, queue))
         if turn is not None:
@@ -187,6 +218,7 @@ class ProgressLedger:
             key
             for key, (queue, offset) in self.acked.items()
             if not self.consumed[key]
+            and is_wanted(key, self._tags)
             and key not in dead_letters
             and key not in self._excused
             and offset >= self._skipped_to.get(queue, 0)
@@ -228,6 +260,18 @@ class ProgressLedger:
                     0.0,
                 )
 
+    def _first_left(self, queue: MessageQueue, upto: int) -> int:
+        """The first offset that was not consumed, of those that the group wants."""
+        done = self._done[queue]
+        if self._tags and not is_retry(queue.topic):
+            while done.first_left < upto:
+                key = self._key_at(queue, done.first_left)
+                if key is None or is_wanted(key, self._tags):
+                    break
+                self.seen["unwanted messages passed over"] += 1
+                done.add(done.first_left)
+        return done.first_left
+
     # -- what takes messages away ---------------------------------------------------------------
 
     def reset(self, queue: MessageQueue, offset: int) -> None:
@@ -236,6 +280,9 @@ class ProgressLedger:
         if offset > self._done[queue].first_left:
             self.seen["resets over messages"] += 1
             self._skipped_to[queue] = max(offset, self._skipped_to.get(queue, 0))
+            for each in range(self._done[queue].first_left, offset):
+                if each not in self._done[queue] and (key := self._key_at(queue, each)):
+                    self._excused.add(key)  # it waited for its time, and nobody knew its offset
             self._done[queue].skip_to(offset)
         self._moved_to[queue].add(offset)
 
@@ -245,6 +292,7 @@ class ProgressLedger:
         self.seen["unconsumed messages expired"] += max(
             0, min_offset - self._done[queue].first_left
         )
+        self._expired_to[queue] = min_offset
         self._done[queue].skip_to(min_offset)
 
     def excuse(self, keys: Iterable[str]) -> None:
@@ -262,7 +310,7 @@ class ProgressLedger:
     ) -> None:
         """A broker took a commit, or a broadcasting member wrote its file."""
         self.seen["commits"] += 1
-        first_left = self._done[queue].first_left
+        first_left = self._first_left(queue, offset)
         if offset > first_left:
             self._violated(
                 f"{queue}: {writer} committed {offset}, but {first_left} is not consumed", now
@@ -322,7 +370,8 @@ class ProgressLedger:
             if offsets.get(key, 0) < before.offset:
                 self.seen["offsets fallen"] += 1
                 self.seen["offsets fallen with a broker"] += 1
-                if not crashed:
+                # Nobody subscribes, and all that is left lies behind: it is forgotten (B-36).
+                if not crashed and before.offset > self._expired_to.get(key[1], 0):
                     self._violated(
                         f"{key[1]}: {before.offset} was committed, and after a restart in order "
                         f"it is {offsets.get(key, 0)}",
@@ -331,12 +380,17 @@ class ProgressLedger:
         for key, offset in offsets.items():
             self._committed[key] = _Commit(offset, "", 0, now)
         for queue, done in self._done.items():
-            if queue.broker_name == broker and ends.get(queue, 0) < done.first_left:
-                self._violated(
-                    f"{queue}: delivered up to {done.first_left}, and after a restart it ends at "
-                    f"{ends.get(queue, 0)}",
-                    now,
-                )
+            end = ends.get(queue, 0)
+            if queue.broker_name != broker or end >= done.first_left:
+                continue
+            if done.first_left <= self._expired_to.get(queue, 0):
+                # All its messages had expired: a queue that nothing is left of begins anew.
+                done.first_left = self._expired_to[queue] = end
+                continue
+            self._violated(
+                f"{queue}: delivered up to {done.first_left}, and after a restart it ends at {end}",
+                now,
+            )
 
     def _violated(self, text: str, now: float) -> None:
         self.violations.append(f"{now:.3f} {text}")

@@ -1,0 +1,71 @@
+"""What is acknowledged in a topic, or about it, depends on the topic table. Pure.
+
+A topic that nobody knows after a restart has messages that nobody gets. As RocketMQ's, a broker
+whose table cannot be written serves on: what it answered since is not held against it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from pocketmq.cluster.simulation.invariants.durability.sends import stored_at
+from pocketmq.cluster.simulation.invariants.medium import Kept, Medium, table_of
+from pocketmq.cluster.simulation.invariants.rule import DurabilityRule
+from pocketmq.protocol.codes import RequestCode, ResponseCode
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.headers.topics import UpdateAndCreateTopicRequestHeader
+from pocketmq.protocol.properties import REAL_QUEUE_ID, REAL_TOPIC
+from pocketmq.protocol.validation import SCHEDULE_TOPIC
+
+FILE = "topics.json"
+
+
+class TopicRule(DurabilityRule):
+    """Holds answers about topics against `topics.json`."""
+
+    ABOUT = frozenset({"topic tables kept", "answered topic changes"})
+    WORDS = "acknowledged before the topic table was on the disk"
+    MARKERS = (b"readQueueNums",)
+    ANSWER_MARKERS = (b"msgId",)
+
+    def __init__(
+        self, broker: str, medium: Medium, violations: list[str], seen: Counter[str]
+    ) -> None:
+        super().__init__(broker, medium, violations, seen)
+        self._queues: dict[str, int] = {}
+        """Topic -> queues that a restart will know."""
+        self._could_not_save = False
+
+    def kept(self, path: str, content: bytes) -> None:
+        if path.endswith("/" + FILE):
+            self.seen["topic tables kept"] += 1
+            self._could_not_save = False
+            table = table_of(content).get("topicConfigTable", {})
+            self._queues = {name: topic["writeQueueNums"] for name, topic in table.items()}
+
+    def failed(self, path: str) -> None:
+        self._could_not_save |= f"/{FILE}" in path
+
+    def answered(self, request: Command | None, answer: Command) -> None:
+        for offset in stored_at(answer):
+            record = self.medium.by_start.get(offset)
+            if record is not None:
+                self._check(*_place(record))
+        if request is None or request.code != RequestCode.UPDATE_AND_CREATE_TOPIC:
+            return
+        if answer.code == ResponseCode.SUCCESS:
+            self.seen["answered topic changes"] += 1
+            header = request.header(UpdateAndCreateTopicRequestHeader)
+            self._check(header.topic, header.write_queue_nums - 1)
+
+    def _check(self, topic: str, queue_id: int) -> None:
+        known = self._queues.get(topic, 0)
+        if queue_id >= known and not self._could_not_save:
+            self.violated(f"queue {queue_id} of {topic}, of which {known} queues are noted")
+
+
+def _place(record: Kept) -> tuple[str, int]:
+    if record.topic != SCHEDULE_TOPIC:
+        return record.topic, record.queue_id
+    properties = record.message.properties
+    return properties.get(REAL_TOPIC, ""), int(properties.get(REAL_QUEUE_ID, "0"))

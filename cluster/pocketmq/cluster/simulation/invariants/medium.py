@@ -1,0 +1,119 @@
+"""What one broker's medium holds for certain: the log's records in order, and small files. Pure."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple
+
+from pocketmq.protocol.message import MessageExt
+from pocketmq.protocol.record_check import RecordKind, check_record
+
+LOG_FOLDER = "commitlog"
+NAME_DIGITS = 20
+
+
+class Identity(NamedTuple):
+    """What tells a message's copies apart: the same key goes through many retries."""
+
+    key: str
+    topic: str
+    times: int
+
+
+class Kept(NamedTuple):
+    """A record that survives a power cut."""
+
+    start: int
+    end: int
+    topic: str
+    queue_id: int
+    queue_offset: int
+    message: MessageExt
+
+    def identity(self, topic: str | None = None) -> Identity:
+        """Under its own topic, or the one it waits to go to."""
+        message = self.message
+        key = message.uniq_key or bytes(message.body).decode()
+        return Identity(key, topic or self.topic, message.reconsume_times)
+
+
+class Medium:
+    """Reads what syncs have brought to one broker's disk.
+
+    Args:
+        root: The store's directory.
+        read: A file's content as a power cut would surely leave it; None when it may be gone.
+        names: Paths that a power cut would surely leave.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        read: Callable[[str], bytes | None],
+        names: Callable[[], Collection[str]],
+    ) -> None:
+        self.root = root
+        self.read = read
+        self.log_end = 0
+        """Every record below it survives."""
+        self.records: list[Kept] = []
+        self.by_start: dict[int, Kept] = {}
+        self.queue_ends: dict[tuple[str, int], int] = {}
+        """(topic, queue) -> offset behind its last surviving record."""
+        self._names = names
+        self._last_file: dict[str, int] = {}
+        """Folder -> where the file begins that was found there last."""
+
+    def path(self, *parts: str) -> str:
+        """A file of the store."""
+        return os.path.join(self.root, *parts)
+
+    def read_on(self) -> list[Kept]:
+        """Records that survive since the last call; call after each sync of the log."""
+        new: list[Kept] = []
+        while (place := self.file_of(self.path(LOG_FOLDER), self.log_end)) is not None:
+            start, content = place
+            at = self.log_end - start
+            checked = check_record(content, at, len(content))
+            if checked.kind is RecordKind.BLANK:
+                self.log_end += checked.size
+            elif checked.message is None or checked.physical_offset != self.log_end:
+                break
+            else:
+                message, end = checked.message, self.log_end + checked.size
+                kept = Kept(
+                    self.log_end, end, message.topic, message.queue_id, message.queue_offset,
+                    message,
+                )  # fmt: skip
+                new.append(kept)
+                self.by_start[kept.start] = kept
+                self.queue_ends[kept.topic, kept.queue_id] = kept.queue_offset + 1
+                self.log_end = end
+        self.records += new
+        return new
+
+    def file_of(self, folder: str, offset: int) -> tuple[int, bytes] | None:
+        """The surviving file of a row that holds an offset: where it begins, and its content."""
+        folder += "/"
+        row = self._last_file.get(folder, 0)
+        content = self.read(f"{folder}{row:0{NAME_DIGITS}d}")
+        if content is not None and row <= offset < row + len(content):
+            return row, content
+        starts = [int(name[len(folder) :]) for name in self._names() if name.startswith(folder)]
+        begin = max((start for start in starts if start <= offset), default=None)
+        if begin is None:
+            return None
+        self._last_file[folder] = begin
+        content = self.read(f"{folder}{begin:0{NAME_DIGITS}d}")
+        return None if content is None or offset - begin >= len(content) else (begin, content)
+
+
+def table_of(content: bytes) -> dict[str, Any]:
+    """A configuration file's content; empty when it is not whole."""
+    try:
+        value = json.loads(content)
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
