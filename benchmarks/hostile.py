@@ -1,6 +1,7 @@
-"""What hostile connections cost the healthy ones: faults 21 to 24. By hand.
+"""What many or hostile connections cost the healthy ones: faults 21 to 24, 50 and 51. By hand.
 
-    python benchmarks/hostile.py                      5,000 slow-loris, 500 slow readers
+    python benchmarks/hostile.py                      5,000 slow-loris, 500 slow readers, ...
+    python benchmarks/hostile.py --rows 50 51         some of them
 
 The broker is a process of its own. Healthy single sends are measured without and beside the hostile
 connections, in turn, and its resident memory before and at the worst moment.
@@ -25,11 +26,15 @@ from load import send_frame
 from processes import HERE, Process, cluster, processor_us, run_json
 from rich.console import Console
 
+from pocketmq.protocol.bodies.clients import ConsumerData, HeartbeatData
+from pocketmq.protocol.body import encode_body
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command, Encoding
 from pocketmq.protocol.frame import encode_frame
+from pocketmq.protocol.headers.clients import HeartbeatRequestHeader
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
 from pocketmq.protocol.scalars import PullSysFlag
+from pocketmq.protocol.subscription import SubscriptionData
 from pocketmq.protocol.transport.network import split_address
 
 CONSOLE = Console()
@@ -180,24 +185,97 @@ async def resets(broker: Process) -> None:
     )
 
 
+async def backlog(broker: Process, bursts: int) -> None:
+    """Row 50: nobody consumes, and producers send on; messages belong into the page cache."""
+    after = []
+    for _ in range(bursts):
+        await asyncio.to_thread(healthy_rate, broker)
+        after.append(memory_mib(broker))
+    sent = MESSAGES * (bursts - 1)
+    slope_bytes = (after[-1] - after[0]) * 2**20 / sent
+    CONSOLE.print(
+        f"row 50: {sent:,} messages of 1 KiB more, nobody consumes: RssAnon "
+        f"{', '.join(f'{mib:.1f}' for mib in after)} MiB, {slope_bytes:.1f} bytes a message"
+    )
+
+
+async def idle_clients(broker: Process, count: int, rounds: int) -> None:
+    """Row 51: consumers of a group that are connected, send heartbeats, and do nothing else."""
+    frames = [heartbeat(number) for number in range(count)]
+    before, ratios, shares = memory_mib(broker), [], []
+    for _ in range(rounds):
+        alone = await asyncio.to_thread(cost_us, broker)
+        async with connections(broker, count) as idle:
+            for (_, writer), frame in zip(idle, frames, strict=True):
+                writer.write(frame)
+            shares.append(await core_share(broker))
+            grown = memory_mib(broker) - before
+            shares.append(await core_share(broker, 10.0))
+            beside = await asyncio.to_thread(cost_us, broker)
+        ratios.append(beside / alone)
+        for _ in range(200):
+            if open_files(broker) < 200:
+                break
+            await asyncio.sleep(0.1)
+    CONSOLE.print(
+        f"row 51: {count:,} idle consumers: {grown * 1024 / count:.1f} KiB of RssAnon each; a "
+        f"healthy send costs the broker {_listed(ratios)} of the processor time that it does "
+        f"alone; they take {_listed(shares)} of a core, heartbeats first; "
+        f"{open_files(broker)} descriptors left"
+    )
+
+
+def cost_us(broker: Process) -> float:
+    """Processor time of the broker for one healthy send; a busy machine changes it less."""
+    before = processor_us(broker)
+    healthy_rate(broker)
+    return (processor_us(broker) - before) / MESSAGES
+
+
+def heartbeat(number: int) -> bytes:
+    """A consumer's; ten of them in each group."""
+    data = HeartbeatData(
+        client_id=f"127.0.0.1@{number}",
+        consumer_data_set=[
+            ConsumerData(
+                group_name=f"idle-{number // 10}",
+                subscription_data_set=[SubscriptionData(topic="bench")],
+            )
+        ],
+    )
+    body = encode_body(data, Encoding.MSGPACK)
+    command = Command(RequestCode.HEART_BEAT, HeartbeatRequestHeader(), body, opaque=1)
+    return b"".join(encode_frame(command))
+
+
 async def run(options: argparse.Namespace) -> None:
+    rows = set(options.rows)
     with (
         tempfile.TemporaryDirectory(dir=HERE, prefix="tmp-") as folder,
         cluster(Path(folder)) as (_, (broker,)),
     ):
         healthy_rate(broker)  # warm
-        await resets(broker)
-        await slow_loris(broker, options.slow, options.rounds)
-        await slow_readers(broker, options.deaf, options.rounds)
+        if 21 in rows:
+            await resets(broker)
+        if 23 in rows:
+            await slow_loris(broker, options.slow, options.rounds)
+        if 50 in rows:
+            await backlog(broker, 2 + 2 * options.rounds)
+        if 51 in rows:
+            await idle_clients(broker, options.idle, options.rounds)
+        if 24 in rows:  # its memory stays a while, so it is the last
+            await slow_readers(broker, options.deaf, options.rounds)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--slow", type=int, default=5_000, help="connections of row 23")
     parser.add_argument("--deaf", type=int, default=500, help="connections of row 24")
+    parser.add_argument("--idle", type=int, default=10_000, help="connections of row 51")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rows", type=int, nargs="+", default=[21, 23, 24, 50, 51])
     options = parser.parse_args()
-    needed = options.slow + 1_000
+    needed = max(options.slow, options.idle) + 1_000
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < needed:
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(needed, hard), hard))

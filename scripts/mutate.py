@@ -42,11 +42,11 @@ ROLES = ("client", "broker", "nameserver", "protocol")
 TESTS = tuple(f"tests/{name}" for name in (*ROLES, "behaviour"))
 QUICK = "not cluster and not java and not slow and not root"
 EQUIVALENT = ROOT / "tests" / "mutants" / "equivalent.toml"
-FIRST_TESTS = 40
-"""The fastest tests of a line, which notice most faults."""
+MOST_FILES = 16
+"""Of tests for one fault."""
 
-MOST_SECONDS = 60.0
-"""Of all tests for one fault."""
+MOST_SECONDS = 20.0
+"""Of all tests for one fault, as long as it is not caught."""
 
 FAR_BACK = 20
 """Lines: an expression over several lines is run as the first of them."""
@@ -95,26 +95,33 @@ class Coverage:
         self._seconds: dict[str, float] = data["seconds"]
         self._files: dict[str, dict[str, list[str]]] = data["files"]
 
-    def tests(self, file: str, line: int) -> list[str]:
-        """Those of a line, the fastest first; of the whole module for what an import runs."""
+    def tests(self, file: str, line: int) -> list[list[str]]:
+        """Those of a line, file by file; of the whole module for what an import runs.
+
+        First comes the file that is called like the module, then the fastest: to import many files
+        takes longer than to run their tests.
+        """
         lines = self._files.get(file, {})
+        found: Iterable[str] = {test for tests in lines.values() for test in tests}
         for back in range(FAR_BACK):
             if str(line - back) in lines:
-                return self._by_time(lines[str(line - back)])
-        return self._by_time({test for tests in lines.values() for test in tests})
-
-    def _by_time(self, tests: Iterable[str]) -> list[str]:
-        return sorted(tests, key=lambda test: (self._seconds.get(test, 0), test))
-
-    def within(self, tests: Sequence[str], limit_s: float) -> tuple[list[str], float]:
-        """As many as fit into so many seconds, and their seconds."""
-        chosen, total = [], 0.0
-        for test in tests:
-            total += self._seconds.get(test, 0)
-            if total > limit_s and chosen:
+                found = lines[str(line - back)]
                 break
-            chosen.append(test)
-        return chosen, total
+        by_file: dict[str, list[str]] = defaultdict(list)
+        for test in sorted(found, key=lambda test: (self._seconds.get(test, 0), test)):
+            by_file[_file_of(test)].append(test)
+        own = f"/test_{Path(file).stem}"
+        return sorted(
+            by_file.values(), key=lambda tests: (own not in tests[0], self.seconds(tests))
+        )
+
+    def seconds(self, tests: Iterable[str]) -> float:
+        """How long they take."""
+        return sum(self._seconds.get(test, 0) for test in tests)
+
+
+def _file_of(test: str) -> str:
+    return test.split("::")[0]
 
 
 def measure(house: Path, target: Path) -> None:
@@ -176,17 +183,26 @@ def equivalents() -> dict[str, str]:
         return {each["name"]: each["why"] for each in tomllib.load(file).get("mutant", [])}
 
 
-def try_out(runner: Runner, module: Module, mutant: CodeMutant, covered: Coverage) -> Result:
-    """The fastest tests first, then the rest of them."""
-    tests = covered.tests(mutant.file, mutant.line)
-    if not tests:
-        return Result("no tests", "", 0.0)
-    chosen, seconds = covered.within(tests, MOST_SECONDS)
-    first = chosen[:FIRST_TESTS]
-    result = runner.run(mutant, module.name, first, 20 + 5 * seconds)
-    if result.is_caught or len(chosen) == len(first):
-        return result
-    return runner.run(mutant, module.name, chosen[FIRST_TESTS:], 20 + 5 * seconds)
+def try_out(
+    runner: Runner, house: Path, module: Module, mutant: CodeMutant, covered: Coverage
+) -> Result:
+    """The module's own tests first, then those of the line as far as time allows."""
+    own = sorted(house.glob(f"tests/**/test_{Path(mutant.file).stem}.py"))
+    files = covered.tests(mutant.file, mutant.line)
+    result = Result("no tests", "", 0.0)
+    seconds = 0.0
+    mine = [[path.relative_to(house).as_posix()] for path in own]
+    for chosen in (mine, files[:2], files[2:6], files[6:MOST_FILES]):
+        tests = [test for file in chosen for test in file]
+        seconds += covered.seconds(tests)
+        if seconds > MOST_SECONDS and result.verdict == "survived":
+            break
+        if not tests:
+            continue
+        result = runner.run(mutant, module.name, tests, 60 + 5 * covered.seconds(tests))
+        if result.is_caught:
+            break
+    return result
 
 
 def run(house: Path, modules: Sequence[Module], covered: Coverage, kept: Kept, jobs: int) -> None:
@@ -203,7 +219,7 @@ def run(house: Path, modules: Sequence[Module], covered: Coverage, kept: Kept, j
     def one(number: int, module: Module, mutant: CodeMutant) -> None:
         runner = runners.get()
         try:
-            result = try_out(runner, module, mutant, covered)
+            result = try_out(runner, house, module, mutant, covered)
         finally:
             runners.put(runner)
         kept.note(module, mutant, result)
@@ -276,13 +292,15 @@ def main() -> int:
     parser.add_argument("--same-map", action="store_true", help="do not measure lines anew")
     options = parser.parse_args()
     options.state.mkdir(parents=True, exist_ok=True)
-    kept = Kept.read(options.state / "results.jsonl", _sum_of(ROOT / "tests"))
-    if options.only_report:
-        return report(pure_modules(ROOT, options.modules), kept)
     house = options.state / "house"
-    rmtree(house, ignore_errors=True)
-    copy_house(house)
+    # A copy of the code and its tests: both may be worked on meanwhile.
+    if not options.only_report:
+        rmtree(house, ignore_errors=True)
+        copy_house(house)
     modules = pure_modules(house, options.modules)
+    kept = Kept.read(options.state / "results.jsonl", _sum_of(house / "tests"))
+    if options.only_report:
+        return report(modules, kept)
     lines = options.state / "lines.json"
     if not (options.same_map and lines.exists()):
         measure(house, lines)

@@ -103,3 +103,11 @@ def test_a_long_life_keeps_no_trace() -> None:
         held.put([message])
         held.remove([message])
     assert not held._offsets
+
+
+def test_messages_behind_one_that_is_held_already_are_taken() -> None:
+    held = buffer()
+    held.put(messages(5))
+    held.put(messages(5, 6))
+    assert (held.count, held.span) == (2, 1)
+    assert held.remove(messages(5)) == 6

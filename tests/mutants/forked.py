@@ -93,8 +93,10 @@ class Runner:
     def close(self) -> None:
         """End the process."""
         assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.close()
         self._process.wait()
+        self._process.stdout.close()
 
     def run(
         self, mutant: CodeMutant | None, module: str, tests: Sequence[str], limit_s: float

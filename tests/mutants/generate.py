@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableSequence
 from dataclasses import dataclass
 
 COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -41,6 +41,7 @@ COMPUTED: dict[type[ast.operator], type[ast.operator]] = {
     ast.BitXor: ast.BitAnd,
 }
 QUIET = frozenset({"log", "logger", "warnings"})
+DECLARING = frozenset({"field", "option", "TypeVar"})
 NOT_RUN = frozenset({"__repr__", "__str__"})
 
 
@@ -160,14 +161,18 @@ class _Changes:
 
     def _defaults(self, arguments: ast.arguments) -> Iterator[_Change]:
         for defaults in (arguments.defaults, arguments.kw_defaults):
-            for default in defaults:
-                if default is not None:
+            for at, default in enumerate(defaults):
+                if isinstance(default, ast.Constant):
+                    yield from self._constant_in_list(defaults, at, default)
+                elif default is not None:
                     yield from self._inside(default, itself=True)
 
     # -- expressions ----------------------------------------------------------------------------
 
     def _inside(self, node: ast.AST, *, itself: bool = False) -> Iterator[_Change]:
         """Changes of `node`'s parts, and of itself where it is an expression."""
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in DECLARING:
+            return
         if itself and isinstance(node, ast.expr):
             yield from self._expression(node)
         for name, value in ast.iter_fields(node):
@@ -214,7 +219,7 @@ class _Changes:
             yield self._replaced(parent, name, new, shown=parent)
 
     def _constant_in_list(
-        self, values: list[ast.expr], at: int, old: ast.Constant
+        self, values: MutableSequence[ast.expr | None], at: int, old: ast.Constant
     ) -> Iterator[_Change]:
         new = _other(old)
         if new is not None:

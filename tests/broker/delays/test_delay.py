@@ -8,6 +8,7 @@ import pytest
 
 from pocketmq.broker.delays.delay import (
     DelayPlanner,
+    delay_rewrite,
     from_schedule_topic,
     level_of,
     to_schedule_topic,
@@ -15,6 +16,7 @@ from pocketmq.broker.delays.delay import (
 from pocketmq.broker.store.config import DELAY_LEVELS, StoreConfig
 from pocketmq.broker.store.stored_message import StoredMessage
 from pocketmq.protocol.bodies.offsets import DelayOffsetTable
+from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.hosts import pack_host
 from pocketmq.protocol.properties import decode_properties, encode_properties
 from pocketmq.protocol.record import decode_record, encode_record
@@ -159,3 +161,35 @@ def test_loaded_offsets_are_clamped_into_their_queues() -> None:  # B-94
     planner.load(stored)
     planner.clamp({1: (0, 10), 2: (0, 10), 3: (4, 10)})
     assert [planner.offset(level) for level in (1, 2, 3, 4)] == [5, 10, 4, 0]
+
+
+def test_a_message_with_a_delay_is_sent_to_its_level_and_no_other_is() -> None:
+    rewrite = delay_rewrite(18)
+    at_once = message()
+    assert not rewrite(at_once, {"TAGS": "a"}, NOW_MS)
+    assert not rewrite(at_once, {"DELAY": "0"}, NOW_MS)
+    assert at_once.topic == "orders"
+    later = message()
+    assert rewrite(later, {"DELAY": "3"}, NOW_MS)
+    assert (later.topic, later.queue_id) == ("SCHEDULE_TOPIC_XXXX", 2)
+
+
+def test_a_level_begins_at_0_and_every_move_is_to_be_saved() -> None:
+    planner = DelayPlanner(DELAYS)
+    assert list(planner.levels) == list(range(1, 19))
+    assert planner.offset(1) == 0
+    planner.moved(1, 0)
+    assert not planner.unsaved
+    planner.moved(1, 1)
+    assert planner.unsaved
+    assert planner.offset(1) == 1
+
+
+def test_what_was_loaded_is_stored_again_as_it_was() -> None:
+    planner = DelayPlanner(DELAYS)
+    version = DataVersion(timestamp=7, counter=3)
+    planner.load(DelayOffsetTable(data_version=version, offset_table={2: 5, 3: 9}))
+    planner.clamp({1: (0, 4), 2: (0, 8)})
+    stored = planner.wrapper()
+    assert stored.data_version == version
+    assert stored.offset_table == {level: 5 if level == 2 else 0 for level in range(1, 19)}

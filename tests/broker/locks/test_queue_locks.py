@@ -68,3 +68,20 @@ def test_expired_locks_take_no_memory() -> None:
     assert locks.holder("readers", QUEUES[1], 61.0) == "one"
     locks.expire(91.0)
     assert locks._table == {}
+
+
+def test_the_holder_of_a_lock_is_told_until_its_60_s_are_over() -> None:
+    locks = RebalanceLockManager()
+    assert locks.holder("readers", QUEUES[0], 0.0) is None
+    locks.lock("readers", "one", QUEUES[:1], 1000.0)
+    assert locks.holder("readers", QUEUES[0], 1060.0) == "one"
+    assert locks.holder("readers", QUEUES[0], 1060.001) is None
+    assert locks.holder("readers", QUEUES[1], 1000.0) is None
+
+
+def test_a_group_consumes_in_order_while_one_of_its_locks_lives() -> None:
+    locks = RebalanceLockManager()
+    locks.lock("readers", "one", QUEUES[:1], 1000.0)
+    assert locks.holds_live_lock("readers", 1060.0)
+    assert not locks.holds_live_lock("readers", 1060.001)
+    assert not locks.holds_live_lock("others", 1000.0)
