@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pocketmq.broker.admin.progress_processor import ProgressProcessor
 from pocketmq.broker.admin.runtime_processor import RuntimeProcessor
+from pocketmq.broker.admin.settings_processor import SettingsProcessor
 from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.delays.assembly import Delays
 from pocketmq.broker.groups.assembly import Groups
@@ -25,6 +26,7 @@ def assemble_admin(
                 groups.consumers,
                 broker_name=core.config.name,
             ),
+            SettingsProcessor(core.config, core.store.config),
             RuntimeProcessor(
                 core.store,
                 delays.planner,
