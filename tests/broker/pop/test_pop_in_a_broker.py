@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pocketmq.broker.store import FlushDiskType
 from pocketmq.protocol.bodies.pop import BatchAck, BatchAckBody, ack_bits
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.headers.pop import (
@@ -194,6 +195,25 @@ async def test_every_restart_goes_on_where_the_group_was(tmp_path: Path) -> None
             "CID_RMQ_SYS_REVIVE_GROUP", "rmq_sys_REVIVE_LOG_DefaultCluster"
         )
         assert committed
+
+
+async def test_under_sync_flush_the_group_moves_on_when_the_check_point_is_on_the_disk(
+    tmp_path: Path,
+) -> None:  # K-103
+    async with running_broker(tmp_path, flush_disk_type=FlushDiskType.SYNC_FLUSH) as rig:
+        voice = await rig.voice()
+        sent = await fill(voice, 10)
+        taken = [await pop(voice, max_msg_nums=5), await pop(voice)]
+        assert sorted(body for answer in taken for body in answer.bodies) == sent
+        await ack_all(voice, taken[0])  # answered once its record is on the disk
+        assert [await voice.committed(group=GROUP, queue_id=n) for n in range(4)] == [3, 3, 2, 2]
+        again: list[bytes] = []
+        for _ in range(100):  # the disk takes its own time between the steps of the clock
+            await rig.advance(1)
+            again += (await pop(voice, invisible_time=200_000)).bodies
+            if len(again) >= 5:
+                break
+        assert sorted(again) == sorted(taken[1].bodies)
 
 
 # -- waiting ------------------------------------------------------------------------------------

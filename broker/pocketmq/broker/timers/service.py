@@ -87,6 +87,8 @@ class TimerService(Service):
         self._files = files
         self._counts = counts
         self._work: _SlotWork | None = None
+        self._delivered_end = 0
+        """Log offset behind the last message that was delivered."""
         self._cleaned_at = 0.0
         self._service = PeriodicService(
             "timers", clock, AFTER_FAILURE_S, self._run, initial_delay_s=0
@@ -166,9 +168,11 @@ class TimerService(Service):
 
     @property
     def is_caught_up(self) -> bool:
-        """Whether all that is due by now is delivered."""
+        """Whether all that is due by now is delivered, and can be read where it was delivered."""
         if self._work is not None or self.offset_behind:
             return False
+        if self._store.dispatcher.offset < self._delivered_end:
+            return False  # SYNC_FLUSH: not yet on the disk, so not yet in its queue
         next_ms = self._wheel.next_ms()
         now_ms = self._rules.floor(self._clock.time_ms())
         return next_ms is None or self._rules.delivered_at_ms(next_ms) > now_ms
@@ -360,6 +364,8 @@ class TimerService(Service):
             elif result.status is not PutStatus.PUT_OK:
                 log.warning("timers.put_failed", status=result.status.name)
                 return False
+            else:
+                self._delivered_end = result.physical_offset + result.size
         return True
 
     # -- the disk -------------------------------------------------------------------------------
