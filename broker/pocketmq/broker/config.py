@@ -11,7 +11,7 @@ from pocketmq.runtime.options import option
 
 @dataclass(frozen=True, kw_only=True)
 class BrokerConfig:
-    """Who the broker is, whom it registers with, and what it allows."""
+    """Identity of a broker, the nameservers it registers with, and what it allows."""
 
     section: ClassVar[str] = "broker"
 
@@ -144,7 +144,7 @@ class BrokerConfig:
     lock_max_live_time_ms: int = option(
         60_000,
         unit="ms",
-        help="Life of an orderly consumer's queue lock.",
+        help="How long an orderly consumer's queue lock lives.",
         rule="B-45",
         rocketmq_name="rocketmq.broker.rebalance.lockMaxLiveTime",
     )

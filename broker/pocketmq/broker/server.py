@@ -1,7 +1,7 @@
 """`Broker`: in which order it starts and stops. Start reading here, then `subjects.py`.
 
     start   tables from config/ -> store (recovers) -> port -> services -> name servers
-    stop    good-byes -> port -> services and tables, in the reverse order -> store
+    stop    unregister -> port -> services and tables, in the reverse order -> store
 
 A request comes in through a processor of its subject's folder, which asks the managers and the
 store. `core.py` says what every subject may use, `signals.py` what they tell each other.

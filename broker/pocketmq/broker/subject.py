@@ -1,4 +1,4 @@
-"""What a subject of the broker is: processors, and services with a common life."""
+"""What a subject of the broker is: processors, and services that start and stop together."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from pocketmq.runtime.periodic import PeriodicService
 
 
 class Service:
-    """A part with a life of its own. Each step is called once, in this order; all may be left out.
+    """A part that starts and stops with the broker.
+
+    Each step is called once, in this order; all may be left out.
 
     `load`, `recovered` and `start` are called in the order of the broker's list, `stop` in the
     reverse: what a service needs was begun before it and ends after it.
@@ -28,7 +30,7 @@ class Service:
         """The broker listens and has its address: begin."""
 
     async def leave(self) -> None:
-        """The broker stops. Requests still come; say good-bye, refuse what should not begin."""
+        """The broker stops. Requests still come; unregister, refuse what should not begin."""
 
     async def stop(self) -> None:
         """No request comes any more, and the store is still open: finish and save."""

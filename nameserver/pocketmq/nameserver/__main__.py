@@ -5,7 +5,7 @@ from __future__ import annotations
 from pocketmq.runtime.interrupts import end_quietly
 
 if __name__ == "__main__":
-    end_quietly()  # until run_role hears signals itself
+    end_quietly()  # until run_role handles signals itself
 
 from pocketmq.runtime.process import (
     RoleContext,

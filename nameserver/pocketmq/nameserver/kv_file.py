@@ -76,7 +76,7 @@ class KvFile:
             raise DiskError(
                 self.path,
                 f"no usable content ({'; '.join(problems)})",
-                advice="mend it, or move it away to start with an empty KV configuration",
+                advice="repair it, or move it away to start with an empty KV configuration",
             )
         return {}
 

@@ -178,7 +178,7 @@ class Dispatcher:
                 name = "registration_bytes" if is_registration else "body_bytes"
                 self.budget.check(name, len(request.body), "bytes of the request's body")
             return processor(peer, request)
-        except Exception as exc:  # noqa: BLE001 - whatever fails, the peer hears of it
+        except Exception as exc:  # noqa: BLE001 - the peer is told of any failure
             return error_reply(peer, request, exc)
 
     def gather(self, peer: Peer, requests: Sequence[Command], defer: Defer) -> None:
@@ -232,7 +232,7 @@ class Dispatcher:
 
 
 def error_reply(peer: Peer, request: Command, exc: Exception) -> Command:
-    """What a peer hears of an exception; a bug in us is logged with its traceback."""
+    """The reply to a request that raised; a bug of ours is logged with its traceback."""
     code = getattr(exc, "code", 0)
     if isinstance(exc, PocketMQError) and isinstance(code, int) and code > 0:
         log.debug("request.refused", peer=peer.address, request=str(request), reason=str(exc))

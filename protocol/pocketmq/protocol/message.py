@@ -43,7 +43,7 @@ class MessageQueue(msgspec.Struct, frozen=True, order=True, rename="camel", gc=F
 
 
 class _PropertyViews:
-    """Well-known properties under Python names; whoever inherits has the dict."""
+    """Well-known properties under Python names; subclasses have the dict."""
 
     __slots__ = ()
 

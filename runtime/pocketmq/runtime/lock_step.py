@@ -28,7 +28,7 @@ class ClockMember(Protocol):
 
     @property
     def name(self) -> str:
-        """For errors and for choosing whom to leave out."""
+        """For errors, and for choosing which members to leave out."""
 
     async def time_ms(self) -> int:
         """Where the member's clock stands, in epoch ms."""

@@ -10,7 +10,7 @@
         await broker.stop()
 
 Import this module before anything else that is not the standard library (`runtime.logs` says why).
-Exit statuses: 0 stopped as asked, 1 an error that the user can mend, 2 an error of ours.
+Exit statuses: 0 stopped as asked, 1 an error that the user can correct, 2 an error of ours.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class RoleContext:
     def ready(self, *, port: int, **facts: object) -> None:
         """Print the ready line; call it once, when requests are answered.
 
-        What lives now lives for ever, so the garbage collector need not look at it again.
+        Objects that exist now stay, so the garbage collector need not scan them again.
 
         Args:
             port: Port actually bound.
@@ -122,7 +122,7 @@ class RoleContext:
         line = ready_line(role=self.role, name=self.name, port=port, pid=os.getpid(), **facts)
         try:
             print(line, flush=True)
-        except (BrokenPipeError, ValueError) as exc:  # whoever started us no longer listens
+        except (BrokenPipeError, ValueError) as exc:  # the process that started us no longer reads
             log.warning("ready.unread", reason=str(exc))
         log.info("role.started", role=self.role, name=self.name, port=port)
 
@@ -166,7 +166,7 @@ def run_role(main: RoleMain, *, role: str, name: str, options: RoleOptions | Non
 
 
 def report(exc: PocketMQError, who: str) -> int:
-    """Print an error that the user can mend, as one line; the exit status."""
+    """Print an error that the user can correct, as one line; the exit status."""
     if os.environ.get("POCKETMQ_DEBUG"):
         traceback.print_exception(exc)
     print(f"{who}: {exc}", file=sys.stderr, flush=True)

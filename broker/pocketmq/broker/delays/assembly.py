@@ -28,7 +28,7 @@ class Delays(Subject):
 
 
 def assemble_delays(core: BrokerCore, storing: Storing) -> Delays:
-    """Rewrites messages with a delay level; hears `message_arrived`."""
+    """Rewrites messages with a delay level; listens to `message_arrived`."""
     store = core.store
     planner = DelayPlanner(store.config.delay_levels_ms())
     schedule = ScheduleMessageService(planner, store, core.clock)

@@ -37,7 +37,7 @@ class Groups(Subject):
 def assemble_groups(
     core: BrokerCore, topics: Topics, filters: Filters, overload: OverloadGuard
 ) -> Groups:
-    """Emits `group_changed` and `group_deleted`; hears `channel_closed`."""
+    """Emits `group_changed` and `group_deleted`; listens to `channel_closed`."""
     config, profile, clock, signals = core.config, core.profile, core.clock, core.signals
     configs = SubscriptionGroupManager(
         signals.group_changed,

@@ -1,4 +1,4 @@
-"""Whom to tell that a group's members or subscriptions changed (B-24 to B-26).
+"""Which groups to notify of changed members or subscriptions (B-24 to B-26).
 
 The message is NOTIFY_CONSUMER_IDS_CHANGED (40), to every channel of the group, the newcomer's
 included. Changes of one group within one turn of the event loop make one message: a hundred

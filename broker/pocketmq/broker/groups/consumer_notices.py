@@ -21,7 +21,7 @@ class ConsumerNotices:
     """Sends the notices after the work at hand, or in batches.
 
     Args:
-        changes: whom to tell.
+        changes: which groups are to be told.
         consumers: by which connections.
         clock: when batches leave.
         defer: calls a function after the work at hand.
@@ -50,7 +50,7 @@ class ConsumerNotices:
             self._notify_soon()
 
     def unregistered(self, info: ConsumerGroupInfo) -> None:
-        """A member said good-bye (B-25)."""
+        """A member unregistered (B-25)."""
         if self._changes.note_unregistered(info):
             self._notify_soon()
 

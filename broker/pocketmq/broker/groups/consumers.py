@@ -255,7 +255,7 @@ class ConsumerManager:
     # -- leaving ------------------------------------------------------------------------------
 
     def unregister(self, group: str, channel: Peer) -> ConsumerGroupInfo | None:
-        """A client says good-bye to a group (B-25).
+        """Remove a client that unregisters from a group (B-25).
 
         The group as it was left, perhaps without members; None when the channel was not in it.
         """

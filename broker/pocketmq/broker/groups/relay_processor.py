@@ -53,7 +53,7 @@ class RelayProcessor:
                 answer = future.result()
             except RemotingError as exc:
                 reply = request.reply(code=ResponseCode.CONSUME_MSG_TIMEOUT, remark=str(exc))
-            except Exception as exc:  # noqa: BLE001 - whatever fails, the tool hears of it
+            except Exception as exc:  # noqa: BLE001 - the tool is told of any failure
                 reply = error_reply(peer, request, exc)
             else:
                 # The client spoke in its own encoding; a structured body has to be said again.

@@ -26,7 +26,7 @@ WOKEN_PER_TURN = 256
 class HeldRequests(Service, Generic[HELD]):
     """A `HoldTable` with the signals and the service that empty it.
 
-    Hears `message_arrived`, `topic_deleted` and `channel_closed`.
+    Listens to `message_arrived`, `topic_deleted` and `channel_closed`.
 
     Args:
         name: of the service.
@@ -112,7 +112,7 @@ class HeldRequests(Service, Generic[HELD]):
             return
         try:
             reply = self._answer_again(held)
-        except Exception as exc:  # noqa: BLE001 - the topic or group may be gone; the peer hears
+        except Exception as exc:  # noqa: BLE001 - the topic or group may be gone; the peer is told
             reply = error_reply(peer, request, exc)
         if reply is not None:
             peer.reply(request, reply)

@@ -36,7 +36,7 @@ class Offsets(Subject):
 
 
 def assemble_offsets(core: BrokerCore, topics: Topics, groups: Groups) -> Offsets:
-    """Hears `topic_deleted` and `group_deleted`."""
+    """Listens to `topic_deleted` and `group_deleted`."""
     config, profile, clock, store = core.config, core.profile, core.clock, core.store
     table = ConsumerOffsetManager()
 

@@ -49,7 +49,7 @@ def assemble_pop(
     timers: Timers,
     network: Network,
 ) -> Pop:
-    """Hears `message_arrived`, `topic_deleted` and `channel_closed`. A 4.9 broker has no pop."""
+    """Listens to `message_arrived`, `topic_deleted` and `channel_closed`. Not in 4.9."""
     progress, orders = PopProgress(), ConsumerOrders()
     if not core.profile.arbitrary_delay:
         return Pop(progress=progress, orders=orders)

@@ -49,7 +49,7 @@ CaughtUp = Callable[[], bool]
 class ReviveService(Service):
     """Reads the revive topic, and stores again what nobody acknowledged.
 
-    Hears `message_arrived`.
+    Listens to `message_arrived`.
 
     Args:
         core: store, clock, address and options.

@@ -119,7 +119,7 @@ class WaitingPops(Generic[HeaderT]):
         Args:
             topic: of the messages.
             group: who may have them.
-            queue_id: where they are; None wakes whoever waits for the topic.
+            queue_id: where they are; None wakes all that wait for the topic.
             codes: their tag hashes; none wakes without a look at tags.
         """
         keys: list[WaitKey] = [(topic, group, -1)]

@@ -20,7 +20,7 @@ LONGEST_WAIT_S = 5.0
 class WakingPops(Service, Generic[HeaderT]):
     """A `WaitingPops` with the signals and the service that empty it.
 
-    Hears `message_arrived`, `topic_deleted` and `channel_closed`.
+    Listens to `message_arrived`, `topic_deleted` and `channel_closed`.
 
     Args:
         name: of the service.
@@ -98,7 +98,7 @@ class WakingPops(Service, Generic[HeaderT]):
             return
         try:
             reply = self._answer_again(pop)
-        except Exception as exc:  # noqa: BLE001 - the topic or group may be gone; the peer hears
+        except Exception as exc:  # noqa: BLE001 - the topic or group may be gone; the peer is told
             reply = error_reply(peer, request, exc)
         if reply is not None:
             peer.reply(request, reply)

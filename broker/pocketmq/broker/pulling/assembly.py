@@ -43,7 +43,7 @@ def assemble_pulling(
     storing: Storing,
     overload: OverloadGuard,
 ) -> Pulling:
-    """Hears `message_arrived`, `topic_deleted` and `channel_closed`."""
+    """Listens to `message_arrived`, `topic_deleted` and `channel_closed`."""
     config, profile, clock = core.config, core.profile, core.clock
     note_broadcasts = config.enable_broadcast_offset_store
     if note_broadcasts is None:

@@ -82,7 +82,7 @@ class BroadcastOffsets:
     # -- pulls ----------------------------------------------------------------------------------
 
     def puller(self, peer: Peer, header: PullMessageRequestHeader) -> BroadcastPuller | None:
-        """Whom the pull is for; None where nothing is noted.
+        """Which client the pull is for; None where nothing is noted.
 
         That is where the group shares its queues, where its members pull by themselves and not
         under a listener, and where the connection has sent no heartbeat for it.

@@ -25,7 +25,7 @@ class Registration(Subject):
 
 
 def assemble_registration(core: BrokerCore, network: Network, topics: Topics) -> Registration:
-    """Hears `topic_changed` and `nameserver_lost`, which its own connections emit."""
+    """Listens to `topic_changed` and `nameserver_lost`, which its own connections emit."""
     config, profile, signals = core.config, core.profile, core.signals
     client = RemotingClient(
         network,

@@ -29,7 +29,7 @@ def assemble_sending(
     storing: Storing,
     overload: OverloadGuard,
 ) -> Subject:
-    """Hears `topic_changed`, through the table of topics."""
+    """Listens to `topic_changed`, through the table of topics."""
     config, profile, clock, address = core.config, core.profile, core.clock, core.address
     checks = SendChecks(
         topics.configs,

@@ -82,7 +82,7 @@ class ConsumeQueue:
         self.max_physical = 0
         """End of the last record that has an entry here; recovery skips what lies before (S-32)."""
         self.checked_below = 0
-        """Entries below it are from an earlier life: each is compared with its record when read."""
+        """Entries below it date from before the start: each is tested when first read."""
 
     def put(self, offset: int, entries: bytes, max_physical: int) -> None:
         """Write a run of entries, the first of them number `offset`.

@@ -117,7 +117,7 @@ class LogFlusher:
             waiting.popleft()[2](PutStatus.PUT_OK)
         if waiting:
             self.flush()
-        self._on_flushed()  # last: whoever waited has waited long enough
+        self._on_flushed()  # last, so that those that waited come first
 
     def mark_flushed(self, target: int) -> None:
         """Take note that the log is on the disk up to `target`."""
@@ -156,7 +156,7 @@ class LogFlusher:
         self._worker.submit(job, done)
 
     def _arm(self) -> None:
-        """Keep one timer, for whoever has waited longest; one that came too soon is set again.
+        """Keep one timer, for the one that has waited longest; one that came too soon is set again.
 
         It is not cancelled when nobody waits: the next send would have to make another.
         """

@@ -1,4 +1,4 @@
-"""Entries from an earlier life, tested when they are first read, and mended when they are wrong.
+"""Entries from before the last start, tested when they are first read, corrected when wrong.
 
 A restart does not read the whole store; a bit that flipped on the disk shows when a consumer comes
 to it. Then the record must say that it is the one the entry stands for, and have the right CRC. A

@@ -172,7 +172,7 @@ class MessageStore:
         )
         self._catching_up = PeriodicService("CatchUp", clock, _CATCH_UP_S, self._catch_up)
 
-    # -- life ------------------------------------------------------------------------------------
+    # -- start and stop ---------------------------------------------------------------------------
 
     def load(self) -> Recovery:
         """Open the store, recovering what a crash left; afterwards reads and puts work.

@@ -30,7 +30,7 @@ class Timers(Subject):
 
 
 def assemble_timers(core: BrokerCore, topics: Topics, storing: Storing) -> Timers:
-    """Rewrites messages with a delivery time; hears `message_arrived` and `topic_deleted`.
+    """Rewrites messages with a delivery time; listens to `message_arrived` and `topic_deleted`.
 
     A 4.9 broker does not know such times: it delivers at once, and has no timers here.
     """

@@ -95,7 +95,7 @@ class TimerService(Service):
         )
         self._flushing = PeriodicService("flush timers", clock, FLUSH_S, self._flush)
 
-    # -- life -----------------------------------------------------------------------------------
+    # -- start and stop ---------------------------------------------------------------------------
 
     async def load(self) -> None:
         """Read the counts; the rest has to wait for the store."""

@@ -1,7 +1,7 @@
 """`pocketmq`: entry point, and what a user sees when something goes wrong.
 
-Every error that the user can mend is one line on standard error and exit status 1; a wrong command
-line is one line and status 2. `--debug`, anywhere on the line, adds the traceback.
+Every error that the user can correct is one line on standard error and exit status 1; a wrong
+command line is one line and status 2. `--debug`, anywhere on the line, adds the traceback.
 """
 
 from __future__ import annotations

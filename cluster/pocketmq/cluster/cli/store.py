@@ -35,7 +35,7 @@ Examples:
 VERIFY_HELP = """Check every record's CRC and offsets, every queue entry and every index entry.
 
 Prints each problem with file and byte; the exit status is 1 when there is one. A store that was
-killed is not wrong: what the next start mends is a note. Nothing is changed.
+killed is not wrong: what the next start corrects is a note. Nothing is changed.
 
 \b
 Examples:

@@ -14,7 +14,7 @@ Method = Literal["GET", "POST", "DELETE"]
 
 
 class Health(msgspec.Struct, forbid_unknown_fields=True):
-    """The process lives."""
+    """The process is alive."""
 
     status: str = "up"
 
@@ -207,7 +207,7 @@ _ROLE = Parameter("role", "name of a role, such as broker-a", "path", required=T
 _TOPIC = Parameter("topic", "name of a topic", "path", required=True)
 
 OPERATIONS = (
-    Operation("GET", "/healthz", "health", "The cluster's supervisor lives.", Health),
+    Operation("GET", "/healthz", "health", "The cluster's supervisor runs.", Health),
     Operation(
         "GET",
         "/readyz",

@@ -203,7 +203,7 @@ def _later(facts: GroupFacts) -> Iterator[Finding]:
         yield Finding(
             f"{counted(facts.dead_letters, 'message')} failed too often and lie in "
             f"{dlq_topic(group)}",
-            "nobody consumes them by itself; read them there, mend the cause, send them again",
+            "nobody consumes them by itself; read them there, remove the cause, send them again",
         )
     if facts.clock_stands:
         yield Finding(

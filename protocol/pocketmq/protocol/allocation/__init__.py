@@ -1,4 +1,4 @@
-"""What all members of a group must compute alike: which queue belongs to whom.
+"""What all members of a group must compute alike: which queue belongs to which member.
 
 A group of consumers shares the queues of a topic without a coordinator. Each member gets the same
 two lists, the topic's queues and the group's client ids, sorts both in the same order (A-1), runs

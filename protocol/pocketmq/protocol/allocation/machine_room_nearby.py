@@ -1,4 +1,4 @@
-"""MACHINE_ROOM_NEARBY: queues stay in their room while a client lives there (A-60).
+"""MACHINE_ROOM_NEARBY: queues stay in their room while it has clients (A-60).
 
     1. my room's queues are shared among my room's clients;
     2. queues of each room *without* clients are shared among all clients of the group.

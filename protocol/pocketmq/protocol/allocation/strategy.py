@@ -26,7 +26,7 @@ class AllocationError(CallerError):
     def __init__(self, strategy: str, reason: str) -> None:
         self.strategy = strategy
         self.reason = reason
-        super().__init__(f"{strategy}: {reason}; the queues stay with whoever has them")
+        super().__init__(f"{strategy}: {reason}; the queues stay where they are")
 
 
 # behaviour 39

@@ -2,7 +2,7 @@
 
 Each rule's name is the method of `nodes.Build` that makes a node of its parts. Both chains of AND
 and chains of OR are one node each: left-associative pairs would give the same answers, deeper.
-NOT binds tighter than a comparison. There is no end: whoever feeds the parser decides (Q-2).
+NOT binds tighter than a comparison. There is no end token: the caller decides where it ends (Q-2).
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ class SendReplyMessageRequestHeaderV2(SendMessageRequestHeaderV2, kw_only=True):
 
 
 class ReplyMessageRequestHeader(Header, kw_only=True):
-    """PUSH_REPLY_MESSAGE_TO_CLIENT (326): a broker hands a reply to whoever asked."""
+    """PUSH_REPLY_MESSAGE_TO_CLIENT (326): a broker passes a reply on to the client that asked."""
 
     CODE: ClassVar[int] = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT
 
