@@ -47,12 +47,16 @@ async def test_one_message_goes_the_way_that_the_page_says(tmp_path: Path) -> No
         consumer.listen(received.append)
         async with consumer, cluster.producer() as producer:
             await cluster.until(lambda: queues_of(consumer) == 1, "the queue is assigned")
-            await eventually(lambda: cluster.brokers["a"].held, "the pull is held")
+            await cluster.advance(2)
+            await eventually(lambda: len(cluster.brokers["a"].held) >= 2, "both pulls are held")
             with recorded_calls() as calls:
                 # The send has something to wait for: the table of topics is being saved.
                 cluster.brokers["a"].subjects.topics.saved.changed()
                 await producer.send(Message("T", b"hello", tags="new"))
                 await eventually(lambda: received, "the listener was called")
+                await eventually(
+                    lambda: 1 in consumer.offsets_in_memory("T").values(), "it is consumed"
+                )
                 await cluster.advance(12)
     assert len(steps("one message, from send to consume")) > 30
     assert_in_order("one message, from send to consume", iter(calls))
