@@ -203,7 +203,8 @@ def restore_job(commit_log: CommitLog, flushed_offset: int, *, is_whole: bool = 
         is_whole: whether only sound records may stand there; recovery has tested them itself.
     """
     row = commit_log.files
-    row.directory_synced = False
+    if row.files:  # a store that died young may not have the folder yet
+        row.directory_synced = False
     stretches = []
     for file in _dirty(commit_log, flushed_offset):
         file.release()  # an old descriptor may not report the next error
