@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 BROKER = Path(__file__).parents[2] / "broker" / "pocketmq" / "broker"
-FILES = [path for path in BROKER.rglob("*.py") if "store" not in path.relative_to(BROKER).parts]
+FILES = sorted(BROKER.rglob("*.py"))
 MOST_ARGUMENTS = 8
 
 

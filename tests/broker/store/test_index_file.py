@@ -75,9 +75,8 @@ def test_entries_the_header_does_not_count_do_not_hide_older_ones(tmp_path: Path
 
 
 def test_a_full_file_is_followed_by_another(tmp_path: Path) -> None:  # S-49
-    service = IndexService(OsDisk(), str(tmp_path), 4, 10)
     full: list[IndexFile] = []
-    service.on_full = full.append
+    service = IndexService(OsDisk(), str(tmp_path), 4, 10, full.append)
     for n in range(25):
         service.put("T", n, NOW + n, "key", None)
     service.save()

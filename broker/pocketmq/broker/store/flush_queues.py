@@ -17,8 +17,9 @@ import structlog
 from pocketmq.broker.store.checkpoint import StoreCheckpoint
 from pocketmq.broker.store.consume_queue import ConsumeQueue
 from pocketmq.broker.store.disk import Disk
-from pocketmq.broker.store.disk_worker import DiskWorker
+from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
 from pocketmq.broker.store.flush import LogFlusher
+from pocketmq.broker.store.index_file import IndexFile
 from pocketmq.broker.store.mapped_file import PAGE, MappedFile
 
 log = structlog.get_logger()
@@ -72,6 +73,11 @@ class QueueFlusher:
     def start(self, worker: DiskWorker) -> None:
         """From now on passes go to `worker`."""
         self._worker = worker
+
+    @property
+    def confirmed(self) -> int:
+        """Log offset below which log, queues and index are on the disk."""
+        return self._checkpoint.confirm_phy_offset
 
     def doubt(self, paths: Iterable[str]) -> None:
         """Their next sync writes them once more, and reads them back."""
@@ -157,6 +163,50 @@ class QueueFlusher:
                     found.add(path)
                     path = path.rpartition("/")[0]
         return sorted(found, key=len, reverse=True)
+
+
+class IndexFlusher:
+    """Syncs index files that are full, then notes their last time in the checkpoint (S-49).
+
+    Args:
+        disk: where the files are.
+        checkpoint: gets the times.
+    """
+
+    def __init__(self, disk: Disk, checkpoint: StoreCheckpoint) -> None:
+        self.failed = False
+        """A file could not be synced: the next start has to look at it."""
+        self._disk = disk
+        self._checkpoint = checkpoint
+        self._worker: DiskWorker = InlineWorker()
+
+    def start(self, worker: DiskWorker) -> None:
+        """From now on files go to `worker`."""
+        self._worker = worker
+
+    def flush(self, file: IndexFile) -> None:
+        """Sync one file; also its name, which is new."""
+        disk, checkpoint = self._disk, self._checkpoint
+        end_ms = file.end_ms
+
+        def job() -> None:
+            sync_file(disk, file.path)
+            disk.sync_directory(file.directory)
+
+        def done(failure: Exception | None) -> None:
+            if failure is not None:
+                log.error("index.flush_failed", path=file.path, error=str(failure))
+                self.failed = True
+            elif end_ms > checkpoint.index_msg_timestamp:
+                checkpoint.index_msg_timestamp = end_ms
+
+        self._worker.submit(job, done)
+
+    def flush_after(self, files: Iterable[IndexFile]) -> None:
+        """Sync those with messages later than the checkpoint says."""
+        for file in files:
+            if file.end_ms > self._checkpoint.index_msg_timestamp:
+                self.flush(file)
 
 
 def _report_checkpoint(failure: Exception | None) -> None:

@@ -21,10 +21,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import structlog
 
-from pocketmq.broker.store.checkpoint import StoreCheckpoint
 from pocketmq.broker.store.commit_log import CommitLog
 from pocketmq.broker.store.config import StoreConfig
 from pocketmq.broker.store.consume_queues import ConsumeQueues
@@ -32,8 +32,7 @@ from pocketmq.broker.store.disk import Disk
 from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
 from pocketmq.broker.store.dispatch import Dispatcher
 from pocketmq.broker.store.flush import LogFlusher
-from pocketmq.broker.store.flush_queues import Progress, QueueFlusher, sync_file
-from pocketmq.broker.store.index_file import IndexFile
+from pocketmq.broker.store.flush_queues import IndexFlusher, Progress, QueueFlusher
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.periodic import AT_REST, PeriodicService
 
@@ -42,33 +41,38 @@ log = structlog.get_logger()
 SYNC_FAILED = "a sync of the commit log failed"
 
 
+class Flushers(NamedTuple):
+    """What syncs each kind of file."""
+
+    log: LogFlusher
+    """Shared with those who wait for it."""
+    queues: QueueFlusher
+    index_files: IndexFlusher
+
+
 class FlushService:
     """The two periodic passes, and their workers.
 
     Args:
         disk: gives the workers.
-        root: the store's directory.
         config: intervals and thresholds.
         clock: times the passes.
-        commit_log: flushed by `log_flusher`.
-        queues: flushed by `queue_flusher`, and counted for the checkpoint.
+        commit_log: whose next file is made ahead of time.
+        queues: counted for the checkpoint.
         dispatcher: knows which queues are dirty, and how far dispatching is.
-        checkpoint: moved by thorough passes.
-        log_flusher: syncs the log; shared with those who wait for it.
+        flushers: sync; thorough passes also move the checkpoint.
         blocked_by: where a failed sync is noted, so that no message is taken.
     """
 
     def __init__(
         self,
         disk: Disk,
-        root: str,
         config: StoreConfig,
         clock: Clock,
         commit_log: CommitLog,
         queues: ConsumeQueues,
         dispatcher: Dispatcher,
-        checkpoint: StoreCheckpoint,
-        log_flusher: LogFlusher,
+        flushers: Flushers,
         blocked_by: set[str],
     ) -> None:
         self.stored_ms = 0
@@ -79,17 +83,8 @@ class FlushService:
         self._log = commit_log
         self._queues = queues
         self._dispatcher = dispatcher
-        self._checkpoint = checkpoint
-        self._log_flusher = log_flusher
+        self._log_flusher, self._queue_flusher, self._index_flusher = flushers
         self._blocked_by = blocked_by
-        self._queue_flusher = QueueFlusher(
-            disk,
-            root,
-            checkpoint,
-            log_flusher,
-            dispatcher.dirty,
-            config.flush_consume_queue_least_pages,
-        )
         self._log_worker: DiskWorker = InlineWorker()
         self._queue_worker: DiskWorker = InlineWorker()
         self._log_passes = PeriodicService(
@@ -106,8 +101,6 @@ class FlushService:
         )
         self._log_thorough_at = self._queue_thorough_at = clock.monotonic()
         self._prepared_behind = -1
-        self._index_failed = False
-        """An index file could not be synced: the next start has to look at it."""
 
     def start(self) -> None:
         """Begin, on the running loop."""
@@ -115,6 +108,7 @@ class FlushService:
         self._queue_worker = self._disk.start_worker("queue-flush")
         self._log_flusher.start(self._log_worker)
         self._queue_flusher.start(self._queue_worker)
+        self._index_flusher.start(self._queue_worker)
         if self._dispatcher.dirty:
             # Recovery had to dispatch again. The first pass sees to it that the next need not.
             self._queue_thorough_at = -math.inf
@@ -130,6 +124,7 @@ class FlushService:
         inline = self._log_worker = self._queue_worker = InlineWorker()
         self._log_flusher.start(inline)
         self._queue_flusher.start(inline)
+        self._index_flusher.start(inline)
         await self._clock.sleep(0)  # one turn of the loop, in which the last outcomes arrive
 
     def appended(self, now_ms: int) -> None:
@@ -163,7 +158,7 @@ class FlushService:
         No further pass follows once the checkpoint covers all that was dispatched.
         """
         now = self._clock.monotonic()
-        unconfirmed = self._dispatcher.offset - self._checkpoint.confirm_phy_offset
+        unconfirmed = self._dispatcher.offset - self._queue_flusher.confirmed
         waited_ms = (now - self._queue_thorough_at) * 1000
         if unconfirmed and (
             waited_ms >= self._config.flush_consume_queue_thorough_interval_ms
@@ -189,31 +184,14 @@ class FlushService:
         self._log_flusher.start(self._log_worker)
         self._queue_flusher.start(self._queue_worker)
         index = self._dispatcher.index
-        for file in index.files if index is not None else []:
-            if file.end_ms > self._checkpoint.index_msg_timestamp:
-                self.flush_index(file)
+        if index is not None:
+            self._index_flusher.flush_after(index.files)
         progress = self._progress()
         self._queue_flusher.flush_thoroughly(progress)
-        confirmed = self._checkpoint.confirm_phy_offset
-        return confirmed == progress.offset == self._log.max_offset and not self._index_failed
-
-    def flush_index(self, file: IndexFile) -> None:
-        """Flush a full index file, then note its last time in the checkpoint (S-49)."""
-        disk, checkpoint = self._disk, self._checkpoint
-        end_ms = file.end_ms
-
-        def job() -> None:
-            sync_file(disk, file.path)
-            disk.sync_directory(file.directory)
-
-        def done(failure: Exception | None) -> None:
-            if failure is not None:
-                log.error("index.flush_failed", path=file.path, error=str(failure))
-                self._index_failed = True
-            elif end_ms > checkpoint.index_msg_timestamp:
-                checkpoint.index_msg_timestamp = end_ms
-
-        self._queue_worker.submit(job, done)
+        confirmed = self._queue_flusher.confirmed
+        return (
+            confirmed == progress.offset == self._log.max_offset and not self._index_flusher.failed
+        )
 
     def doubt(self, paths: Iterable[str]) -> None:
         """Queue files that an earlier process may have failed to sync."""

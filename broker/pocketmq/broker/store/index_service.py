@@ -25,6 +25,7 @@ class IndexService:
         root: the store's directory.
         slots: hash slots of a file.
         entries: entries of a file, of which the first is never used.
+        on_full: called with a file that takes no more entries, to have it flushed (S-49).
     """
 
     def __init__(
@@ -33,6 +34,7 @@ class IndexService:
         root: str,
         slots: int,
         entries: int,
+        on_full: Callable[[IndexFile], None] | None = None,
     ) -> None:
         self.directory = os.path.join(root, "index")
         self.files: list[IndexFile] = []
@@ -40,8 +42,7 @@ class IndexService:
         self._disk = disk
         self._slots = slots
         self._entries = entries
-        self.on_full: Callable[[IndexFile], None] | None = None
-        """Called with a file that takes no more entries, to have it flushed (S-49)."""
+        self._on_full = on_full
 
     @property
     def end_physical(self) -> int:
@@ -134,8 +135,8 @@ class IndexService:
             file.begin_ms = file.end_ms = last.end_ms
             file.begin_physical = file.end_physical = last.end_physical
             last.save_header()
-            if self.on_full is not None:
-                self.on_full(last)
+            if self._on_full is not None:
+                self._on_full(last)
         self.files.append(file)
         return file
 

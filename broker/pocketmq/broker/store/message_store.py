@@ -48,7 +48,8 @@ from pocketmq.broker.store.disk import Disk, DiskFile
 from pocketmq.broker.store.dispatch import ArrivalListener, Batch, Dispatcher
 from pocketmq.broker.store.errors import IllegalPathError
 from pocketmq.broker.store.flush import FlushCallback, LogFlusher, flush_job, restore_job
-from pocketmq.broker.store.flush_service import SYNC_FAILED, FlushService
+from pocketmq.broker.store.flush_queues import IndexFlusher, QueueFlusher
+from pocketmq.broker.store.flush_service import SYNC_FAILED, Flushers, FlushService
 from pocketmq.broker.store.index_service import IndexService
 from pocketmq.broker.store.log_scan import LogScan
 from pocketmq.broker.store.lookup import (
@@ -118,8 +119,11 @@ class MessageStore:
             disk, root, config.mapped_file_size_consume_queue, config.max_open_queue_files
         )
         self.checkpoint = StoreCheckpoint(disk, root)
+        index_flusher = IndexFlusher(disk, self.checkpoint)
         self.index = (
-            IndexService(disk, root, config.max_hash_slot_num, config.max_index_num)
+            IndexService(
+                disk, root, config.max_hash_slot_num, config.max_index_num, index_flusher.flush
+            )
             if config.message_index_enable
             else None
         )
@@ -139,20 +143,24 @@ class MessageStore:
         self._log_flusher = LogFlusher(
             self.commit_log, clock, config.sync_flush_timeout_ms, self._flushed, self._flush_failed
         )
-        self._flush = FlushService(
+        queue_flusher = QueueFlusher(
             disk,
             root,
+            self.checkpoint,
+            self._log_flusher,
+            self.dispatcher.dirty,
+            config.flush_consume_queue_least_pages,
+        )
+        self._flush = FlushService(
+            disk,
             config,
             clock,
             self.commit_log,
             self.consume_queues,
             self.dispatcher,
-            self.checkpoint,
-            self._log_flusher,
+            Flushers(self._log_flusher, queue_flusher, index_flusher),
             self.blocked_by,
         )
-        if self.index is not None:
-            self.index.on_full = self._flush.flush_index
         self._cleaner = Cleaner(
             disk,
             root,
