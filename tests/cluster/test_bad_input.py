@@ -44,7 +44,7 @@ WHAT_CANNOT_BE_DONE = [
     ("up --config {file}", "{file}: is no valid TOML"),
     ("up --config {folder}", "{folder}: cannot be read: Is a directory"),
     ("demo --data {file} --flights 1", "{file}: File exists; choose another folder"),
-    ("topic create orders", "no name server: none of 127.0.0.1:1 answers; start one with"),
+    ("topic create orders", "no name server: none of 127.0.0.1:1 answers; start a cluster with"),
     ("topic create a/b", "topic 'a/b' has an illegal character; use only letters"),
     ("topic list", "no name server: none of 127.0.0.1:1 answers"),
     ("topic list -n nonsense", "nameservers: 'nonsense' is no address of the form host:port"),
