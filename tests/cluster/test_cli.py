@@ -177,7 +177,7 @@ def test_without_a_cluster_the_error_says_how_to_start_one() -> None:
     failed = pocketmq("topic", "list")
     assert failed.returncode == 1
     assert failed.stderr.startswith("pocketmq: no name server: none of 127.0.0.1:1 answers")
-    assert "pocketmq nameserver" in failed.stderr
+    assert "pocketmq up" in failed.stderr
 
 
 @pytest.mark.parametrize(
