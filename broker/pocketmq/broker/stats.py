@@ -1,9 +1,16 @@
-"""How much goes through the broker, for each second of the last ten minutes (O-24)."""
+"""How much goes through the broker: in all, per topic and per group (O-24, O-30 to O-32).
+
+Every count is an addition per batch; rates are worked out when somebody asks.
+"""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+
+from pocketmq.broker.put_times import PutTimes
+from pocketmq.broker.traffic import DAY_PERIOD_MS, HOUR_PERIOD_MS, Traffic
+from pocketmq.protocol.validation import is_system_topic
 
 WINDOW_S = 600
 
@@ -20,41 +27,118 @@ class _Second:
 
 
 class BrokerStats:
-    """Counters that cost an addition per batch, and rates that are worked out when asked for.
+    """Counters, and rates of each second of the last ten minutes.
 
-    Times are the caller's monotonic seconds.
+    Times named `now` are the caller's monotonic seconds.
     """
 
     def __init__(self) -> None:
-        self.put_messages = 0
-        self.put_bytes = 0
-        self.got_messages = 0
-        self.got_bytes = 0
+        self.put = Traffic()
+        self.got = Traffic()
+        self.put_by_people = Traffic()
+        """All but system topics."""
+        self.got_by_people = Traffic()
+        self.topics: dict[str, Traffic] = {}
+        """What was stored in each topic."""
+        self.groups: dict[tuple[str, str], Traffic] = {}
+        """(topic, group): what was handed out to it."""
+        self.put_times = PutTimes()
+        self.puts_failed = 0
+        self.longest_get_ms = 0
         self.pulls_found = 0
         self.pulls_missed = 0
         self._seconds: deque[_Second] = deque()
+        self._hour_at_ms = 0
+        self._day_at_ms = 0
+        self._minute_at_ms = 0
 
-    def note_put(self, messages: int, size_bytes: int, now: float) -> None:
-        """Messages were stored."""
-        self.put_messages += messages
-        self.put_bytes += size_bytes
+    @property
+    def put_messages(self) -> int:
+        """Stored since the start."""
+        return self.put.messages
+
+    @property
+    def put_bytes(self) -> int:
+        """Of the stored records."""
+        return self.put.size_bytes
+
+    @property
+    def got_messages(self) -> int:
+        """Handed out since the start."""
+        return self.got.messages
+
+    def note_put(
+        self, topic: str, messages: int, size_bytes: int, now: float, took_s: float = 0.0
+    ) -> None:
+        """Messages were stored in a topic, in an append that took so long."""
+        traffic = self.topics.get(topic)
+        if traffic is None:
+            traffic = self.topics[topic] = Traffic(is_system=is_system_topic(topic))
+        traffic.note(messages, size_bytes)
+        self.put.note(messages, size_bytes)
+        if not traffic.is_system:
+            self.put_by_people.note(messages, size_bytes)
+        self.put_times.note(took_s, messages)
         self._second(now).put += messages
 
-    def note_get(self, messages: int, size_bytes: int, now: float) -> None:
-        """A pull was answered, with nothing when `messages` is 0."""
+    def note_get(
+        self,
+        topic: str,
+        group: str,
+        messages: int,
+        size_bytes: int,
+        now: float,
+        took_s: float = 0.0,
+    ) -> None:
+        """A pull or pop was answered, with nothing when `messages` is 0."""
+        self.longest_get_ms = max(self.longest_get_ms, int(took_s * 1000))
         second = self._second(now)
-        if messages:
-            self.got_messages += messages
-            self.got_bytes += size_bytes
-            self.pulls_found += 1
-            second.got += messages
-            second.found += 1
-        else:
+        if not messages:
             self.pulls_missed += 1
             second.missed += 1
+            return
+        traffic = self.groups.get((topic, group))
+        if traffic is None:
+            traffic = Traffic(is_system=is_system_topic(topic))
+            self.groups[topic, group] = traffic
+        traffic.note(messages, size_bytes)
+        self.got.note(messages, size_bytes)
+        if not traffic.is_system:
+            self.got_by_people.note(messages, size_bytes)
+        self.pulls_found += 1
+        second.got += messages
+        second.found += 1
+
+    def group_tps(self, topic: str, group: str) -> float:
+        """Messages per second that the group got in the last minute (O-22)."""
+        traffic = self.groups.get((topic, group))
+        return 0.0 if traffic is None else traffic.minute_tps
+
+    def sample(self, now_ms: int) -> None:
+        """Keep how far every counter is; to be called every 10 s (O-31)."""
+        hour = now_ms - self._hour_at_ms >= HOUR_PERIOD_MS
+        day = now_ms - self._day_at_ms >= DAY_PERIOD_MS
+        self._hour_at_ms = now_ms if hour else self._hour_at_ms
+        self._day_at_ms = now_ms if day else self._day_at_ms
+        for traffic in self._all():
+            traffic.sample(now_ms, hour=hour, day=day)
+        if now_ms - self._minute_at_ms >= 60_000:
+            self._minute_at_ms = now_ms
+            self.put_times.turn()
+
+    def forget_topic(self, topic: str) -> None:
+        """The topic was deleted."""
+        self.topics.pop(topic, None)
+        for key in [key for key in self.groups if key[0] == topic]:
+            del self.groups[key]
+
+    def forget_group(self, group: str) -> None:
+        """The group was deleted."""
+        for key in [key for key in self.groups if key[1] == group]:
+            del self.groups[key]
 
     def rates(self, now: float) -> dict[str, str]:
-        """RocketMQ's four rates, each over the last 10, 60 and 600 s."""
+        """RocketMQ's five rates, each over the last 10, 60 and 600 s (O-24)."""
         return {
             "putTps": self._averages(now, lambda second: second.put),
             "getTransferredTps": self._averages(now, lambda second: second.got),
@@ -62,6 +146,11 @@ class BrokerStats:
             "getMissTps": self._averages(now, lambda second: second.missed),
             "getTotalTps": self._averages(now, lambda second: second.found + second.missed),
         }
+
+    def _all(self) -> Iterator[Traffic]:
+        yield from (self.put, self.got, self.put_by_people, self.got_by_people)
+        yield from self.topics.values()
+        yield from self.groups.values()
 
     def _second(self, now: float) -> _Second:
         at = int(now)
@@ -76,6 +165,6 @@ class BrokerStats:
     def _averages(self, now: float, count: Callable[[_Second], int]) -> str:
         averages = []
         for window_s in (10, 60, WINDOW_S):
-            total = sum(count(s) for s in self._seconds if s.at >= now - window_s)
-            averages.append(f"{total / window_s:.2f}")
+            total = sum(count(s) for s in self._seconds if s.at > now - window_s)
+            averages.append(str(total / window_s))
         return " ".join(averages)

@@ -82,7 +82,17 @@ class BrokerSubjects:
         )
         self.replies = add(assemble_replies(core, self.topics, self.groups, self.storing))
         self.queries = add(assemble_queries(core))
-        self.admin = add(assemble_admin(core, self.topics, self.groups, self.offsets, self.delays))
+        self.admin = add(
+            assemble_admin(
+                core,
+                self.topics,
+                self.groups,
+                self.offsets,
+                self.delays,
+                self.timers,
+                self.overload,
+            )
+        )
         self.registration = add(assemble_registration(core, network, self.topics))
 
     def _add(self, subject: SubjectT) -> SubjectT:

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
+import pytest
+
+from pocketmq.broker.admin.days import DayTotals
+from pocketmq.broker.admin.runtime_processor import readable_bytes
+from pocketmq.broker.stats import BrokerStats
 from pocketmq.protocol.bodies.offsets import ConsumeStats, TopicStatsTable
 from pocketmq.protocol.bodies.route import KVTable
+from pocketmq.protocol.bodies.stats import BrokerStatsData, BrokerStatsItem
 from pocketmq.protocol.body import decode_body, parse_mq_key
 from pocketmq.protocol.command import Encoding
 from pocketmq.protocol.headers.control import RoleStatusRequestHeader
@@ -11,8 +19,11 @@ from pocketmq.protocol.headers.offsets import (
     GetConsumeStatsRequestHeader,
     GetTopicStatsRequestHeader,
 )
+from pocketmq.protocol.headers.settings import ViewBrokerStatsDataRequestHeader
 from pocketmq.protocol.headers.topics import GetBrokerRuntimeInfoRequestHeader
 from support.broker_rig import START_MS, BrokerRig, Voice, consumer
+
+DAY_MS = 86_400_000
 
 
 async def test_a_topics_bounds_are_told_queue_by_queue(rig: BrokerRig, encoding: Encoding) -> None:
@@ -55,19 +66,168 @@ async def test_a_groups_progress_is_told_beside_each_queues_end(
         assert (progress[1].broker_offset, progress[1].consumer_offset) == (0, 0)
 
 
+async def test_a_listed_topic_is_told_even_if_nobody_subscribes(
+    rig: BrokerRig, voice: Voice
+) -> None:  # O-20
+    async def topics(header: GetConsumeStatsRequestHeader) -> set[str]:
+        reply = await voice.ask(header)
+        table = decode_body(reply.body_view, ConsumeStats, reply.encoding).offset_table
+        return {parse_mq_key(key).topic for key in table}
+
+    await voice.send("orders")
+    await voice.send("payments")
+    await voice.commit(1, topic="payments")
+    ask = GetConsumeStatsRequestHeader
+    assert await topics(ask(consumer_group="readers", topic="payments")) == {"payments"}
+    await voice.heartbeat(consumers=[consumer()])  # of orders alone
+    assert await topics(ask(consumer_group="readers", topic="payments")) == set()
+    assert await topics(ask(consumer_group="readers", topic=" ")) == set()
+    listed = ask(consumer_group="readers", topic="orders", topic_list="payments;")
+    assert await topics(listed) == {"payments"}
+    assert await topics(ask(consumer_group="nobody")) == set()
+
+
+async def test_what_was_pulled_is_never_less_than_what_was_consumed(
+    rig: BrokerRig, voice: Voice
+) -> None:  # O-21
+    for _ in range(3):
+        await voice.send()
+    await voice.heartbeat(consumers=[consumer()])
+    await voice.pull(offset=0, max_msg_nums=1)
+    await voice.commit(3)
+    reply = await voice.ask(GetConsumeStatsRequestHeader(consumer_group="readers", topic="orders"))
+    table = decode_body(reply.body_view, ConsumeStats, reply.encoding).offset_table
+    first = next(value for key, value in table.items() if parse_mq_key(key).queue_id == 0)
+    assert (first.consumer_offset, first.pull_offset) == (3, 3)
+
+
+async def test_a_groups_speed_is_that_of_the_last_minute(rig: BrokerRig, voice: Voice) -> None:
+    # O-22, O-31: one sample after 10 s, with a zero before it
+    for _ in range(5):
+        await voice.send()
+    await voice.heartbeat(consumers=[consumer()])
+    await voice.pull()
+    await rig.advance(10)
+    reply = await voice.ask(GetConsumeStatsRequestHeader(consumer_group="readers"))
+    assert decode_body(reply.body_view, ConsumeStats, reply.encoding).consume_tps == 0.0
+    await voice.commit(5)
+    reply = await voice.ask(GetConsumeStatsRequestHeader(consumer_group="readers"))
+    assert decode_body(reply.body_view, ConsumeStats, reply.encoding).consume_tps == 0.5
+
+
+async def test_a_statistic_is_told_once_something_was_counted(
+    rig: BrokerRig, encoding: Encoding
+) -> None:  # O-30, O-31, O-32
+    voice = await rig.voice(encoding)
+    put = ViewBrokerStatsDataRequestHeader(stats_name="TOPIC_PUT_NUMS", stats_key="orders")
+    reply = await voice.ask(put)
+    assert (reply.code, reply.remark) == (1, "The stats <TOPIC_PUT_NUMS> <orders> not exist")
+    for _ in range(5):
+        await voice.send()
+    await voice.heartbeat(consumers=[consumer()])
+    await voice.pull()
+    await rig.advance(10)
+    reply = await voice.ask(put)
+    data = decode_body(reply.body_view, BrokerStatsData, encoding)
+    assert data.stats_minute == BrokerStatsItem(sum=5, tps=0.5, avgpt=1.0)
+    assert data.stats_day.sum == 5
+    for name, key in (
+        ("GROUP_GET_NUMS", "orders@readers"),
+        ("BROKER_PUT_NUMS", "DefaultCluster"),
+        ("BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC", "DefaultCluster"),
+    ):
+        reply = await voice.ask(ViewBrokerStatsDataRequestHeader(stats_name=name, stats_key=key))
+        assert decode_body(reply.body_view, BrokerStatsData, encoding).stats_minute.sum == 5
+    sizes = ViewBrokerStatsDataRequestHeader(stats_name="TOPIC_PUT_SIZE", stats_key="orders")
+    data = decode_body((await voice.ask(sizes)).body_view, BrokerStatsData, encoding)
+    assert data.stats_minute.sum == rig.broker.store.commit_log.max_offset
+    for unknown in (("NO_SUCH", "orders"), ("BROKER_PUT_NUMS", "orders")):
+        header = ViewBrokerStatsDataRequestHeader(stats_name=unknown[0], stats_key=unknown[1])
+        assert (await voice.ask(header)).code == 1
+
+
+EXPORTER_KEYS = """
+msgPutTotalTodayNow putMessageDistributeTime putTps getMissTps getTransferredTps getTotalTps
+getFoundTps commitLogDirCapacity sendThreadPoolQueueHeadWaitTimeMills
+queryThreadPoolQueueHeadWaitTimeMills remainHowManyDataToFlush msgGetTotalTodayNow
+queryThreadPoolQueueSize bootTimestamp msgPutTotalYesterdayMorning msgGetTotalYesterdayMorning
+pullThreadPoolQueueSize commitLogMinOffset pullThreadPoolQueueHeadWaitTimeMills dispatchMaxBuffer
+brokerVersion consumeQueueDiskRatio pageCacheLockTimeMills commitLogDiskRatio commitLogMaxOffset
+getMessageEntireTimeMax msgPutTotalTodayMorning msgGetTotalTodayMorning putMessageTimesTotal
+sendThreadPoolQueueSize startAcceptSendRequestTimeStamp putMessageEntireTimeMax
+earliestMessageTimeStamp remainTransientStoreBufferNumbs queryThreadPoolQueueCapacity
+sendThreadPoolQueueCapacity pullThreadPoolQueueCapacity putMessageAverageSize dispatchBehindBytes
+putMessageSizeTotal brokerVersionDesc brokerActive runtime ackThreadPoolQueueSize
+ackThreadPoolQueueHeadWaitTimeMills litePullThreadPoolQueueSize EndTransactionQueueSize
+EndTransactionThreadPoolQueueCapacity timerReadBehind timerOffsetBehind timerCongestNum
+timerEnqueueTps timerDequeueTps putLatency99 putLatency999 putMessageFailedTimes
+"""
+"""Without one of these RocketMQ's exporter drops the broker, or `clusterList` shows null (O-25)."""
+
+TEXTS = {
+    "brokerVersionDesc": r"V5_3_3",
+    "brokerActive": r"true",
+    "runtime": r"\[ 0 days, 0 hours, 0 minutes, \d seconds \]",
+    "commitLogDirCapacity": r"Total : [\d.]+ [KMGTP]?i?B, Free : [\d.]+ [KMGTP]?i?B\.",
+    "remainHowManyDataToFlush": r"\d+ B|[\d.]+ KiB",
+    "putMessageDistributeTime": r"(\[[^]]+\]:\d+ ){13}",
+}
+"""Those that are no numbers; rates are three, all others one (O-24)."""
+
+
+@pytest.mark.parametrize("sends", [0, 2])
+async def test_every_runtime_figure_can_be_parsed(rig: BrokerRig, voice: Voice, sends: int) -> None:
+    # O-24 to O-26
+    for _ in range(sends):
+        await voice.send()
+    reply = await voice.ask(GetBrokerRuntimeInfoRequestHeader())
+    table = decode_body(reply.body_view, KVTable, reply.encoding).table
+    assert [key for key in EXPORTER_KEYS.split() if key not in table] == []
+    for key, text in table.items():
+        if key in TEXTS:
+            assert re.fullmatch(TEXTS[key], text), (key, text)
+        else:
+            numbers = [float(part) for part in text.replace(",", " ").split(" ")]
+            assert len(numbers) == (3 if key.endswith("Tps") and "timer" not in key else 1), key
+    assert table["putMessageTimesTotal"] == str(max(1, sends))
+    assert table["earliestMessageTimeStamp"] == str(START_MS if sends else -1)
+    assert table["commitLogMaxOffset"] == table["putMessageSizeTotal"]
+
+
 async def test_the_runtime_figures_have_rocketmqs_names(rig: BrokerRig, encoding: Encoding) -> None:
-    # E-29 (28)
+    # E-29, O-24 (28)
     voice = await rig.voice(encoding)
     await voice.send(properties={"DELAY": "3"})
+    await voice.send()
     await voice.pull()
     reply = await voice.ask(GetBrokerRuntimeInfoRequestHeader())
     table = decode_body(reply.body_view, KVTable, encoding).table
-    assert table["msgPutTotalTodayNow"] == "1"
-    assert len(table["putTps"].split()) == 3
+    assert (table["putMessageTimesTotal"], table["msgPutTotalTodayNow"]) == ("2", "1")
+    assert table["msgGetTotalTodayNow"] == "1"
+    assert table["putTps"] == f"0.2 {2 / 60} {2 / 600}"
     assert table["scheduleMessageOffset_3"] == "0,1"
     assert table["commitLogMaxOffset"] == str(rig.broker.store.commit_log.max_offset)
     assert 0 <= float(table["commitLogDiskRatio"]) <= 1
     assert table["bootTimestamp"] == str(START_MS)
+    assert table["brokerVersion"] == "479"
+
+
+def test_totals_of_the_last_midnights() -> None:  # O-24
+    stats = BrokerStats()
+    stats.note_put("orders", 1, 100, now=0.0)
+    stats.note_put("SCHEDULE_TOPIC_XXXX", 1, 100, now=0.0)
+    days = DayTotals(stats, START_MS)
+    days.look(START_MS + 1000)
+    assert (days.put_yesterday, days.put_today) == (0, 0)
+    days.look(START_MS + DAY_MS)
+    assert (days.put_yesterday, days.put_today) == (0, 1)
+    days.look(START_MS + 2 * DAY_MS)
+    assert (days.put_yesterday, days.put_today) == (1, 1)
+
+
+def test_sizes_are_written_for_people() -> None:  # O-24
+    sizes = {0: "0 B", 1023: "1023 B", 12_595: "12.3 KiB", 49 << 30: "49.0 GiB"}
+    assert {count: readable_bytes(count) for count in sizes} == sizes
 
 
 async def test_the_process_tells_its_state(rig: BrokerRig, voice: Voice) -> None:

@@ -2,21 +2,47 @@
 
 from __future__ import annotations
 
+from pocketmq.broker.admin.days import DayTotals
 from pocketmq.broker.admin.progress_processor import ProgressProcessor
 from pocketmq.broker.admin.runtime_processor import RuntimeProcessor
 from pocketmq.broker.admin.settings_processor import SettingsProcessor
+from pocketmq.broker.admin.stats_processor import StatsProcessor
 from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.delays.assembly import Delays
 from pocketmq.broker.groups.assembly import Groups
 from pocketmq.broker.offsets.assembly import Offsets
-from pocketmq.broker.subject import Subject
+from pocketmq.broker.overload.assembly import OverloadGuard
+from pocketmq.broker.subject import Periodically, Subject
+from pocketmq.broker.timers.assembly import Timers
 from pocketmq.broker.topics.assembly import Topics
+from pocketmq.broker.traffic import MINUTE_PERIOD_MS
+from pocketmq.runtime.periodic import PeriodicService
 
 
 def assemble_admin(
-    core: BrokerCore, topics: Topics, groups: Groups, offsets: Offsets, delays: Delays
+    core: BrokerCore,
+    topics: Topics,
+    groups: Groups,
+    offsets: Offsets,
+    delays: Delays,
+    timers: Timers,
+    overload: OverloadGuard,
 ) -> Subject:
-    """Reads all, changes nothing."""
+    """Samples the counters every 10 s; listens to `topic_deleted` and `group_deleted`."""
+    stats, clock = core.stats, core.clock
+    days = DayTotals(stats, clock.time_ms())
+
+    def sample() -> None:
+        now_ms = clock.time_ms()
+        stats.sample(now_ms)
+        days.look(now_ms)
+
+    def group_deleted(group: str, _with_offsets: bool) -> None:
+        stats.forget_group(group)
+
+    core.signals.topic_deleted.connect(stats.forget_topic)
+    core.signals.group_deleted.connect(group_deleted)
+    sampling = PeriodicService("stats.sample", clock, MINUTE_PERIOD_MS / 1000, sample)
     return Subject(
         tools=(
             ProgressProcessor(
@@ -24,15 +50,12 @@ def assemble_admin(
                 topics.configs,
                 offsets.table,
                 groups.consumers,
+                stats,
                 broker_name=core.config.name,
             ),
             SettingsProcessor(core.config, core.store.config),
-            RuntimeProcessor(
-                core.store,
-                delays.planner,
-                core.stats,
-                core.clock,
-                disk_ratio=lambda: core.disk.usage(core.store.root).used_ratio,
-            ),
-        )
+            RuntimeProcessor(core, delays.planner, timers, overload.guard, days),
+            StatsProcessor(stats, core.config.cluster_name),
+        ),
+        services=(Periodically(sampling),),
     )

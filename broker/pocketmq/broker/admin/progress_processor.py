@@ -8,6 +8,7 @@ from __future__ import annotations
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.groups.consumers import ConsumerManager
 from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
+from pocketmq.broker.stats import BrokerStats
 from pocketmq.broker.store import MessageStore
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol.bodies.clients import GroupList
@@ -37,6 +38,7 @@ class ProgressProcessor:
         topics: queues of topics.
         offsets: progress of groups.
         consumers: subscriptions of groups.
+        stats: what groups got of late.
         broker_name: in the queues of the answers.
     """
 
@@ -46,6 +48,7 @@ class ProgressProcessor:
         topics: TopicConfigManager,
         offsets: ConsumerOffsetManager,
         consumers: ConsumerManager,
+        stats: BrokerStats,
         *,
         broker_name: str,
     ) -> None:
@@ -53,6 +56,7 @@ class ProgressProcessor:
         self._topics = topics
         self._offsets = offsets
         self._consumers = consumers
+        self._stats = stats
         self._broker_name = broker_name
 
     @handles(RequestCode.GET_TOPIC_STATS_INFO)
@@ -81,26 +85,31 @@ class ProgressProcessor:
 
     @handles(RequestCode.GET_CONSUME_STATS)
     def consume_stats(self, _peer: Peer, request: Command) -> Reply:
-        """Progress of a group in one topic, some, or all in which it has committed."""
+        """Progress of a group, and how fast it is, in the topics asked for that exist here."""
         header = request.header(GetConsumeStatsRequestHeader)
         group = header.consumer_group
-        if header.topic:
-            topics = [header.topic]
-        elif header.topic_list:
-            topics = [topic for topic in header.topic_list.split(";") if topic]
-        else:
-            topics = sorted(self._offsets.topics_of(group))
-        info = self._consumers.get(group)
-        table = {}
-        for topic in topics:
+        stats = ConsumeStats(offset_table={})
+        for topic in self._topics_asked_for(header):
             config = self._topics.get(topic)
             if config is None:
                 continue
-            if info is not None and topic not in info.subscriptions and not header.topic:
-                continue  # an offset from the days when the group subscribed to it
             for queue_id in range(config.read_queue_nums):
-                table[self._key(topic, queue_id)] = self._progress(group, topic, queue_id)
-        return request.reply(body=encode_body(ConsumeStats(offset_table=table), request.encoding))
+                progress = self._progress(group, topic, queue_id)
+                stats.offset_table[self._key(topic, queue_id)] = progress
+            stats.consume_tps += self._stats.group_tps(topic, group)
+        return request.reply(body=encode_body(stats, request.encoding))
+
+    def _topics_asked_for(self, header: GetConsumeStatsRequestHeader) -> list[str]:
+        """A list as it is; a topic, or all with offsets, only if a live group subscribes (O-20)."""
+        listed = dict.fromkeys(t for t in (header.topic_list or "").split(";") if t.strip())
+        if listed:
+            return list(listed)
+        group, topic = header.consumer_group, header.topic
+        topics = [topic] if topic and topic.strip() else sorted(self._offsets.topics_of(group))
+        info = self._consumers.get(group)
+        if info is None or not info.subscriptions:
+            return topics
+        return [topic for topic in topics if topic in info.subscriptions]
 
     @handles(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO)
     def consumed_by(self, _peer: Peer, request: Command) -> Reply:
@@ -118,7 +127,7 @@ class ProgressProcessor:
         return OffsetWrapper(
             broker_offset=store.max_offset(topic, queue_id),
             consumer_offset=committed,
-            pull_offset=self._offsets.pulled(group, topic, queue_id),
+            pull_offset=max(committed, self._offsets.pulled(group, topic, queue_id)),
             last_timestamp=max(0, last_ms),
         )
 

@@ -1,77 +1,169 @@
-"""GET_BROKER_RUNTIME_INFO (28): counters and rates for people and tools (E-66)."""
+"""GET_BROKER_RUNTIME_INFO (28): figures for people and tools (O-24 to O-26)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from typing import Final
 
+from pocketmq.broker.admin.days import DayTotals
+from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.delays.delay import DelayPlanner
-from pocketmq.broker.stats import BrokerStats
-from pocketmq.broker.store import MessageStore
+from pocketmq.broker.overload.overload import Overload
+from pocketmq.broker.store.disk import DiskUsage
+from pocketmq.broker.timers.assembly import Timers
 from pocketmq.protocol.bodies.route import KVTable
 from pocketmq.protocol.body import encode_body
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
-from pocketmq.protocol.validation import SCHEDULE_TOPIC
-from pocketmq.runtime.clock import Clock
+from pocketmq.protocol.validation import SCHEDULE_TOPIC, TIMER_TOPIC
+
+_VERSION_NAMES: Final = {409: "V4_9_8", 479: "V5_3_3"}
+"""Of the versions that profiles stand for; tools print them."""
+
+_CAPACITIES: Final = {"send": 10_000, "pull": 100_000, "litePull": 100_000, "query": 20_000}
+"""Of the queues of RocketMQ's thread pools, which are one turn of the loop here (B-161)."""
+
+NO_POOL: Final = 2**31 - 1
+"""Free buffers of a transient store pool that is not there."""
 
 
 class RuntimeProcessor:
     """Tells how much goes through the broker.
 
     Args:
-        store: ends of the log and of the delay levels.
+        core: the store, counters and the clock.
         planner: progress of delay levels.
-        stats: rates.
-        clock: now.
-        disk_ratio: how full the store's partition is, 0 to 1.
+        timers: progress of timers.
+        overload: how long requests wait.
+        days: totals at the last midnights.
     """
 
     def __init__(
         self,
-        store: MessageStore,
+        core: BrokerCore,
         planner: DelayPlanner,
-        stats: BrokerStats,
-        clock: Clock,
-        *,
-        disk_ratio: Callable[[], float],
+        timers: Timers,
+        overload: Overload,
+        days: DayTotals,
     ) -> None:
-        self._store = store
+        self._core = core
         self._planner = planner
-        self._stats = stats
-        self._clock = clock
-        self._disk_ratio = disk_ratio
-        self._booted_ms = clock.time_ms()
+        self._timers = timers
+        self._overload = overload
+        self._days = days
+        self._booted_ms = core.clock.time_ms()
 
     @handles(RequestCode.GET_BROKER_RUNTIME_INFO)
     def runtime_info(self, _peer: Peer, request: Command) -> Reply:
-        """Counters and rates under RocketMQ's names, all text."""
-        now_ms, stats, log = self._clock.time_ms(), self._stats, self._store.commit_log
-        count = stats.put_messages
+        """All under RocketMQ's names, as text: its exporter drops a broker that lacks one."""
         table = {
-            "brokerVersionDesc": "PocketMQ",
+            **self._identity(),
+            **self._puts_and_gets(),
+            **self._store(),
+            **self._waiting(),
+            **self._delays(),
+        }
+        return request.reply(body=encode_body(KVTable(table=table), request.encoding))
+
+    def _identity(self) -> dict[str, str]:
+        version = self._core.profile.client_version
+        return {
+            "brokerVersion": str(version),
+            "brokerVersionDesc": _VERSION_NAMES.get(version, "HIGHER_VERSION"),
             "brokerActive": "true",
             "bootTimestamp": str(self._booted_ms),
-            "runtime": _duration(now_ms - self._booted_ms),
+            "runtime": _duration(self._core.clock.time_ms() - self._booted_ms),
+            "startAcceptSendRequestTimeStamp": "0",  # sends are taken from the start
+        }
+
+    def _puts_and_gets(self) -> dict[str, str]:
+        stats, days = self._core.stats, self._days
+        count = max(1, stats.put_messages)  # RocketMQ divides by it
+        rates = stats.rates(self._core.clock.monotonic())
+        return {
             "putMessageTimesTotal": str(count),
+            "putMessageFailedTimes": str(stats.puts_failed),
             "putMessageSizeTotal": str(stats.put_bytes),
-            "putMessageAverageSize": f"{stats.put_bytes / count:.1f}" if count else "0",
-            "msgPutTotalTodayNow": str(count),
-            "msgGetTotalTodayNow": str(stats.got_messages),
+            "putMessageAverageSize": str(stats.put_bytes / count),
+            "putMessageEntireTimeMax": str(stats.put_times.max_ms),
+            "putMessageDistributeTime": stats.put_times.distribution(),
+            "putLatency99": stats.put_times.percentile(0.99),
+            "putLatency999": stats.put_times.percentile(0.999),
+            "getMessageEntireTimeMax": str(stats.longest_get_ms),
+            **rates,
+            "getTransferedTps": rates["getTransferredTps"],  # as 4.9 spells it
+            "msgPutTotalYesterdayMorning": str(days.put_yesterday),
+            "msgPutTotalTodayMorning": str(days.put_today),
+            "msgPutTotalTodayNow": str(stats.put_by_people.messages),
+            "msgGetTotalYesterdayMorning": str(days.got_yesterday),
+            "msgGetTotalTodayMorning": str(days.got_today),
+            "msgGetTotalTodayNow": str(stats.got_by_people.messages),
+        }
+
+    def _store(self) -> dict[str, str]:
+        store, disk = self._core.store, self._core.disk
+        log = store.commit_log
+        space = disk.usage(store.root)
+        ratio = str(space.used_ratio)
+        return {
             "commitLogMinOffset": str(log.min_offset),
             "commitLogMaxOffset": str(log.max_offset),
-            "commitLogDiskRatio": f"{self._disk_ratio():.4f}",
-            "startAcceptSendRequestTimeStamp": str(self._booted_ms),
+            "commitLogDiskRatio": ratio,
+            f"commitLogDiskRatio_{os.path.join(store.root, 'commitlog')}": ratio,
+            "consumeQueueDiskRatio": ratio,  # one partition holds both
+            "commitLogDirCapacity": _capacity(space),
+            "dispatchMaxBuffer": "0",
+            "dispatchBehindBytes": str(max(0, log.max_offset - store.dispatcher.offset)),
+            "pageCacheLockTimeMills": "0",  # no append is under way while we answer
+            "earliestMessageTimeStamp": str(log.store_time(log.min_offset)),
+            "remainHowManyDataToFlush": readable_bytes(store.unflushed_bytes),
+            "remainTransientStoreBufferNumbs": str(NO_POOL),
         }
-        table |= stats.rates(self._clock.monotonic())
+
+    def _waiting(self) -> dict[str, str]:
+        waited_ms = str(self._overload.waited_ms)
+        table = {"EndTransactionQueueSize": "0", "EndTransactionThreadPoolQueueCapacity": "100000"}
+        for name, capacity in {**_CAPACITIES, "ack": 100_000}.items():
+            table[f"{name}ThreadPoolQueueSize"] = "0"
+            table[f"{name}ThreadPoolQueueCapacity"] = str(capacity)
+            table[f"{name}ThreadPoolQueueHeadWaitTimeMills"] = waited_ms
+        return table
+
+    def _delays(self) -> dict[str, str]:
+        service, stats = self._timers.service, self._core.stats
+        taken_in = stats.topics.get(TIMER_TOPIC)
+        table = {
+            "timerReadBehind": str(service.behind_s),
+            "timerOffsetBehind": str(service.offset_behind),
+            "timerCongestNum": str(self._timers.counts.total),
+            "timerEnqueueTps": str(taken_in.minute_tps if taken_in is not None else 0.0),
+            "timerDequeueTps": "0.0",
+        }
         for level in self._planner.levels:
-            end = self._store.max_offset(SCHEDULE_TOPIC, level - 1)
+            end = self._core.store.max_offset(SCHEDULE_TOPIC, level - 1)
             if end:
                 table[f"scheduleMessageOffset_{level}"] = f"{self._planner.offset(level)},{end}"
-        return request.reply(body=encode_body(KVTable(table=table), request.encoding))
+        return table
+
+
+def readable_bytes(count: int) -> str:
+    """`512 B`, `12.3 KiB`, as RocketMQ writes sizes for people."""
+    if count < 1024:
+        return f"{count} B"
+    size, unit = count / 1024, 0
+    while size >= 1024 and unit < 5:
+        size, unit = size / 1024, unit + 1
+    return f"{size:.1f} {'KMGTPE'[unit]}iB"
+
+
+def _capacity(space: DiskUsage) -> str:
+    """The exporter cuts it at blanks, comma and full stop."""
+    free = space.total_bytes - space.used_bytes
+    return f"Total : {readable_bytes(space.total_bytes)}, Free : {readable_bytes(free)}."
 
 
 def _duration(elapsed_ms: int) -> str:
     seconds = elapsed_ms // 1000
     days, hours, minutes = seconds // 86400, seconds // 3600 % 24, seconds // 60 % 60
-    return f"[ {days} days, {hours} hours, {minutes} minutes, {seconds % 60} seconds ]"
+    return f"[ {days:,} days, {hours} hours, {minutes} minutes, {seconds % 60} seconds ]"

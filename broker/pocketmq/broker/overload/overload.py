@@ -72,6 +72,12 @@ class Overload:
                 f"period in queue: {round(waited_s * 1000)}ms"
             )
 
+    @property
+    def waited_ms(self) -> int:
+        """How long the oldest request of this turn has waited."""
+        began_at = self._turn_began_at
+        return 0 if began_at is None else int((self.now() - began_at) * 1000)
+
     def guarded(self, work: Work, processor: Processor) -> Processor:
         """A processor that passes `check` first."""
 

@@ -122,8 +122,12 @@ class PopProcessor:
             ordered=header.order,
             attempt_id=header.attempt_id,
         )
+        began_at = self._clock.monotonic()
         out = self._popper.pop(want, config.read_queue_nums, now_ms)
-        self._core.stats.note_get(out.count, out.size_bytes, self._clock.monotonic())
+        done_at = self._clock.monotonic()
+        self._core.stats.note_get(
+            want.topic, want.group, out.count, out.size_bytes, done_at, done_at - began_at
+        )
         if out.count:
             if out.rest > 0:
                 self.waiting.wake(want.topic, want.group, want.queue_id)

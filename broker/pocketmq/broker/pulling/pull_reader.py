@@ -96,6 +96,7 @@ class PullReader:
         moved_to = self._offsets.take_reset(group, topic, queue_id)
         if moved_to is None and broadcasts is not None and puller is not None:
             moved_to = broadcasts.init_offset(header, puller)
+        began_at = self._clock.monotonic()
         if moved_to is not None:
             result = GetResult(
                 GetStatus.OFFSET_RESET,
@@ -123,7 +124,10 @@ class PullReader:
             return None
         if code == MOVED and self._moved_events is not None:
             self._moved_events.note(header, result.next_begin_offset)
-        self._stats.note_get(result.count, result.size_bytes, self._clock.monotonic())
+        done_at = self._clock.monotonic()
+        self._stats.note_get(
+            topic, group, result.count, result.size_bytes, done_at, done_at - began_at
+        )
         answer = PullMessageResponseHeader(
             suggest_which_broker_id=suggested_broker_id(
                 plan.group,

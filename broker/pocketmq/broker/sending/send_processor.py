@@ -166,12 +166,18 @@ class SendProcessor(Service):
         build = templates.builder(encoding)
         must_wait = self._puts.must_wait
         waiting: list[_Stored] = []
+        topic, took_s = messages[0].topic, done_at - now
         stored = size_bytes = 0
         for (index, queue_id), message, result in zip(slots, messages, results, strict=True):
             request = requests[index]
             if result.status is not _OK:
                 replies[index] = not_stored(request, result, self._store)
+                self._stats.puts_failed += 1
                 continue
+            if message.topic != topic:
+                if stored:
+                    self._stats.note_put(topic, stored, size_bytes, done_at, took_s)
+                topic, stored, size_bytes = message.topic, 0, 0
             stored += 1
             size_bytes += result.size
             if request.encoding is not encoding:
@@ -190,7 +196,8 @@ class SendProcessor(Service):
                     result.queue_offset,
                     message.uniq_key or "",
                 )
-        self._stats.note_put(stored, size_bytes, done_at)
+        if stored:
+            self._stats.note_put(topic, stored, size_bytes, done_at, took_s)
         if waiting:
             self._answer_when_safe(waiting)
 
@@ -207,8 +214,11 @@ class SendProcessor(Service):
         results = self._store.put_batch(messages)
         bad = next((result for result in results if result.status is not _OK), None)
         if bad is not None:
+            self._stats.puts_failed += len(messages)
             return not_stored(request, bad, self._store)
-        self._stats.note_put(len(results), sum(result.size for result in results), now)
+        done_at = self._clock.monotonic()
+        size_bytes = sum(result.size for result in results)
+        self._stats.note_put(messages[0].topic, len(results), size_bytes, done_at, done_at - now)
         host = templates.store_host
         stored = _Stored(
             peer,

@@ -68,9 +68,13 @@ class SafePuts:
         """
         if properties is not None:
             self._rewrites.apply(message, properties, self._clock.time_ms())
+        began_at = self._clock.monotonic()
         result = self._store.put_messages([message])[0]
         if result.status is PutStatus.PUT_OK:
-            self._stats.note_put(1, result.size, self._clock.monotonic())
+            done_at = self._clock.monotonic()
+            self._stats.note_put(message.topic, 1, result.size, done_at, done_at - began_at)
+        else:
+            self._stats.puts_failed += 1
         return result
 
     def answer_when_safe(

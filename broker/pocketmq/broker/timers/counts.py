@@ -30,6 +30,11 @@ class TimerCounts:
         self.version = self.version.next_version(now_ms)
         self.dirty = True
 
+    @property
+    def total(self) -> int:
+        """How many of all topics wait."""
+        return sum(count.count for count in self._counts.values())
+
     def of(self, topic: str) -> int:
         """How many of the topic wait."""
         count = self._counts.get(topic)

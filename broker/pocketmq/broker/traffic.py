@@ -1,0 +1,93 @@
+"""How many messages and bytes went one way, and how many of late (O-30, O-31)."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, NamedTuple
+
+from pocketmq.protocol.bodies.stats import BrokerStatsData, BrokerStatsItem
+
+MINUTE_PERIOD_MS: Final = 10_000
+HOUR_PERIOD_MS: Final = 600_000
+DAY_PERIOD_MS: Final = 3_600_000
+
+
+class _Sample(NamedTuple):
+    at_ms: int
+    times: int
+    messages: int
+    size_bytes: int
+
+
+class _Window:
+    """The samples of a minute, an hour or a day; a first one is preceded by zeros (O-31)."""
+
+    __slots__ = ("_period_ms", "_samples")
+
+    def __init__(self, period_ms: int, length: int) -> None:
+        self._period_ms = period_ms
+        self._samples: deque[_Sample] = deque(maxlen=length)
+
+    def add(self, sample: _Sample) -> None:
+        if not self._samples:
+            self._samples.append(_Sample(sample.at_ms - self._period_ms, 0, 0, 0))
+        self._samples.append(sample)
+
+    def item(self, *, of_bytes: bool) -> BrokerStatsItem:
+        if not self._samples:
+            return BrokerStatsItem()
+        first, last = self._samples[0], self._samples[-1]
+        total = last.size_bytes - first.size_bytes if of_bytes else last.messages - first.messages
+        times, elapsed_ms = last.times - first.times, last.at_ms - first.at_ms
+        return BrokerStatsItem(
+            sum=total,
+            tps=total * 1000 / elapsed_ms if elapsed_ms > 0 else 0.0,
+            avgpt=total / times if times else 0.0,
+        )
+
+
+class Traffic:
+    """Counters that only grow, and samples of them.
+
+    Args:
+        is_system: of a system topic, which totals for people leave out (O-24).
+    """
+
+    __slots__ = ("_day", "_hour", "_minute", "is_system", "messages", "size_bytes", "times")
+
+    def __init__(self, *, is_system: bool = False) -> None:
+        self.is_system = is_system
+        self.messages = 0
+        self.size_bytes = 0
+        self.times = 0
+        self._minute = _Window(MINUTE_PERIOD_MS, 7)
+        self._hour = _Window(HOUR_PERIOD_MS, 7)
+        self._day = _Window(DAY_PERIOD_MS, 25)
+
+    def note(self, messages: int, size_bytes: int) -> None:
+        """Count one request's or batch's messages."""
+        self.messages += messages
+        self.size_bytes += size_bytes
+        self.times += 1
+
+    def sample(self, now_ms: int, *, hour: bool, day: bool) -> None:
+        """Keep how far the counters are, for the minute and, when it is time, the others."""
+        sample = _Sample(now_ms, self.times, self.messages, self.size_bytes)
+        self._minute.add(sample)
+        if hour:
+            self._hour.add(sample)
+        if day:
+            self._day.add(sample)
+
+    @property
+    def minute_tps(self) -> float:
+        """Messages per second of the last minute."""
+        return self._minute.item(of_bytes=False).tps
+
+    def data(self, *, of_bytes: bool) -> BrokerStatsData:
+        """Sums and averages as VIEW_BROKER_STATS_DATA (315) tells them."""
+        return BrokerStatsData(
+            stats_minute=self._minute.item(of_bytes=of_bytes),
+            stats_hour=self._hour.item(of_bytes=of_bytes),
+            stats_day=self._day.item(of_bytes=of_bytes),
+        )
