@@ -110,7 +110,7 @@ async def test_a_damaged_file_without_backup_is_an_error_and_not_an_empty_table(
 ) -> None:
     file = KvFile(tmp_path / "kvConfig.json")
     file.path.write_text("{]")
-    with pytest.raises(DiskError, match="mend it"):
+    with pytest.raises(DiskError, match="repair it"):
         await file.load()
 
 
