@@ -28,7 +28,7 @@ Figures = dict[str, Any]
 def make_store(root: Path, messages: int) -> Path:
     """A store with one topic of 8 queues and bodies of 1 KiB."""
     config = StoreConfig(store_path_root_dir=str(root), message_index_enable=False)
-    store = MessageStore(config, OsDisk(), SystemClock(), PROFILE_5_X)
+    store = MessageStore(config, OsDisk(), SystemClock(), PROFILE_5_X.broker)
     store.load()
     host = pack_host("127.0.0.1", 10911)
     code = tags_code("TagA")

@@ -71,7 +71,7 @@ def messages(queues: int, *, keyed: bool = False) -> Iterator[list[StoredMessage
 def open_store(root: str, **options: Any) -> MessageStore:
     """A store with RocketMQ's sizes, not loaded yet."""
     config = replace(StoreConfig(store_path_root_dir=root), **options)
-    return MessageStore(config, OsDisk(), SystemClock(), PROFILE_5_X)
+    return MessageStore(config, OsDisk(), SystemClock(), PROFILE_5_X.broker)
 
 
 async def fill(options: argparse.Namespace) -> None:

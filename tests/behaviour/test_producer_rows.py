@@ -215,7 +215,7 @@ def test_how_long_a_slow_broker_is_avoided(profile: str, avoided_ms: dict[float,
     """The seed: over 550 ms 3 s, over 1000 ms 60 s. The source compares with `>=`."""
     # behaviour 55: P-34
     for latency_ms, expected_ms in avoided_ms.items():
-        strategy = FaultStrategy(profile_named(profile), enabled=True)
+        strategy = FaultStrategy(profile_named(profile).client, enabled=True)
         strategy.answered("slow", latency_ms, 100.0)
         [item] = strategy.table.items.values()
         assert item.available_at == pytest.approx(100 + expected_ms / 1000), latency_ms
@@ -224,10 +224,10 @@ def test_how_long_a_slow_broker_is_avoided(profile: str, avoided_ms: dict[float,
 @pytest.mark.parametrize("profile", [PROFILE_4_9, PROFILE_5_X], ids=lambda each: each.name)
 def test_a_slow_broker_is_left_alone_until_its_time_is_over(profile: Any) -> None:
     # behaviour 55: P-34
-    strategy = FaultStrategy(profile, enabled=True)
+    strategy = FaultStrategy(profile.client, enabled=True)
     info = TopicPublishInfo("T", [MessageQueue("T", name, 0) for name in ("quick", "slow")])
     strategy.answered("slow", 550, 0.0)
-    until = profile.not_available_ms(550) / 1000
+    until = profile.client.not_available_ms(550) / 1000
 
     def chosen(now: float) -> set[str]:
         return {strategy.choose(info, None, now).broker_name for _ in range(4)}

@@ -71,7 +71,7 @@ def store_at(
         StoreConfig(**(small | options)),
         disk or SteppedDisk(),
         clock,
-        PROFILE_5_X,
+        PROFILE_5_X.broker,
         on_arrival=on_arrival,
     )
     store.load()

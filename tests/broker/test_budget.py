@@ -223,7 +223,7 @@ async def test_a_commit_for_a_queue_that_does_not_exist_is_refused(
         await voice.heartbeat(consumers=[consumer()])
         for queue_id in (4, -1, 120_000, 2**31 - 1):
             reply = await voice.commit(5, queue_id=queue_id)
-            assert reply.code == profile.invalid_parameter_code
+            assert reply.code == profile.broker.invalid_parameter_code
             assert "has 4 queues here" in (reply.remark or "")
         reply = await voice.commit(5, topic="nowhere")
         assert reply.code == ResponseCode.TOPIC_NOT_EXIST

@@ -23,7 +23,7 @@ def chosen(strategy: FaultStrategy, topic: TopicPublishInfo, now: float, n: int 
 
 @BOTH
 def test_off_by_default_only_the_last_broker_is_avoided(profile: Profile) -> None:  # P-31, P-37
-    strategy = FaultStrategy(profile)
+    strategy = FaultStrategy(profile.client)
     topic = info("a", "b")
     strategy.remoting_failed("a", 10, 0.0)
     assert strategy.table.items == {}
@@ -53,7 +53,7 @@ def test_off_by_default_only_the_last_broker_is_avoided(profile: Profile) -> Non
 def test_slow_brokers_are_avoided_for_so_long(
     profile: Profile, latency_ms: int, avoid_ms: int
 ) -> None:  # P-34
-    strategy = FaultStrategy(profile, enabled=True)
+    strategy = FaultStrategy(profile.client, enabled=True)
     strategy.answered("a", latency_ms, 100.0)
     table = strategy.table
     assert table.is_available("a", 100.0 + avoid_ms / 1000)
@@ -64,7 +64,7 @@ def test_slow_brokers_are_avoided_for_so_long(
 @pytest.mark.parametrize(("profile", "avoid_s"), [(PROFILE_4_9, 600.0), (PROFILE_5_X, 10.0)])
 def test_a_failed_broker_is_isolated(profile: Profile, avoid_s: float) -> None:  # P-35
     for fail in ("remoting_failed", "broker_failed"):
-        strategy = FaultStrategy(profile, enabled=True)
+        strategy = FaultStrategy(profile.client, enabled=True)
         getattr(strategy, fail)("a", 1, 0.0)
         assert not strategy.table.is_available("a", avoid_s - 0.001)
         assert strategy.table.is_available("a", avoid_s)
@@ -72,14 +72,14 @@ def test_a_failed_broker_is_isolated(profile: Profile, avoid_s: float) -> None: 
 
 
 def test_in_4_9_a_good_send_frees_the_broker_at_once() -> None:  # P-36
-    strategy = FaultStrategy(PROFILE_4_9, enabled=True)
+    strategy = FaultStrategy(PROFILE_4_9.client, enabled=True)
     strategy.remoting_failed("a", 1, 0.0)
     strategy.answered("a", 1, 1.0)
     assert strategy.table.is_available("a", 1.0)
 
 
 def test_in_5_x_the_recovery_time_is_only_put_off() -> None:  # P-36
-    strategy = FaultStrategy(PROFILE_5_X, enabled=True)
+    strategy = FaultStrategy(PROFILE_5_X.client, enabled=True)
     strategy.remoting_failed("a", 1, 0.0)
     strategy.answered("a", 1, 1.0)
     assert not strategy.table.is_available("a", 9.9)
@@ -91,7 +91,7 @@ def test_in_5_x_the_recovery_time_is_only_put_off() -> None:  # P-36
 
 
 def test_in_5_x_choice_goes_available_reachable_then_any() -> None:  # P-33
-    strategy = FaultStrategy(PROFILE_5_X, enabled=True)
+    strategy = FaultStrategy(PROFILE_5_X.client, enabled=True)
     topic = info("a", "b", "c")
     strategy.remoting_failed("a", 1, 0.0)  # unavailable, reachable without a detector
     strategy.broker_failed("b", 1, 0.0)  # unavailable and unreachable
@@ -103,14 +103,14 @@ def test_in_5_x_choice_goes_available_reachable_then_any() -> None:  # P-33
 
 
 def test_with_a_detector_a_remoting_error_is_unreachable() -> None:  # P-37
-    strategy = FaultStrategy(PROFILE_5_X, enabled=True, detector_enabled=True)
+    strategy = FaultStrategy(PROFILE_5_X.client, enabled=True, detector_enabled=True)
     strategy.remoting_failed("a", 1, 0.0)
     strategy.answered("b", 1, 0.0)
     assert list(strategy.unreachable_brokers()) == ["a"]
 
 
 def test_in_4_9_the_better_half_serves_when_all_are_avoided() -> None:  # P-32
-    strategy = FaultStrategy(PROFILE_4_9, enabled=True)
+    strategy = FaultStrategy(PROFILE_4_9.client, enabled=True)
     topic = info("a", "b", "c", "d")
     for name, latency in (("a", 40), ("b", 30), ("c", 20), ("d", 10)):
         strategy.remoting_failed(name, latency, 0.0)
@@ -118,7 +118,7 @@ def test_in_4_9_the_better_half_serves_when_all_are_avoided() -> None:  # P-32
 
 
 def test_in_4_9_a_broker_without_write_queues_leaves_the_table() -> None:  # P-32
-    strategy = FaultStrategy(PROFILE_4_9, enabled=True)
+    strategy = FaultStrategy(PROFILE_4_9.client, enabled=True)
     strategy.remoting_failed("gone", 1, 0.0)
     strategy.remoting_failed("a", 100, 0.0)
     assert strategy.choose(info("a"), None, 1.0).broker_name == "a"
@@ -126,7 +126,7 @@ def test_in_4_9_a_broker_without_write_queues_leaves_the_table() -> None:  # P-3
 
 
 def test_in_4_9_the_last_broker_does_not_matter() -> None:  # P-32
-    strategy = FaultStrategy(PROFILE_4_9, enabled=True)
+    strategy = FaultStrategy(PROFILE_4_9.client, enabled=True)
     topic = info("a", "b")
     assert {strategy.choose(topic, "a", 0.0).broker_name for _ in range(8)} == {"a", "b"}
 

@@ -405,7 +405,7 @@ async def test_progress_in_order_is_taken_also_when_it_is_smaller() -> None:  # 
     service = OrderlyConsumeService(
         "consumers",
         clock,
-        PROFILE_5_X,
+        PROFILE_5_X.client,
         PushSettings(consume_thread_max=1),
         ListenerCall(listener, one_by_one=False, threads=PooledThreads("consumers", 1)),
         offsets=table,
@@ -455,7 +455,7 @@ async def test_a_queue_that_was_taken_anew_waits_for_its_old_listener() -> None:
     service = OrderlyConsumeService(
         "consumers",
         clock,
-        PROFILE_5_X,
+        PROFILE_5_X.client,
         PushSettings(consume_thread_max=4),
         ListenerCall(listener, one_by_one=False, threads=PooledThreads("consumers", 1)),
         offsets=OffsetTable(),

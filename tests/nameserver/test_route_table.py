@@ -33,7 +33,7 @@ class Histories(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.table = RouteTable(PROFILE_5_X)
+        self.table = RouteTable(PROFILE_5_X.nameserver)
         self.now = 0.0
 
     @rule(
@@ -127,7 +127,7 @@ TestHistories = Histories.TestCase
 
 
 def test_a_refused_broker_shows_without_an_address() -> None:  # N-14, as in RocketMQ
-    table = RouteTable(PROFILE_5_X)
+    table = RouteTable(PROFILE_5_X.nameserver)
     one_topic = Registration(
         cluster="c",
         broker_name="b",
@@ -140,4 +140,4 @@ def test_a_refused_broker_shows_without_an_address() -> None:  # N-14, as in Roc
     assert table.register(one_topic, 0).outcome is Outcome.REFUSED
     assert table.cluster_info().broker_addr_table["b"].broker_addrs == {}
     assert table.route("T") is None
-    assert RouteTable(PROFILE_4_9).register(one_topic, 0).outcome is Outcome.ACCEPTED
+    assert RouteTable(PROFILE_4_9.nameserver).register(one_topic, 0).outcome is Outcome.ACCEPTED

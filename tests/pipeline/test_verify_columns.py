@@ -90,7 +90,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
         max_hash_slot_num=75,
         max_index_num=300,
     )
-    store = MessageStore(config, OsDisk(), TickingClock(START_MS), PROFILE_5_X)
+    store = MessageStore(config, OsDisk(), TickingClock(START_MS), PROFILE_5_X.broker)
     store.load()
     for number in range(480):
         store.put_messages([message(number)])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,46 +21,63 @@ from pocketmq.runtime.profile import (
 ROOT = Path(__file__).resolve().parents[2]
 
 SWITCHBOARD = {
-    "nameserver_scan_period_ms": (10_000, 5_000),
-    "rebalance_min_interval_ms": (None, 1_000),
-    "first_pull_delay_ms": (0, 500),
-    "orderly_removal_wait_ms": (1_000, 500),
-    "orderly_unlock_delay_ms": (20_000, 0),
-    "orderly_removal_force_after_ms": (None, 20_000),
-    "illegal_offset_delay_ms": (10_000, 0),
-    "freeze_offset_when_illegal": (False, True),
-    "transaction_check_interval_ms": (60_000, 30_000),
-    "offset_of_empty_queue": ("zero", "not_found"),
-    "dlq_when_retries_equal_max": (True, False),
-    "dlq_when_group_holds_locks": (False, True),
-    "invalid_parameter_code": (1, 29),
-    "notify_broadcast_groups": (True, False),
-    "register_timeout_ms": (6_000, 24_000),
+    "nameserver.scan_period_ms": (10_000, 5_000),
+    "client.rebalance_min_interval_ms": (None, 1_000),
+    "client.first_pull_delay_ms": (0, 500),
+    "client.orderly_removal_wait_ms": (1_000, 500),
+    "client.orderly_unlock_delay_ms": (20_000, 0),
+    "client.orderly_removal_force_after_ms": (None, 20_000),
+    "client.illegal_offset_delay_ms": (10_000, 0),
+    "client.freeze_offset_when_illegal": (False, True),
+    "broker.transaction_check_interval_ms": (60_000, 30_000),
+    "broker.offset_of_empty_queue": ("zero", "not_found"),
+    "broker.dlq_when_retries_equal_max": (True, False),
+    "broker.dlq_when_group_holds_locks": (False, True),
+    "broker.invalid_parameter_code": (1, 29),
+    "broker.notify_broadcast_groups": (True, False),
+    "broker.register_timeout_ms": (6_000, 24_000),
     "client_version": (409, 479),
 }
+
+ROLES = ("nameserver", "broker", "client")
 
 
 @pytest.mark.parametrize("field", SWITCHBOARD)
 def test_each_row_of_the_switchboard_has_its_two_values(field: str) -> None:
-    assert (getattr(PROFILE_4_9, field), getattr(PROFILE_5_X, field)) == SWITCHBOARD[field]
+    value = attrgetter(field)
+    assert (value(PROFILE_4_9), value(PROFILE_5_X)) == SWITCHBOARD[field]
+
+
+def fields_of(profile: Profile) -> dict[str, Any]:
+    """`client_version` and, with the role before the name, the fields of the three roles."""
+    found: dict[str, Any] = {"client_version": profile.client_version}
+    for role in ROLES:
+        part = getattr(profile, role)
+        for field in dataclasses.fields(part):
+            found[f"{role}.{field.name}"] = getattr(part, field.name)
+    return found
 
 
 def test_only_what_differs_is_in_a_profile() -> None:
-    same = {
-        field.name
-        for field in dataclasses.fields(Profile)
-        if getattr(PROFILE_4_9, field.name) == getattr(PROFILE_5_X, field.name)
-    }
-    assert same == {"nameserver_scan_initial_delay_ms"}  # N-3 gives the pair; only the period moved
+    old, new = fields_of(PROFILE_4_9), fields_of(PROFILE_5_X)
+    same = {field for field in old if old[field] == new[field]}
+    assert same == {"nameserver.scan_initial_delay_ms"}  # N-3 gives the pair; only the period moved
 
 
-def test_every_difference_is_read_somewhere() -> None:
-    own = ROOT / "runtime" / "pocketmq" / "runtime" / "profile.py"
-    files = [path for path in ROOT.glob("*/pocketmq/**/*.py") if path != own]
-    read = set(re.findall(r"\.(\w+)", "\n".join(path.read_text() for path in files)))
-    read |= set(re.findall(r"self\.(\w+)", own.read_text()))
-    fields = {field.name for field in dataclasses.fields(Profile)}
-    assert fields - read == set()
+@pytest.mark.parametrize("role", ROLES)
+def test_every_difference_is_read_in_its_role_and_in_no_other(role: str) -> None:
+    own = ROOT / "runtime" / "pocketmq" / "runtime" / "profile" / f"{role}.py"
+
+    def read_in(folder: str) -> set[str]:
+        code = "\n".join(path.read_text() for path in (ROOT / folder / "pocketmq").glob("**/*.py"))
+        return set(re.findall(r"profile\.(?:\w+\.)?(\w+)", code))
+
+    fields = {field.name for field in dataclasses.fields(getattr(PROFILE_5_X, role))}
+    inside = set(re.findall(r"self\.(\w+)", own.read_text()))
+    assert fields - read_in(role) - inside == set()
+    for other in set(ROLES) - {role}:
+        theirs = {field.name for field in dataclasses.fields(getattr(PROFILE_5_X, other))}
+        assert (fields - theirs) & read_in(other) == set()
 
 
 @pytest.mark.parametrize(
@@ -78,12 +97,12 @@ def test_every_difference_is_read_somewhere() -> None:
 def test_a_slow_broker_is_avoided_by_its_latency_class(
     profile: Profile, latency_ms: float, avoided_ms: int
 ) -> None:
-    assert profile.not_available_ms(latency_ms) == avoided_ms
+    assert profile.client.not_available_ms(latency_ms) == avoided_ms
 
 
 def test_a_failed_broker_is_avoided_10_minutes_in_4_9_and_10_s_in_5_x() -> None:  # P-35
-    assert PROFILE_4_9.not_available_ms(3, isolated=True) == 600_000
-    assert PROFILE_5_X.not_available_ms(3, isolated=True) == 10_000
+    assert PROFILE_4_9.client.not_available_ms(3, isolated=True) == 600_000
+    assert PROFILE_5_X.client.not_available_ms(3, isolated=True) == 10_000
 
 
 def test_profiles_are_found_by_name() -> None:

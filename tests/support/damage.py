@@ -53,7 +53,7 @@ def open_store(root: Path) -> MessageStore:
         flush_disk_type=FlushDiskType.ASYNC_FLUSH,
         **SHAPE,
     )
-    return MessageStore(config, QuickDisk(), ManualClock(START_MS), PROFILE_5_X)
+    return MessageStore(config, QuickDisk(), ManualClock(START_MS), PROFILE_5_X.broker)
 
 
 @dataclass

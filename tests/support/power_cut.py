@@ -114,7 +114,7 @@ def open_store(root: Path, disk: Disk, clock: ManualClock, mode: FlushDiskType) 
     """The store of these lives, not loaded."""
     options = {**SHAPE, "mapped_file_size_commit_log": LOG_FILE}
     config = StoreConfig(store_path_root_dir=str(root), flush_disk_type=mode, **options)
-    return MessageStore(config, disk, clock, PROFILE_5_X)
+    return MessageStore(config, disk, clock, PROFILE_5_X.broker)
 
 
 def record(root: Path, mode: FlushDiskType) -> list[Cut]:

@@ -69,7 +69,7 @@ def open_store(
         "max_index_num": 400,
     }
     config = StoreConfig(store_path_root_dir=str(root), **{**defaults, **options})
-    store = MessageStore(config, OsDisk(), clock or ManualClock(START_MS), PROFILE_5_X)
+    store = MessageStore(config, OsDisk(), clock or ManualClock(START_MS), PROFILE_5_X.broker)
     store.load()
     try:
         yield store

@@ -68,7 +68,7 @@ class InlineFaultDisk(FaultDisk):
 def open_store(root: Path, disk: Disk, clock: ManualClock, mode: FlushDiskType) -> MessageStore:
     """The store of these tests, loaded."""
     config = StoreConfig(store_path_root_dir=str(root), flush_disk_type=mode, **SHAPE)
-    store = MessageStore(config, disk, clock, PROFILE_5_X)
+    store = MessageStore(config, disk, clock, PROFILE_5_X.broker)
     store.load()
     return store
 

@@ -29,7 +29,7 @@ def store_at(root: Path, disk: SteppedDisk | None = None, **options: Any) -> Mes
         max_index_num=40,
         **options,
     )
-    return MessageStore(config, disk or SteppedDisk(), ManualClock(NOW_MS), PROFILE_5_X)
+    return MessageStore(config, disk or SteppedDisk(), ManualClock(NOW_MS), PROFILE_5_X.broker)
 
 
 def run_inline(store: MessageStore) -> None:

@@ -64,7 +64,7 @@ class BrokerCore:
                 replace(store_config, store_path_root_dir=root),
                 disk,
                 clock,
-                profile,
+                profile.broker,
                 on_arrival=signals.message_arrived.emit,
             ),
             address=BrokerAddress(config.broker_ip1 or config.host, config.port),

@@ -22,7 +22,7 @@ class GroupClient(StartStop):
     def __init__(self, group: str, options: ClientOptions) -> None:
         self.config = ClientConfig.of(options)
         self.profile = self.config.profile
-        check_client_group(group, max_chars=self.profile.group_name_max_chars_client)
+        check_client_group(group, max_chars=self.profile.client.group_name_max_chars)
         self._group = group
         self._instance: ClientInstance | None = None
 

@@ -132,7 +132,9 @@ class ClientInstance:
             NameServers(config.nameservers),
             timeout_s=config.api_timeout_ms / 1000,
             on_new_channel=(
-                self._introduce_ourselves if config.profile.heartbeat_on_new_channel else None
+                self._introduce_ourselves
+                if config.profile.client.heartbeat_on_new_channel
+                else None
             ),
         )
         self.tasks = TaskOwner(f"client {self.client_id}")
@@ -146,7 +148,7 @@ class ClientInstance:
         self.rebalance_service = RebalanceService(
             config.clock,
             interval_ms=config.rebalance_interval_ms,
-            min_interval_ms=config.profile.rebalance_min_interval_ms,
+            min_interval_ms=config.profile.client.rebalance_min_interval_ms,
             rebalance_all=self.rebalance,
             name=f"rebalance {self.client_id}",
         )

@@ -38,7 +38,7 @@ from pocketmq.protocol.bodies.route import (
 from pocketmq.protocol.bodies.topics import DataVersion, TopicConfig
 from pocketmq.protocol.dispatch import Peer
 from pocketmq.protocol.scalars import Perm
-from pocketmq.runtime.profile import PROFILE_5_X, Profile
+from pocketmq.runtime.profile.nameserver import NAMESERVER_5_X, NameServerProfile
 
 MASTER_ID = 0
 
@@ -95,7 +95,10 @@ class RouteTable:
     """The tables of a nameserver (N-4, N-5, N-6, N-8), and the live table N-7."""
 
     def __init__(
-        self, profile: Profile = PROFILE_5_X, *, delete_topic_with_registration: bool = False
+        self,
+        profile: NameServerProfile = NAMESERVER_5_X,
+        *,
+        delete_topic_with_registration: bool = False,
     ) -> None:
         self._profile = profile
         self._delete_topic_with_registration = delete_topic_with_registration

@@ -59,7 +59,8 @@ class NameServer:
         self._budget = budget
         self.config = config
         self.table = RouteTable(
-            profile, delete_topic_with_registration=config.delete_topic_with_broker_registration
+            profile.nameserver,
+            delete_topic_with_registration=config.delete_topic_with_broker_registration,
         )
         self.kv = KvConfig()
         self._clock = clock
@@ -71,13 +72,13 @@ class NameServer:
         self._stopping = False
         self._listener: Listener | None = None
         self._control = ControlProcessor(clock, self.status)
-        interval_ms = config.scan_not_active_broker_interval or profile.nameserver_scan_period_ms
+        interval_ms = config.scan_not_active_broker_interval or profile.nameserver.scan_period_ms
         self._scan = PeriodicService(
             "nameserver.scan",
             clock,
             interval_ms / 1000,
             self.expire_silent_brokers,
-            initial_delay_s=profile.nameserver_scan_initial_delay_ms / 1000,
+            initial_delay_s=profile.nameserver.scan_initial_delay_ms / 1000,
         )
         self.dispatcher = Dispatcher(budget)
 
@@ -164,7 +165,7 @@ class NameServer:
                 self.table,
                 self.kv,
                 self._clock,
-                self._profile,
+                self._profile.nameserver,
                 defer=asyncio.get_running_loop().call_soon,
                 queue_capacity=config.un_register_broker_queue_capacity,
                 return_order_config=config.return_order_topic_config_to_broker,

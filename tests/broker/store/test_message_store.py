@@ -97,7 +97,7 @@ sizes = {"mapped_file_size_commit_log": 1 << 20, "max_hash_slot_num": 50, "max_i
 config = StoreConfig(store_path_root_dir=sys.argv[1], **sizes)
 topics = [f"T{number}" for number in range(100)]
 for life in range(2):
-    store = MessageStore(config, OsDisk(), ManualClock(START_MS), PROFILE_5_X)
+    store = MessageStore(config, OsDisk(), ManualClock(START_MS), PROFILE_5_X.broker)
     store.load()
     for number in range(100):
         store.put_messages([numbered(2 * number, topic) for topic in topics[number::7]])

@@ -27,7 +27,7 @@ Message = Callable[..., StoredMessage]
 
 
 def rebuild(root: Path, clock: ManualClock) -> Rebuild:
-    work = Rebuild(OsDisk(), str(root), clock, PROFILE_5_X)
+    work = Rebuild(OsDisk(), str(root), clock, PROFILE_5_X.broker)
     work.run()
     return work
 

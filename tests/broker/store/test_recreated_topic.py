@@ -34,7 +34,9 @@ class OtherBoot(OsDisk):
 
 def open_store(root: Path, disk: OsDisk | None = None) -> MessageStore:
     config = StoreConfig(store_path_root_dir=str(root), **SHAPE)
-    store = MessageStore(config, disk or OsDisk(), ManualClock(1_700_000_000_000), PROFILE_5_X)
+    store = MessageStore(
+        config, disk or OsDisk(), ManualClock(1_700_000_000_000), PROFILE_5_X.broker
+    )
     store.load()
     return store
 
@@ -75,7 +77,7 @@ def expected(root: Path, folder: Path) -> dict[tuple[str, int, int], bytes]:
 
 def test_a_rebuild_finds_where_the_topic_began_anew(root: Path, tmp_path: Path) -> None:
     want = expected(root, tmp_path / "copy")
-    Rebuild(OsDisk(), str(root), ManualClock(0), PROFILE_5_X).run()
+    Rebuild(OsDisk(), str(root), ManualClock(0), PROFILE_5_X.broker).run()
     store = open_store(root)
     found = contents(store)
     # The old queue 1 comes back when nothing new went there: its records are all that is left.

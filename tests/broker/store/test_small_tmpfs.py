@@ -48,7 +48,7 @@ def bytes_of(root: Path) -> int:
 def default_store(root: Path) -> None:
     """What a broker with default options leaves of a hundred messages when it is killed."""
     config = StoreConfig(store_path_root_dir=str(root))
-    store = MessageStore(config, OsDisk(), SystemClock(), PROFILE_5_X)
+    store = MessageStore(config, OsDisk(), SystemClock(), PROFILE_5_X.broker)
     store.load()
     store.put_messages([numbered(number) for number in range(MESSAGES)])
     store._lock.close()  # type: ignore[union-attr]

@@ -50,7 +50,7 @@ class StoreMachine(RuleBasedStateMachine):
             confirm_distance_bytes=4096,
         )
         self.store = MessageStore(
-            config, SteppedDisk(), ManualClock(1_700_000_000_000), PROFILE_5_X
+            config, SteppedDisk(), ManualClock(1_700_000_000_000), PROFILE_5_X.broker
         )
         self.store.load()
         worker = InlineWorker()

@@ -39,7 +39,7 @@ class TimerRig:
             mapped_file_size_consume_queue=20 * 1000,
             message_index_enable=False,
         )
-        self.store = MessageStore(config, disk, clock, PROFILE_5_X, on_arrival=self._arrived)
+        self.store = MessageStore(config, disk, clock, PROFILE_5_X.broker, on_arrival=self._arrived)
         self.wheel = TimerWheel(rules.precision_ms)
         self.log = TimerLog(disk, str(root), log_file)
         self.counts = TimerCounts()

@@ -38,11 +38,11 @@ def assemble_groups(
     core: BrokerCore, topics: Topics, filters: Filters, overload: OverloadGuard
 ) -> Groups:
     """Emits `group_changed` and `group_deleted`; listens to `channel_closed`."""
-    config, profile, clock, signals = core.config, core.profile, core.clock, core.signals
+    config, profile, clock, signals = core.config, core.profile.broker, core.clock, core.signals
     configs = SubscriptionGroupManager(
         signals.group_changed,
         auto_create=config.auto_create_subscription_group,
-        max_name_chars=profile.group_name_max_chars_broker,
+        max_name_chars=profile.group_name_max_chars,
         budget=core.budget,
     )
     expiry_s = config.channel_expired_timeout_ms / 1000

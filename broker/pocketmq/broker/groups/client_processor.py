@@ -17,7 +17,7 @@ from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
 from pocketmq.protocol.headers.clients import HeartbeatResponseHeader, UnregisterClientRequestHeader
 from pocketmq.runtime.clock import Clock
-from pocketmq.runtime.profile import Profile
+from pocketmq.runtime.profile.broker import BrokerProfile
 
 log = structlog.get_logger()
 
@@ -45,7 +45,7 @@ class ClientProcessor:
         notices: ConsumerNotices,
         limits: HeartbeatLimits,
         clock: Clock,
-        profile: Profile,
+        profile: BrokerProfile,
     ) -> None:
         self._consumers = consumers
         self._producers = producers

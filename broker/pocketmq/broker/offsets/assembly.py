@@ -37,7 +37,7 @@ class Offsets(Subject):
 
 def assemble_offsets(core: BrokerCore, topics: Topics, groups: Groups) -> Offsets:
     """Listens to `topic_deleted` and `group_deleted`."""
-    config, profile, clock, store = core.config, core.profile, core.clock, core.store
+    config, profile, clock, store = core.config, core.profile.broker, core.clock, core.store
     table = ConsumerOffsetManager()
 
     def group_deleted(group: str, with_offsets: bool) -> None:

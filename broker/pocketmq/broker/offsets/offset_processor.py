@@ -30,7 +30,7 @@ from pocketmq.protocol.headers.offsets import (
     UpdateConsumerOffsetRequestHeader,
 )
 from pocketmq.runtime.clock import Clock
-from pocketmq.runtime.profile import Profile
+from pocketmq.runtime.profile.broker import BrokerProfile
 
 log = structlog.get_logger()
 
@@ -55,7 +55,7 @@ class OffsetProcessor:
         topics: TopicConfigManager,
         groups: SubscriptionGroupManager,
         clock: Clock,
-        profile: Profile,
+        profile: BrokerProfile,
         *,
         budget: Budget = DEFAULT_BUDGET,
     ) -> None:

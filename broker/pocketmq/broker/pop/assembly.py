@@ -51,7 +51,7 @@ def assemble_pop(
 ) -> Pop:
     """Listens to `message_arrived`, `topic_deleted` and `channel_closed`. Not in 4.9."""
     progress, orders = PopProgress(), ConsumerOrders()
-    if not core.profile.arbitrary_delay:
+    if not core.profile.broker.arbitrary_delay:
         return Pop(progress=progress, orders=orders)
     config = core.config
     revive_topic = REVIVE_TOPIC_PREFIX + config.cluster_name

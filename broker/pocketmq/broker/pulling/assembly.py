@@ -44,7 +44,7 @@ def assemble_pulling(
     overload: OverloadGuard,
 ) -> Pulling:
     """Listens to `message_arrived`, `topic_deleted` and `channel_closed`."""
-    config, profile, clock = core.config, core.profile, core.clock
+    config, profile, clock = core.config, core.profile.broker, core.clock
     note_broadcasts = config.enable_broadcast_offset_store
     if note_broadcasts is None:
         note_broadcasts = profile.note_broadcast_offsets

@@ -42,9 +42,9 @@ def assemble_registration(core: BrokerCore, network: Network, topics: Topics) ->
         core.clock,
         RegistrationRules(
             period_s=config.register_period_s,
-            timeout_s=profile.register_timeout_ms / 1000,
+            timeout_s=profile.broker.register_timeout_ms / 1000,
             force=config.force_register,
-            incremental=profile.register_created_topics_incrementally,
+            incremental=profile.broker.register_created_topics_incrementally,
             permission=config.broker_permission,
         ),
     )

@@ -30,7 +30,7 @@ def assemble_sending(
     overload: OverloadGuard,
 ) -> Subject:
     """Listens to `topic_changed`, through the table of topics."""
-    config, profile, clock, address = core.config, core.profile, core.clock, core.address
+    config, profile, clock, address = core.config, core.profile.broker, core.clock, core.address
     checks = SendChecks(
         topics.configs,
         broker_name=config.name,
@@ -47,7 +47,9 @@ def assemble_sending(
             address, config.cluster_name, UniqKeyFactory(address.ip, os.getpid(), clock.time_ms)
         ),
     )
-    replies = SendReplies(address, version=profile.client_version, region=REGION, trace_on=TRACE_ON)
+    replies = SendReplies(
+        address, version=core.profile.client_version, region=REGION, trace_on=TRACE_ON
+    )
     sends = SendProcessor(
         core.store, storing.puts, incoming, replies, core.stats, overload.guard, clock
     )

@@ -9,7 +9,7 @@ from pocketmq.broker.sending.retry import max_reconsume_times, resend_goes_to_dl
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.runtime.profile import Profile
+from pocketmq.runtime.profile.broker import BrokerProfile
 
 
 class Resends:
@@ -27,7 +27,7 @@ class Resends:
         topics: TopicConfigManager,
         groups: SubscriptionGroupManager,
         locks: RebalanceLockManager,
-        profile: Profile,
+        profile: BrokerProfile,
     ) -> None:
         self._topics = topics
         self._groups = groups

@@ -69,7 +69,7 @@ from pocketmq.protocol.validation import is_folder_name
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.errors import DiskError
 from pocketmq.runtime.periodic import AT_REST, PeriodicService
-from pocketmq.runtime.profile import Profile
+from pocketmq.runtime.profile.broker import BrokerProfile
 
 log = structlog.get_logger()
 
@@ -98,7 +98,7 @@ class MessageStore:
         config: StoreConfig,
         disk: Disk,
         clock: Clock,
-        profile: Profile,
+        profile: BrokerProfile,
         *,
         on_arrival: ArrivalListener | None = None,
     ) -> None:

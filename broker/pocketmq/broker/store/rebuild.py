@@ -20,7 +20,7 @@ from pocketmq.broker.store.message_store import MessageStore
 from pocketmq.broker.store.recovery import Recovery
 from pocketmq.broker.store.stopped_store import StoppedStore, StoreShape
 from pocketmq.runtime.clock import Clock
-from pocketmq.runtime.profile import Profile
+from pocketmq.runtime.profile.broker import BrokerProfile
 
 
 class Rebuild:
@@ -45,7 +45,7 @@ class Rebuild:
         disk: Disk,
         root: str,
         clock: Clock,
-        profile: Profile,
+        profile: BrokerProfile,
         *,
         index_slots: int | None = None,
         queue_file_size: int | None = None,

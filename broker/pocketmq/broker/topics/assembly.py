@@ -38,7 +38,7 @@ def assemble_topics(core: BrokerCore) -> Topics:
             cluster_topic_enable=config.cluster_topic_enable,
             trace_topic_enable=config.trace_topic_enable,
             delay_levels=len(core.store.config.delay_levels_ms()) - 1,
-            modern=core.profile.system_topics_of_5x,
+            modern=core.profile.broker.system_topics_of_5x,
         ),
         budget=core.budget,
     )
@@ -67,7 +67,7 @@ def assemble_topics(core: BrokerCore) -> Topics:
                 signals.topic_deleted,
                 core.clock,
                 budget=core.budget,
-                invalid_parameter_code=core.profile.invalid_parameter_code,
+                invalid_parameter_code=core.profile.broker.invalid_parameter_code,
             ),
         ),
         services=(saved,),

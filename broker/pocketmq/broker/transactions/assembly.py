@@ -28,7 +28,7 @@ def assemble_transactions(
     core: BrokerCore, topics: Topics, groups: Groups, offsets: Offsets, storing: Storing
 ) -> Subject:
     """Rewrites sends with TRAN_MSG into half messages."""
-    config, profile, clock, store = core.config, core.profile, core.clock, core.store
+    config, profile, clock, store = core.config, core.profile.broker, core.clock, core.store
     decisions = Decisions()
     at_once = store.config.flush_disk_type is FlushDiskType.SYNC_FLUSH
     ops = OpWriter(

@@ -35,7 +35,7 @@ from pocketmq.protocol.message import MessageExt, MessageQueue
 from pocketmq.protocol.validation import retry_topic
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.periodic import PeriodicService
-from pocketmq.runtime.profile import Profile
+from pocketmq.runtime.profile.client import ClientProfile
 from pocketmq.runtime.tasks import TaskOwner
 
 log = structlog.get_logger()
@@ -78,7 +78,7 @@ class ConcurrentConsumeService:
         self,
         group: str,
         clock: Clock,
-        profile: Profile,
+        profile: ClientProfile,
         settings: PushSettings,
         listener: ListenerCall | None,
         *,

@@ -211,7 +211,7 @@ class LiteQueues:
         assert subscription is not None, "before_pull lets no other through"
         header_type = (
             LitePullMessageRequestHeader
-            if self._instance.profile.lite_pull_code
+            if self._instance.profile.client.lite_pull_code
             else PullMessageRequestHeader
         )
         return header_type(

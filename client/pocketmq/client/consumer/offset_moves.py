@@ -43,7 +43,7 @@ class OffsetMoves:
     ) -> None:
         self._member = member
         self._clock = member.instance.clock
-        self._profile = member.instance.profile
+        self._profile = member.instance.profile.client
         self._planner = planner
         self._buffers = buffers
         self._store = store

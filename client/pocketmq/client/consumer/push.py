@@ -338,7 +338,7 @@ class PushConsumer(GroupMember):
     async def rebalance(self) -> bool:
         """One round for all topics (C-22)."""
         if self.is_suspended or not self.is_running or self._parts is None:
-            return self.profile.rebalance_min_interval_ms is None
+            return self.profile.client.rebalance_min_interval_ms is None
         return await self._parts.rebalancer.run(self._subscriptions.topics)
 
     async def persist_offsets(self) -> None:

@@ -137,7 +137,7 @@ def push_parts(
         consumption = OrderlyConsumeService(
             group,
             instance.clock,
-            instance.profile,
+            instance.profile.client,
             settings,
             listener,
             offsets=store.table,
@@ -148,7 +148,7 @@ def push_parts(
         consumption = concurrent = ConcurrentConsumeService(
             group,
             instance.clock,
-            instance.profile,
+            instance.profile.client,
             settings,
             listener,
             offsets=store.table,

@@ -59,7 +59,7 @@ class PushPulls:
         """Flow control; limits per topic are shared out over the queues that we have (C-27)."""
         self._member = member
         self._settings = settings
-        self._profile = member.instance.profile
+        self._profile = member.instance.profile.client
         self._clock = member.instance.clock
         self._planner = planner
         self._offsets = offsets

@@ -77,7 +77,7 @@ class PushQueues:
 
     def lock_refused(self) -> None:
         """Look again soon; in 4.9 at the next period (C-25.3, C-21)."""
-        delay_ms = self._instance.profile.lock_retry_delay_ms
+        delay_ms = self._instance.profile.client.lock_retry_delay_ms
         if self._member.state.running and delay_ms is not None:
             self._instance.rebalance_service.wakeup_later(delay_ms)
 
@@ -92,7 +92,9 @@ class PushQueues:
         buffer = ProcessQueue(claim, self._instance.clock.monotonic())
         self._buffers[claim.queue] = buffer
         self._instance.pull_service.execute_later(
-            self._pulls, PullRequest(buffer, offset), self._instance.profile.first_pull_delay_ms
+            self._pulls,
+            PullRequest(buffer, offset),
+            self._instance.profile.client.first_pull_delay_ms,
         )
 
     # behaviour 62

@@ -13,7 +13,7 @@ broker is to be avoided, one of the better half is taken: some broker must get t
 
 Off by default: then only the broker of the *previous failed try of the same send* is avoided. When
 on, a table remembers how long each broker took and until when it is better left alone. 4.9 and 5.x
-differ in the tables and in the choice; the `Profile` says which.
+differ in the tables and in the choice; the `ClientProfile` says which.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from pocketmq.client.routes import TopicPublishInfo
 from pocketmq.protocol.message import MessageQueue
-from pocketmq.runtime.profile import Profile
+from pocketmq.runtime.profile.client import ClientProfile
 
 
 @dataclass(slots=True)
@@ -106,7 +106,7 @@ class FaultStrategy:
     """
 
     def __init__(
-        self, profile: Profile, *, enabled: bool = False, detector_enabled: bool = False
+        self, profile: ClientProfile, *, enabled: bool = False, detector_enabled: bool = False
     ) -> None:
         self.enabled = enabled
         self.table = FaultTable(only_extends=profile.fault_only_extends)

@@ -27,7 +27,7 @@ from pocketmq.protocol.headers.send import (
 from pocketmq.protocol.message import Message, MessageQueue
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.validation import is_retry
-from pocketmq.runtime.profile import Profile
+from pocketmq.runtime.profile.client import ClientProfile
 
 
 class Prepared(msgspec.Struct, gc=False):
@@ -62,7 +62,7 @@ class Preparer:
     def __init__(
         self,
         group: str,
-        profile: Profile,
+        profile: ClientProfile,
         settings: ProducerSettings,
         *,
         new_uniq_key: Callable[[], str],

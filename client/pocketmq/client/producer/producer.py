@@ -101,7 +101,7 @@ class Producer(GroupClient):
         self.settings, others = settings_of(ProducerSettings, options)
         super().__init__(group, others)
         self.fault_strategy = FaultStrategy(
-            self.profile,
+            self.profile.client,
             enabled=self.settings.send_latency_fault_enable,
             detector_enabled=self.settings.start_detector_enable,
         )
@@ -137,7 +137,7 @@ class Producer(GroupClient):
         clock = self.config.clock
         self._preparer = Preparer(
             self._group,
-            self.profile,
+            self.profile.client,
             self.settings,
             new_uniq_key=UniqKeyFactory(self.config.client_ip, os.getpid(), clock.time_ms),
             time_ms=clock.time_ms,

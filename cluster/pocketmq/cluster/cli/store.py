@@ -308,7 +308,7 @@ def rebuild(
     from pocketmq.broker.store.rebuild import Rebuild
     from pocketmq.broker.store.stopped_store import find_stores
     from pocketmq.runtime.clock import SystemClock
-    from pocketmq.runtime.profile import PROFILE_5_X
+    from pocketmq.runtime.profile.broker import BROKER_5_X
 
     disk = OsDisk()
     for root in find_stores(disk, str(directory)):
@@ -316,7 +316,7 @@ def rebuild(
             disk,
             root,
             SystemClock(),
-            PROFILE_5_X,
+            BROKER_5_X,
             index_slots=index_slots,
             delay_levels=delay_levels or DELAY_LEVELS,
         )

@@ -243,7 +243,7 @@ class Watch:
         self, machine: ConsumerMachine, leaving: dict[MessageQueue, Claim], now: float
     ) -> None:
         """Queues that were to go and are gone; by force, if the profile's rule for that holds."""
-        force_after_ms = self._profile.orderly_removal_force_after_ms
+        force_after_ms = self._profile.client.orderly_removal_force_after_ms
         for queue, each in machine.leaving.items():
             if leaving.get(queue) is each or force_after_ms is None:
                 continue

@@ -37,7 +37,7 @@ from pocketmq.protocol.headers.route import (
     UnregisterBrokerRequestHeader,
 )
 from pocketmq.runtime.clock import Clock
-from pocketmq.runtime.profile import Profile
+from pocketmq.runtime.profile.nameserver import NameServerProfile
 
 log = structlog.get_logger()
 
@@ -70,7 +70,7 @@ class RegisterProcessor:
         table: RouteTable,
         kv: KvConfig,
         clock: Clock,
-        profile: Profile,
+        profile: NameServerProfile,
         *,
         defer: Callable[[Callable[[], None]], object],
         queue_capacity: int = 3000,

@@ -1,0 +1,107 @@
+"""Where the brokers and stores of RocketMQ 4.9 and 5.x differ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerProfile:
+    """What a broker and its store ask of their profile."""
+
+    invalid_parameter_code: int
+    """Illegal topic or queue id: INVALID_PARAMETER (29), or in 4.9 SYSTEM_ERROR (1) (B-110)."""
+    group_name_max_chars: int | None
+    """Longest group that a broker creates by itself; None: it does not look (B-40)."""
+    retry_topic_max_chars: int
+    """Longest `%RETRY%` and `%DLQ%` topic name (B-110, S-10)."""
+    heartbeat_v2: bool
+    """Heartbeat replies carry IS_SUPPORT_HEART_BEAT_V2 and IS_SUB_CHANGE (B-21, B-29)."""
+    register_timeout_ms: int
+    """How long a broker waits for all its name servers to take a registration (B-4)."""
+    register_created_topics_incrementally: bool
+    """An auto-created topic registers itself alone, not the whole table (B-6)."""
+    check_offset_commits: bool
+    """UPDATE_CONSUMER_OFFSET (15) refuses unknown groups and topics (B-33)."""
+    offset_of_empty_queue: Literal["zero", "not_found"]
+    """QUERY_CONSUMER_OFFSET (14) without a stored value, in a queue without messages: 0, or
+    QUERY_NOT_FOUND (22) (B-34.3)."""
+    notify_broadcast_groups: bool
+    """Members of a broadcasting group are notified of changes (B-24, B-26)."""
+    note_broadcast_offsets: bool
+    """A broker notes where members of broadcast groups pull, for proxies (B-36)."""
+    dlq_when_retries_equal_max: bool
+    """A plain send to `%RETRY%` turns to `%DLQ%` at times >= max, not only above it (B-86).
+
+    CONSUMER_SEND_MSG_BACK (36) uses >= in both (B-83)."""
+    dlq_when_group_holds_locks: bool
+    """A plain send to `%RETRY%` turns to `%DLQ%` when the group has any live queue lock (B-86)."""
+    write_offset_moved_event: bool
+    """PULL_OFFSET_MOVED (21) of a master is also stored in OFFSET_MOVED_EVENT (B-65)."""
+    transaction_check_interval_ms: int
+    """Between two rounds of checks on half messages (B-106)."""
+    transaction_ops_batched: bool
+    """Op messages list several half offsets (B-105)."""
+    server_side_reset_offset: bool
+    """A reset waits on the broker for the next pull; else it is pushed to the consumers (B-34)."""
+    system_topics_of_5x: bool
+    """The broker also makes the topics of pop, timers and transactions at boot (E-70)."""
+    arbitrary_delay: bool
+    """`TIMER_*` properties delay by milliseconds (B-96)."""
+
+    # -- store ------------------------------------------------------------------------------
+
+    search_nearest_time: bool
+    """Offset by time takes the neighbour nearer in time, not a boundary (S-40, S-41)."""
+    pid_in_abort_file: bool
+    """The `abort` file holds the process id (S-60)."""
+
+
+BROKER_4_9 = BrokerProfile(
+    invalid_parameter_code=1,
+    group_name_max_chars=None,
+    retry_topic_max_chars=127,
+    heartbeat_v2=False,
+    register_timeout_ms=6_000,
+    register_created_topics_incrementally=False,
+    check_offset_commits=False,
+    offset_of_empty_queue="zero",
+    notify_broadcast_groups=True,
+    note_broadcast_offsets=False,
+    dlq_when_retries_equal_max=True,
+    dlq_when_group_holds_locks=False,
+    write_offset_moved_event=True,
+    transaction_check_interval_ms=60_000,
+    transaction_ops_batched=False,
+    server_side_reset_offset=False,
+    system_topics_of_5x=False,
+    arbitrary_delay=False,
+    search_nearest_time=True,
+    pid_in_abort_file=False,
+)
+"""RocketMQ 4.9.8."""
+
+BROKER_5_X = BrokerProfile(
+    invalid_parameter_code=29,
+    group_name_max_chars=120,
+    retry_topic_max_chars=255,
+    heartbeat_v2=True,
+    register_timeout_ms=24_000,
+    register_created_topics_incrementally=True,
+    check_offset_commits=True,
+    offset_of_empty_queue="not_found",
+    notify_broadcast_groups=False,
+    note_broadcast_offsets=True,
+    dlq_when_retries_equal_max=False,
+    dlq_when_group_holds_locks=True,
+    write_offset_moved_event=False,
+    transaction_check_interval_ms=30_000,
+    transaction_ops_batched=True,
+    server_side_reset_offset=True,
+    system_topics_of_5x=True,
+    arbitrary_delay=True,
+    search_nearest_time=False,
+    pid_in_abort_file=True,
+)
+"""RocketMQ 5.2.0 and later."""
