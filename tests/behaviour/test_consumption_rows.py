@@ -115,7 +115,7 @@ async def test_broadcasting_keeps_its_offsets_in_a_file_clustering_on_the_broker
             ]
             assert file == folder / broadcasting.client_id / "each" / "offsets.json"
             assert broadcasting.client_id.endswith("@DEFAULT"), "or it would not find it again"
-            assert decode_offsets(file.read_bytes()) == {QUEUE: 3}
+            assert decode_offsets(file.read_text()) == {QUEUE: 3}
             offsets = cluster.brokers["a"].offsets
             assert offsets.query("one", "T", 0) == 3
             assert offsets.query("each", "T", 0) is None

@@ -10,10 +10,10 @@ import pytest
 from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.server import Broker
 from pocketmq.broker.store import StoreConfig
-from pocketmq.broker.tables.json_files import JsonFileError
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.errors import ConnectError
 from pocketmq.protocol.transport.memory import MemoryNetwork
+from pocketmq.runtime.durable_file import DamagedFileError
 from pocketmq.runtime.errors import PortInUseError
 from pocketmq.runtime.manual_clock import ManualClock
 from support.broker_rig import SMALL_FILES, START_MS, Voice, consumer, running_broker
@@ -125,11 +125,11 @@ async def test_tables_that_are_both_broken_are_one_clear_error(tmp_path: Path) -
     config = config_dir(tmp_path)
     config.mkdir(parents=True)
     (config / "topics.json").write_text("{broken")
-    with pytest.raises(JsonFileError, match=r"topics\.json"):
+    with pytest.raises(DamagedFileError, match=r"topics\.json"):
         async with running_broker(tmp_path):
             pass
     (config / "topics.json").write_text('{"topicConfigTable":{"orders":{"perm":"many"}}}')
-    with pytest.raises(JsonFileError, match="perm"):
+    with pytest.raises(DamagedFileError, match="perm"):
         async with running_broker(tmp_path):
             pass
 

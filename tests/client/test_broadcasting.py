@@ -130,14 +130,12 @@ async def test_a_broken_file_falls_back_to_its_backup_and_two_are_an_error(
 
 
 def test_a_java_file_is_read() -> None:  # C-66, T-7
-    java = b'{"offsetTable":{{"brokerName":"b","queueId":0,"topic":"T"}:12}}'
+    java = '{"offsetTable":{{"brokerName":"b","queueId":0,"topic":"T"}:12}}'
     assert decode_offsets(java) == {MessageQueue("T", "b", 0): 12}
-    strict = (
-        b'{"offsetTable":{"{\\"brokerName\\":\\"b\\",\\"queueId\\":0,\\"topic\\":\\"T\\"}":12}}'
-    )
+    strict = '{"offsetTable":{"{\\"brokerName\\":\\"b\\",\\"queueId\\":0,\\"topic\\":\\"T\\"}":12}}'
     assert decode_offsets(strict) == {MessageQueue("T", "b", 0): 12}
     with pytest.raises(BadRequestError):
-        decode_offsets(b'{"offsetTable":{"x":12}}')
+        decode_offsets('{"offsetTable":{"x":12}}')
 
 
 QUEUES = st.builds(

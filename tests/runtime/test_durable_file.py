@@ -2,68 +2,138 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
-from pocketmq.runtime.durable_file import DurableFile
+from pocketmq.runtime.durable_file import DamagedFileError, DurableFile
 from pocketmq.runtime.errors import DiskError
+from pocketmq.runtime.text_files import OsTextFiles
 
 
-async def both(file: DurableFile) -> tuple[bytes | None, bytes | None]:
-    return await file.read(backup=False), await file.read(backup=True)
+class NotedFiles(OsTextFiles):
+    """The real file system; notes what makes something durable, and refuses what it is told to."""
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+        self.refused: dict[str, OSError] = {}
+
+    def _note(self, operation: str, path: str) -> None:
+        self.done.append(f"{operation} {Path(path).name}")
+        if operation in self.refused:
+            raise DiskError(path, "refused") from self.refused[operation]
+
+    async def write_text(self, path: str, text: str) -> None:
+        self._note("write", path)
+        await super().write_text(path, text)
+
+    async def rename(self, source: str, target: str) -> None:
+        self._note("rename", target)
+        await super().rename(source, target)
+
+    def sync_directory(self, path: str) -> None:
+        self._note("sync", path)
+        super().sync_directory(path)
+
+
+def as_it_is(text: str) -> str | None:
+    if text == "broken":
+        raise ValueError("it is broken")
+    return text or None
+
+
+def at(path: Path) -> DurableFile:
+    return DurableFile(path, OsTextFiles())
+
+
+def contents(file: DurableFile) -> list[str | None]:
+    paths = (file.path, file.backup_path)
+    return [path.read_text() if path.exists() else None for path in paths]
 
 
 async def test_the_previous_content_stays_beside_the_present(tmp_path: Path) -> None:
-    file = DurableFile(tmp_path / "new" / "x.json")
-    assert await both(file) == (None, None)
-    await file.replace(b"one")
-    assert await both(file) == (b"one", None)
-    await file.replace(b"two")
-    assert await both(file) == (b"two", b"one")
+    file = at(tmp_path / "new" / "x.json")
+    assert await file.load(as_it_is) is None
+    await file.replace("one")
+    assert contents(file) == ["one", None]
+    await file.replace("two")
+    assert contents(file) == ["two", "one"]
     assert {path.name for path in file.path.parent.iterdir()} == {"x.json", "x.json.bak"}
 
 
 async def test_an_empty_file_never_becomes_the_backup(tmp_path: Path) -> None:
-    file = DurableFile(tmp_path / "x.json")
-    await file.replace(b"one")
-    await file.replace(b"two")
-    file.path.write_bytes(b"")  # what a crash of somebody else may leave
-    await file.replace(b"three")
-    assert await both(file) == (b"three", b"one")
+    file = at(tmp_path / "x.json")
+    await file.replace("one")
+    await file.replace("two")
+    file.path.write_text("")  # what a crash of somebody else may leave
+    await file.replace("three")
+    assert contents(file) == ["three", "one"]
 
 
-async def test_new_content_is_on_the_disk_before_it_gets_the_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_new_content_is_on_the_disk_before_it_gets_the_name(tmp_path: Path) -> None:
+    files = NotedFiles()
+    file = DurableFile(tmp_path / "config" / "x.json", files)
+    await file.replace("one")
+    await file.replace("two")
+    # The directory's own name is made durable once; each rename syncs the directory.
+    assert files.done == [
+        f"sync {tmp_path.name}",
+        *("write x.json.tmp", "rename x.json", "sync config"),
+        *("write x.json.tmp", "rename x.json.bak", "sync config", "rename x.json", "sync config"),
+    ]
+
+
+@pytest.mark.parametrize("content", ["broken", "", b"\xff"], ids=["broken", "empty", "no text"])
+async def test_what_cannot_be_used_gives_way_to_the_backup(
+    tmp_path: Path, content: str | bytes
 ) -> None:
-    file, done = DurableFile(tmp_path / "x.json"), list[str]()
-    fsync, replace = os.fsync, os.replace
+    file = at(tmp_path / "x.json")
+    await file.replace("one")
+    await file.replace("two")
+    file.path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    loaded = await file.load(as_it_is)
+    assert loaded is not None
+    assert (loaded.value, loaded.is_backup) == ("one", True)
 
-    def synced(descriptor: int) -> None:
-        done.append("sync")
-        fsync(descriptor)
 
-    def renamed(source: Path, target: Path) -> None:
-        done.append(Path(target).name)
-        replace(source, target)
+async def test_when_neither_can_be_used_the_error_names_both(tmp_path: Path) -> None:
+    file = at(tmp_path / "x.json")
+    file.path.write_text("broken")
+    file.backup_path.write_bytes(b"\xff")
+    with pytest.raises(DamagedFileError, match=r"x\.json: it is broken; x\.json\.bak: .*UTF-8"):
+        await file.load(as_it_is)
 
-    await file.replace(b"one")
-    monkeypatch.setattr("pocketmq.runtime.durable_file.os.fsync", synced)
-    monkeypatch.setattr("aiofiles.os.replace", _async(renamed))
-    monkeypatch.setattr("pocketmq.runtime.durable_file._fsync", _async(synced))
-    await file.replace(b"two")
-    assert done == ["sync", "x.json.bak", "x.json", "sync"]
+
+async def test_what_is_made_is_for_its_user_alone(tmp_path: Path) -> None:
+    file = at(tmp_path / "new" / "x.json")
+    await file.replace("one")
+    assert file.path.parent.stat().st_mode & 0o777 == 0o700
+    assert file.path.stat().st_mode & 0o777 == 0o600
 
 
 async def test_a_folder_that_cannot_be_made_is_a_disk_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(DiskError):
-        await DurableFile(tmp_path / "file" / "x.json").replace(b"one")
+        await at(tmp_path / "file" / "x.json").replace("one")
 
 
-def _async(function):
-    async def call(*arguments):
-        return function(*arguments)
+async def test_a_relative_path_is_below_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    await at(Path("new/x.json")).replace("one")
+    assert (tmp_path / "new" / "x.json").read_text() == "one"
 
-    return call
+
+async def test_the_folder_above_may_be_closed_to_us_but_not_fail(tmp_path: Path) -> None:
+    files = NotedFiles()
+    files.refused["sync"] = PermissionError("not yours")  # `/home` may have mode 0711
+    file = DurableFile(tmp_path / "a" / "x.json", files)
+    with pytest.raises(DiskError):
+        await file.replace("one")  # the rename has to sync its own folder
+    assert files.done[:2] == [f"sync {tmp_path.name}", "write x.json.tmp"]
+    files.refused["sync"] = OSError("a medium that fails")
+    files.done.clear()
+    with pytest.raises(DiskError):
+        await DurableFile(tmp_path / "b" / "x.json", files).replace("one")
+    assert files.done == [f"sync {tmp_path.name}"]

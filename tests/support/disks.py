@@ -9,8 +9,9 @@ import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from pocketmq.broker.store.disk import Disk, DiskFile, OsDisk, explained
+from pocketmq.broker.store.disk import Disk, DiskFile, OsDisk
 from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
+from pocketmq.runtime.text_files import explained
 
 PAGE = 4096
 

@@ -1,8 +1,7 @@
 """`kvConfig.json` and its `.bak`: the KV configuration on disk (N-1, N-33).
 
-The file is `{"configTable":{namespace:{key:value}}}`, indented by tabs as RocketMQ writes it. The
-previous content becomes the `.bak` before the new content takes its place, and the new content is
-on the disk before it gets the name: whenever the machine stops, one of the two is whole.
+The file is `{"configTable":{namespace:{key:value}}}`, indented by tabs as RocketMQ writes it.
+How it and its `.bak` are replaced: runtime/durable_file.py.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ import structlog
 
 from pocketmq.nameserver.kv_config import KvConfig, KvTable
 from pocketmq.protocol.body import BodyStruct, always, decode_json
-from pocketmq.protocol.errors import BadRequestError
 from pocketmq.runtime.durable_file import DurableFile
 from pocketmq.runtime.errors import DiskError
+from pocketmq.runtime.text_files import OsTextFiles, TextFiles
 
 log = structlog.get_logger()
 
@@ -53,41 +52,27 @@ class KvFileBody(BodyStruct, kw_only=True):
 class KvFile:
     """The table in a JSON file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, files: TextFiles | None = None) -> None:
         self.path = path
-        self._file = DurableFile(path)
+        self._file = DurableFile(path, files or OsTextFiles())
         self.backup_path = self._file.backup_path
 
     async def load(self) -> KvTable:
-        problems: list[str] = []
-        for path, backup in ((self.path, False), (self.backup_path, True)):
-            try:
-                content = await self._file.read(backup=backup)
-                if content is None:
-                    continue
-                table = decode_json(content, KvFileBody).config_table
-            except BadRequestError as exc:
-                problems.append(f"{path.name}: {exc}")
-                continue
-            if problems:
-                log.warning("kv_file.restored", path=str(path), because=problems[0])
-            return table
-        if problems:
-            raise DiskError(
-                self.path,
-                f"no usable content ({'; '.join(problems)})",
-                advice="repair it, or move it away to start with an empty KV configuration",
-            )
-        return {}
+        loaded = await self._file.load(_parse)
+        return {} if loaded is None else loaded.value
 
     async def save(self, table: KvTable) -> None:
         text = json.dumps({"configTable": table}, indent="\t", separators=(",", ":"))
         try:
-            await self._file.replace(text.encode())
+            await self._file.replace(text)
         except DiskError as exc:
             raise DiskError(
                 self.path, exc.reason, advice="choose another --kv-config-path"
             ) from exc
+
+
+def _parse(text: str) -> KvTable | None:
+    return decode_json(text.encode(), KvFileBody).config_table if text else None
 
 
 class KvWriter:

@@ -11,6 +11,7 @@ import contextlib
 import errno
 import os
 import resource
+from typing import Final
 
 KEPT_FOR_FILES = 128
 """Descriptors that connections leave free."""
@@ -89,3 +90,7 @@ class DescriptorReserve:
                 self._spare.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
             except OSError:
                 return  # the next one that can be opened tries again
+
+
+FOR_FILES: Final = DescriptorReserve()
+"""Of this process: the descriptors are, too."""

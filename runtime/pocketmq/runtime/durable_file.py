@@ -4,23 +4,41 @@
     x.json.bak    the one before it
     x.json.tmp    the next one, while it is written
 
-`replace` writes and syncs the `.tmp`, then renames: present to `.bak`, `.tmp` to present, and syncs
-the folder. Whenever the machine stops, the present or the one before it is whole, so a reader tries
-both in that order. Nameservers and clients keep their files this way; a broker does the same
-through its `Disk`, which the simulation replaces.
+`replace` writes and syncs the `.tmp`, then renames: present to `.bak`, `.tmp` to present. Whenever
+the machine stops, the present or the one before it is whole, so `load` tries both in that order.
+Nameservers, brokers and clients keep their JSON files this way, each in its own dialect.
 """
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Generic, NamedTuple, TypeVar
 
-import aiofiles
-import aiofiles.os
+import structlog
 
-from pocketmq.runtime.errors import DiskError
+from pocketmq.runtime.errors import DiskError, PocketMQError
+from pocketmq.runtime.text_files import TextFiles
 
-_fsync = aiofiles.os.wrap(os.fsync)
+T = TypeVar("T")
+
+log = structlog.get_logger()
+
+
+class DamagedFileError(DiskError):
+    """A file is there, and neither it nor its `.bak` can be used."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(path, reason, advice="repair it, or move it and its .bak away")
+
+
+class Loaded(NamedTuple, Generic[T]):
+    """What `DurableFile.load` has found."""
+
+    value: T
+    text: str
+    is_backup: bool
+    """Whether it is the previous content, because the present one cannot be used."""
 
 
 class DurableFile:
@@ -28,54 +46,65 @@ class DurableFile:
 
     Args:
         path: Of the present content; its folder is made when it is first written.
+        files: The seam to the file system.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.backup_path = path.with_name(path.name + ".bak")
+    def __init__(self, path: Path, files: TextFiles) -> None:
+        self.path = path.absolute()
+        self.backup_path = self._beside(".bak")
+        self._files = files
+        self._has_directory = False
 
-    async def read(self, *, backup: bool) -> bytes | None:
-        """The present or the previous content; None when there is no file or nothing in it.
+    async def load(self, parse: Callable[[str], T | None]) -> Loaded[T] | None:
+        """The present content, or the one before it; None when there is neither.
+
+        Args:
+            parse: Makes the value of a text, None when nothing is in it. What it raises, a
+                ValueError or one of PocketMQ's errors, says why the text cannot be used.
 
         Raises:
-            DiskError: it is there and cannot be read.
+            DamagedFileError: something is there, and none of it can be used.
         """
-        path = self.backup_path if backup else self.path
-        try:
-            async with aiofiles.open(path, "rb") as file:
-                return await file.read() or None
-        except FileNotFoundError:
-            return None
-        except OSError as exc:
-            raise DiskError(path, exc.strerror or str(exc)) from exc
+        problems: list[str] = []
+        for path in (self.path, self.backup_path):
+            try:
+                text = await self._files.read_text(str(path))
+                value = None if text is None else parse(text)
+            except (PocketMQError, ValueError) as exc:
+                problems.append(f"{path.name}: {exc}")
+                log.warning("file.unreadable", path=str(path), error=str(exc))
+                continue
+            if text is not None and value is not None:
+                return Loaded(value, text, path is self.backup_path)
+        if problems:
+            raise DamagedFileError(self.path, "; ".join(problems))
+        return None
 
-    async def replace(self, content: bytes) -> None:
-        """Make the present content the backup, and `content` the present.
+    async def replace(self, text: str) -> None:
+        """Make the present content the backup, and `text` the present.
 
         Raises:
             DiskError: it cannot be written; the present or the previous content is still whole.
         """
-        unfinished = self.path.with_name(self.path.name + ".tmp")
+        self._make_directory()
+        present, new = str(self.path), str(self._beside(".tmp"))
+        await self._files.write_text(new, text)
+        if self._files.file_size(present):  # an empty one, as a crash may leave, is no backup
+            await self._files.rename(present, str(self.backup_path))
+        await self._files.rename(new, present)
+
+    def _make_directory(self) -> None:
+        """Have the directory, and its own name survive a power cut; once, it costs a sync."""
+        if self._has_directory:
+            return
+        self._files.make_directory(str(self.path.parent))
         try:
-            await aiofiles.os.makedirs(self.path.parent, exist_ok=True)
-            async with aiofiles.open(unfinished, "wb") as file:
-                await file.write(content)
-                await file.flush()
-                await _fsync(file.fileno())
-            if await self.read(backup=False) is not None:
-                await aiofiles.os.replace(self.path, self.backup_path)
-            await aiofiles.os.replace(unfinished, self.path)
-            await _sync_directory(self.path.parent)
-        except OSError as exc:
-            raise DiskError(self.path, exc.strerror or str(exc)) from exc
+            self._files.sync_directory(str(self.path.parent.parent))
+        except DiskError as exc:
+            # Above a home directory nothing is ours, and `/home` may not be readable to us.
+            if not isinstance(exc.__cause__, PermissionError):
+                raise
+        self._has_directory = True
 
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-_sync_directory = aiofiles.os.wrap(_sync)
+    def _beside(self, suffix: str) -> Path:
+        return self.path.with_name(self.path.name + suffix)

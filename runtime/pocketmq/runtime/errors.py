@@ -7,6 +7,7 @@
     ├── PeerError                another process misbehaved or is gone
     │   └── ClockMemberError     a process did not follow a lock step
     ├── DiskError                the file system refused
+    │   └── DiskFullError        no space left: what is there stays, reads go on
     └── EnvironmentFault         this machine lacks something
         ├── PortInUseError       somebody else listens there
         └── MissingToolError     a program or package is not installed
@@ -61,6 +62,10 @@ class DiskError(PocketMQError):
         self.reason = reason
         self.advice = advice
         super().__init__(f"{path}: {reason}" + (f"; {advice}" if advice else ""))
+
+
+class DiskFullError(DiskError):
+    """No space left for data that was about to be written; nothing was changed."""
 
 
 class EnvironmentFault(PocketMQError):

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from pocketmq.broker.store import FlushDiskType, OsDisk
-from pocketmq.broker.store.errors import DiskFullError
 from pocketmq.broker.store.fault_disk import Fault, FaultDisk, disk_of
-from pocketmq.runtime.errors import ConfigError, DiskError
+from pocketmq.runtime.errors import ConfigError, DiskError, DiskFullError
 from support.store_life import InlineFaultDisk, Verdict, judge, live
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from pocketmq.broker.store import OsDisk
 from pocketmq.broker.store.errors import StoreFileError
 from pocketmq.broker.store.verify import verify_store
-from pocketmq.broker.tables.json_files import JsonFile, JsonFileError
+from pocketmq.broker.tables.json_files import JsonFile
+from pocketmq.runtime.durable_file import DamagedFileError
 from support.damage import Place, Served, Template, lost_places, make_template, serve
 from support.store_life import INDEX_SLOTS
 
@@ -174,7 +175,7 @@ def test_a_configuration_file_may_be_cut_anywhere(template: Template, suffix: st
         assert value == {"n": 1 if suffix == "" else 2}
     (root / "config" / "consumerOffset.json").write_bytes(b'{"n":')
     (root / "config" / "consumerOffset.json.bak").write_bytes(b"")
-    with pytest.raises(JsonFileError, match=r"consumerOffset\.json: .*\.bak: "):
+    with pytest.raises(DamagedFileError, match=r"consumerOffset\.json: .*\.bak: "):
         asyncio.run(JsonFile(root / "config" / "consumerOffset.json", OsDisk()).load())
 
 

@@ -17,8 +17,8 @@ import pytest
 
 from pocketmq.broker.store import FlushDiskType, MessageStore, StoredMessage
 from pocketmq.broker.store.disk import OsDisk
-from pocketmq.broker.store.errors import DiskFullError, StoreFileError, StoreLockedError
-from pocketmq.runtime.errors import DiskError
+from pocketmq.broker.store.errors import StoreFileError, StoreLockedError
+from pocketmq.runtime.errors import DiskError, DiskFullError
 
 SIZE = 8192
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from pocketmq.broker.store.disk import OsDisk
-from pocketmq.broker.tables.json_files import JsonFile, JsonFileError
+from pocketmq.broker.tables.json_files import JsonFile
+from pocketmq.runtime.durable_file import DamagedFileError
 from pocketmq.runtime.errors import DiskError
 from support.disks import NO_SPACE, Killed, SteppedDisk, fail_with
 
@@ -78,7 +79,7 @@ async def test_a_file_cut_short_gives_way_to_its_backup(tmp_path: Path, length: 
 async def test_when_both_are_broken_the_error_names_them(tmp_path: Path) -> None:
     put(tmp_path, "{")
     put(tmp_path, "", ".bak")
-    with pytest.raises(JsonFileError, match=r"consumerOffset\.json.*is empty"):
+    with pytest.raises(DamagedFileError, match=r"consumerOffset\.json.*is empty"):
         await file_at(tmp_path).load()
 
 

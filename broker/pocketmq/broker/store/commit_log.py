@@ -30,7 +30,6 @@ import structlog
 from pocketmq.broker.store.config import KIB, MIB
 from pocketmq.broker.store.consume_queue import ConsumeQueue
 from pocketmq.broker.store.disk import Disk
-from pocketmq.broker.store.errors import DiskFullError
 from pocketmq.broker.store.mapped_file import MappedFile
 from pocketmq.broker.store.mapped_files import MappedFiles
 from pocketmq.broker.store.stored_message import PutResult, PutStatus, StoredMessage
@@ -40,7 +39,7 @@ from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES
 from pocketmq.protocol.record import MAX_TOPIC_BYTES_V1, encode_blank, record_parts
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.store_layout import FIXED_SIZE, MAGIC_V1, MAGIC_V2, RECORD
-from pocketmq.runtime.errors import DiskError
+from pocketmq.runtime.errors import DiskError, DiskFullError
 
 log = structlog.get_logger()
 

@@ -21,17 +21,15 @@ import fcntl
 import mmap
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-import aiofiles
-import aiofiles.os
-
 from pocketmq.broker.store.disk_worker import DiskWorker, ThreadWorker
-from pocketmq.broker.store.errors import DiskFullError, StoreFileError, StoreLockedError
+from pocketmq.broker.store.errors import StoreFileError, StoreLockedError
 from pocketmq.broker.store.mapping import advise_small_writes, map_readable, map_shared
-from pocketmq.runtime.descriptors import DescriptorReserve
+from pocketmq.runtime.descriptors import FOR_FILES
 from pocketmq.runtime.errors import DiskError
+from pocketmq.runtime.text_files import OsTextFiles, TextFiles, explained
 
 
 class DiskUsage(NamedTuple):
@@ -71,17 +69,11 @@ class DiskFile(Protocol):
         """Give the descriptor back; mappings of the file stay."""
 
 
-class Disk(Protocol):
+class Disk(TextFiles, Protocol):
     """What the store asks of a file system. Paths are absolute; names sort as text."""
-
-    def make_directory(self, path: str) -> None:
-        """Make `path` and its missing parents."""
 
     def list_directory(self, path: str) -> list[str]:
         """Names in `path`, sorted; none when it does not exist."""
-
-    def file_size(self, path: str) -> int | None:
-        """Length in bytes; None when there is no such file."""
 
     def modified_ms(self, path: str) -> int:
         """When the file's content last changed, in epoch milliseconds."""
@@ -125,23 +117,11 @@ class Disk(Protocol):
     def write_file(self, path: str, content: bytes) -> None:
         """Create or overwrite a small file, in place and unsynced."""
 
-    async def read_text(self, path: str) -> str | None:
-        """A configuration file's text; None when there is no such file."""
-
-    async def write_text(self, path: str, text: str) -> None:
-        """Create or overwrite a configuration file; its content then survives a power cut."""
-
-    async def rename(self, source: str, target: str) -> None:
-        """Give a file another name, replacing what had it; durable when it returns."""
-
     def remove_file(self, path: str) -> None:
         """Forget the name; mappings of the file stay valid."""
 
     def remove_directory(self, path: str) -> None:
         """Remove a directory and all that is in it."""
-
-    def sync_directory(self, path: str) -> None:
-        """Return when names made, changed or removed in `path` survive a power cut."""
 
     def usage(self, path: str) -> DiskUsage:
         """Space of the partition that holds `path`."""
@@ -163,16 +143,8 @@ class Disk(Protocol):
         """Somebody who makes slow calls of this disk while the event loop goes on."""
 
 
-_reserve = DescriptorReserve()
-"""Of this process: the descriptors are, too."""
-
-
-class OsDisk:
+class OsDisk(OsTextFiles):
     """The real file system of a POSIX machine."""
-
-    def make_directory(self, path: str) -> None:
-        with explained(path):
-            _make_private(path)
 
     def list_directory(self, path: str) -> list[str]:
         with explained(path):
@@ -181,19 +153,13 @@ class OsDisk:
             except (FileNotFoundError, NotADirectoryError):
                 return []
 
-    def file_size(self, path: str) -> int | None:
-        try:
-            return os.stat(path).st_size
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-
     def modified_ms(self, path: str) -> int:
         with explained(path):
             return os.stat(path).st_mtime_ns // 1_000_000
 
     def create_file(self, path: str, size: int) -> None:
         with explained(path):
-            descriptor = _reserve.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            descriptor = FOR_FILES.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
             try:
                 os.ftruncate(descriptor, size)
             finally:
@@ -205,7 +171,7 @@ class OsDisk:
 
     def open_file(self, path: str) -> DiskFile:
         with explained(path):
-            return _OsFile(path, _reserve.open(path, os.O_RDWR))
+            return _OsFile(path, FOR_FILES.open(path, os.O_RDWR))
 
     def map_file(self, path: str, size: int) -> memoryview:
         return self._map(path, size, map_shared)
@@ -215,7 +181,7 @@ class OsDisk:
 
     def _map(self, path: str, size: int, how: Callable[[int, int], memoryview]) -> memoryview:
         with explained(path):
-            descriptor = _reserve.open(path, os.O_RDWR)
+            descriptor = FOR_FILES.open(path, os.O_RDWR)
             try:
                 length = os.fstat(descriptor).st_size
                 if length < size:
@@ -234,7 +200,7 @@ class OsDisk:
 
     def next_data(self, path: str, position: int) -> int | None:
         with explained(path):
-            descriptor = _reserve.open(path, os.O_RDONLY)
+            descriptor = FOR_FILES.open(path, os.O_RDONLY)
             try:
                 if position >= os.fstat(descriptor).st_size:
                     return None
@@ -251,36 +217,14 @@ class OsDisk:
     def read_file(self, path: str) -> bytes | None:
         with explained(path):
             try:
-                with open(path, "rb", opener=_reserve.open) as file:
+                with open(path, "rb", opener=FOR_FILES.open) as file:
                     return file.read()
             except FileNotFoundError:
                 return None
 
     def write_file(self, path: str, content: bytes) -> None:
-        with explained(path), open(path, "wb", opener=_reserve.open) as file:
+        with explained(path), open(path, "wb", opener=FOR_FILES.open) as file:
             file.write(content)
-
-    async def read_text(self, path: str) -> str | None:
-        with explained(path):
-            try:
-                async with aiofiles.open(path, encoding="utf-8", opener=_reserve.open) as file:
-                    return await file.read()
-            except FileNotFoundError:
-                return None
-            except UnicodeDecodeError as exc:
-                raise DiskError(path, f"byte {exc.start} is not UTF-8") from exc
-
-    async def write_text(self, path: str, text: str) -> None:
-        with explained(path):
-            async with aiofiles.open(path, "w", encoding="utf-8", opener=_reserve.open) as file:
-                await file.write(text)
-                await file.flush()
-                await _fsync(file.fileno())
-
-    async def rename(self, source: str, target: str) -> None:
-        with explained(target):
-            await aiofiles.os.replace(source, target)
-            await aiofiles.os.wrap(self.sync_directory)(os.path.dirname(target))
 
     def remove_file(self, path: str) -> None:
         with explained(path), contextlib.suppress(FileNotFoundError):
@@ -289,14 +233,6 @@ class OsDisk:
     def remove_directory(self, path: str) -> None:
         with explained(path), contextlib.suppress(FileNotFoundError):
             shutil.rmtree(path)
-
-    def sync_directory(self, path: str) -> None:
-        with explained(path):
-            descriptor = _reserve.open(path, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
 
     def usage(self, path: str) -> DiskUsage:
         with explained(path):
@@ -307,7 +243,7 @@ class OsDisk:
 
     def lock(self, path: str) -> DiskFile:
         with explained(path):
-            descriptor = _reserve.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+            descriptor = FOR_FILES.open(path, os.O_RDWR | os.O_CREAT, 0o600)
             try:
                 # Java's FileLock is this kind of lock, so a RocketMQ broker is noticed too.
                 fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1)
@@ -352,11 +288,11 @@ class _OsFile:
         first = start // _BLOCK * _BLOCK
         with mmap.mmap(-1, _VERIFY_BYTES) as buffer, explained(self._path):  # O_DIRECT: aligned
             try:
-                descriptor = _reserve.open(self._path, os.O_RDONLY | _O_DIRECT)
+                descriptor = FOR_FILES.open(self._path, os.O_RDONLY | _O_DIRECT)
             except OSError as exc:
                 if exc.errno != errno.EINVAL:
                     raise
-                descriptor = _reserve.open(self._path, os.O_RDONLY)  # tmpfs has no medium
+                descriptor = FOR_FILES.open(self._path, os.O_RDONLY)  # tmpfs has no medium
             try:
                 while first < start + len(expected):
                     count = os.preadv(descriptor, [buffer], first)
@@ -373,40 +309,7 @@ class _OsFile:
             os.close(descriptor)
 
 
-def _make_private(path: str) -> None:
-    """Make a directory and its missing parents, for this user alone (0700)."""
-    missing = []
-    while not os.path.isdir(path):
-        missing.append(path)
-        path = os.path.dirname(path)
-    for each in reversed(missing):
-        try:
-            os.mkdir(each, 0o700)
-        except FileExistsError:
-            if not os.path.isdir(each):  # somebody else made it just now, or a file is in the way
-                raise
-
-
-_fsync = aiofiles.os.wrap(os.fsync)
 _BLOCK = 4096
 _VERIFY_BYTES = 1024 * 1024
 _O_DIRECT = getattr(os, "O_DIRECT", 0)
 _fdatasync = getattr(os, "fdatasync", os.fsync)
-_FULL = (errno.ENOSPC, errno.EDQUOT)
-
-
-@contextlib.contextmanager
-def explained(path: str) -> Iterator[None]:
-    """Turn the system's errors into PocketMQ's, which name the file.
-
-    Raises:
-        DiskFullError: for a lack of space.
-        DiskError: for any other refusal.
-    """
-    try:
-        yield
-    except OSError as exc:
-        reason = exc.strerror or str(exc)
-        if exc.errno in _FULL:
-            raise DiskFullError(path, reason, advice="free space on its partition") from exc
-        raise DiskError(path, reason) from exc

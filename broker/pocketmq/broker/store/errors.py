@@ -1,7 +1,7 @@
 """What can go wrong between the store and its files.
 
 DiskError (runtime)
-├── DiskFullError        no space left: the caller's message is refused, reads go on
+├── DiskFullError (runtime)  no space left: the caller's message is refused, reads go on
 ├── IllegalPathError     a name that is more than one path component
 └── StoreFileError       a file cannot be what its name says; names file and position
 EnvironmentFault (runtime)
@@ -13,10 +13,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from pocketmq.runtime.errors import DiskError, EnvironmentFault
-
-
-class DiskFullError(DiskError):
-    """No space left for data that was about to be written; nothing was changed."""
 
 
 class IllegalPathError(DiskError):

@@ -25,8 +25,9 @@ from typing import NamedTuple
 
 import structlog
 
-from pocketmq.broker.store.disk import Disk, DiskFile, OsDisk, explained
+from pocketmq.broker.store.disk import Disk, DiskFile, OsDisk
 from pocketmq.runtime.errors import ConfigError
+from pocketmq.runtime.text_files import explained
 
 log = structlog.get_logger()
 

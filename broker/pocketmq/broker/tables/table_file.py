@@ -9,7 +9,8 @@ from typing import Generic, TypeVar
 import msgspec
 
 from pocketmq.broker.store import Disk
-from pocketmq.broker.tables.json_files import JsonFile, JsonFileError
+from pocketmq.broker.tables.json_files import JsonFile
+from pocketmq.runtime.durable_file import DamagedFileError
 
 TableT = TypeVar("TableT")
 
@@ -43,7 +44,7 @@ class TableFile(Generic[TableT]):
         """Pass the content of the file on, if there is one.
 
         Raises:
-            JsonFileError: a table is there, and it cannot be read nor can the one before it.
+            DamagedFileError: a table is there, and it cannot be read nor can the one before it.
         """
         content = await self._file.load()
         if content is None:
@@ -51,9 +52,7 @@ class TableFile(Generic[TableT]):
         try:
             table = msgspec.convert(content, self._cls, strict=False, str_keys=True)
         except msgspec.ValidationError as exc:
-            raise JsonFileError(
-                self._file.path, str(exc), advice="repair it, or remove it to start anew"
-            ) from exc
+            raise DamagedFileError(self._file.path, str(exc)) from exc
         self._load(table)
 
     async def save(self) -> None:

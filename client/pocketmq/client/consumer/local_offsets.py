@@ -12,33 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
 from pocketmq.client.consumer.offset_table import Offset, OffsetTable, ReadOffsetType
 from pocketmq.protocol.body import BodyStruct, decode_json, mq_key, parse_mq_key
-from pocketmq.protocol.errors import BadRequestError
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.scalars import Int64
 from pocketmq.runtime.durable_file import DurableFile
 from pocketmq.runtime.errors import DiskError
+from pocketmq.runtime.text_files import OsTextFiles, TextFiles
 
 log = structlog.get_logger()
 
 DEFAULT_DIRECTORY: Final = Path("~/.rocketmq_offsets")
-
-
-class OffsetFiles(Protocol):
-    """The seam to the disk: two texts that replace each other."""
-
-    async def read(self, *, backup: bool) -> bytes | None:
-        """The file's or its backup's content; None when there is none."""
-        ...
-
-    async def replace(self, content: bytes) -> None:
-        """Make the old content the backup and write the new."""
-        ...
 
 
 class LocalOffsetsBody(BodyStruct, kw_only=True):
@@ -54,21 +42,21 @@ class LocalFileOffsetStore:
         directory: `rocketmq.client.localOffsetStoreDir`.
         client_id: Stable, because broadcasting consumers keep the instance name `DEFAULT` (P-1).
         group: Consumer group.
-        files: The seam; by default real files.
+        files: The seam to the file system; by default the real one.
     """
 
     def __init__(
-        self, directory: Path, client_id: str, group: str, *, files: OffsetFiles | None = None
+        self, directory: Path, client_id: str, group: str, *, files: TextFiles | None = None
     ) -> None:
         self.table = OffsetTable()
         self.path = directory.expanduser() / client_id / group / "offsets.json"
-        self._files = files or DurableFile(self.path)
+        self._file = DurableFile(self.path, files or OsTextFiles())
 
     async def load(self) -> None:
         """Fill the memory from the file.
 
         Raises:
-            DiskError: file and backup are both broken.
+            DamagedFileError: file and backup are both broken.
         """
         for queue, offset in (await self._read()).items():
             self.table.update(queue, offset, increase_only=False)
@@ -107,40 +95,26 @@ class LocalFileOffsetStore:
             stored = await self._read()
             merged = {**stored, **offsets}
             if merged != stored:
-                await self._files.replace(encode_offsets(merged))
+                await self._file.replace(encode_offsets(merged))
         except DiskError as exc:
             log.warning("offsets.persist_failed", path=str(self.path), reason=str(exc))
 
     async def _read(self) -> dict[MessageQueue, int]:
-        problems = []
-        for backup in (False, True):
-            content = await self._files.read(backup=backup)
-            if content is None:
-                continue
-            try:
-                return decode_offsets(content)
-            except BadRequestError as exc:
-                problems.append(str(exc))
-        if problems:
-            raise DiskError(
-                self.path,
-                f"neither it nor its .bak can be read ({'; '.join(problems)})",
-                advice="mend one of them, or move both away to begin anew",
-            )
-        return {}
+        loaded = await self._file.load(lambda text: decode_offsets(text) if text else None)
+        return {} if loaded is None else loaded.value
 
 
-def encode_offsets(offsets: Mapping[MessageQueue, int]) -> bytes:
+def encode_offsets(offsets: Mapping[MessageQueue, int]) -> str:
     """The file's content as fastjson writes it, indented by tabs and sorted."""
     entries = ",\n".join(f"\t\t{mq_key(queue)}:{offsets[queue]}" for queue in sorted(offsets))
-    return f'{{\n\t"offsetTable":{{\n{entries}\n\t}}\n}}'.encode()
+    return f'{{\n\t"offsetTable":{{\n{entries}\n\t}}\n}}'
 
 
-def decode_offsets(content: bytes) -> dict[MessageQueue, int]:
+def decode_offsets(text: str) -> dict[MessageQueue, int]:
     """What `encode_offsets`, fastjson, or a strict writer with quoted keys wrote.
 
     Raises:
         BadRequestError: it is none of them.
     """
-    body = decode_json(content, LocalOffsetsBody)
+    body = decode_json(text.encode(), LocalOffsetsBody)
     return {parse_mq_key(key): offset for key, offset in body.offset_table.items()}

@@ -37,7 +37,6 @@ from pocketmq.client.consumer.listener import (
     MessageListener,
     OrderlyListener,
 )
-from pocketmq.client.consumer.local_offsets import OffsetFiles
 from pocketmq.client.consumer.membership import Membership
 from pocketmq.client.consumer.message_iterator import MessageIterator
 from pocketmq.client.consumer.offset_table import OffsetTable
@@ -57,6 +56,7 @@ from pocketmq.protocol.message import MessageExt, MessageQueue
 from pocketmq.protocol.subscription import TAG
 from pocketmq.protocol.validation import check_topic, retry_topic
 from pocketmq.runtime.errors import PocketMQError
+from pocketmq.runtime.text_files import TextFiles
 
 
 class PushConsumer(GroupMember):
@@ -66,7 +66,7 @@ class PushConsumer(GroupMember):
         group: Consumer group; legal characters, at most 120 (4.9: 255) of them (C-1).
         strategy: Shares queues out among the members; must be the same on all of them.
         threads: Runs plain listeners; by default a pool of `consume_thread_max` threads.
-        offset_files: Holds a broadcasting consumer's progress; by default its own file (C-66).
+        offset_files: File system for a broadcasting consumer's progress (C-66).
         on_assignment_changed: Called after our share of a topic has changed (C-27).
         on_pull: Called with the queue of each pull that is sent.
         options: See `PushSettings` and `ClientConfig`.
@@ -78,7 +78,7 @@ class PushConsumer(GroupMember):
         *,
         strategy: AllocateMessageQueueStrategy | None = None,
         threads: ListenerThreads | None = None,
-        offset_files: OffsetFiles | None = None,
+        offset_files: TextFiles | None = None,
         on_assignment_changed: AssignmentListener | None = None,
         on_pull: PullListener | None = None,
         **options: Unpack[PushOptions],

@@ -19,7 +19,6 @@ from pocketmq.client.consumer.listener import ListenerCall, ListenerThreads, Poo
 from pocketmq.client.consumer.local_offsets import (
     DEFAULT_DIRECTORY,
     LocalFileOffsetStore,
-    OffsetFiles,
 )
 from pocketmq.client.consumer.membership import Membership
 from pocketmq.client.consumer.offset_moves import OffsetMoves
@@ -36,6 +35,7 @@ from pocketmq.client.rebalance.planner import RebalancePlanner
 from pocketmq.client.rebalance.rebalancer import Rebalancer
 from pocketmq.protocol.allocation.strategy import AllocateMessageQueueStrategy
 from pocketmq.protocol.message import MessageQueue
+from pocketmq.runtime.text_files import TextFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +55,8 @@ class Hooks:
 
     threads: ListenerThreads | None = None
     """Runs plain listeners."""
-    offset_files: OffsetFiles | None = None
-    """Holds a broadcasting consumer's progress."""
+    offset_files: TextFiles | None = None
+    """Where a broadcasting consumer keeps its progress."""
     on_assignment_changed: AssignmentListener | None = None
     on_pull: PullListener | None = None
 

@@ -18,7 +18,7 @@ from pocketmq.client import (
     MessageExt,
     Producer,
 )
-from pocketmq.cluster.simulation.disk import MemoryOffsetFiles
+from pocketmq.cluster.simulation.disk import MemoryTextFiles
 from pocketmq.cluster.simulation.loop import START_MS, SimProcess, VirtualLoop
 from pocketmq.cluster.simulation.machines import (
     TOPIC,
@@ -82,7 +82,7 @@ class SimCluster:
         self.queues = plan.queues
         self.shapes: Counter[str] = Counter()
         """How often each shape of the workload came up."""
-        self._files: dict[str, MemoryOffsetFiles] = {}
+        self._files: dict[str, MemoryTextFiles] = {}
         self._lives: dict[str, int] = {}
         self._sending = True
 
@@ -212,12 +212,12 @@ class SimCluster:
         machine.start(self._listener(machine))
         self._members_changed()
 
-    def _offset_files(self, name: str) -> MemoryOffsetFiles:
+    def _offset_files(self, name: str) -> MemoryTextFiles:
         self._lives[name] = self._lives.get(name, 0) + 1
         self.watch.member_started(name, self._lives[name])
         files = self._files.get(name)
         if files is None:
-            files = self._files[name] = MemoryOffsetFiles(
+            files = self._files[name] = MemoryTextFiles(
                 lambda content: self.watch.file_written(name, self._lives[name], content)
             )
         return files

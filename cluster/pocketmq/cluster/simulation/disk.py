@@ -385,21 +385,35 @@ class _Open:
             self._locks = False
 
 
-class MemoryOffsetFiles:
-    """A broadcasting consumer's offset file and its backup; they outlive the process.
+class MemoryTextFiles:
+    """The file system of a broadcasting consumer, for its offsets; it outlives the process.
 
     Args:
-        on_replaced: Called with each new content.
+        on_replaced: Called with each text that takes the place of another, or of none, as
+            `offsets.json`.
     """
 
-    def __init__(self, on_replaced: Callable[[bytes], None]) -> None:
-        self._content: bytes | None = None
-        self._backup: bytes | None = None
+    def __init__(self, on_replaced: Callable[[str], None]) -> None:
+        self._texts: dict[str, str] = {}
         self._on_replaced = on_replaced
 
-    async def read(self, *, backup: bool) -> bytes | None:
-        return self._backup if backup else self._content
+    def make_directory(self, path: str) -> None:
+        """Directories are there by themselves."""
 
-    async def replace(self, content: bytes) -> None:
-        self._backup, self._content = self._content, content
-        self._on_replaced(content)
+    def sync_directory(self, path: str) -> None:
+        """Power is never cut here."""
+
+    def file_size(self, path: str) -> int | None:
+        text = self._texts.get(path)
+        return None if text is None else len(text.encode())
+
+    async def read_text(self, path: str) -> str | None:
+        return self._texts.get(path)
+
+    async def write_text(self, path: str, text: str) -> None:
+        self._texts[path] = text
+
+    async def rename(self, source: str, target: str) -> None:
+        text = self._texts[target] = self._texts.pop(source)
+        if not target.endswith(".bak"):
+            self._on_replaced(text)

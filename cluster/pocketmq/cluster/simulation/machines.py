@@ -18,7 +18,7 @@ from pocketmq.broker.store.config import FlushDiskType
 from pocketmq.client import ConsumeFromWhere, MessageExt, MessageModel, MessageQueue, PushConsumer
 from pocketmq.client.consumer.listener import InlineThreads
 from pocketmq.client.rebalance.claims import Claim
-from pocketmq.cluster.simulation.disk import MemoryDisk, MemoryOffsetFiles
+from pocketmq.cluster.simulation.disk import MemoryDisk, MemoryTextFiles
 from pocketmq.cluster.simulation.disk_work import DiskTrouble
 from pocketmq.cluster.simulation.invariants.durability import DurabilityLedger
 from pocketmq.cluster.simulation.loop import SimProcess, VirtualLoop
@@ -176,7 +176,7 @@ def _store_config(plan: Scenario) -> StoreConfig:
 class ConsumerMachine:
     """One consumer process; a broadcasting one's offset file lies in `files`."""
 
-    def __init__(self, name: str, setting: Setting, files: MemoryOffsetFiles | None) -> None:
+    def __init__(self, name: str, setting: Setting, files: MemoryTextFiles | None) -> None:
         self.name = name
         self.process = SimProcess(setting.loop, name)
         self.consumer: PushConsumer | None = None

@@ -379,8 +379,8 @@ class Watch:
         """A broadcasting member's `life`-th process reads its offset file."""
         self.progress(client).taken(-life, self._loop.time())
 
-    def file_written(self, client: str, life: int, content: bytes) -> None:
+    def file_written(self, client: str, life: int, text: str) -> None:
         """It wrote its offsets down."""
         ledger = self.progress(client)
-        for queue, offset in decode_offsets(content).items():
+        for queue, offset in decode_offsets(text).items():
             ledger.committed(client, queue, offset, client, -life, self._loop.time())

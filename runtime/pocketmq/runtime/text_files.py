@@ -1,0 +1,123 @@
+"""The part of the file system that small files need: the seam under `DurableFile`.
+
+A broker's `Disk` has these calls and more, so a table of a broker is written by the same code as a
+nameserver's and a client's file, and meets the same faults in tests and in the simulation.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator
+from typing import Protocol
+
+import aiofiles
+import aiofiles.os
+
+from pocketmq.runtime.descriptors import FOR_FILES
+from pocketmq.runtime.errors import DiskError, DiskFullError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_fsync = aiofiles.os.wrap(os.fsync)
+
+
+class TextFiles(Protocol):
+    """Texts that are read and written as a whole. Paths are absolute.
+
+    Raises:
+        DiskError: from every call that the file system refuses.
+    """
+
+    def make_directory(self, path: str) -> None:
+        """Make `path` and its missing parents."""
+
+    def file_size(self, path: str) -> int | None:
+        """Length in bytes; None when there is no such file."""
+
+    async def read_text(self, path: str) -> str | None:
+        """A file's text; None when there is no such file."""
+
+    async def write_text(self, path: str, text: str) -> None:
+        """Create or overwrite a file; its content then survives a power cut."""
+
+    async def rename(self, source: str, target: str) -> None:
+        """Give a file another name, replacing what had it; durable when it returns."""
+
+    def sync_directory(self, path: str) -> None:
+        """Return when names made, changed or removed in `path` survive a power cut."""
+
+
+class OsTextFiles:
+    """Those of a POSIX machine; what is created is for this user alone (0700, 0600)."""
+
+    def make_directory(self, path: str) -> None:
+        with explained(path):
+            _make_private(path)
+
+    def file_size(self, path: str) -> int | None:
+        try:
+            return os.stat(path).st_size
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    async def read_text(self, path: str) -> str | None:
+        with explained(path):
+            try:
+                async with aiofiles.open(path, encoding="utf-8", opener=FOR_FILES.open) as file:
+                    return await file.read()
+            except FileNotFoundError:
+                return None
+            except UnicodeDecodeError as exc:
+                raise DiskError(path, f"byte {exc.start} is not UTF-8") from exc
+
+    async def write_text(self, path: str, text: str) -> None:
+        with explained(path):
+            async with aiofiles.open(path, "w", encoding="utf-8", opener=FOR_FILES.open) as file:
+                await file.write(text)
+                await file.flush()
+                await _fsync(file.fileno())
+
+    async def rename(self, source: str, target: str) -> None:
+        with explained(target):
+            await aiofiles.os.replace(source, target)
+            await aiofiles.os.wrap(self.sync_directory)(os.path.dirname(target))
+
+    def sync_directory(self, path: str) -> None:
+        with explained(path):
+            descriptor = FOR_FILES.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+
+def _make_private(path: str) -> None:
+    """Make a directory and its missing parents, for this user alone (0700)."""
+    missing = []
+    while not os.path.isdir(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    for each in reversed(missing):
+        try:
+            os.mkdir(each, 0o700)
+        except FileExistsError:
+            if not os.path.isdir(each):  # somebody else made it just now, or a file is in the way
+                raise
+
+
+@contextlib.contextmanager
+def explained(path: str) -> Iterator[None]:
+    """Turn the system's errors into PocketMQ's, which name the file.
+
+    Raises:
+        DiskFullError: for a lack of space.
+        DiskError: for any other refusal.
+    """
+    try:
+        yield
+    except OSError as exc:
+        reason = exc.strerror or str(exc)
+        if exc.errno in _FULL:
+            raise DiskFullError(path, reason, advice="free space on its partition") from exc
+        raise DiskError(path, reason) from exc
