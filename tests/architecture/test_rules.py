@@ -87,7 +87,8 @@ def test_a_rule_has_text_source_and_a_link(tmp_path: Path) -> None:
 
 ELSEWHERE = [
     (r"\b[Ww]ire (?:sheet )?\d+(?:\.\d+)?\b", "a section of a sheet"),
-    (r"\b[Ss]heets? \d|behaviour sheet|\b[Ss]heet section", "a section of a sheet"),
+    (r"\b[Ss]heets? \d|behaviour sheet|wire sheet|\b[Ss]heet (?:section|table)", "a sheet"),
+    (r"\(design: |\bissue \d+\b", "a design or an issue"),
     (r"\bA5\b|\bmatrix\b.{0,9}\brow", "a row of a matrix"),
 ]
 """What was cited once and is not in the repository, as patterns."""

@@ -223,7 +223,7 @@ def test_of_two_equal_keys_the_last_counts() -> None:
     assert command.fields["topic"] == "b"
 
 
-# -- wire sheet, section 10 ---------------------------------------------------------------------
+# -- frames that RocketMQ wrote ------------------------------------------------------------------
 
 
 def test_the_json_header_has_java_s_keys_in_java_s_order() -> None:

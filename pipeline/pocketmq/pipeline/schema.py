@@ -1,4 +1,4 @@
-"""The columns of a message, declared once: name and Spark type (issue 5; sheet table 4.1)."""
+"""The columns of a message, declared once: name and Spark type."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ async def test_a_broadcast_group_is_told_in_4_9_only(tmp_path: Path) -> None:  #
             assert len(one.told(NOTIFY)) == told
 
 
-async def test_subscriptions_that_disagree_are_named(rig: BrokerRig) -> None:  # B-23, issue 4
+async def test_subscriptions_that_disagree_are_named(rig: BrokerRig) -> None:  # B-23
     await member(rig, "one", topics=["orders"])
     with capture_logs() as logs:
         await member(rig, "two", topics=["others"])
@@ -172,7 +172,7 @@ async def test_subscriptions_that_disagree_are_named(rig: BrokerRig) -> None:  #
     assert (warning["added"], warning["removed"]) == (["others"], ["orders"])
 
 
-async def test_a_client_id_that_comes_twice_is_named(rig: BrokerRig) -> None:  # B-28, issue 4
+async def test_a_client_id_that_comes_twice_is_named(rig: BrokerRig) -> None:  # B-28
     await member(rig, "one")
     with capture_logs() as logs:
         await member(rig, "one")

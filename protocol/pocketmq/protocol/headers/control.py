@@ -1,4 +1,4 @@
-"""PocketMQ's own requests: a process's clock and state (design: "Time").
+"""PocketMQ's own requests: a process's clock and state (docs/architecture.md, "Time").
 
 Every role answers them on its own port. RocketMQ has none of these codes.
 """

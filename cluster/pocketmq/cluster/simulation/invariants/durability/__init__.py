@@ -1,4 +1,4 @@
-"""The order of durability (design: "Order of durability"), one file for each thing that depends.
+"""The order of durability (docs/simulation.md), one file for each thing that depends.
 
 To add one: write a subclass of `DurabilityRule` in a file of its own, and name it in `RULES`.
 docs/simulation.md has a worked example.
