@@ -19,7 +19,9 @@ UNUSUAL: Final = -2
 
 
 def index_is_right(file: IndexFile) -> bool:
-    """Whether chains, slots and header of an index file fit its entries. 40 ns an entry.
+    """Whether chains, slots and header of an index file fit its entries.
+
+    20 to 60 ns an entry; `index_file_problems`, which finds the words, takes 8 to 22 times as long.
 
     An entry names the next older one of its slot, or none. If it is one of the same slot, nobody
     else names it, and each slot has one entry that nobody names, then the entries of a slot form

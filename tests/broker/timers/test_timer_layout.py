@@ -7,6 +7,8 @@ from pathlib import Path
 import msgspec
 
 from pocketmq.broker.store import OsDisk
+from pocketmq.broker.timers.counts import TimerCounts
+from pocketmq.broker.timers.files import TimerFiles
 from pocketmq.broker.timers.layout import (
     CHECKPOINT_SIZE,
     SLOTS,
@@ -112,3 +114,14 @@ def test_the_counts_are_written_as_rocketmq_writes_them() -> None:  # T-115
     read = msgspec.json.decode(java_text("timermetrics"), type=TimerMetrics)
     assert read.timing_count["TT"].count == 3
     assert encode_json(read).decode() == java_text("timermetrics")
+
+
+async def test_counts_that_cannot_be_read_begin_anew(tmp_path: Path) -> None:
+    folder = tmp_path / "config"
+    folder.mkdir()
+    (folder / "timermetrics").write_text("{")
+    (folder / "timermetrics.bak").write_text("")
+    disk, root, counts = OsDisk(), str(tmp_path), TimerCounts()
+    files = TimerFiles(disk, root, TimerLog(disk, root, 1 << 16), TimerWheel(1000), counts)
+    await files.load_counts()
+    assert counts.wrapper().timing_count == {}

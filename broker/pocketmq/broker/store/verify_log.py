@@ -3,6 +3,10 @@
 One loop in plain Python has to keep up with a quarter of the speed at which C computes a CRC. So
 it looks at each record once, guesses what must stand in queue and index, and compares; only where
 the guess fails is the slow and thorough way gone, which decides and finds the words.
+
+So one check is written twice, for its speed where NumPy is not installed (docs/store.md has the
+figures): without the loop a log of messages with a tag takes 3.6 to 3.9 times as long. Messages
+with KEYS gain nothing from it, they all go the thorough way.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from pocketmq.broker.timers.counts import TimerCounts
 from pocketmq.broker.timers.layout import CHECKPOINT_SIZE, WHEEL_SIZE, Checkpoint, TimerMetrics
 from pocketmq.broker.timers.log import TimerLog
 from pocketmq.broker.timers.wheel import TimerWheel
+from pocketmq.runtime.durable_file import DamagedFileError
 
 log = structlog.get_logger()
 
@@ -95,7 +96,7 @@ class TimerFiles:
             content = await self._metrics.load()
             if content is not None:
                 self._counts.load(msgspec.convert(content, TimerMetrics, strict=False))
-        except (msgspec.ValidationError, StoreFileError) as exc:
+        except (msgspec.ValidationError, DamagedFileError) as exc:
             log.warning("timer_counts.unreadable", reason=str(exc))
 
     def _stretches(self) -> Iterator[tuple[int, int]]:
