@@ -1,4 +1,4 @@
-"""One broker: what a program needs that runs one inside its own loop.
+"""The broker. These names are what a program needs that runs one in its own event loop.
 
     from pocketmq.broker import Broker, BrokerConfig, StoreConfig
 

@@ -9,8 +9,8 @@ class BrokerAddress:
     """The broker's own address; its port is certain once the broker listens.
 
     Args:
-        ip: what clients are told.
-        port: what the options say; 0 asks for any.
+        ip: the address registered for clients.
+        port: from the options; 0 takes a free one.
     """
 
     __slots__ = ("ip", "packed", "port")

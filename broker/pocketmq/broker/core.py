@@ -1,4 +1,4 @@
-"""`BrokerCore`: what every subject may need, made before all of them."""
+"""`BrokerCore`: what every subject may use; built before all of them."""
 
 from __future__ import annotations
 

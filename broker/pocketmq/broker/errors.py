@@ -1,4 +1,4 @@
-"""What the broker answers when it does not do what a peer asked."""
+"""The error with which a processor refuses a request."""
 
 from __future__ import annotations
 

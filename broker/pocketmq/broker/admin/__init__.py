@@ -1,1 +1,1 @@
-"""Figures for people and tools."""
+"""Statistics and settings for admin tools."""

@@ -1,4 +1,4 @@
-"""Figures for tools, assembled."""
+"""Builds the admin subject: statistics and settings for tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far queues and groups are, for people and tools (E-29, O-20 to O-23).
+"""Progress of queues and groups, for admin tools (E-29, O-20 to O-23).
 
 GET_TOPIC_STATS_INFO (202), GET_CONSUME_STATS (208), QUERY_TOPIC_CONSUME_BY_WHO (300).
 """

@@ -1,4 +1,4 @@
-"""GET_BROKER_RUNTIME_INFO (28): figures for people and tools (O-24 to O-26)."""
+"""GET_BROKER_RUNTIME_INFO (28): statistics for admin tools (O-24 to O-26)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NO_POOL: Final = 2**31 - 1
 
 
 class RuntimeProcessor:
-    """Tells how much goes through the broker.
+    """Answers with the broker's counters and rates.
 
     Args:
         core: the store, counters and the clock.

@@ -1,1 +1,1 @@
-"""Messages that wait for a delay level, and their delivery."""
+"""Delay levels: storing delayed messages, and delivering them when due."""

@@ -1,4 +1,4 @@
-"""Delays, assembled."""
+"""Builds the delays subject."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def assemble_delays(core: BrokerCore, storing: Storing) -> Delays:
     core.signals.message_arrived.connect(schedule.arrived)
 
     async def copies_are_safe() -> bool:
-        """A delivery must not be on the disk before its copies are (B-94)."""
+        """A saved offset must not say "delivered" before the copies are on the disk (B-94)."""
         delivered = planner.delivered()
         status = await store.flush()
         if status is PutStatus.PUT_OK:

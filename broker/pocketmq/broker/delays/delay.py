@@ -1,8 +1,8 @@
 """Delayed messages: 18 levels, one queue per level, delivered when due (B-90 to B-95).
 
 A delayed message is stored in SCHEDULE_TOPIC_XXXX, queue level - 1, with its real topic and queue
-as properties. All messages of a queue wait equally long, so the head is always the next one due:
-one deadline per level is all there is to watch.
+as properties. All messages of a queue wait equally long, so the first one is always the next one
+due: one deadline per level is enough.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def to_schedule_topic(
 
     Args:
         message: with its real topic and queue.
-        properties: the message's properties, decoded; gets REAL_TOPIC and REAL_QID.
-        level: above 0; more than `max_level` counts as that.
+        properties: the message's properties, decoded; REAL_TOPIC and REAL_QID are added.
+        level: above 0; a level above `max_level` counts as `max_level`.
         max_level: number of levels there are.
     """
     level = min(level, max_level)
@@ -123,7 +123,7 @@ class DelayPlanner:
 
     @property
     def levels(self) -> range:
-        """1 .. 18."""
+        """All levels: 1 to 18."""
         return range(1, self.max_level + 1)
 
     def offset(self, level: int) -> int:

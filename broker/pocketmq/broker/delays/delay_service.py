@@ -1,7 +1,7 @@
 """Delivers delayed messages when they are due: RocketMQ's ScheduleMessageService (B-92 to B-95).
 
-RocketMQ looks every 100 ms at each of 18 levels. Here one service sleeps until the first head of
-any level is due. It wakes earlier when an idle level gets a message.
+RocketMQ checks each of the 18 levels every 100 ms. Here one service sleeps until the first message
+of any level is due. It wakes earlier when an idle level gets a message.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ AFTER_FAILURE_S = 10.0
 RETRY_PUT_MS = 100
 
 LONGEST_WAIT_S = 10.0
-"""A wall clock that is set forward wakes nobody; we look at it this often."""
+"""Setting the wall clock forward wakes no sleeping task, so the clock is read this often."""
 
 BATCH = 32
 
@@ -49,7 +49,7 @@ class ScheduleMessageService(Service):
 
     @property
     def runs(self) -> int:
-        """How often it has looked for due messages."""
+        """How many times it has checked for due messages."""
         return self._service.runs
 
     def recovered(self) -> None:

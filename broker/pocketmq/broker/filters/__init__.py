@@ -1,1 +1,1 @@
-"""Which messages of a queue a subscription wants."""
+"""Message filters: which messages of a queue match a subscription."""

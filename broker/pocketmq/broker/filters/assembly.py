@@ -1,4 +1,4 @@
-"""Filters, assembled."""
+"""Builds the filters subject."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a subscription wants of a queue, as tests that a read applies to each message."""
+"""Message filters: a subscription as predicates that a read applies to each message."""
 
 from __future__ import annotations
 

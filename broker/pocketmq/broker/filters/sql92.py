@@ -9,7 +9,7 @@ from pocketmq.protocol.subscription import SubscriptionData
 
 
 class Sql92Filters:
-    """Makes filters of subscriptions; a text is compiled once, whoever subscribes with it (Q-4)."""
+    """Compiles SQL92 subscriptions to filters; each expression text is compiled once (Q-4)."""
 
     def __init__(self) -> None:
         self._compiled = CompiledFilters()

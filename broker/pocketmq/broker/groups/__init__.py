@@ -1,1 +1,1 @@
-"""Consumer and producer groups: their settings, who is connected, who is told of a change."""
+"""Consumer and producer groups: settings, connected members, notifications of changes."""

@@ -1,4 +1,4 @@
-"""Groups, assembled."""
+"""Builds the groups subject."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clients come and go: HEART_BEAT (34), UNREGISTER_CLIENT (35), lost connections (B-20 to B-30)."""
+"""Clients join and leave: HEART_BEAT (34), UNREGISTER_CLIENT (35), closed connections (B-20 on)."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ log = structlog.get_logger()
 
 
 class ClientProcessor:
-    """Knows the clients, and tells consumers when their group changes.
+    """Registers and removes clients, and notifies consumers when their group changes.
 
     Args:
         consumers: consumer groups.
         producers: producer groups.
         groups: subscription groups; heartbeats create unknown ones.
         topics: heartbeats create `%RETRY%group`.
-        notices: tells the members.
-        limits: refuses what has waited too long, or holds too much.
+        notices: notifies the members.
+        limits: refuses heartbeats that waited too long or are too large.
         clock: stamps heartbeats.
         profile: what a heartbeat is answered.
     """
@@ -152,7 +152,7 @@ class ClientProcessor:
 
     @handles(RequestCode.UNREGISTER_CLIENT)
     def unregister(self, peer: Peer, request: Command) -> Reply:
-        """A client leaves its groups; the others hear of it (B-25)."""
+        """A client leaves its groups; the other members are notified (B-25)."""
         header = request.header(UnregisterClientRequestHeader)
         if header.producer_group is not None:
             self._producers.unregister(header.producer_group, peer)
@@ -164,7 +164,7 @@ class ClientProcessor:
         return request.reply()
 
     def peer_closed(self, peer: Peer) -> None:
-        """A connection ended: its client is gone from all groups at once (B-26)."""
+        """A connection ended: its client is removed from all groups at once (B-26)."""
         self._producers.channel_closed(peer)
         for info in self._consumers.channel_closed(peer):
             log.info("consumer.lost", group=info.group, peer=peer.address)

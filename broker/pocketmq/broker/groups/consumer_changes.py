@@ -12,7 +12,7 @@ from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
 
 
 class ConsumerChanges:
-    """Collects the groups whose members shall be told."""
+    """Collects the groups whose members are to be notified."""
 
     def __init__(
         self,
@@ -30,19 +30,19 @@ class ConsumerChanges:
         return len(self._pending)
 
     def note_heartbeat(self, info: ConsumerGroupInfo) -> bool:
-        """A heartbeat changed the group; whether somebody is to be told (B-24)."""
+        """A heartbeat changed the group; returns whether members are to be notified (B-24)."""
         return self._is_wanted(info) and self._may_tell(info) and self._note(info)
 
     def note_unregistered(self, info: ConsumerGroupInfo) -> bool:
-        """A member left with UNREGISTER_CLIENT; broadcast groups hear of it too (B-25)."""
+        """A member left with UNREGISTER_CLIENT; broadcasting groups are notified too (B-25)."""
         return self._is_wanted(info) and self._note(info)
 
     def note_closed(self, info: ConsumerGroupInfo) -> bool:
-        """A member's connection ended; the group's own switch is not asked (B-26)."""
+        """A member's connection ended; members are notified whatever the group's setting (B-26)."""
         return self._may_tell(info) and self._note(info)
 
     def take(self) -> list[str]:
-        """The groups to be told now."""
+        """The groups to notify now."""
         pending = list(self._pending)
         self._pending.clear()
         return pending

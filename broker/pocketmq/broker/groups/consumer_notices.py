@@ -1,4 +1,4 @@
-"""NOTIFY_CONSUMER_IDS_CHANGED (40): members are told that their group changed (B-24 to B-26)."""
+"""NOTIFY_CONSUMER_IDS_CHANGED (40): notifies members that their group changed (B-24 to B-26)."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class ConsumerNotices:
     """Sends the notices after the work at hand, or in batches.
 
     Args:
-        changes: which groups are to be told.
-        consumers: by which connections.
-        clock: when batches leave.
-        defer: calls a function after the work at hand.
-        at_once: whether notices leave at once or in batches (B-24).
+        changes: which groups are to be notified.
+        consumers: the connections of their members.
+        clock: times the batches.
+        defer: calls a function in the next turn of the event loop.
+        at_once: send notices at once, not in batches (B-24).
     """
 
     def __init__(

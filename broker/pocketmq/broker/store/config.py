@@ -47,27 +47,27 @@ class StoreConfig:
 
     # -- files ---------------------------------------------------------------------------------
     mapped_file_size_commit_log: int = option(
-        GIB, help="Bytes of a commit-log file.", unit="bytes", rule="S-1"
+        GIB, help="Size of a commit-log file.", unit="bytes", rule="S-1"
     )
     mapped_file_size_consume_queue: int = option(
         300_000 * ENTRY_SIZE,
-        help="Bytes of a consume-queue file, a multiple of 20.",
+        help="Size of a consume-queue file; a multiple of 20.",
         unit="bytes",
         rule="S-1",
     )
-    max_hash_slot_num: int = option(5_000_000, help="Slots of an index file.", rule="S-45")
+    max_hash_slot_num: int = option(5_000_000, help="Hash slots of an index file.", rule="S-45")
     max_index_num: int = option(20_000_000, help="Entries of an index file.", rule="S-45")
     message_index_enable: bool = option(
-        True, help="Keep an index by key.", rocketmq_name="messageIndexEnable"
+        True, help="Keep an index of messages by key.", rocketmq_name="messageIndexEnable"
     )
     max_open_queue_files: int = option(
         16_384,
-        help="Consume-queue files mapped at once; each costs page tables, none a descriptor.",
+        help="Most consume-queue files mapped at once; each takes page tables, but no descriptor.",
     )
 
     # -- limits --------------------------------------------------------------------------------
     max_message_size: int = option(
-        4 * MIB, help="Longest body in bytes.", unit="bytes", rule="S-11"
+        4 * MIB, help="Most bytes in a message body.", unit="bytes", rule="S-11"
     )
     max_transfer_bytes_on_message_in_memory: int = option(
         256 * KIB,
@@ -80,16 +80,16 @@ class StoreConfig:
     )
     max_transfer_bytes_on_message_in_disk: int = option(
         64 * KIB,
-        help="Most bytes in a pull reply of data that left memory.",
+        help="Most bytes in a pull reply of data that is no longer in memory.",
         unit="bytes",
         rule="B-61",
     )
     max_transfer_count_on_message_in_disk: int = option(
-        8, help="Most messages in a pull reply of data that left memory.", rule="B-61"
+        8, help="Most messages in a pull reply of data that is no longer in memory.", rule="B-61"
     )
     access_message_in_memory_max_ratio: int = option(
         40,
-        help="Percent of memory in which the newest messages are expected to be.",
+        help="Share of the machine's memory that is taken to hold the newest messages.",
         unit="%",
         rule="B-61, B-62",
     )
@@ -98,114 +98,131 @@ class StoreConfig:
     )
     os_page_cache_busy_timeout_ms: int = option(
         1000,
-        help="An append that takes longer makes the broker refuse sends.",
+        help="Refuse waiting sends after an append that took longer.",
         unit="ms",
         rule="B-160",
         rocketmq_name="osPageCacheBusyTimeOutMills",
     )
     message_delay_level: str = option(
-        DELAY_LEVELS, help="Delay of level 1, 2, ...: numbers with s, m, h or d.", rule="B-90"
+        DELAY_LEVELS, help="Delays of levels 1, 2, ...: numbers with s, m, h or d.", rule="B-90"
     )
 
     # -- flush ---------------------------------------------------------------------------------
     flush_disk_type: FlushDiskType = option(
-        FlushDiskType.ASYNC_FLUSH, help="What an acknowledgement promises."
+        FlushDiskType.ASYNC_FLUSH,
+        help="When a send is acknowledged: with the bytes in the page cache, or on the disk.",
     )
     flush_interval_commit_log_ms: int = option(
         500,
-        help="From one flush of the log to the next.",
+        help="Interval of the log's periodic flush.",
         unit="ms",
         rule="S-50",
         rocketmq_name="flushIntervalCommitLog",
     )
     flush_commit_log_least_pages: int = option(
-        4, help="Dirty pages that make a flush worth while.", rule="S-50"
+        4, help="Dirty pages of the log from which a periodic flush syncs.", rule="S-50"
     )
     flush_commit_log_thorough_interval_ms: int = option(
         10_000,
-        help="After this any dirty page is flushed.",
+        help="Interval after which the log is flushed however few pages are dirty.",
         unit="ms",
         rule="S-50",
         rocketmq_name="flushCommitLogThoroughInterval",
     )
     flush_interval_consume_queue_ms: int = option(
         1000,
-        help="From one flush of the queues to the next.",
+        help="Interval of the consume queues' periodic flush.",
         unit="ms",
         rule="S-52",
         rocketmq_name="flushIntervalConsumeQueue",
     )
     flush_consume_queue_least_pages: int = option(
-        2, help="Dirty pages that make a queue worth flushing.", rule="S-52"
+        2, help="Dirty pages of a consume queue from which a periodic flush syncs it.", rule="S-52"
     )
     flush_consume_queue_thorough_interval_ms: int = option(
         60_000,
-        help="After this every queue is flushed.",
+        help="Interval after which every dirty consume queue is flushed.",
         unit="ms",
         rule="S-52",
         rocketmq_name="flushConsumeQueueThoroughInterval",
     )
     confirm_distance_bytes: int = option(
         64 * MIB,
-        help="Also flush all queues after so much new log, so that a restart has little to read.",
+        help="Also flush all queues after so much new log; bounds what a restart has to read.",
         unit="bytes",
     )
     sync_flush_timeout_ms: int = option(
         5000,
-        help="After this a waiting send is answered FLUSH_DISK_TIMEOUT.",
+        help="Longest wait of a send for its flush; then FLUSH_DISK_TIMEOUT (10).",
         unit="ms",
         rocketmq_name="syncFlushTimeout",
     )
 
     # -- timers --------------------------------------------------------------------------------
     timer_wheel_enable: bool = option(
-        True, help="Take messages with a delivery time; pop needs it too.", rule="T-101"
+        True,
+        help="Accept messages with a delivery time (timer messages); pop needs it too.",
+        rule="T-101",
     )
     timer_precision_ms: int = option(
-        1000, help="Width of a slot: 100, 200, 500 or 1000.", unit="ms", rule="T-101"
+        1000,
+        help="Width of a slot of the timer wheel: 100, 200, 500 or 1000.",
+        unit="ms",
+        rule="T-101",
     )
     timer_roll_window_slot: int = option(
-        172_800, help="A message further ahead is put in again on the way.", rule="T-122"
+        172_800,
+        help="Range of the timer wheel; messages further ahead are re-entered on the way.",
+        rule="T-122",
     )
     timer_max_delay_sec: int = option(
-        259_200, help="A delivery time further ahead is refused.", unit="s", rule="T-105"
+        259_200, help="Refuse delivery times further ahead.", unit="s", rule="T-105"
     )
     mapped_file_size_timer_log: int = option(
-        100 * MIB, help="Bytes of a timer log file.", unit="bytes", rule="T-113"
+        100 * MIB, help="Size of a timer log file.", unit="bytes", rule="T-113"
     )
 
     # -- recovery and cleaning -----------------------------------------------------------------
     check_crc_on_recover: bool = option(
         True,
-        help="Test each body's CRC while recovering.",
+        help="Check each body's CRC during recovery.",
         rule="S-62",
         rocketmq_name="checkCRCOnRecover",
     )
     delete_when: str = option(
-        "04", help="Hours of the day at which expired files go, separated by `;`.", rule="S-70"
+        "04",
+        help="Hours of the day at which expired files are deleted, separated by `;`.",
+        rule="S-70",
     )
     file_reserved_time_h: int = option(
         72,
-        help="Age in hours at which a commit-log file is expired.",
+        help="Age in hours at which a commit-log file expires.",
         unit="h",
         rule="S-71",
         rocketmq_name="fileReservedTime",
     )
     clean_file_forcibly_enable: bool = option(
-        True, help="Above the forcible level delete files that are not expired.", rule="S-71"
+        True,
+        help="Delete files that have not expired when the disk is above the forcible level.",
+        rule="S-71",
     )
     disk_max_used_space_ratio: int = option(
-        75, help="Percent; above it expired files go at any hour.", unit="%", rule="B-165"
+        75,
+        help="Disk usage above which expired files are deleted at any hour.",
+        unit="%",
+        rule="B-165",
     )
     disk_space_clean_forcibly_ratio: float = option(
-        0.85, help="Above it any file but the last goes.", rule="B-164"
+        0.85,
+        help="Forcible level: disk usage above which any file but the last is deleted.",
+        rule="B-164",
     )
     disk_space_warning_level_ratio: float = option(
-        0.90, help="Above it the store takes no writes.", rule="B-163"
+        0.90, help="Warning level: disk usage above which the store refuses writes.", rule="B-163"
     )
     clean_resource_interval_ms: int = option(
         10_000,
-        help="From one look at age and space to the next.",
+        help="Interval at which age and disk usage are checked.",
         unit="ms",
         rule="S-70",
         rocketmq_name="cleanResourceInterval",
