@@ -1,4 +1,4 @@
-"""Clients join and leave: HEART_BEAT (34), UNREGISTER_CLIENT (35), closed connections (B-20 on)."""
+"""Clients join and leave: HEART_BEAT (34), UNREGISTER_CLIENT (35), closing (B-20 to B-30)."""
 
 from __future__ import annotations
 

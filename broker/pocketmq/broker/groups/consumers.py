@@ -1,4 +1,4 @@
-"""Who consumes what, from which connection: RocketMQ's ConsumerManager (B-20 to B-29).
+"""Members and subscriptions of consumer groups: RocketMQ's ConsumerManager (B-20 to B-29).
 
 A member of a group is a *channel*: a client with two connections is there twice. Subscriptions
 belong to the group, and the last heartbeat decides them.
@@ -73,7 +73,7 @@ class ConsumerGroupInfo:
         return next((i for i in self.members.values() if i.client_id == client_id), None)
 
     def add(self, info: ClientChannelInfo) -> None:
-        """Take in a new channel."""
+        """Add a new channel."""
         self.members[info.channel] = info
         self.ids[info.client_id] = self.ids.get(info.client_id, 0) + 1
         self.id_lists.clear()
@@ -86,7 +86,7 @@ class ConsumerGroupInfo:
         return info
 
     def rename(self, info: ClientChannelInfo, client_id: str) -> None:
-        """The same channel speaks for another client now."""
+        """The channel now belongs to another client id."""
         self._forget_id(info.client_id)
         info.client_id = client_id
         self.ids[client_id] = self.ids.get(client_id, 0) + 1
@@ -105,19 +105,19 @@ class HeartbeatOutcome:
     """What one consumer entry of a heartbeat did to its group."""
 
     changed: bool = False
-    """A channel or a topic came or went: the members should rebalance (B-22, B-23)."""
+    """A channel or a topic was added or removed: the members should rebalance (B-22, B-23)."""
     duplicate_client: bool = False
-    """A new channel brought a client id that another channel of the group has."""
+    """A new channel has a client id that another channel of the group already has."""
     topics_added: list[str] = field(default_factory=list)
     topics_removed: list[str] = field(default_factory=list)
     expressions_changed: list[str] = field(default_factory=list)
-    """Topics whose expression became another one."""
+    """Topics whose subscription expression changed."""
     others: int = 0
-    """How many other channels the group has; with them subscriptions may disagree."""
+    """How many other channels the group has; their subscriptions may disagree."""
 
     @property
     def disagrees(self) -> bool:
-        """Whether a member changed what others had subscribed to: they will change it back."""
+        """Whether a member changed others' subscriptions; their heartbeats change them back."""
         return self.others > 0 and bool(
             self.topics_added or self.topics_removed or self.expressions_changed
         )
@@ -165,7 +165,7 @@ class ConsumerManager:
         now: float,
         fingerprint: int = 0,
     ) -> HeartbeatOutcome:
-        """Take in one consumer entry of a heartbeat (B-22, B-23)."""
+        """Register one consumer entry of a heartbeat (B-22, B-23)."""
         info = self._groups.get(data.group_name)
         if info is None:
             info = self._groups[data.group_name] = ConsumerGroupInfo(data.group_name)
@@ -282,8 +282,8 @@ class ConsumerManager:
     def expire(self, now: float) -> list[ClientChannelInfo]:
         """Forget and return the channels silent for more than `expiry_s` (B-27).
 
-        The caller closes them. As they are forgotten here, their groups hear nothing from the
-        close: the others notice at their own next rebalance. O(members).
+        The caller closes them. They are removed first, so closing them notifies nobody:
+        the other members notice at their own next rebalance. O(members).
         """
         gone: dict[Peer, ClientChannelInfo] = {}
         for info in list(self._groups.values()):

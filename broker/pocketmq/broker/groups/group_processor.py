@@ -1,4 +1,4 @@
-"""Subscription groups for people and tools (B-40, E-29).
+"""Subscription groups for admin tools (B-40, E-29).
 
 UPDATE_AND_CREATE_SUBSCRIPTIONGROUP (200), GET_ALL_SUBSCRIPTIONGROUP_CONFIG (201),
 DELETE_SUBSCRIPTIONGROUP (207), GET_SUBSCRIPTIONGROUP_CONFIG (352).
@@ -30,7 +30,7 @@ class GroupProcessor:
     Args:
         groups: the table.
         groups_file: answers wait until a change is on the disk.
-        deleted: tells the others that a group is gone, and whether its offsets are unwanted.
+        deleted: signals that a group was deleted, and whether its offsets are deleted too.
         clock: stamps changes.
         invalid_parameter_code: answer to illegal names, by profile.
     """
@@ -63,7 +63,7 @@ class GroupProcessor:
 
     @handles(RequestCode.DELETE_SUBSCRIPTIONGROUP)
     def delete(self, peer: Peer, request: Command) -> Reply:
-        """Forget a group, and its offsets if asked for."""
+        """Delete a group, and its offsets if the request says so."""
         header = request.header(DeleteSubscriptionGroupRequestHeader)
         self._groups.delete(header.group_name, self._clock.time_ms())
         self._deleted.emit(header.group_name, header.clean_offset)

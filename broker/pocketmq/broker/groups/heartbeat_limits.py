@@ -1,4 +1,4 @@
-"""Which heartbeats are refused: those that have waited too long, and those that hold too much."""
+"""Refuses heartbeats that have waited too long or are too large."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from pocketmq.protocol.budget import Budget
 
 
 class HeartbeatLimits:
-    """What one heartbeat may cost.
+    """Limits on a heartbeat's waiting time and size.
 
     Args:
         overload: how long it may have waited.
-        budget: what it may hold.
+        budget: how many groups and subscriptions it may hold.
     """
 
     def __init__(self, overload: Overload, budget: Budget) -> None:
@@ -20,7 +20,7 @@ class HeartbeatLimits:
         self._budget = budget
 
     def check_waited(self) -> None:
-        """Pass a heartbeat before it is decoded.
+        """Check the waiting time of a heartbeat, before it is decoded.
 
         Raises:
             RequestRefusedError: SYSTEM_BUSY (2): it has waited too long (B-161).
@@ -28,7 +28,7 @@ class HeartbeatLimits:
         self._overload.check(Work.HEARTBEAT)
 
     def check(self, data: HeartbeatData) -> None:
-        """Pass a heartbeat that others can wait for.
+        """Check the size of a heartbeat: other requests wait while it is handled.
 
         Raises:
             OverBudgetError: it holds too many groups or subscriptions, or too long ones.

@@ -1,4 +1,4 @@
-"""Questions about clients (B-28, E-24, M-38).
+"""Requests about connected clients (B-28, E-24, M-38).
 
 GET_CONSUMER_LIST_BY_GROUP (38), CHECK_CLIENT_CONFIG (46), GET_CONSUMER_CONNECTION_LIST (203),
 GET_PRODUCER_CONNECTION_LIST (204).
@@ -31,12 +31,12 @@ from pocketmq.protocol.subscription import TAG, SubscriptionData
 
 
 class MemberProcessor:
-    """Says who is connected, and whether a subscription can be used here.
+    """Lists connected clients, and checks whether a subscription can be used here.
 
     Args:
         consumers: consumer groups.
         producers: producer groups.
-        filters: what subscriptions can be.
+        filters: which subscriptions are valid here.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Which producers are connected: RocketMQ's ProducerManager (B-30)."""
+"""Connected producers by group: RocketMQ's ProducerManager (B-30)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ProducerManager:
     def heartbeat(
         self, group: str, channel: Peer, client_id: str, *, language: int, version: int, now: float
     ) -> None:
-        """Take in one producer entry of a heartbeat."""
+        """Register one producer entry of a heartbeat."""
         members = self._groups.setdefault(group, {})
         info = members.get(channel)
         if info is None:

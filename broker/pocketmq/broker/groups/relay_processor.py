@@ -1,8 +1,8 @@
-"""Questions of tools that only a client can answer (E-28, E-29).
+"""Requests of admin tools that only a client can answer (E-28, E-29).
 
 GET_CONSUMER_RUNNING_INFO (307) and INVOKE_BROKER_TO_GET_CONSUMER_STATUS (223).
 
-The broker passes them on over the client's own connection, and the answer back.
+The broker relays them over the client's own connection, and returns the answer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ STATUS_TIMEOUT_S = 5.0
 
 
 class RelayProcessor:
-    """Asks consumers on behalf of tools."""
+    """Relays requests of tools to consumers."""
 
     def __init__(self, consumers: ConsumerManager) -> None:
         self._consumers = consumers
@@ -56,7 +56,7 @@ class RelayProcessor:
             except Exception as exc:  # noqa: BLE001 - the tool is told of any failure
                 reply = error_reply(peer, request, exc)
             else:
-                # The client spoke in its own encoding; a structured body has to be said again.
+                # The client answered in its own encoding; a structured body has to be encoded anew.
                 body = answer.body_view
                 if body and answer.encoding is not request.encoding:
                     told = decode_body(body, ConsumerRunningInfo, answer.encoding)

@@ -1,4 +1,4 @@
-"""Clients that fell silent are forgotten after 120 s; nobody is told (B-27)."""
+"""Removes clients without a heartbeat for 120 s; their groups are not notified (B-27)."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from pocketmq.runtime.periodic import PeriodicService
 log = structlog.get_logger()
 
 SCAN_S = 10.0
-"""Clients are looked at this often, the first time after as long (B-27)."""
+"""Interval of the scan; the first one comes after one interval (B-27)."""
 
 
 class SilentClients(Service):
     """Closes the connections of clients whose heartbeats stopped.
 
     Args:
-        consumers: and their heartbeats.
-        producers: and theirs.
-        clock: says how long ago they were.
+        consumers: consumer groups, with the times of heartbeats.
+        producers: producer groups, likewise.
+        clock: tells the age of heartbeats.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class SilentClients(Service):
         await self._service.stop()
 
     def scan(self) -> None:
-        """One look at all clients."""
+        """Scan all clients once."""
         now = self._clock.monotonic()
         late_s, self._scanned_at = now - self._scanned_at - SCAN_S, now
         if late_s > SCAN_S:

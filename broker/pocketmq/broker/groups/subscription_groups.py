@@ -54,11 +54,11 @@ class SubscriptionGroupManager:
     def find_or_create(self, group: str, now_ms: int) -> SubscriptionGroupConfig | None:
         """The group's configuration, made with the defaults if that is allowed; else None.
 
-        5.x creates no group with an illegal or too long name. 4.9 does not look; here its groups
-        must at least be able to be folders, as their retry topics become some.
+        5.x creates no group with an illegal or too long name. 4.9 does not check. Here the name
+        must at least be a legal folder name, because the retry topic's folder contains it.
 
         Raises:
-            OverBudgetError: there are so many that none is created by itself any more.
+            OverBudgetError: there are too many groups to create one automatically.
         """
         config = self._table.get(group)
         if config is not None or not (self.auto_create or is_system_group(group)):

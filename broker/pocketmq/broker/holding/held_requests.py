@@ -1,4 +1,4 @@
-"""Answers requests that wait: when a message arrives, when their time is up, never when closed."""
+"""Answers held requests when a message arrives or time is up; closed channels' are dropped."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ HELD = TypeVar("HELD", bound=Held)
 
 CHECK_S = 5.0
 SHORT_CHECK_S = 1.0
-"""Held requests are looked at this often, with and without long polling (B-71)."""
+"""Interval at which held requests are checked, with and without long polling (B-71)."""
 
 
 WOKEN_PER_TURN = 256
-"""Held requests that are answered in one turn of the loop."""
+"""Most held requests that are answered in one turn of the loop."""
 
 
 class HeldRequests(Service, Generic[HELD]):
-    """A `HoldTable` with the signals and the service that empty it.
+    """A `HoldTable` with the signals and the periodic service that end the waiting.
 
     Listens to `message_arrived`, `topic_deleted` and `channel_closed`.
 
     Args:
         name: of the service.
         core: its store, clock, signals and options.
-        answer_again: runs a request once more; this time it must not be held. What it raises
-            becomes the answer.
+        answer_again: runs a request once more; this time it must not be held. An error that it
+            raises becomes the answer.
     """
 
     def __init__(self, name: str, core: BrokerCore, answer_again: Callable[[HELD], Reply]) -> None:
@@ -58,7 +58,7 @@ class HeldRequests(Service, Generic[HELD]):
         await self._service.stop()
 
     def hold(self, held: HELD, extra_bytes: int = 0) -> None:
-        """Let a request wait, unless nobody wants its answer.
+        """Hold a request; a oneway one needs no answer and is dropped.
 
         Args:
             held: the request.
@@ -77,7 +77,7 @@ class HeldRequests(Service, Generic[HELD]):
         self._service.resume()
 
     def arrived(self, topic: str, queue_id: int, max_offset: int, codes: Sequence[int]) -> None:
-        """Messages became readable: answer who waits for them, once the append is done (B-72)."""
+        """Messages became readable: answer requests that wait for them, after the append (B-72)."""
         self._answer_soon(self.table.arrived(topic, queue_id, max_offset, codes))
 
     def sweep(self) -> float | None:
@@ -89,7 +89,7 @@ class HeldRequests(Service, Generic[HELD]):
         return None if self.table else AT_REST
 
     def topic_deleted(self, topic: str) -> None:
-        """Nobody waits for the topic any more."""
+        """The topic was deleted: answer all requests that wait for it."""
         self._answer_soon(self.table.release_topic(topic))
 
     def _answer_soon(self, woken: Sequence[HELD]) -> None:
@@ -99,7 +99,7 @@ class HeldRequests(Service, Generic[HELD]):
             self._woken += woken
 
     def _answer_woken(self) -> None:
-        """Answer some; the others in the next turns, so that nobody else waits for all of them."""
+        """Answer some; the rest follow in the next turns, so that other work goes on."""
         woken = [self._woken.popleft() for _ in range(min(len(self._woken), WOKEN_PER_TURN))]
         if self._woken:
             defer(self._answer_woken)

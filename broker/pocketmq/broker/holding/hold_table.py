@@ -16,7 +16,7 @@ from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer
 
 HELD_REQUEST_BYTES = 1536
-"""About what a held request takes."""
+"""About the memory that a held request takes."""
 
 QueueKey = tuple[str, int]
 
@@ -26,12 +26,12 @@ class Held(Protocol):
 
     @property
     def peer(self) -> Peer:
-        """Who asked."""
+        """The connection that the request came from."""
         ...
 
     @property
     def request(self) -> Command:
-        """What it asked."""
+        """The request."""
         ...
 
     @property
@@ -72,11 +72,11 @@ class HoldTable(Generic[HeldT]):
         return sum(map(len, self._held.values()))
 
     def hold(self, held: HeldT, extra_bytes: int = 0) -> None:
-        """Let a request wait.
+        """Hold a request.
 
         Args:
             held: the request.
-            extra_bytes: what it takes beside `HELD_REQUEST_BYTES`: a long subscription.
+            extra_bytes: memory beyond `HELD_REQUEST_BYTES`, for a long subscription.
 
         Raises:
             OverBudgetError: its connection has as many waiting as it may.
@@ -104,7 +104,7 @@ class HoldTable(Generic[HeldT]):
         Args:
             topic: of the queue.
             queue_id: of the queue.
-            max_offset: one behind the last of them.
+            max_offset: the offset after the last of them.
             codes: their tag hashes, in order.
         """
         waiting = self._held.get((topic, queue_id))
@@ -126,7 +126,7 @@ class HoldTable(Generic[HeldT]):
         return self._release(ready)
 
     def forget_peer(self, peer: Peer) -> None:
-        """Drop what a closed connection had waiting."""
+        """Drop the held requests of a closed connection."""
         self._release(list(self._of_peer.get(peer, ())))
 
     def release_topic(self, topic: str) -> list[HeldT]:

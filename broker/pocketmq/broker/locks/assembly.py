@@ -1,4 +1,4 @@
-"""Queue locks, assembled."""
+"""Builds the locks subject."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pocketmq.broker.subject import Periodically, Subject
 from pocketmq.runtime.periodic import PeriodicService
 
 EXPIRE_S = 10.0
-"""Locks that ran out are forgotten this often; they end by themselves when they are looked at."""
+"""Interval at which expired locks are removed to save memory; an expired lock never counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Locks(Subject):
-    """Who holds which queue."""
+    """The queue locks."""
 
     table: RebalanceLockManager
 

@@ -1,7 +1,7 @@
 """Queue locks of orderly consumers: RocketMQ's RebalanceLockManager (B-45 to B-50).
 
 A lock lives for 60 s after its last renewal, in memory, on this broker only. It does not end with
-its holder's connection: an orderly consumer that leaves uncleanly keeps its queues that long.
+its holder's connection: an orderly consumer that is killed keeps its queues that long.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class RebalanceLockManager:
             del self._table[group]
 
     def holder(self, group: str, queue: MessageQueue, now: float) -> str | None:
-        """Who holds the queue's live lock, if anybody."""
+        """The client id that holds the queue's unexpired lock; None when nobody does."""
         lock = self._table.get(group, {}).get(queue)
         if lock is None or now - lock.renewed_at > self.lifetime_s:
             return None

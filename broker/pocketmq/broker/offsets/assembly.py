@@ -1,4 +1,4 @@
-"""Offsets, assembled."""
+"""Builds the offsets subject."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from pocketmq.runtime.periodic import PeriodicService
 log = structlog.get_logger()
 
 CARE_S = 180.0
-"""Groups that are far behind and offsets that are stale are looked for this often (B-36, B-168)."""
+"""Interval of the search for groups that lag far behind and for stale offsets (B-36, B-168)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offsets(Subject):
-    """Where groups stand."""
+    """Progress of groups."""
 
     table: ConsumerOffsetManager
     start_offset: Callable[[str, int], int]
-    """Where a group without any offset begins in (topic, queue id)."""
+    """The offset at which a group without any offset begins in (topic, queue id)."""
 
 
 def assemble_offsets(core: BrokerCore, topics: Topics, groups: Groups) -> Offsets:
@@ -93,7 +93,7 @@ def assemble_offsets(core: BrokerCore, topics: Topics, groups: Groups) -> Offset
 
 
 class _Clamp(Service):
-    """Brings offsets within the queues that the store has recovered."""
+    """Clamps offsets to the bounds of the recovered queues."""
 
     def __init__(self, table: ConsumerOffsetManager, store: MessageStore) -> None:
         self._table = table

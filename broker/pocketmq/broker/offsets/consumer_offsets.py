@@ -1,4 +1,4 @@
-"""How far each group has come: committed, pulled and to-be-reset offsets (B-31 to B-36).
+"""Committed, pulled and pending reset offsets of each group (B-31 to B-36).
 
 An offset is the *next* one to consume. 0 is an offset like any other; "none" is None.
 """
@@ -12,9 +12,9 @@ from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable
 from pocketmq.protocol.bodies.topics import DataVersion
 
 SEPARATOR = "@"
-"""Between topic and group; a topic has none in it, the group of `T@g@broadcast` has (B-36)."""
+"""Separates topic and group. No topic contains it; the group in `T@g@broadcast` does (B-36)."""
 COMMITS_PER_VERSION = 500
-"""The data version moves once in so many commits (B-32)."""
+"""The data version is bumped once in so many commits (B-32)."""
 
 _NONE: Mapping[int, int] = {}
 
@@ -41,7 +41,7 @@ class ConsumerOffsetManager:
     # -- committed ----------------------------------------------------------------------------
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int, now_ms: int) -> int | None:
-        """Store the offset, also when it is smaller than the known one (B-32); the one before.
+        """Store the offset, even when it is smaller than the old one, which is returned (B-32).
 
         The caller may warn when the result is larger than `offset`.
         """
@@ -71,7 +71,7 @@ class ConsumerOffsetManager:
         return frozenset(self._topics_of_group.get(group, ()))
 
     def groups_of(self, topic: str) -> frozenset[str]:
-        """Groups that have committed in the topic; not those that the broker made up (B-36)."""
+        """Groups that have committed in the topic, but not as `group@broadcast` (B-36)."""
         groups = self._groups_of_topic.get(topic, ())
         return frozenset(group for group in groups if SEPARATOR not in group)
 
@@ -102,7 +102,7 @@ class ConsumerOffsetManager:
     def assign_reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Have the group's next pull of the queue moved to `offset` (B-59, E-30).
 
-        Commits of the queue are ignored until then: they come from where the group was before.
+        Commits of the queue are ignored until then: they belong to the progress before the reset.
         """
         key = (topic, group)
         self._resets.setdefault(key, {})[queue_id] = offset
@@ -120,7 +120,7 @@ class ConsumerOffsetManager:
         return self._resets.get((topic, group), _NONE).get(queue_id)
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
-        """As `pending_reset`; the reset is done with."""
+        """As `pending_reset`, and removes it: the reset is carried out."""
         if not self._resets:
             return None
         key = (topic, group)
@@ -145,7 +145,7 @@ class ConsumerOffsetManager:
             self.forget(group, topic)
 
     def forget(self, group: str, topic: str) -> None:
-        """Remove whatever is known of the group in the topic."""
+        """Remove all offsets of the group in the topic."""
         key = (topic, group)
         for table in (self._committed, self._pulled, self._resets):
             table.pop(key, None)
@@ -158,7 +158,7 @@ class ConsumerOffsetManager:
         is_subscribed: Callable[[str, str], bool],
         min_offset: Callable[[str, int], int],
     ) -> list[tuple[str, str]]:
-        """Remove what nobody needs; (topic, group) of each entry (B-36).
+        """Remove stale entries; returns (topic, group) of each (B-36).
 
         An entry is stale when nobody subscribes and every offset lies where the queue has no
         messages any more. An offset of 0 is not stale while the queue still begins at 0: RocketMQ

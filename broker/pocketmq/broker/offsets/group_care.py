@@ -1,4 +1,4 @@
-"""What is looked after every three minutes: stale offsets and groups far behind (B-36, B-168)."""
+"""Every three minutes: removes stale offsets, and stops groups far behind (B-36, B-168)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ log = structlog.get_logger()
 
 
 class GroupCare:
-    """Forgets what no group needs, and stops groups that read too slowly.
+    """Removes stale offsets, and stops groups that read too slowly.
 
     Args:
-        groups: lose their right to consume.
-        consumers: who subscribes to what.
-        offsets: lose stale entries.
-        store: where queues begin and the log ends.
+        groups: where the right to consume is taken away.
+        consumers: subscriptions of connected members.
+        offsets: where stale entries are removed.
+        store: bounds of queues and of the log.
         clock: stamps changes.
         stop_behind_bytes: groups further behind are stopped; None stops nobody.
     """
@@ -45,7 +45,7 @@ class GroupCare:
         self._stop_behind_bytes = stop_behind_bytes
 
     def run(self) -> None:
-        """One look at all groups."""
+        """Check all groups once."""
         stale = self._offsets.remove_stale(
             lambda group, topic: self._consumers.subscription(group, topic) is not None,
             self._store.min_offset,

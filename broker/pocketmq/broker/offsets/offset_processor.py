@@ -36,7 +36,7 @@ log = structlog.get_logger()
 
 
 class OffsetProcessor:
-    """Where groups stand, and where queues begin and end.
+    """Answers requests about committed offsets and the bounds of queues.
 
     Args:
         offsets: committed offsets.
@@ -44,7 +44,7 @@ class OffsetProcessor:
         topics: which topics exist.
         groups: which groups exist.
         clock: stamps changes.
-        profile: 4.9 knows no groups on commit and calls an empty queue young.
+        profile: 4.9 does not check groups on commit, and counts an empty queue as young.
         budget: how many offsets are kept.
     """
 
@@ -97,7 +97,7 @@ class OffsetProcessor:
         return None if first.suggest_pulling_from_slave else 0
 
     def start_offset(self, topic: str, queue_id: int) -> int:
-        """Where a group without an offset begins: at 0 in a young queue, or at the end (B-36)."""
+        """Where a group without an offset begins: 0 in a young queue, else its end (B-36)."""
         offset = self._offset_of_young_queue(topic, queue_id)
         return self._store.max_offset(topic, queue_id) if offset is None else offset
 
@@ -131,8 +131,8 @@ class OffsetProcessor:
         return request.reply()
 
     def _check_queue(self, topic: str, queue_id: int) -> None:
-        """Pass a queue that exists. RocketMQ 5 looks for the topic alone, 4.9 for nothing: there a
-        stranger's commits for queues that nobody has are kept for ever."""
+        """Check that the queue exists. RocketMQ 5 checks the topic alone, 4.9 nothing: there
+        commits for queues that do not exist are kept for ever."""
         config = self._topics.get(topic)
         if config is None:
             raise RequestRefusedError(
@@ -170,7 +170,7 @@ class OffsetProcessor:
 
     @handles(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP)
     def offset_by_time(self, _peer: Peer, request: Command) -> Reply:
-        """The offset that a store time means (S-40, S-41)."""
+        """The offset at a store time (S-40, S-41)."""
         header = request.header(SearchOffsetRequestHeader)
         upper = (header.boundary_type or "").upper() == Boundary.UPPER.name
         offset = self._store.offset_by_time(

@@ -33,16 +33,16 @@ VERSION_WITH_RESET = 28
 
 
 class ResetProcessor:
-    """Works out new offsets, and has them take effect.
+    """Computes new offsets, and applies them.
 
     Args:
-        offsets: changed, or read for resets that must not go forward.
+        offsets: changed here, or read for resets that must not skip messages.
         store: offsets by time.
         topics: which queues there are.
         groups: which groups there are.
-        consumers: whom to push to.
+        consumers: connections to push to.
         broker_name: in the queues of the answer.
-        server_side: 5.x's way.
+        server_side: reset at the next pull, as 5.x does; else push.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class ResetProcessor:
 
 
 def _pushed_body(queues: dict[MessageQueue, int], encoding: Encoding) -> bytes:
-    """Offsets for a consumer; in JSON with objects as keys, or Go clients misread it (trap 6)."""
+    """Offsets for a consumer; in JSON with objects as keys, or Go clients misread it."""
     if encoding is Encoding.MSGPACK:
         body = ResetOffsetBody(offset_table={mq_key(queue): o for queue, o in queues.items()})
         return encode_body(body, encoding)

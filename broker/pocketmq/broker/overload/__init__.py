@@ -1,1 +1,1 @@
-"""What is refused when there is too much to do."""
+"""Overload protection: which requests are refused while the broker is too busy."""

@@ -1,4 +1,4 @@
-"""Overload, assembled."""
+"""Builds the overload subject."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pocketmq.broker.subject import Subject
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverloadGuard(Subject):
-    """What refuses work when there is too much of it."""
+    """The checks that refuse requests under overload."""
 
     guard: Overload
 
 
 def assemble_overload(core: BrokerCore) -> OverloadGuard:
-    """Made of the options alone."""
+    """Needs nothing but the options."""
     config, store_config = core.config, core.store.config
     return OverloadGuard(
         guard=Overload(

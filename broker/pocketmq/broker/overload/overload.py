@@ -1,4 +1,4 @@
-"""When the broker refuses work because it has too much of it (B-160 to B-162, B-168).
+"""Overload protection: when the broker answers SYSTEM_BUSY (2) (B-160 to B-162, B-168).
 
 RocketMQ has queues before its thread pools and throws out what has waited too long. Here the queue
 is one turn of the event loop: the requests of all sockets that were readable when it began. They
@@ -21,7 +21,7 @@ Deferred = Callable[[], None]
 
 @unique
 class Work(Enum):
-    """Kinds of requests that wait in queues of their own in RocketMQ."""
+    """Kinds of requests; each waits in a queue of its own in RocketMQ."""
 
     SEND = "send"
     PULL = "pull"
@@ -31,7 +31,7 @@ class Work(Enum):
 
 @dataclass(slots=True)
 class Overload:
-    """Measures how long requests wait, and says which are too old to be worth an answer."""
+    """Measures how long requests wait, and refuses those that waited too long."""
 
     now: Callable[[], float]
     """Monotonic seconds."""
@@ -52,10 +52,10 @@ class Overload:
     _is_append_slow: bool = field(default=False, init=False)
 
     def check(self, work: Work) -> None:
-        """Pass a request that has not waited too long.
+        """Refuse a request that has waited too long.
 
         Raises:
-            RequestRefusedError: 2, with RocketMQ's mark for the reason.
+            RequestRefusedError: SYSTEM_BUSY (2), with RocketMQ's mark for the reason.
         """
         began_at = self._turn_began_at
         if began_at is None:
@@ -88,10 +88,10 @@ class Overload:
         return answer
 
     def check_pool(self, unflushed_bytes: int) -> None:
-        """Pass a send while the pool has room.
+        """Refuse a send while the transient store pool is full.
 
         Raises:
-            RequestRefusedError: 2.
+            RequestRefusedError: SYSTEM_BUSY (2): too much of the log is unflushed.
         """
         if self.pool_bytes is not None and unflushed_bytes >= self.pool_bytes:
             raise _busy(

@@ -1,4 +1,4 @@
-"""ACK_MESSAGE, BATCH_ACK_MESSAGE, CHANGE_MESSAGE_INVISIBLETIME: what becomes of popped messages."""
+"""Acks of popped messages: ACK_MESSAGE, BATCH_ACK_MESSAGE, CHANGE_MESSAGE_INVISIBLETIME."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from pocketmq.protocol.receipts import ORDERED_QUEUE, ReceiptHandle, marked_topi
 
 
 class AckProcessor:
-    """Notes what was consumed, and what is wanted later.
+    """Stores acks and changes of the invisible time.
 
     All acks of one turn of the loop are one append to the log.
 
     Args:
         core: store and clock.
-        checks: which queues and offsets there are.
+        checks: checks queues and offsets.
         revive_log: where acks go.
-        offsets: where groups stand that consume in order.
-        progress: what is in flight.
-        orders: what is out of queues consumed in order.
-        waiting: pops that an ordered ack may let go on.
+        offsets: committed offsets of groups that consume in order.
+        progress: how many messages are in flight.
+        orders: unacknowledged messages of queues that are consumed in order.
+        waiting: pops that an ordered ack may wake.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class AckProcessor:
 
     @handles_batch(RequestCode.ACK_MESSAGE)
     def ack(self, peers: Sequence[Peer], requests: Sequence[Command]) -> Sequence[Reply]:
-        """Messages are consumed; answered when that is as safe as the flush mode promises."""
+        """Acknowledge a message; answered when the ack is as safe as the flush mode promises."""
         replies: list[Reply] = [None] * len(requests)
         messages: list[StoredMessage] = []
         waiting: list[tuple[Peer, Command]] = []
@@ -118,7 +118,7 @@ class AckProcessor:
         point = CheckPoint.of_pop(owner, [offset], now_ms, header.invisible_time)
         queue = self._revive_queue(handle)
         ack = _ack_of(handle, topic, group, queue_id, offset)
-        # In this order, in one append: never is the message known to neither.
+        # In this order, in one append: at any time one of the two records holds the message.
         messages = [
             self._revive_log.check_point(point, queue),
             self._revive_log.ack(ack, queue, handle.due_ms),

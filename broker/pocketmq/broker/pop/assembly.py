@@ -1,4 +1,4 @@
-"""Pop, assembled."""
+"""Builds the pop subject."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def assemble_pop(
     timers: Timers,
     network: Network,
 ) -> Pop:
-    """Listens to `message_arrived`, `topic_deleted` and `channel_closed`. Not in 4.9."""
+    """Listens to `message_arrived`, `topic_deleted` and `channel_closed`. 4.9 has no pop."""
     progress, orders = PopProgress(), ConsumerOrders()
     if not core.profile.broker.arbitrary_delay:
         return Pop(progress=progress, orders=orders)

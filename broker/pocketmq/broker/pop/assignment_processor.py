@@ -1,4 +1,4 @@
-"""QUERY_ASSIGNMENT (400), and whether groups pull or pop (401, 402)."""
+"""QUERY_ASSIGNMENT (400), and the modes pull and pop: SET_ and GET_..._REQUEST_MODE (401, 402)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from pocketmq.protocol.validation import is_retry
 
 
 class AssignmentProcessor:
-    """Says which queues are a client's.
+    """Answers which queues a client consumes, and sets modes.
 
     Args:
         core: options and clock.
         topics: whose mode may be set.
-        groups: who is in them.
+        groups: their members.
         modes: pull or pop.
         routes: the queues of all brokers.
         saved: the file of the modes; an answer waits for it.

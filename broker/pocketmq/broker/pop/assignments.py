@@ -1,8 +1,8 @@
-"""Which queues a member of a group consumes, when the broker decides it (K-20 to K-24). Pure.
+"""Which queues a member of a group consumes when the broker decides it (K-20 to K-24); no I/O.
 
 Clients compute the same from the same lists when they decide themselves; the strategies are shared.
-A group that pops needs no queue of its own: every member pops every queue, as one entry per broker,
-unless it is told to share with fewer neighbours.
+A group that pops needs no queue of its own: every member pops every queue, as one entry per broker.
+A share number lets each member pop the queues of only so many other members.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class RequestModes:
     """Topic and group -> pull or pop; `messageRequestMode.json` (K-26).
 
     Args:
-        default: for groups that nobody set a mode for.
-        default_share: how many neighbours share queues then.
+        default: for groups for which no mode was set.
+        default_share: how many other members' queues a member pops then.
     """
 
     def __init__(self, default: RequestMode = "PULL", default_share: int = -1) -> None:
@@ -91,7 +91,7 @@ def readable_queues(topic: str, route: TopicRouteData) -> list[MessageQueue]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """Who asks."""
+    """The client that asks."""
 
     group: str
     client_id: str
@@ -114,7 +114,7 @@ def assign(
         mode: pull or pop.
         queues: of the topic, sorted; None when its route is not known.
         members: client ids of the group; None when there is no such group.
-        balancing: False gives everybody everything.
+        balancing: False gives every member all queues.
     """
     if queues is None:
         return None

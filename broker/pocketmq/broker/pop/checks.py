@@ -16,7 +16,7 @@ LATE_MS = 500
 
 
 class PopChecks:
-    """Answers: may this group pop this topic, and does this queue have that offset?
+    """Checks whether a group may pop a topic, and whether a queue has an offset.
 
     Args:
         core: options, clock and store.
@@ -32,7 +32,7 @@ class PopChecks:
         self._groups = groups
 
     def pop(self, header: PopMessageRequestHeader, born_ms: int, now_ms: int) -> TopicConfig:
-        """Pass a pop; its topic.
+        """Check a pop; returns the configuration of its topic.
 
         Raises:
             RequestRefusedError: with the code of the first check that failed.
@@ -66,7 +66,7 @@ class PopChecks:
         return self.read(header.topic, header.queue_id, header.consumer_group, now_ms)
 
     def read(self, topic: str, queue_id: int, group: str, now_ms: int) -> TopicConfig:
-        """Pass a read of a topic by a group; the topic.
+        """Check that a group may read a topic; returns the topic's configuration.
 
         Raises:
             RequestRefusedError: with the code of the first check that failed.
@@ -87,7 +87,7 @@ class PopChecks:
         return config
 
     def group(self, group: str, now_ms: int) -> None:
-        """Pass a group that may consume.
+        """Check that a group may consume.
 
         Raises:
             RequestRefusedError: it does not exist, or may not.
@@ -104,7 +104,7 @@ class PopChecks:
             )
 
     def queue(self, topic: str, queue_id: int) -> None:
-        """Pass a queue that an ack names.
+        """Check the queue that an ack names.
 
         Raises:
             RequestRefusedError: TOPIC_NOT_EXIST (17) or MESSAGE_ILLEGAL (13).
@@ -118,14 +118,14 @@ class PopChecks:
             )
 
     def offset(self, topic: str, queue_id: int, offset: int, *, end_passes: bool) -> None:
-        """Pass an offset that the queue holds.
+        """Check that the queue holds an offset.
 
         Args:
             topic: of the queue.
             queue_id: of the queue.
             offset: of a message.
-            end_passes: an ack of the offset behind the last message passes, a change of its
-                invisible time does not.
+            end_passes: accept the offset after the last message: yes for an ack, no for a
+                change of the invisible time.
 
         Raises:
             RequestRefusedError: NO_MESSAGE (208).

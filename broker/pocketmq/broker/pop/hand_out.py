@@ -1,8 +1,8 @@
-"""Hands messages out: which queues a pop reads, from where, and what it leaves (K-33, K-34).
+"""Reads messages for a pop: which queues, from which offset, and which check points (K-33, K-34).
 
-A pop of "any queue" begins at a queue drawn by lot and goes round, so that many clients share the
-queues evenly; one in five reads the group's retry topic before the topic. What it found is stored
-as one check point per queue before anything is answered or committed.
+A pop of "any queue" begins at a random queue and goes round, so that many clients share the queues
+evenly; one pop in five reads the group's retry topic before the topic. What it found is stored as
+one check point per queue before anything is answered or committed.
 """
 
 from __future__ import annotations
@@ -81,10 +81,10 @@ class Popper:
     Args:
         core: store, clock and options.
         topics: which retry topics exist.
-        offsets: where groups stand.
+        offsets: committed offsets.
         revive_log: where check points go.
-        progress: what is handed out and not yet committed.
-        orders: what is out of queues consumed in order.
+        progress: how far messages are handed out beyond the committed offset.
+        orders: unacknowledged messages of queues that are consumed in order.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Popper:
         self._orders = orders
 
     def pop(self, want: PopRequest, queues: int, now_ms: int) -> HandOut:
-        """Take messages; a hand-out without any when there are none.
+        """Take messages; the result is empty when there are none.
 
         Args:
             want: what is wanted.
@@ -166,7 +166,7 @@ class Popper:
     # -- one queue ------------------------------------------------------------------------------
 
     def _read(self, out: HandOut, want: PopRequest, topic: str, queue_id: int) -> None:
-        """Take what is there of one queue (K-34)."""
+        """Take messages from one queue (K-34)."""
         store = self._store
         key = (want.group, topic, queue_id)
         begin = self._begin(want, topic, queue_id)
@@ -191,7 +191,7 @@ class Popper:
         if found.count:
             self._take(out, want, topic, queue_id, found)
         elif found.status in _PASSED and not self._progress.is_ahead(key):
-            # Filtered out, or deleted: the group is past them.
+            # Filtered out, or deleted: the group's offset moves past them.
             self._offsets.commit(*key, found.next_begin_offset, out.pop_time_ms)
         out.rest += max(0, found.max_offset - found.next_begin_offset)
 

@@ -1,4 +1,4 @@
-"""Wakes pops of an ordered queue when the messages that block it are seen again (K-115)."""
+"""Wakes pops of an ordered queue when the messages that block it become visible again (K-115)."""
 
 from __future__ import annotations
 

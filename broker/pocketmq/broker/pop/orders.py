@@ -1,7 +1,7 @@
-"""Ordered pop: which messages of a queue are out, and whether more may follow (K-110 to K-116).
+"""Ordered pop: the unacknowledged messages of a queue block it (K-110 to K-116).
 
 Nothing of a queue is handed out while a message before it waits for its ack. Progress is made by
-acks alone: no check point is stored, and what is not acknowledged in time is simply read again.
+acks alone: no check point is stored; a message that is not acknowledged in time is read again.
 The table is `config/consumerOrderInfo.json`.
 """
 
@@ -18,7 +18,7 @@ from pocketmq.protocol.scalars import Int64
 from pocketmq.runtime.signals import Signal
 
 IDLE_MS = 24 * 3600 * 1000
-"""A queue in which nothing was handed out for so long is forgotten."""
+"""Entries of queues from which nothing was handed out for so long are removed."""
 
 
 class OrderInfo(
@@ -39,7 +39,7 @@ class OrderInfo(
     """The messages of one queue that were handed out last. Fields stand in the order written."""
 
     attempt_id: str | None = None
-    """Of the request that got them; the same one may have them again (K-112)."""
+    """Attempt id of the request that got them; a repeat of it may get them again (K-112)."""
     acknowledged: Int64 = msgspec.field(default_factory=lambda: 0)
     """Bit i: `offsets[i]` is acknowledged."""
     invisible_ms: Int64 | None = None
@@ -97,7 +97,7 @@ ILLEGAL = -1
 
 
 class ConsumerOrders:
-    """What is out of each queue that a group consumes in order."""
+    """The unacknowledged messages of each queue that a group consumes in order."""
 
     def __init__(self) -> None:
         self.unsaved = Unsaved()
@@ -167,7 +167,7 @@ class ConsumerOrders:
         return None if info is None else info.blocks_until_ms(now_ms)
 
     def acknowledge(self, key: tuple[str, str, int], offset: int, pop_time_ms: int) -> int:
-        """A message is consumed; the offset to commit, or `STALE`, or `ILLEGAL` (K-113)."""
+        """Acknowledge a message; returns the offset to commit, or `STALE`, or `ILLEGAL` (K-113)."""
         info = self._get(key)
         if info is None:
             return offset + 1
@@ -193,7 +193,7 @@ class ConsumerOrders:
         self._changed(key)
 
     def clear(self, key: tuple[str, str, int]) -> None:
-        """Nothing of the queue is out: its offset was reset."""
+        """Forget the queue's unacknowledged messages: its offset was reset."""
         topic, group, queue_id = key
         if self._table.get((topic, group), {}).pop(queue_id, None) is not None:
             self._changed(key)
@@ -231,7 +231,7 @@ class ConsumerOrders:
     def clean(
         self, queues_of: Callable[[str], int | None], has_group: Callable[[str], bool], now_ms: int
     ) -> None:
-        """Forget topics, groups and queues that are gone, and queues nobody consumes (K-110).
+        """Forget deleted topics, groups and queues, and queues that are no longer consumed (K-110).
 
         Args:
             queues_of: read queues of a topic; None when it is gone.

@@ -29,13 +29,13 @@ _NOTHING = MessageFilter()
 
 
 class PopProcessor:
-    """Answers pops.
+    """Answers POP_MESSAGE, POLLING_INFO and PEEK_MESSAGE.
 
     Args:
         core: store, clock, statistics and signals.
-        checks: who may pop what.
-        popper: hands messages out.
-        filters: what expressions want.
+        checks: whether a group may pop a topic.
+        popper: takes messages.
+        filters: compile expressions.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class PopProcessor:
 
     @handles(RequestCode.POP_MESSAGE)
     def pop(self, peer: Peer, request: Command) -> Reply:
-        """Messages that are nobody else's for a while; None while the pop waits."""
+        """Take messages, which are invisible to others for a while; None while the pop waits."""
         header = request.header(PopMessageRequestHeader)
         born_ms = header.born_time or self._clock.time_ms()
         return self._execute(peer, request, header, born_ms + header.poll_time)
@@ -74,7 +74,7 @@ class PopProcessor:
 
     @handles(RequestCode.PEEK_MESSAGE)
     def peek(self, peer: Peer, request: Command) -> Reply:
-        """Messages as they lie there; nothing is taken."""
+        """Read messages without taking them."""
         header = request.header(PeekMessageRequestHeader)
         now_ms = self._clock.time_ms()
         group, topic = header.consumer_group, header.topic
@@ -98,7 +98,7 @@ class PopProcessor:
     # -- a pop ----------------------------------------------------------------------------------
 
     def _again(self, pop: WaitingPop[PopMessageRequestHeader]) -> Reply:
-        """The whole pop once more (K-131); it waits on when it finds nothing."""
+        """Run the whole pop once more (K-131); it waits on when it finds nothing."""
         return self._execute(pop.peer, pop.request, pop.header, pop.deadline_ms)
 
     def _execute(
@@ -162,7 +162,7 @@ class PopProcessor:
         return request.reply(answer, out.records, remark="FOUND")
 
     def _filter(self, header: PopMessageRequestHeader) -> MessageFilter:
-        """What the expression wants; nothing said is everything (K-31)."""
+        """The filter of the expression; an empty one takes all messages (K-31)."""
         if not header.exp:
             return _NOTHING
         kind = header.exp_type or TAG
@@ -187,8 +187,8 @@ class NotificationProcessor:
 
     Args:
         core: clock and signals.
-        checks: who may ask.
-        popper: knows what there is.
+        checks: whether a group may pop a topic.
+        popper: tells whether there are messages.
     """
 
     def __init__(self, core: BrokerCore, checks: PopChecks, popper: Popper) -> None:
@@ -201,7 +201,7 @@ class NotificationProcessor:
 
     @handles(RequestCode.NOTIFICATION)
     def notification(self, peer: Peer, request: Command) -> Reply:
-        """Whether there is something; None while the request waits."""
+        """Whether a pop would find a message; None while the request waits."""
         header = request.header(NotificationRequestHeader)
         born_ms = header.born_time or self._clock.time_ms()
         return self._execute(peer, request, header, born_ms + header.poll_time)

@@ -1,4 +1,4 @@
-"""How far each queue was handed out, beyond what may be committed yet; and what is in flight."""
+"""How far each queue was handed out beyond its committed offset, and how much is in flight."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PopProgress:
         self._in_flight[key] = self._in_flight.get(key, 0) + count
 
     def committed(self, key: QueueOf, offset: int) -> None:
-        """The group's committed offset is there now."""
+        """The group's committed offset has reached it."""
         if self._ahead.get(key, offset) <= offset:
             self._ahead.pop(key, None)
 
@@ -43,11 +43,11 @@ class PopProgress:
             self._in_flight.pop(key, None)
 
     def in_flight(self, key: QueueOf) -> int:
-        """Messages handed out since the broker started, and not back (K-146)."""
+        """Number of messages handed out since the broker started and not acknowledged (K-146)."""
         return self._in_flight.get(key, 0)
 
     def reset(self, key: QueueOf) -> None:
-        """The group's offset was set by hand."""
+        """The group's offset was reset by a tool."""
         self._ahead.pop(key, None)
         self._in_flight.pop(key, None)
 

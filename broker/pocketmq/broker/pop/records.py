@@ -1,8 +1,8 @@
 """What pop writes into the revive topic: check points and acks, in RocketMQ's JSON (K-70 to K-74).
 
-A pop stores one check point: these messages were handed out, and are seen again at that time. An
-ack stores one ack record. Both are timer messages, so they come to the revive topic when the time
-is there; whatever a check point holds and no ack named is then delivered once more.
+A pop stores one check point: which messages were handed out, and when they become visible again. An
+ack stores one ack record. Both are timer messages, so they reach the revive topic at that time.
+Then every message of a check point that no ack names is delivered once more.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ ACK_TAG = "ack"
 BATCH_ACK_TAG = "bAck"
 
 AHEAD_MS = 1000
-"""A check point comes this much before its acks (K-70)."""
+"""A check point is due this much before its acks (K-70)."""
 
 MergeKey = tuple[str, str, int, int, int, str]
-"""What an ack and its check point agree in: topic, group, queue, start offset, pop time, broker."""
+"""What matches an ack to its check point: topic, group, queue, start offset, pop time, broker."""
 
 
 class CheckPoint(
@@ -62,7 +62,7 @@ class CheckPoint(
     """Derived; written, and ignored when read."""
     revive_offset: int = msgspec.field(default_factory=lambda: 0)
     put_again: str | None = None
-    """How often it was stored once more because a message could not be delivered."""
+    """How often it was stored again because a message could not be delivered."""
     start_offset: int
     topic: str
 
@@ -111,7 +111,7 @@ class CheckPoint(
 
     @property
     def times_put_again(self) -> int:
-        """`put_again` as a number; 127 for what is none."""
+        """`put_again` as a number; 127 when it is not a number."""
         try:
             return int(self.put_again or 0)
         except ValueError:

@@ -1,9 +1,9 @@
-"""Which popped messages are to be delivered again: one planner per queue of the revive topic.
+"""Decides which popped messages are delivered again: one planner per queue of the revive topic.
 
 Check points are read in the order in which they became due, and acks behind them. A check point is
-settled when its time is past and no ack of it can still be under way: an ack waits in the timers
-like the check point, a second longer (K-70, K-82, K-83). The committed offset of the queue is that
-of the last record that is settled (K-81), so a restart reads all others again.
+settled when it is due and no ack of it can still arrive: an ack waits in the timers like the check
+point, a second longer (K-70, K-82, K-83). The committed offset of the revive queue is that of the
+last settled record (K-81), so a restart reads all others again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class RevivePlanner:
 
     Args:
         committed: offset of the last settled record, -1 for none.
-        own_broker: whose records do not name a broker (K-74).
+        own_broker: broker name of records that do not contain one (K-74).
     """
 
     def __init__(self, committed: int, own_broker: str) -> None:
@@ -42,13 +42,13 @@ class RevivePlanner:
         point.broker_name = point.broker_name or self._own_broker
         earlier = self._by_key.get(point.key)
         if earlier is not None:
-            # Stored twice, after a kill: what is known of the first holds for both.
+            # Stored twice, after a kill: the acks of the first count for both.
             point.bit_map |= self._open.pop(earlier).bit_map
         self._open[offset] = point
         self._by_key[point.key] = offset
 
     def ack(self, offset: int, ack: Ack) -> None:
-        """An ack was read; one whose check point is settled comes too late (K-82)."""
+        """An ack was read; it is ignored when its check point is settled already (K-82)."""
         self.next_offset = offset + 1
         at = self._by_key.get(ack.key(self._own_broker))
         if at is not None:
@@ -57,7 +57,7 @@ class RevivePlanner:
                 point.acknowledge(each)
 
     def skip(self, offset: int) -> None:
-        """Something else was read."""
+        """A record that is neither was read."""
         self.next_offset = offset + 1
 
     def due(self, now_ms: int) -> tuple[int, CheckPoint] | None:
@@ -79,7 +79,7 @@ class RevivePlanner:
         return None
 
     def settled(self, offset: int) -> int:
-        """What the check point held is acknowledged or stored again; the offset to commit."""
+        """The first check point is settled; returns the offset to commit."""
         point = self._open.pop(offset)
         if self._by_key.get(point.key) == offset:
             del self._by_key[point.key]

@@ -14,11 +14,11 @@ from pocketmq.protocol.subscription import tags_code
 
 
 class ReviveLog:
-    """Writes into the revive topic, by way of the timers.
+    """Writes to the revive topic through the timers.
 
     Args:
         core: store, clock and address.
-        rewrites: the timers' is among them.
+        rewrites: include that of the timers.
         topic: the revive topic.
         queues: how many queues it has.
     """

@@ -1,4 +1,4 @@
-"""Delivers again what was popped and not acknowledged: RocketMQ's PopReviveService (K-80 on)."""
+"""Delivers unacknowledged popped messages again: RocketMQ's PopReviveService (K-80 on)."""
 
 from __future__ import annotations
 
@@ -47,16 +47,16 @@ CaughtUp = Callable[[], bool]
 
 
 class ReviveService(Service):
-    """Reads the revive topic, and stores again what nobody acknowledged.
+    """Reads the revive topic, and stores unacknowledged messages again.
 
     Listens to `message_arrived`.
 
     Args:
         core: store, clock, address and options.
-        topics: gets retry topics.
-        groups: those that are gone want nothing any more.
-        offsets: of the revive topic's reader, and of new retry topics.
-        progress: what is in flight.
+        topics: where retry topics are created.
+        groups: messages of deleted groups are not stored again.
+        offsets: of the revive topic's own group, and of new retry topics.
+        progress: how many messages are in flight.
         rewrites: a retry may be delayed once more (K-92).
         topic: the revive topic, and how many queues it has.
         caught_up: of the timers; before that an ack may still be on its way.
@@ -111,7 +111,7 @@ class ReviveService(Service):
     # -- work -----------------------------------------------------------------------------------
 
     async def _run(self) -> float:
-        """Read all there is, settle what can be; seconds until the next is due."""
+        """Read all new records and settle check points; returns seconds until the next is due."""
         while True:
             now_ms = self._clock.time_ms()
             complete = self._caught_up()
@@ -189,7 +189,7 @@ class ReviveService(Service):
         self._store.when_flushed(log_end, flushed)
 
     def _revive(self, point: CheckPoint) -> int | None:
-        """Store again what is open; the log's offset behind it, or None when it was not stored."""
+        """Store unacknowledged messages again; the log offset after them, None on failure."""
         wanted = user_topic(point.topic, point.group)
         if self._topics.get(wanted) is None or self._groups.get(point.group) is None:
             return 0

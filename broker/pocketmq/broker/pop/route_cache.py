@@ -33,7 +33,7 @@ class RouteCache(Service):
 
     Args:
         core: options and clock.
-        network: where name servers are reached.
+        network: connects to the name servers.
     """
 
     def __init__(self, core: BrokerCore, network: Network) -> None:
@@ -59,11 +59,11 @@ class RouteCache(Service):
         await self._client.close()
 
     def known(self, topic: str) -> list[MessageQueue] | None:
-        """The topic's queues, sorted; None before `ask` has found them."""
+        """The topic's queues, sorted; None until `ask` has fetched them."""
         return self._queues.get(topic)
 
     def ask(self, topic: str) -> asyncio.Task[None]:
-        """Find the topic's queues; askers of one topic share one request."""
+        """Fetch the topic's queues; concurrent callers for one topic share one request."""
         task = self._asking.get(topic)
         if task is None:
             task = asyncio.get_running_loop().create_task(self._ask(topic), name=f"route {topic}")

@@ -1,8 +1,8 @@
-"""Pops that wait for a message (K-130 to K-134): pure, the service around it is `waking.py`.
+"""Pops that wait for a message (K-130 to K-134), without I/O; the service around it is `waking.py`.
 
-A pop waits under (topic, group, queue id it asked for); -1, "any queue", is a key of its own. What
-arrives wakes the one that has to be answered first: it takes what is there, and if it leaves
-something, the next is woken.
+A pop waits under (topic, group, requested queue id); -1, "any queue", is a key of its own. A new
+message wakes the pop with the earliest deadline. It takes what is there; if messages are left, the
+next pop is woken.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pocketmq.protocol.receipts import pop_retry_topic
 HeaderT = TypeVar("HeaderT")
 
 EARLY_MS = 50
-"""A deadline counts as reached this much before it: the answer takes its time."""
+"""A deadline counts as reached this much earlier, because answering takes time."""
 
 WaitKey = tuple[str, str, int]
 """Topic, group, queue id."""
@@ -49,7 +49,7 @@ class WaitingPop(Generic[HeaderT]):
 
 
 class WaitingPops(Generic[HeaderT]):
-    """All that wait.
+    """All waiting pops.
 
     Args:
         most: in all.
@@ -84,7 +84,7 @@ class WaitingPops(Generic[HeaderT]):
         return None
 
     def hold(self, pop: WaitingPop[HeaderT]) -> None:
-        """Let a request wait that `refusal` found nothing against."""
+        """Let a request wait, after `refusal` returned None."""
         topic, group, _ = pop.key
         waiting = self._waiting.get(pop.key)
         if waiting is None:
@@ -97,7 +97,7 @@ class WaitingPops(Generic[HeaderT]):
         self._count += 1
 
     def arrived(self, topic: str, queue_id: int, codes: Sequence[int]) -> list[WaitingPop[HeaderT]]:
-        """Messages came: remove and return who is to be asked again, one per group at most.
+        """Messages arrived: remove and return the requests to run again, at most one per group.
 
         Retry topics, of either naming, wake the group that they belong to.
         """
@@ -114,13 +114,13 @@ class WaitingPops(Generic[HeaderT]):
     def wake(
         self, topic: str, group: str, queue_id: int | None, codes: Sequence[int] = ()
     ) -> WaitingPop[HeaderT] | None:
-        """Remove and return one that waits for this queue: any-queue requests first.
+        """Remove and return one request that waits for this queue: any-queue requests first.
 
         Args:
             topic: of the messages.
-            group: who may have them.
-            queue_id: where they are; None wakes all that wait for the topic.
-            codes: their tag hashes; none wakes without a look at tags.
+            group: whose request.
+            queue_id: of the messages; None wakes all that wait for the topic.
+            codes: their tag hashes; empty: wake without comparing tags.
         """
         keys: list[WaitKey] = [(topic, group, -1)]
         if queue_id is None:
@@ -136,7 +136,7 @@ class WaitingPops(Generic[HeaderT]):
         return None
 
     def due(self, now_ms: int) -> list[WaitingPop[HeaderT]]:
-        """Remove and return those whose time is up."""
+        """Remove and return the requests whose time is up."""
         late = [
             pop
             for waiting in self._waiting.values()
@@ -148,13 +148,13 @@ class WaitingPops(Generic[HeaderT]):
         return late
 
     def next_deadline_ms(self) -> int | None:
-        """When the first has to be answered."""
+        """The earliest deadline."""
         deadlines = (pop.deadline_ms for waiting in self._waiting.values() for pop in waiting)
         first = min(deadlines, default=None)
         return None if first is None else first - EARLY_MS
 
     def forget_peer(self, peer: Peer) -> None:
-        """Drop what a closed connection had waiting."""
+        """Drop the waiting requests of a closed connection."""
         for pop in [p for waiting in self._waiting.values() for p in waiting if p.peer is peer]:
             self._remove(pop)
 

@@ -1,4 +1,4 @@
-"""Answers waiting pops: when a message arrives, when their time is up, never when closed."""
+"""Answers waiting pops when a message arrives or time is up; closed channels' are dropped."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from pocketmq.runtime.periodic import AT_REST, PeriodicService
 HeaderT = TypeVar("HeaderT")
 
 LONGEST_WAIT_S = 5.0
-"""A wall clock that is set forward wakes nobody; we look at it this often."""
+"""Setting the wall clock forward wakes no sleeping task, so the clock is read this often."""
 
 
 class WakingPops(Service, Generic[HeaderT]):
-    """A `WaitingPops` with the signals and the service that empty it.
+    """A `WaitingPops` with the signals and the service that end the waiting.
 
     Listens to `message_arrived`, `topic_deleted` and `channel_closed`.
 
@@ -60,7 +60,7 @@ class WakingPops(Service, Generic[HeaderT]):
             self._service.wakeup()
 
     def wake(self, topic: str, group: str, queue_id: int | None) -> None:
-        """There is something for the group: ask the first that waits, soon."""
+        """There are messages for the group: run its first waiting pop again, in the next turn."""
         pop = self.table.wake(topic, group, queue_id)
         if pop is not None:
             self._soon([pop])
@@ -84,7 +84,7 @@ class WakingPops(Service, Generic[HeaderT]):
             self._answer(pop)
 
     def _sweep(self) -> float:
-        """Answer those whose time is up; seconds until the next one's is."""
+        """Answer the pops whose time is up; returns seconds until the next deadline."""
         for pop in self.table.due(self._clock.time_ms()):
             self._answer(pop)
         next_ms = self.table.next_deadline_ms()

@@ -1,1 +1,1 @@
-"""Messages go out: checks, reads, pulls that wait, where broadcasting groups pull."""
+"""Pulls: checks, reads, long polling, and pull offsets of broadcasting groups."""

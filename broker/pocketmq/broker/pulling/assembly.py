@@ -1,4 +1,4 @@
-"""Pulling, assembled."""
+"""Builds the pulling subject."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Where the members of broadcasting groups pull: RocketMQ's BroadcastOffsetManager [H] (B-36).
+"""Pull offsets of broadcasting groups' members: RocketMQ's BroadcastOffsetManager [H] (B-36).
 
-A broadcasting client keeps its offsets in a file of its own, and a proxy that pulls for one has no
-file. So the broker notes where each client pulls, and commits the smallest offset of each queue for
-`group@broadcast`. A client that turns from its broker to a proxy, or back, goes on where it was;
-one that is new at a proxy begins where the group stands. The table is in memory only.
+A broadcasting client keeps its offsets in a local file; a proxy that pulls for one has no such
+file. So the broker tracks where each client pulls, and commits the smallest offset of each queue
+for `group@broadcast`. A client that changes from the broker to a proxy, or back, continues at
+its own offset; one that is new at a proxy begins at the group's. The table is in memory only.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class BroadcastPuller(msgspec.Struct, gc=False, frozen=True):
 
 
 class _Client:
-    """What is known of one member in one topic."""
+    """Pull offsets of one member in one topic."""
 
     __slots__ = ("offsets", "pulled_at", "via_proxy")
 
@@ -43,19 +43,19 @@ class _Client:
         self.pulled_at = 0.0
         """The caller's monotonic seconds at its last pull."""
         self.via_proxy = False
-        """Whether its last pull came from a proxy. It is one answer for all queues: after a change
-        only the first queue that is pulled is moved to where the client was."""
+        """Whether its last pull came from a proxy. It is one flag for all queues: after a change
+        only the first queue that is pulled is moved to the client's old offset."""
 
 
 class BroadcastOffsets:
-    """(topic, group) -> client id -> where it pulls.
+    """(topic, group) -> client id -> its pull offsets.
 
     Args:
         consumers: tells broadcasting groups from others, and who is connected.
         offsets: gets the smallest offsets.
         start_offset: where a group without any offset begins in (topic, queue id).
-        expire_s: a client that is away counts until its last pull is so old.
-        expire_max_s: one that is connected is forgotten at this age, and noted anew when it pulls.
+        expire_s: a disconnected client counts until its last pull is so old.
+        expire_max_s: a connected client is forgotten at this age, until it pulls again.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class BroadcastOffsets:
         self._expire_max_s = expire_max_s
         self._table: dict[tuple[str, str], dict[str, _Client]] = {}
         self.began: Signal[[]] = Signal()
-        """There was nothing in the table, and now there is."""
+        """The table was empty and has its first entry."""
 
     def __bool__(self) -> bool:
         return bool(self._table)
@@ -97,10 +97,10 @@ class BroadcastOffsets:
         return BroadcastPuller(member.client_id, via_proxy=False) if member is not None else None
 
     def init_offset(self, header: PullMessageRequestHeader, puller: BroadcastPuller) -> int | None:
-        """Where the pull is to begin in place of its own offset; None leaves it that.
+        """The offset to pull from in place of the requested one; None keeps that.
 
-        A proxy asks with an offset below 0. Who came from a proxy, or has come to one, is moved
-        unasked.
+        A proxy asks with an offset below 0. A client that changed from or to a proxy is moved
+        without asking.
         """
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
         client = self._table.get((topic, group), {}).get(puller.client_id)
@@ -116,8 +116,8 @@ class BroadcastOffsets:
     def note(
         self, header: PullMessageRequestHeader, puller: BroadcastPuller, offset: int, now: float
     ) -> None:
-        """The client pulled from `offset`, or was moved there. A smaller one than before is not
-        taken."""
+        """The client pulled from `offset`, or was moved there. An offset smaller than the known one
+        is ignored."""
         was_empty = not self._table
         clients = self._table.setdefault((header.topic, header.consumer_group), {})
         client = clients.get(puller.client_id)
@@ -133,7 +133,7 @@ class BroadcastOffsets:
     # -- by the clock ---------------------------------------------------------------------------
 
     def scan(self, now: float, now_ms: int) -> None:
-        """Commit the smallest offset of every queue, and forget who is too old.
+        """Commit the smallest offset of every queue, and forget clients that are too old.
 
         Args:
             now: monotonic seconds, as those given to `note`.
@@ -149,7 +149,7 @@ class BroadcastOffsets:
                     self._offsets.commit(name, topic, queue_id, offset, now_ms)
 
     def _look_at(self, group: str, clients: dict[str, _Client], now: float) -> dict[int, int]:
-        """Drop the old of a group's clients; queue id -> smallest offset of those that counted."""
+        """Drop a group's old clients; returns queue id -> smallest offset of those that counted."""
         info = self._consumers.get(group)
         smallest: dict[int, int] = {}
         for client_id, client in list(clients.items()):

@@ -42,5 +42,5 @@ class HeldPull:
         return any(map(subscription.matches, codes[skip:] if skip > 0 else codes))
 
     def is_behind(self, max_offset: int) -> bool:
-        """Whether the queue goes on behind the pull's offset; no tag is looked at (B-73)."""
+        """Whether the queue has messages at the pull's offset; tags are not compared (B-73)."""
         return max_offset > self.header.queue_offset

@@ -18,8 +18,8 @@ class OffsetMovedEvents:
 
     Args:
         puts: stores them.
-        address: where they were born.
-        clock: when they were born.
+        address: born host of the events.
+        clock: born timestamp of the events.
         broker_name: in the queue of each event.
     """
 
@@ -32,7 +32,7 @@ class OffsetMovedEvents:
         self._broker_name = broker_name
 
     def note(self, header: PullMessageRequestHeader, new_offset: int) -> None:
-        """A pull was answered with 21."""
+        """A pull was answered with PULL_OFFSET_MOVED (21)."""
         group = header.consumer_group
         event = {
             "consumerGroup": group,

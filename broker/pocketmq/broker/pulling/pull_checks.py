@@ -1,4 +1,4 @@
-"""What is checked before a pull reads, and what its outcome means (B-55 to B-65)."""
+"""Checks before a pull reads, and the response code of what it found (B-55 to B-65)."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _CODES = {
 
 _CACHED_EXPRESSIONS = 1024
 _CACHED_CHARS = 512
-"""Longer expressions are parsed each time: kept, a thousand of them would be half a gigabyte."""
+"""Longer expressions are parsed each time: a cache of a thousand would take half a gigabyte."""
 
 
 def response_code(status: GetStatus, offset: int) -> int:
     """The answer to a read that ended with `status`, for a pull from `offset` (B-59).
 
-    A queue that is empty or was never made has nothing new at offset 0, and has lost its messages
-    at any other: the consumer is moved to 0 and not left waiting for ever.
+    A queue that is empty or was never made has nothing new at offset 0. At any other offset its
+    messages are lost: the consumer is moved to 0, so that it does not wait for ever.
     """
     code = _CODES.get(status)
     if code is None:  # NO_MATCHED_LOGIC_QUEUE, NO_MESSAGE_IN_QUEUE
@@ -60,13 +60,13 @@ class PullPlan(msgspec.Struct, gc=False, frozen=True):
 
 
 class PullChecks:
-    """Answers: may this group pull this queue, and what does it want of it?
+    """Checks whether a group may pull a queue, and finds the filter of its subscription.
 
     Args:
         topics: what exists here.
         groups: who may consume; unknown groups may be added.
         consumers: subscriptions from heartbeats.
-        filters: what subscriptions want of a queue.
+        filters: compile subscriptions.
         broker_name: for remarks.
         broker_permission: the broker's own permission bits.
         invalid_parameter_code: answer to illegal queue ids, by profile.
@@ -96,7 +96,7 @@ class PullChecks:
         self._parsed: dict[tuple[str, str], SubscriptionData] = {}
 
     def check(self, header: PullMessageRequestHeader, now_ms: int) -> PullPlan:
-        """Pass a pull, in RocketMQ's order of checks.
+        """Check a pull, in RocketMQ's order of checks.
 
         Raises:
             RequestRefusedError: with the code of the first check that failed.
@@ -143,7 +143,7 @@ class PullChecks:
         except FilterError as exc:
             if header.sys_flag & PullSysFlag.SUBSCRIPTION:
                 raise RequestRefusedError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(exc)) from exc
-            raise RequestRefusedError(  # the heartbeat brought it, and was not told (Q-22, Q-23)
+            raise RequestRefusedError(  # the heartbeat was accepted (Q-22, Q-23)
                 ResponseCode.FILTER_DATA_NOT_EXIST,
                 f"The broker's consumer filter data is not exist: {exc}",
             ) from exc

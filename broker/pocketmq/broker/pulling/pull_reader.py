@@ -33,15 +33,15 @@ class PullReader:
     """Answers pulls from the store.
 
     Args:
-        store: what is read.
-        checks: who may read what.
-        offsets: commits that pulls carry, and resets that wait for a pull.
+        store: read from.
+        checks: whether a group may read a queue.
+        offsets: takes commits that pulls carry; holds resets that wait for a pull.
         stats: counts.
         clock: stamps commits.
         slave_read_enable: whether consumers that lag are sent to a slave.
         moved_events: stores a message about each PULL_OFFSET_MOVED (21); only 4.9 does.
-        broadcasts: where members of broadcasting groups pull; 4.9 does not note it
-            (B-36).
+        broadcasts: pull offsets of broadcasting groups' members; 4.9 does not track
+            them (B-36).
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class PullReader:
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
         offset = header.queue_offset
         if hold is not None and header.sys_flag & PullSysFlag.COMMIT_OFFSET:
-            # A replay would commit what the consumer said before it waited (B-35).
+            # Run again after waiting, it would commit an offset from before the wait (B-35).
             self._commit(header, now_ms)
         broadcasts = self._broadcasts
         puller = None if broadcasts is None else broadcasts.puller(peer, header)

@@ -1,4 +1,4 @@
-"""Queries, assembled."""
+"""Builds the queries subject."""
 
 from __future__ import annotations
 

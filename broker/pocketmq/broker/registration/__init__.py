@@ -1,1 +1,1 @@
-"""The broker registers with the name servers."""
+"""Registration with the name servers."""

@@ -1,4 +1,4 @@
-"""Registration, assembled."""
+"""Builds the registration subject."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pocketmq.protocol.transport.remoting import RemotingClient
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration(Subject):
-    """Which name servers know this broker."""
+    """Registration with the name servers."""
 
     nameservers: BrokerRegistration
 

@@ -1,4 +1,4 @@
-"""Tells every name server what this broker has: at start, every 30 s, on change (B-2 to B-10)."""
+"""Registers with every name server: at start, every 30 s, on change (B-2 to B-10)."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ FIRST_AFTER_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class BrokerIdentity:
-    """What a broker is called, and where it answers."""
+    """Names, id and address of a broker."""
 
     cluster_name: str
     broker_name: str
@@ -67,7 +67,7 @@ class BrokerIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrationRules:
-    """When a broker registers, and what it says."""
+    """When a broker registers, and with what."""
 
     period_s: float = 30.0
     """Between two registrations."""
@@ -78,7 +78,7 @@ class RegistrationRules:
     incremental: bool = True
     """Created topics register alone, not the whole table (B-6)."""
     permission: int = 6
-    """The broker's own permission bits (B-5)."""
+    """Permission bits of the whole broker (B-5)."""
 
 
 class BrokerRegistration(Service):
@@ -89,9 +89,9 @@ class BrokerRegistration(Service):
         nameservers: addresses; all of them are told the same.
         client: the connections to them.
         topics: what is registered.
-        announcements: which of them changed, and who waits until that is told.
+        announcements: changed topics, and callbacks that wait for their registration.
         clock: the period; calls themselves are limited in real time.
-        rules: when, and what.
+        rules: when to register, and with what.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class BrokerRegistration(Service):
 
     # behaviours 46 and 48
     async def _tick(self) -> float:
-        """Tell what is due; seconds until the next full registration."""
+        """Register what is due; returns seconds until the next full registration."""
         changed, waiting = self._announcements.take()
         try:
             is_time = self._clock.monotonic() >= self._full_at

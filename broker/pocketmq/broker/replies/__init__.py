@@ -1,1 +1,1 @@
-"""Requests between clients: a reply is handed to whoever asked."""
+"""Request-reply between clients: the broker pushes a reply to its requester."""

@@ -1,4 +1,4 @@
-"""Replies, assembled."""
+"""Builds the replies subject."""
 
 from __future__ import annotations
 

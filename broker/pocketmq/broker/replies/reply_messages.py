@@ -1,4 +1,4 @@
-"""What a reply becomes: pushed to whoever asked, and stored (R-11, R-13)."""
+"""The header and the message of a reply: pushed to the requester, and stored (R-11, R-13)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SendHeader = SendMessageRequestHeader | SendMessageRequestHeaderV2
 
 
 def requester_of(header: SendHeader) -> str | None:
-    """Client id of whoever waits for this reply."""
+    """Client id of the requester that waits for this reply."""
     return decode_properties(header.properties).get(names.MESSAGE_REPLY_TO_CLIENT)
 
 

@@ -1,4 +1,4 @@
-"""SEND_REPLY_MESSAGE (324, 325): hands a reply to whoever asked, then stores it (R-10 to R-14)."""
+"""SEND_REPLY_MESSAGE (324, 325): pushes a reply to its requester, then stores it (R-10 to R-14)."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from pocketmq.runtime.clock import Clock
 log = structlog.get_logger()
 
 PUSH_TIMEOUT_S = 10.0
-"""A requester has so long to take its reply."""
+"""How long a requester may take to answer the push."""
 
 
 class ReplyProcessor:
-    """Passes replies on.
+    """Pushes and stores replies.
 
     Args:
-        producers: who can be reached, by client id.
+        producers: connections by client id.
         topics: the reply topic must be there.
         puts: store replies.
         address: of this broker.
