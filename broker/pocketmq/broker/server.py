@@ -71,7 +71,7 @@ class Broker:
         self.dispatcher.add(self._control)
         self.subjects.register(self.dispatcher)
 
-        # What programs look at that run a broker in their own loop.
+        # Public attributes for programs that run a broker in their own loop.
         subjects = self.subjects
         self.store = self.core.store
         self.stats = self.core.stats
@@ -126,7 +126,7 @@ class Broker:
             await service.start()
 
     async def stop(self) -> None:
-        """Leave in order: clients are sent away first, then everything is saved."""
+        """Stop in order: connections are closed first, then everything is saved."""
         self._stopping = True
         for service in self._services:
             await service.leave()
@@ -139,7 +139,7 @@ class Broker:
         await self.store.close()
 
     def status(self) -> dict[str, str]:
-        """What ROLE_STATUS tells."""
+        """The answer to ROLE_STATUS."""
         registered = self.subjects.registration.nameservers.registered_with
         return {
             "role": "broker",

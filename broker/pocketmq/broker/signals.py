@@ -1,7 +1,7 @@
-"""What subjects tell each other: one typed `Signal` each, made before all subjects.
+"""Events between subjects: one typed `Signal` each, made before all subjects.
 
-A subject that has something to tell emits; one that wants to hear connects in its assembly. A new
-one stands here with its arguments and who emits it.
+A subject emits a signal; others connect to it in their assembly. Declare a new signal here, with
+its arguments and who emits it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class BrokerSignals:
     """(topic): its configuration was made, changed or deleted."""
 
     topic_deleted: Signal[[str]] = field(default_factory=Signal)
-    """(topic): a tool deleted it; forget what you keep for it."""
+    """(topic): a tool deleted it; listeners drop what they keep for it."""
 
     group_changed: Signal[[str]] = field(default_factory=Signal)
     """(group): the configuration of a subscription group was made, changed or deleted."""

@@ -17,20 +17,20 @@ class Service:
     """
 
     async def load(self) -> None:
-        """Read your files. The store is not open yet.
+        """Read the service's files. The store is not open yet.
 
         Raises:
             DiskError: the broker does not start.
         """
 
     def recovered(self) -> None:
-        """The store is open and recovered: fit what the files said to it."""
+        """The store is open and recovered: adapt the tables to it."""
 
     async def start(self) -> None:
-        """The broker listens and has its address: begin."""
+        """The broker listens and its address is known: start to work."""
 
     async def leave(self) -> None:
-        """The broker stops. Requests still come; unregister, refuse what should not begin."""
+        """The broker is about to stop. Requests still come; unregister, and refuse new work."""
 
     async def stop(self) -> None:
         """No request comes any more, and the store is still open: finish and save."""
@@ -57,7 +57,7 @@ class Periodically(Service):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What a folder gives to the broker; subclasses add what other subjects may use of it."""
+    """The parts of one subject; subclasses add attributes that other subjects may use."""
 
     processors: tuple[object, ...] = ()
     """Objects whose methods `handles` or `handles_batch` marked; they look after overload

@@ -1,7 +1,7 @@
 """The broker's subjects, one line each. A new one is a folder and a line here.
 
-The order is that in which they are made, begin, and are asked; they end in the reverse. What a
-subject uses of others are arguments; what it only wants to hear of comes through `core.signals`.
+They are built, started and asked in this order, and stopped in the reverse. A subject gets others
+that it uses as arguments; events of others come through `core.signals`.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class BrokerSubjects:
 
     @property
     def services(self) -> list[Service]:
-        """In the order in which they begin."""
+        """In the order in which they start."""
         return [service for subject in self._all for service in subject.services]
 
     def register(self, dispatcher: Dispatcher) -> None:

@@ -1,4 +1,4 @@
-"""QUERY_ASSIGNMENT (400), and the modes pull and pop: SET_ and GET_..._REQUEST_MODE (401, 402)."""
+"""QUERY_ASSIGNMENT (400), SET_MESSAGE_REQUEST_MODE (401), GET_ALL_MESSAGE_REQUEST_MODE (402)."""
 
 from __future__ import annotations
 

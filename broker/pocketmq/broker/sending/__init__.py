@@ -1,1 +1,1 @@
-"""Messages come in: checks, what is stored, the answers; also those that a consumer sends back."""
+"""Sends, and messages that consumers send back: checks, what is stored, the answers."""

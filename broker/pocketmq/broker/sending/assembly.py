@@ -1,4 +1,4 @@
-"""Sending, assembled."""
+"""Builds the sending subject."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What is stored for a send: the message with the broker's own properties (B-18, B-19, B-86, B-91).
 
 Most messages take the fast path, `IncomingMessages.message`: their properties are passed on as
-they came, with the broker's at the end. What delays, retries or was popped takes the slow one.
+they came, with the broker's at the end. Delayed, retried and popped messages take the slow path.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ class IncomingMessages:
 
     Args:
         checks: what may be stored.
-        resends: which sends to retry topics are given up.
-        rewrites: what delays and the like make of a message.
-        of_sends: what transactions make of one; asked before.
-        stamp: what every message gets of the broker.
+        resends: decides which sends to retry topics go to the dead letter topic.
+        rewrites: change messages that are delayed and the like.
+        of_sends: change half messages; asked before `rewrites`.
+        stamp: the properties that the broker adds to every message.
     """
 
     def __init__(

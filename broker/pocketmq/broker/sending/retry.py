@@ -1,4 +1,4 @@
-"""Where a message goes that could not be consumed: `%RETRY%`, later, or `%DLQ%` (B-80 to B-87).
+"""Where a message that could not be consumed goes: `%RETRY%` or `%DLQ%` (B-80 to B-87).
 
 The first delivery fails and 16 retries follow, each at the next delay level, from 10 s (level 3) to
 2 h (level 18); after 1 + 16 deliveries the message lies in `%DLQ%group`, an ordinary topic.
@@ -46,7 +46,7 @@ def plan_send_back(reconsume_times: int, delay_level: int, max_times: int) -> Re
 
     Args:
         reconsume_times: how often it was retried before.
-        delay_level: what the consumer asks for: negative gives the message up, 0 leaves it to us.
+        delay_level: from the consumer: negative gives the message up, 0 lets the broker choose.
         max_times: from `max_reconsume_times`.
     """
     if reconsume_times >= max_times or delay_level < 0:

@@ -1,4 +1,4 @@
-"""Sends, the broker's hottest path.
+"""Sends: the broker's most frequent requests.
 
 SEND_MESSAGE (10), SEND_MESSAGE_V2 (310), SEND_BATCH_MESSAGE (320).
 
@@ -66,12 +66,12 @@ NOT_STORED: dict[PutStatus, tuple[int, str]] = {
 
 
 class SendProcessor(Service):
-    """Stores messages, from `start` to `leave`.
+    """Stores messages; refuses them before `start` and after `leave`.
 
     Args:
         store: where they go.
-        puts: says when they are safe.
-        incoming: what is stored for a request.
+        puts: calls back when they are safe.
+        incoming: makes the message that is stored for a request.
         replies: the answers' templates.
         stats: counts.
         overload: refuses what has waited too long.
@@ -131,7 +131,7 @@ class SendProcessor(Service):
             try:
                 header = request.header(header_class)
                 if header.batch:
-                    # What came before it has to lie before it in the log.
+                    # Sends that came earlier have to be stored first.
                     self._put(peers, requests, messages, slots, replies, templates, now)
                     messages, slots = [], []
                     many, queue_id = incoming.batch(request, header, born_host, now_ms)
@@ -238,7 +238,7 @@ class SendProcessor(Service):
     # -- waiting for the disk -------------------------------------------------------------------
 
     def _answer_when_safe(self, waiting: Sequence[_Stored]) -> None:
-        """Answer once what was promised holds: flushed (B-144), and the topic known on restart."""
+        """Answer once the messages are flushed (B-144) and a new topic is saved."""
 
         def answer(status: PutStatus) -> None:
             shares: dict[Peer, tuple[list[Command], list[Reply]]] = {}
@@ -294,7 +294,7 @@ class _Stored:
         """Of a batch: all ids."""
 
     def reply(self, status: PutStatus) -> Command | bytes:
-        """The answer, also when the message was not flushed in time (10)."""
+        """The answer, also FLUSH_DISK_TIMEOUT (10) when the message was not flushed in time."""
         result, templates, request = self.result, self._templates, self.request
         code, remark = ResponseCode.SUCCESS, None
         if status is not _OK and self.message.wait_store_ok:

@@ -1,4 +1,4 @@
-"""What the broker has to know of a sent message's properties, without reading them all each time.
+"""What the broker needs of a sent message's properties, without decoding them all each time.
 
 Two properties differ from message to message: UNIQ_KEY and KEYS. They are cut out of the text; what
 is left comes again and again ("WAIT true, TAGS TagA"), so it is read once and remembered.
@@ -24,7 +24,7 @@ _SPECIAL = TIMERS | {
     names.CLUSTER,
     names.MSG_REGION,
     names.TRACE_SWITCH,
-    # A second one: which of them counts is decided where all are read.
+    # The property occurs twice: the full decoding decides which one counts.
     names.UNIQ_KEY,
     names.KEYS,
 }
@@ -38,7 +38,7 @@ class Traits(msgspec.Struct, frozen=True, gc=False):
     """What all messages share whose properties differ in UNIQ_KEY and KEYS only."""
 
     is_plain: bool
-    """Nothing in them asks for more than being stored. False also where it is not certain."""
+    """No property needs more than storing the message. False also when that is not certain."""
     tags_code: int
     """Java's hash of the tag, 0 without one (S-31)."""
     wait_store_ok: bool
@@ -51,7 +51,7 @@ _NOT_CERTAIN = Traits(False, 0, True)
 def read_sent(text: str) -> tuple[str | None, str | None, Traits]:
     """UNIQ_KEY, KEYS and the traits of a send's properties.
 
-    Unless `is_plain`, only that is certain: read them with `decode_properties`.
+    When `is_plain` is false, ignore the rest and use `decode_properties`.
     """
     found: list[str | None] = []
     for name in _VARYING:

@@ -1,4 +1,4 @@
-"""What every message gets of the broker that stores it: its host, a unique key, properties."""
+"""What the broker adds to every message that it stores: its host, a unique key, properties."""
 
 from __future__ import annotations
 

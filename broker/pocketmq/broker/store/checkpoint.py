@@ -1,7 +1,7 @@
 """How much of the store is known to survive a power cut (S-54).
 
-RocketMQ reads and writes the first 40 bytes and leaves the rest alone. When it has had the store
-in between, our CRC no longer fits, and recovery goes by RocketMQ's own rule (S-63).
+RocketMQ reads and writes the first 40 bytes and leaves the rest alone. When RocketMQ has used the
+store in between, the CRC no longer fits, and recovery follows RocketMQ's own rule (S-63).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class StoreCheckpoint:
         self.boot_id = bytes(16)
         """Boot of the machine under which it was written (`Disk.boot_id`)."""
         self.is_ours = False
-        """Whether PocketMQ was the last to write it; only then its offset is a promise."""
+        """Whether PocketMQ was the last to write it; only then its offset can be relied on."""
         self._disk = disk
         self._view: memoryview | None = None
 
@@ -66,7 +66,7 @@ class StoreCheckpoint:
         self.is_ours = expected == crc32(content[: _FIELDS.size])
 
     def write(self) -> None:
-        """Put the numbers into the file; `sync` makes them last."""
+        """Write the numbers into the file; `sync` makes them durable."""
         if self._view is None:
             if self._disk.file_size(self.path) != SIZE:
                 self._disk.remove_file(self.path)

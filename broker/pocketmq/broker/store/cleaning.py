@@ -1,4 +1,4 @@
-"""Deletes what is too old or in the way (S-70 to S-74, B-163 to B-167).
+"""Deletes expired files, and makes room on a full disk (S-70 to S-74, B-163 to B-167).
 
 What counts is age and space, never whether a message was consumed (S-74). Whole log files go, the
 oldest first; queues and index follow the log's new beginning. A reader that holds views of a
@@ -111,7 +111,7 @@ class Cleaner:
             return False
         first = row.files[0]
         if first.flushed < first.wrote:
-            return False  # a worker may be syncing it
+            return False  # a worker may be syncing it now
         if self._checkpoint.confirm_phy_offset < first.end:
             # A power cut would take the entries, and nothing would be left to make them again
             # from: the queue would begin anew at offset 0, far behind its consumers.

@@ -47,7 +47,7 @@ class StoreConfig:
 
     # -- files ---------------------------------------------------------------------------------
     mapped_file_size_commit_log: int = option(
-        GIB, help="Size of a commit-log file.", unit="bytes", rule="S-1"
+        GIB, help="Bytes of a commit-log file.", unit="bytes", rule="S-1"
     )
     mapped_file_size_consume_queue: int = option(
         300_000 * ENTRY_SIZE,

@@ -32,7 +32,7 @@ log = structlog.get_logger()
 
 ENTRY = QUEUE_ENTRY.struct
 FILLER = ENTRY.pack(0, FILLER_SIZE, 0)
-"""Stands where no message is: before a queue's first offset, and in a hole (S-32, S-33)."""
+"""The filler where no message is: before a queue's first offset, and in a gap (S-32, S-33)."""
 
 _FILLER_RUN = 4096  # entries written at once
 _WINDOW_LOW = 4 * KIB
@@ -40,7 +40,7 @@ _WINDOW_HIGH = 256 * KIB
 
 
 class ConsumeQueue:
-    """The entries of one queue. Made small: a broker may have 10,000 of them."""
+    """The entries of one queue. Takes little memory: a broker may have 10,000 queues."""
 
     __slots__ = (
         "checked_below",

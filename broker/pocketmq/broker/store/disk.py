@@ -3,7 +3,7 @@
 Production uses `OsDisk`. Tests put another disk in its place: one that counts calls, fails or
 kills the process at the N-th, or keeps un-synced pages apart and then "cuts the power".
 
-Three properties hold for every disk, and the store leans on them:
+The store relies on three properties of every disk:
 
 * A mapping is a `memoryview`. It stays valid as long as anybody holds it or a slice of it, even
   when its file has been removed; the last one gone unmaps it. It costs no file descriptor.
@@ -56,7 +56,7 @@ class DiskFile(Protocol):
         """
 
     def sync(self) -> None:
-        """Return when every byte written so far, by whatever way, survives a power cut."""
+        """Return when every byte written so far, by call or mapping, survives a power cut."""
 
     def verify(self, start: int, expected: memoryview) -> None:
         """Compare what the medium itself holds, past the page cache, with `expected`.
@@ -140,7 +140,7 @@ class Disk(TextFiles, Protocol):
         """Size of this machine's memory, most of which is page cache (B-61, B-62)."""
 
     def start_worker(self, name: str) -> DiskWorker:
-        """Somebody who makes slow calls of this disk while the event loop goes on."""
+        """A worker for slow calls of this disk, so that the event loop goes on meanwhile."""
 
 
 class OsDisk(OsTextFiles):

@@ -1,4 +1,4 @@
-"""Who makes the disk's slow calls, so that the event loop never waits for a platter.
+"""Runs the disk's slow calls on a thread, so that the event loop never waits for the disk.
 
 The store keeps all its state on the loop's thread. A job given to a worker makes system calls
 and nothing else; its outcome comes back to the loop. There is no lock anywhere in the store.

@@ -39,7 +39,7 @@ class Batch(msgspec.Struct, gc=False):
 
 
 class Dispatcher:
-    """Writes queue entries and index entries, and tells who waits for messages.
+    """Writes queue entries and index entries, and signals the arrival of messages.
 
     Args:
         delay_levels_ms: delay of level 0 (none), 1, 2, ...

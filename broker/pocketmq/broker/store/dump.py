@@ -18,7 +18,7 @@ from pocketmq.runtime.errors import CallerError, PocketMQError
 def read_queue(
     store: StoppedStore, topic: str, queue_id: int, offset: int = 0
 ) -> Iterator[MessageExt | Problem]:
-    """Messages from `offset` on; in the place of one that cannot be read, what is wrong with it.
+    """Messages from `offset` on; for one that cannot be read, the description of the problem.
 
     Entries of deleted messages are passed over.
 

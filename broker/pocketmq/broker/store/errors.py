@@ -27,7 +27,7 @@ class IllegalPathError(DiskError):
 
 
 class StoreFileError(DiskError):
-    """A store file has a length or content that cannot be right, and cannot be mended."""
+    """A store file has a length or content that is wrong and cannot be repaired."""
 
     def __init__(self, path: Path | str, reason: str, *, position: int = 0, advice: str) -> None:
         self.position = position

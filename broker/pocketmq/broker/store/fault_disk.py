@@ -38,7 +38,7 @@ OPERATIONS = (
     "read_file", "write_file", "read_text", "write_text", "rename", "remove_file",
     "remove_directory", "sync_directory", "reserve", "sync", "verify", "lock",
 )  # fmt: skip
-"""What can be named, and what counts."""
+"""The operations that a fault can name, and that are counted."""
 
 _ERRNO = {"eio": errno.EIO, "enospc": errno.ENOSPC}
 _FAULT = re.compile(r"(kill|eio|enospc)@(\d+)(\+?)(?::(\w+)(?::(.+))?)?")
@@ -52,7 +52,7 @@ class Fault(NamedTuple):
     at: int
     """Number of the call, from 1."""
     lasts: bool = False
-    """Whether all later calls meet it too."""
+    """Whether all later calls fail too."""
     operation: str = ""
     """Only calls of this operation count; empty for all."""
     path_part: str = ""
@@ -108,7 +108,7 @@ class FaultDisk(OsDisk):
         self._counting = threading.Lock()
 
     def is_due(self, operation: str, path: str) -> bool:
-        """Count a call; whether the fault meets it."""
+        """Count a call; returns whether the fault applies to it."""
         fault = self._fault
         if fault is not None and (
             (fault.operation and fault.operation != operation) or fault.path_part not in path
@@ -122,7 +122,7 @@ class FaultDisk(OsDisk):
         return number == fault.at or (fault.lasts and number > fault.at)
 
     def meet(self, path: str) -> None:
-        """Let the fault happen.
+        """Cause the fault.
 
         Raises:
             DiskError: of the kind that was asked for.

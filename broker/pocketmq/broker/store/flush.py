@@ -36,7 +36,7 @@ class LogFlusher:
     Args:
         commit_log: what is synced.
         clock: times the waits.
-        timeout_ms: after this a waiter is told FLUSH_DISK_TIMEOUT.
+        timeout_ms: after this a waiter gets FLUSH_DISK_TIMEOUT (10).
         on_flushed: called after each successful pass; `flushed_offset` has moved.
         on_failure: called when a sync failed. What it covered is then in an unknown state, and no
             further pass starts until `restore`: a second sync would succeed without having written.
@@ -95,7 +95,7 @@ class LogFlusher:
         self.flush()
 
     def flush(self) -> None:
-        """Begin a pass, unless one is running: that one is followed by another if need be."""
+        """Begin a pass; while one is running, another follows it if there is more to flush."""
         if self._running or self.failed or self._worker is None or self.dirty_bytes <= 0:
             return
         self._running = True
@@ -131,7 +131,7 @@ class LogFlusher:
                 file.release()
 
     def restore(self, then: Callable[[], None]) -> None:
-        """Try to make a failed sync good, and call `then` when that worked.
+        """Try to repair the log after a failed sync, and call `then` when that worked.
 
         The system may have marked pages clean that it could not write, so syncing again would
         succeed and prove nothing. The files are opened anew; what was not flushed is tested record
@@ -203,7 +203,7 @@ def restore_job(commit_log: CommitLog, flushed_offset: int, *, is_whole: bool = 
         is_whole: whether only sound records may stand there; recovery has tested them itself.
     """
     row = commit_log.files
-    if row.files:  # a store that died young may not have the folder yet
+    if row.files:  # a store that was killed at its first start may not have the folder yet
         row.directory_synced = False
     stretches = []
     for file in _dirty(commit_log, flushed_offset):

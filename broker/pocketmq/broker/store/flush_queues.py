@@ -68,7 +68,7 @@ class QueueFlusher:
         self._doubtful: set[str] = set()
         """Paths whose sync failed: the system may have marked clean what it could not write."""
         self._unconfirmed: Progress | None = None
-        """Its queues are flushed, its log is not yet."""
+        """Progress whose queues are flushed, but whose log is not yet."""
 
     def start(self, worker: DiskWorker) -> None:
         """From now on passes go to `worker`."""
@@ -220,7 +220,7 @@ def dirty_files(queue: ConsumeQueue) -> list[MappedFile]:
 
 
 class _Stretch(NamedTuple):
-    """What of a file is in doubt since a sync failed."""
+    """The part of a file that is in doubt since a sync failed."""
 
     view: memoryview
     start: int

@@ -110,7 +110,7 @@ class FlushService:
         self._queue_flusher.start(self._queue_worker)
         self._index_flusher.start(self._queue_worker)
         if self._dispatcher.dirty:
-            # Recovery had to dispatch again. The first pass sees to it that the next need not.
+            # Recovery had to dispatch again. The first pass flushes it, so that the next need not.
             self._queue_thorough_at = -math.inf
         self._log_passes.start()
         self._queue_passes.start()

@@ -165,7 +165,7 @@ class IndexService:
         return removed
 
     def truncate(self, log_end: int) -> None:
-        """Forget the files that know messages at or behind the log's end; they were never kept."""
+        """Remove the files with messages at or behind the log's end; those messages were lost."""
         while self.files and self.files[-1].end_physical >= log_end:
             self.files.pop().remove()
 

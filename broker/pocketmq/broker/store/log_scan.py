@@ -298,7 +298,7 @@ def _misplaced(queue: ConsumeQueue, record: MessageExt) -> None:
 
 
 def implausible(message: MessageExt, offset: int) -> str:
-    """What cannot be true of a record at `offset` of the log, though its CRC is right; or "".
+    """What is impossible about a record at `offset` of the log, though its CRC is right; or "".
 
     The CRC covers the body alone. A flipped bit elsewhere must not make recovery write a million
     fillers, or a file outside the store.
@@ -374,7 +374,7 @@ def sound_positions(file: MappedFile, position: int) -> Iterator[int]:
 
 
 def is_sound(file: MappedFile, position: int) -> bool:
-    """Whether a whole record stands at `position` and knows that it does."""
+    """Whether a whole record stands at `position` and holds that position."""
     message = check_record(file.view(), position, file.size).message
     return message is not None and not implausible(message, file.start + position)
 
@@ -387,7 +387,7 @@ def _occurrences(data: bytes, wanted: bytes) -> Iterator[int]:
 
 
 def message_of(record: MessageExt) -> StoredMessage:
-    """A record as the message that it was, as far as dispatching needs it."""
+    """A record as a message, as far as dispatching needs it."""
     return StoredMessage(
         topic=record.topic,
         queue_id=record.queue_id,

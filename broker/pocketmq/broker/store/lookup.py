@@ -1,6 +1,6 @@
 """Decisions about a queue without touching a file: where a pull stands, which offset a time means.
 
-Sources: B-59 and B-59 for pulls, S-40 and S-41 for times.
+Rules: B-59 for pulls, S-40 and S-41 for times.
 """
 
 from __future__ import annotations

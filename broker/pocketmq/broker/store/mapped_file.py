@@ -1,4 +1,4 @@
-"""One file of a row, in memory while somebody looks at it (S-1, S-3)."""
+"""One file of a sequence, mapped into memory while it is used (S-1, S-3)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import deque
 from pocketmq.broker.store.disk import Disk, DiskFile
 
 PAGE = 4096
-"""The flush rules count in these (S-50, S-52)."""
+"""Page size: the flush rules count pages (S-50, S-52)."""
 _CHUNK = 64 * 1024
 
 
@@ -20,8 +20,8 @@ class Mappings:
     """Bounds how many files are mapped at once; the one unused for longest makes room.
 
     A store of 10,000 queues has 10,000 small files. Each is mapped when it is read or written,
-    and given back when others are wanted more. "Longest" is approximate, as in a page cache: a
-    file used since the hand last passed gets another round.
+    and unmapped when others are used more. "Longest" is approximate (the CLOCK algorithm): a
+    file used since it was last considered is kept for another round.
     """
 
     def __init__(self, max_open: int) -> None:
@@ -50,7 +50,7 @@ class Mappings:
 
 
 class MappedFile:
-    """A file of fixed size: how far it is written, and its bytes when they are wanted.
+    """A file of fixed size: how far it is written, and access to its bytes.
 
     Positions count from the file's own first byte, offsets from the row's.
     """
@@ -164,7 +164,7 @@ class MappedFile:
         """Make every byte from `position` on zero again, and give its blocks back.
 
         Old bytes behind the end must not stay: a record that happens to begin where a later one
-        ends would rise from the dead at the next recovery.
+        ends would be taken for a message at the next recovery.
         """
         self.unmap()
         self.disk.resize_file(self.path, position)

@@ -24,7 +24,7 @@ _SEARCH_BYTES = 64 * MIB
 
 
 class Mender:
-    """Answers where the record of an old entry really is."""
+    """Finds where the record of an old entry really is."""
 
     def __init__(self, commit_log: CommitLog, dispatcher: Dispatcher) -> None:
         self._log = commit_log

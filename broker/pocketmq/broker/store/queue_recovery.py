@@ -1,4 +1,4 @@
-"""Loads one consume queue: where its entries end, where they begin, whether they tell the truth."""
+"""Loads one consume queue: finds the bounds of its entries, and checks them against the log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def load_queue(queue: ConsumeQueue, commit_log: CommitLog, confirmed: int, limit
     """Load a queue's files up to its last entry of a record below `limit`.
 
     Entries of one queue point ever further into the log, so the end is found by bisection. A
-    damaged entry would lead that astray, so the result is tested: the last entry's record must say
+    damaged entry would mislead that, so the result is tested: the last entry's record must say
     that it is this queue's, and no entry may follow.
 
     Args:

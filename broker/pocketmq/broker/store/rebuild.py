@@ -105,7 +105,7 @@ class Rebuild:
         return recovery
 
     def _forget_queues(self) -> None:
-        """Have the checkpoint say that the log is whole, and that no queue can be relied on."""
+        """Write a checkpoint for a whole log without any reliable queue."""
         checkpoint = StoreCheckpoint(self._disk, self._root)
         checkpoint.load()
         checkpoint.confirm_phy_offset = self.end_offset

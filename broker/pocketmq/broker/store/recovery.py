@@ -183,7 +183,7 @@ class Recoverer:
         return complete, entries
 
     def _doubt(self, queue: ConsumeQueue) -> None:
-        """Have entries flushed that were read back: they may be in the page cache only (S-54).
+        """Flush entries that were read back: they may be in the page cache only (S-54).
 
         The process that wrote them was killed before it synced them, and the next power cut would
         take what the checkpoint then says is there.

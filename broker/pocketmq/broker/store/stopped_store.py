@@ -1,4 +1,4 @@
-"""A store that no broker has open: its files as they are, looked at and mended by nobody.
+"""A store that no broker has open: its files are read as they are; nothing is repaired.
 
 The tools (`pocketmq store ...`) go through this and not through `MessageStore`, whose `load` is
 recovery: it would mend, cut and count as gone what the tools are asked to show.

@@ -4,7 +4,7 @@ Nothing is changed. The log is read once, in stretches of 16 MiB which several p
 (verify_log.py); queues and index are compared on the way, and looked at from their own side only
 where something is left over (verify_derived.py).
 
-A store whose broker was killed is not wrong: what the next start mends is a note, not a problem.
+After a kill a store is not damaged: what the next start repairs is a note, not a problem.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ MakeQuickReader = Callable[[StoppedStore], QuickReader]
 
 
 class Verified(msgspec.Struct):
-    """What verification of one store came to."""
+    """The result of verifying one store."""
 
     root: str
     log_end: int = 0
@@ -66,10 +66,10 @@ class Verified(msgspec.Struct):
     """What is wrong; at most a thousand of each stretch of the log."""
     problem_count: int = 0
     notes: list[str] = []
-    """What is worth knowing, and not wrong."""
+    """Remarks that are not problems."""
 
     def add(self, problems: Iterable[Problem]) -> None:
-        """Take down problems."""
+        """Record problems."""
         for problem in problems:
             self.problem_count += 1
             if len(self.problems) < MAX_PROBLEMS:

@@ -1,4 +1,4 @@
-"""Storing, assembled."""
+"""Builds the storing subject."""
 
 from __future__ import annotations
 

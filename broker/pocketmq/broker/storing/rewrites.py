@@ -1,4 +1,4 @@
-"""What becomes of a message whose properties ask for more than being stored.
+"""Rewrites: messages whose properties need more than storing, such as delays and transactions.
 
 A delayed message goes to SCHEDULE_TOPIC_XXXX instead of its topic, a half message to the half
 topic. Each such subject adds one `Rewrite`; the first that takes a message has it, so a subject

@@ -26,7 +26,7 @@ from pocketmq.protocol.dispatch import Peer, Reply
 from pocketmq.runtime.clock import Clock
 
 Safe: TypeAlias = Callable[[PutStatus], None]
-"""Told PUT_OK, or FLUSH_DISK_TIMEOUT: stored, but not known to be on the disk."""
+"""Called with PUT_OK, or FLUSH_DISK_TIMEOUT: stored, but not known to be on the disk."""
 
 
 class SafePuts:
@@ -35,7 +35,7 @@ class SafePuts:
     Args:
         store: where they go.
         topics_file: a message is not safe before its topic is.
-        rewrites: what delays and transactions make of a message.
+        rewrites: change messages that are delayed or part of a transaction.
         stats: counts.
         clock: for both.
     """

@@ -1,4 +1,4 @@
-"""Tables in `config/` that change with every message or commit: written by the clock."""
+"""Tables in `config/` that change with every message or commit: written periodically."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class PeriodicTable(Service):
         unsaved: the mark that the table's manager sets.
         clock: says when.
         period_s: between two saves.
-        first: has on the disk what the table depends on; False puts the save off. A table must not
-            know of what a power cut can still take (see "Order of durability" in the design).
+        first: brings what the table depends on to the disk; False postpones the save. A table must
+            not refer to data that a power cut can still take.
     """
 
     def __init__(

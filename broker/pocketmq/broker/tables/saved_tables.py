@@ -14,7 +14,7 @@ log = structlog.get_logger()
 
 
 class SavedTable(Service):
-    """Saves one table after it has changed, and tells those who wait for that.
+    """Saves one table after it has changed, and calls back those that wait for the save.
 
     A change made while a save runs is in the next save, so a thousand new topics cost a handful of
     writes.
@@ -82,7 +82,7 @@ class SavedTable(Service):
             finally:
                 if not self._dirty:
                     self._task = None
-                    # Who came while the save ran, without a change since, is served by it too.
+                    # Waiters that came during the save, without a change since, are done too.
                     waiting += self._waiting
                     self._waiting = []
                 for callback in waiting:

@@ -25,6 +25,6 @@ class Unsaved:
             self.began.emit()
 
     def take(self) -> bool:
-        """Whether there are changes; from now on they are somebody else's business."""
+        """Whether there are changes; clears the mark, and the caller has to save them."""
         was_set, self._is_set = self._is_set, False
         return was_set

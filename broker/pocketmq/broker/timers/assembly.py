@@ -1,4 +1,4 @@
-"""Timers, assembled."""
+"""Builds the timers subject."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from pocketmq.protocol.validation import TIMER_TOPIC
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timers(Subject):
-    """What waits for its time."""
+    """The timer messages."""
 
     service: TimerService
     rules: TimerRules
@@ -32,7 +32,7 @@ class Timers(Subject):
 def assemble_timers(core: BrokerCore, topics: Topics, storing: Storing) -> Timers:
     """Rewrites messages with a delivery time; listens to `message_arrived` and `topic_deleted`.
 
-    A 4.9 broker does not know such times: it delivers at once, and has no timers here.
+    4.9 has no timers: it ignores such times and delivers at once.
     """
     config, clock, store = core.store.config, core.clock, core.store
     rules = TimerRules.of(

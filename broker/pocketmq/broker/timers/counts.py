@@ -9,7 +9,7 @@ from pocketmq.protocol.bodies.topics import DataVersion
 class TimerCounts:
     """Counts by real topic, as `config/timermetrics` keeps them.
 
-    Nothing decides by them: they are what tools are shown, and may be off after a kill.
+    They are shown by tools only, and may be wrong after a kill.
     """
 
     def __init__(self) -> None:
@@ -19,7 +19,7 @@ class TimerCounts:
         self._counts: dict[str, TimerCount] = {}
 
     def change(self, topic: str | None, by: int, now_ms: int) -> None:
-        """So many more messages of the topic wait, or fewer."""
+        """Change the number of the topic's waiting messages."""
         if not topic:
             return
         count = self._counts.get(topic)

@@ -1,8 +1,8 @@
-"""The timers' files: read at the start, and written once a second in an order that survives a cut.
+"""The timers' files: read at start, written once a second in an order that survives a power cut.
 
     timer log synced -> slots written and synced -> checkpoint written and synced -> counts
 
-The checkpoint so never promises what the other two do not hold (T-116). A slot's delivery is noted
+So the checkpoint never promises what the other two do not hold (T-116). A slot's delivery is noted
 in the checkpoint's page at once, so that a killed process repeats as little as possible.
 """
 
@@ -127,7 +127,7 @@ class TimerFiles:
             queue_offset: every message of the wheel topic below it is logged or delivered.
 
         Raises:
-            DiskError: the checkpoint does not promise what is not there.
+            DiskError: a sync failed; the checkpoint is unchanged.
         """
         log_end = self._log.end
         await self._on_worker(self._log.sync_job())

@@ -49,7 +49,7 @@ class RecallProcessor:
 
     @handles(RequestCode.RECALL_MESSAGE)
     def recall(self, peer: Peer, request: Command) -> Reply:
-        """Note that the message is not wanted any more."""
+        """Store a cancel for the message."""
         header = request.header(RecallMessageRequestHeader)
         handle = self._checked(header)
         now_ms = self._core.clock.time_ms()

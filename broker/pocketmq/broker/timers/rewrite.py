@@ -16,7 +16,7 @@ from pocketmq.protocol.validation import TIMER_TOPIC, is_retry
 _TIMES = (names.TIMER_DELAY_SEC, names.TIMER_DELAY_MS, names.TIMER_DELIVER_MS)
 
 ROOM_BYTES = 128
-"""What delivery adds to a message's properties: it must not fail then."""
+"""Bytes kept free for the properties that delivery adds, so that it cannot fail."""
 
 
 def timer_rewrite(rules: TimerRules, broker_name: str) -> Rewrite:

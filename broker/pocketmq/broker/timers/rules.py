@@ -79,7 +79,7 @@ class TimerRules:
         return out_ms - self.precision_ms if out_ms == due_ms else out_ms
 
     def illegal(self) -> RequestRefusedError:
-        """The answer to a time that no timer takes (MESSAGE_ILLEGAL)."""
+        """The answer to a time that timers refuse: MESSAGE_ILLEGAL (13)."""
         return RequestRefusedError(
             ResponseCode.MESSAGE_ILLEGAL,
             "timer message illegal, the delay time should not be bigger than the max delay "

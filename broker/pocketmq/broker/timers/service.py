@@ -1,4 +1,4 @@
-"""The timers at work: what was stored in the wheel topic is logged, what is due is delivered.
+"""The timer service: logs what is stored in the wheel topic, and delivers what is due.
 
     wheel topic --> take in --> timer log + slot          (T-120 to T-122)
                                       |
@@ -39,7 +39,7 @@ FLUSH_S = 1.0
 CLEAN_S = 30.0
 AFTER_FAILURE_S = 0.5
 LONGEST_WAIT_S = 10.0
-"""A wall clock that is set forward wakes nobody; we look at it this often."""
+"""Setting the wall clock forward wakes no sleeping task, so the clock is read this often."""
 
 BATCH = 32
 DELIVERY_BATCH = 128

@@ -1,4 +1,4 @@
-"""The timer wheel in memory: only slots in which something waits take any (T-111).
+"""The timer wheel in memory: only slots with waiting messages take space (T-111).
 
 RocketMQ keeps the whole file in memory, 38 MB. Here a slot is an entry of a table, made when a
 message comes for its time and dropped when the time is over, with a heap of times beside it: the
@@ -79,7 +79,7 @@ class TimerWheel:
         self._slots.pop(slot_ms // self.precision_ms, None)
 
     def forget_between(self, start_ms: int, end_ms: int) -> None:
-        """Have the file forget delivered slots: the clock was set back, they will come again."""
+        """Clear delivered slots in the file: the clock was set back, so their times come again."""
         for unit in range(start_ms // self.precision_ms, end_ms // self.precision_ms):
             if unit not in self._slots:
                 self._dirty[unit] = Slot(0, 0, 0)

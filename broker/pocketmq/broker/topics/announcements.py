@@ -1,4 +1,4 @@
-"""Which topic changes the name servers have not been told yet, and who waits for that."""
+"""Topic changes not yet registered with the name servers, and callbacks that wait for it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Announcements:
             callback()
 
     def take(self) -> tuple[list[str], list[Callable[[], None]]]:
-        """The topics to tell, and whom to call back afterwards, whatever came of it."""
+        """The topics to register, and the callbacks to call afterwards, even if that failed."""
         changed, self._changed = list(self._changed), {}
         waiting, self._waiting = self._waiting, []
         return changed, waiting

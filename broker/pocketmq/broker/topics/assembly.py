@@ -1,4 +1,4 @@
-"""Topics, assembled."""
+"""Builds the topics subject."""
 
 from __future__ import annotations
 

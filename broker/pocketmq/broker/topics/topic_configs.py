@@ -33,7 +33,7 @@ from pocketmq.runtime.signals import Signal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicRules:
-    """Which topics a broker makes for itself."""
+    """Which system topics a broker makes."""
 
     auto_create: bool = True
     """TBW102, after which unknown topics are made (B-12)."""
@@ -176,7 +176,7 @@ class TopicConfigManager:
         sys_flag = TopicSysFlag.UNIT if unit_mode else 0
         template = self._table.get(default_topic)
         if template is not None and default_topic == AUTO_CREATE_TOPIC and not self.auto_create:
-            # A TBW102 from an older topics.json must not create topics behind the option's back.
+            # A TBW102 from an older topics.json must not create topics when the option forbids it.
             template = None
         self._budget.check(
             "records",

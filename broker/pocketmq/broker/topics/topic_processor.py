@@ -1,4 +1,4 @@
-"""Topics for people and tools (B-12 to B-16, E-29).
+"""Topics for admin tools (B-12 to B-16, E-29).
 
 UPDATE_AND_CREATE_TOPIC (17), GET_ALL_TOPIC_CONFIG (21), DELETE_TOPIC_IN_BROKER (215),
 GET_SYSTEM_TOPIC_LIST_FROM_BROKER (305), GET_TOPIC_CONFIG (351).
@@ -45,7 +45,7 @@ class TopicProcessor:
         topics: the table.
         topics_file: answers wait until a change is on the disk.
         announcements: and until the name servers know it.
-        deleted: tells the others that a topic is gone, with its queues, offsets and held pulls.
+        deleted: signals that a topic was deleted, with its queues, offsets and held pulls.
         clock: stamps changes.
         budget: how many queues a topic may have.
         invalid_parameter_code: answer to illegal names, by profile.

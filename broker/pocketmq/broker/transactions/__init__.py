@@ -1,1 +1,1 @@
-"""Half messages: stored out of sight, then committed, rolled back, or asked for."""
+"""Transactions: half messages are stored invisibly, then committed, rolled back, or checked."""

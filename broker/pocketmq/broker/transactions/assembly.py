@@ -1,4 +1,4 @@
-"""Transactions, assembled."""
+"""Builds the transactions subject."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One walk over a half queue: what is settled, what is asked for, what is given up (X-30 to X-37).
+"""One pass over a half queue: which messages are settled, checked or given up (X-30 to X-37).
 
 round = CheckRound(half_offset, op_offset, limits, started_ms)
 while (step := round.next(reads, now_ms)) is not None:
@@ -19,7 +19,7 @@ from pocketmq.protocol.message import MessageExt
 
 MAX_ROUND_MS = 60_000
 PAUSE_AFTER = 200
-"""Half messages looked at before the walk lets others work."""
+"""Half messages examined before the pass yields to other work."""
 
 MAX_MISSES = 1
 """Half messages that cannot be read before a round ends."""
@@ -30,9 +30,9 @@ class CheckLimits:
     """What the options say."""
 
     timeout_ms: int
-    """A half message is not checked before (`transactionTimeOut`)."""
+    """Least age of a half message that is checked (`transactionTimeOut`)."""
     max_checks: int
-    """It is asked for so many times (`transactionCheckMax`)."""
+    """Most checks of a half message (`transactionCheckMax`)."""
     reserved_ms: int
     """Older than the log keeps messages, it is given up at once (`fileReservedTime`)."""
 
@@ -49,7 +49,7 @@ class HalfRead:
 
 
 class Reads(Protocol):
-    """How the walk reads the two queues, and what it knows besides."""
+    """How the pass reads the two queues."""
 
     def half(self, offset: int) -> HalfRead:
         """The half message at an offset."""
@@ -72,7 +72,7 @@ class Action(Enum):
     GIVE_UP = "GIVE_UP"
     """Copy it to TRANS_CHECK_MAX_TIME_TOPIC."""
     PAUSE = "PAUSE"
-    """Nothing; let others work, and come back."""
+    """Nothing; yield to other work and call `next` again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Step:
 
 
 class CheckRound:
-    """Walks one half queue.
+    """One pass over one half queue.
 
     Args:
         half_offset: where the last round ended.

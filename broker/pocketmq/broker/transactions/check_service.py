@@ -1,4 +1,4 @@
-"""Looks for half messages that nobody decided, and asks their producers (B-106 to B-109, X-45)."""
+"""Finds undecided half messages, and asks their producers (B-106 to B-109, X-45)."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from pocketmq.runtime.clock import Clock
 log = structlog.get_logger()
 
 GROUP = "CID_RMQ_SYS_TRANS"
-"""Whose offsets say how far the half and the op queues are settled (X-30)."""
+"""The group whose offsets tell how far the half and op queues are settled (X-30)."""
 
 OPS_AT_ONCE = 32
 
 
 class TransactionCheck:
-    """Walks the half queue, once for each `run`.
+    """Passes over the half queues, once for each `run`.
 
     Args:
         store: holds half messages and op records.
@@ -44,7 +44,7 @@ class TransactionCheck:
         decisions: what is decided and not yet written as op records.
         limits: what the options say.
         clock: says how old a half message is.
-        on_give_up: makes the topic of what is given up.
+        on_give_up: creates the topic for half messages that are given up.
     """
 
     def __init__(

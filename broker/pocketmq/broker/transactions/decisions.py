@@ -25,7 +25,7 @@ class Decisions:
     def opened(self, key: str) -> None:
         """A half message was stored by its producer.
 
-        One that is sent again, since no answer came, opens nothing new.
+        A repeated send of the same message changes nothing.
         """
         if key in self._decided:
             return

@@ -1,4 +1,4 @@
-"""END_TRANSACTION (37): a producer decides; RESUME_CHECK_HALF_MESSAGE (323): a tool asks anew."""
+"""END_TRANSACTION (37) from producers, and RESUME_CHECK_HALF_MESSAGE (323) from tools."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _CODES = {
     PutStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
     PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
 }
-"""As a send would be answered; all others SYSTEM_ERROR (1)."""
+"""Answered as a send would be; all others are SYSTEM_ERROR (1)."""
 
 MAX_SAME_KEY = 64
 """Messages with the same unique key that are looked at."""
@@ -78,7 +78,7 @@ class EndTransactionProcessor:
 
     @handles(RequestCode.END_TRANSACTION)
     def end(self, peer: Peer, request: Command) -> Reply:
-        """Deliver a half message, or forget it; nothing is answered to UNKNOWN (X-20)."""
+        """Commit a half message or roll it back; UNKNOWN gets no answer (X-20)."""
         header = request.header(EndTransactionRequestHeader)
         outcome = outcome_of(header)
         if outcome is Outcome.UNKNOWN:

@@ -1,7 +1,7 @@
-"""What a half message is on the disk, and what it becomes (X-1, X-2, X-4, X-10, X-36).
+"""Half messages on the disk, and the messages made from them (X-1, X-2, X-4, X-10, X-36).
 
-A producer sends a message with `TRAN_MSG`; it waits in RMQ_SYS_TRANS_HALF_TOPIC under the name of
-its real topic. END_TRANSACTION names it by its two offsets.
+A producer sends a message with `TRAN_MSG`; it waits in RMQ_SYS_TRANS_HALF_TOPIC, with its real
+topic as a property. END_TRANSACTION (37) names it by its two offsets.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ REMOVED: str = "d"
 
 @unique
 class Outcome(Enum):
-    """What a producer says of its half message; the numbers of END_TRANSACTION."""
+    """A producer's decision on its half message; the numbers of END_TRANSACTION (37)."""
 
     UNKNOWN = MessageSysFlag.TRANSACTION_NONE
     COMMIT = MessageSysFlag.TRANSACTION_COMMIT
@@ -132,7 +132,7 @@ def offsets_of(op: MessageExt) -> list[int]:
 
 
 def outcome_of(header: EndTransactionRequestHeader) -> Outcome:
-    """What the producer says.
+    """The producer's decision.
 
     Raises:
         RequestRefusedError: SYSTEM_ERROR (1): the number has no meaning.

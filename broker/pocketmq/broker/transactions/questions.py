@@ -31,7 +31,7 @@ class Questions:
         self._turn = 0
 
     def ask(self, half: MessageExt) -> None:
-        """Ask about a half message where it lies now; only logged when nobody can be asked."""
+        """Ask about a half message at its present place; only logs when no producer is there."""
         group = half.properties.get(names.PRODUCER_GROUP, "")
         members = self._producers.members(group)
         for _ in range(min(TRIES, len(members))):
