@@ -19,7 +19,7 @@ from support.nameserver_rig import nameserver
 from support.strategies import mutated
 
 CODES = sorted(
-    {103, 104, 105, 106, 205, 206, 216, 217, 219, 224, 304, 311, 312, 313, 319, 322, 327}
+    {103, 104, 105, 106, 205, 206, 216, 217, 219, 224, 304, 311, 312, 313, 318, 319, 322, 327}
     | {100, 101, 102, 901, 904, RequestCode.GET_CLOCK, RequestCode.ROLE_STATUS}
 )
 

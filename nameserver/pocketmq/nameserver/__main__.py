@@ -18,6 +18,8 @@ from pocketmq.runtime.process import (
 
 import sys  # isort: skip
 from collections.abc import Sequence  # isort: skip
+from dataclasses import replace  # isort: skip
+from pathlib import Path  # isort: skip
 
 from pocketmq.nameserver.config import NameServerConfig
 from pocketmq.protocol.budget import Budget
@@ -37,6 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return report(exc, "nameserver")
     options: RoleOptions = options_loaded.config
     config: NameServerConfig = config_loaded.config
+    file = parser.parse_args(arguments).broker_conf
+    if file is not None and config.config_store_path is None:  # what it was started with (O-8)
+        config = replace(config, config_store_path=Path(file))
 
     async def serve(role: RoleContext) -> None:
         from pocketmq.nameserver.server import NameServer

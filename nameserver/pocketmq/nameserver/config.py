@@ -4,9 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from pocketmq.runtime.options import option
+
+LIVE_OPTIONS: Final = frozenset(
+    {
+        "enableAllTopicList",
+        "enableTopicList",
+        "orderMessageEnable",
+        "deleteTopicWithBrokerRegistration",
+        "returnOrderTopicConfigToBroker",
+    }
+)
+"""Those that UPDATE_NAMESRV_CONFIG (318) changes at once; the others act after a restart (O-8)."""
+
+PROTECTED_OPTIONS: Final = frozenset(
+    {"configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"}
+)
+"""Those that it may not change: they say which files are written (O-4, O-8)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +38,9 @@ class NameServerConfig:
     )
     kv_config_path: Path = option(
         Path("~/namesrv/kvConfig.json"), help="File of the KV configuration.", rule="N-1"
+    )
+    config_store_path: Path | None = option(
+        None, help="File of options that tools changed; by default beside that.", rule="O-8"
     )
     order_message_enable: bool = option(
         False, help="Put the order configuration of a topic into its route.", rule="N-26"
@@ -47,3 +66,9 @@ class NameServerConfig:
     un_register_broker_queue_capacity: int = option(
         3000, help="Unregistrations that may wait at once (profile 5.x).", rule="N-19"
     )
+
+    @property
+    def options_file(self) -> Path:
+        """`config_store_path`, or `namesrv.properties` beside the KV configuration."""
+        path = self.config_store_path or self.kv_config_path.with_name("namesrv.properties")
+        return path.expanduser()

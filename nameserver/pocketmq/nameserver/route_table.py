@@ -98,7 +98,7 @@ class RouteTable:
         self,
         profile: NameServerProfile = NAMESERVER_5_X,
         *,
-        delete_topic_with_registration: bool = False,
+        delete_topic_with_registration: Callable[[], bool] = lambda: False,
     ) -> None:
         self._profile = profile
         self._delete_topic_with_registration = delete_topic_with_registration
@@ -197,7 +197,7 @@ class RouteTable:
     def _apply_topics(self, registration: Registration, *, is_first: bool) -> int:
         """Enter the topics that may have changed; returns their number (N-15). O(topics)."""
         name = registration.broker_name
-        if self._delete_topic_with_registration:
+        if self._delete_topic_with_registration():
             self._forget_topics(name, keep=registration.topics)
         # Compared with the record of the *previous* registration (N-16).
         all_changed = is_first or self.is_changed(

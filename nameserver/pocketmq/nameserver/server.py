@@ -11,7 +11,7 @@ import asyncio
 
 import structlog
 
-from pocketmq.nameserver.config import NameServerConfig
+from pocketmq.nameserver.config import LIVE_OPTIONS, PROTECTED_OPTIONS, NameServerConfig
 from pocketmq.nameserver.kv_config import KvConfig
 from pocketmq.nameserver.kv_file import KvFile, KvStorage, KvWriter
 from pocketmq.nameserver.liveness import LiveBroker
@@ -19,17 +19,20 @@ from pocketmq.nameserver.processors.admin import AdminProcessor
 from pocketmq.nameserver.processors.kv import KvProcessor
 from pocketmq.nameserver.processors.register import RegisterProcessor
 from pocketmq.nameserver.processors.route import RouteProcessor
+from pocketmq.nameserver.processors.settings import SettingsProcessor
 from pocketmq.nameserver.route_table import RouteTable
 from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.protocol.control import ControlProcessor
 from pocketmq.protocol.dispatch import Dispatcher
+from pocketmq.protocol.option_updates import OptionsWriter
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.network import Listener, Network
 from pocketmq.runtime.clock import Clock
-from pocketmq.runtime.option_types import as_text
-from pocketmq.runtime.options import describe
+from pocketmq.runtime.durable_file import DurableFile
+from pocketmq.runtime.live_options import LiveOptions
 from pocketmq.runtime.periodic import PeriodicService
 from pocketmq.runtime.profile import PROFILE_5_X, Profile
+from pocketmq.runtime.text_files import OsTextFiles
 
 log = structlog.get_logger()
 
@@ -58,9 +61,12 @@ class NameServer:
     ) -> None:
         self._budget = budget
         self.config = config
+        self.options = LiveOptions(config, live=LIVE_OPTIONS, protected=PROTECTED_OPTIONS)
         self.table = RouteTable(
             profile.nameserver,
-            delete_topic_with_registration=config.delete_topic_with_broker_registration,
+            delete_topic_with_registration=lambda: (
+                self._now().delete_topic_with_broker_registration
+            ),
         )
         self.kv = KvConfig()
         self._clock = clock
@@ -68,6 +74,9 @@ class NameServer:
         self._profile = profile
         self._storage = kv_storage or KvFile(config.kv_config_path.expanduser())
         self._kv_writer = KvWriter(self.kv, self._storage)
+        self._options_writer = OptionsWriter(
+            self.options, DurableFile(config.options_file, OsTextFiles())
+        )
         self._started_at = clock.monotonic()
         self._stopping = False
         self._listener: Listener | None = None
@@ -116,6 +125,7 @@ class NameServer:
         self._stopping = True
         await self._scan.stop()
         await self._kv_writer.stop()
+        await self._options_writer.stop()
         if self._listener is not None:
             await self._listener.close()
         await self._control.stop()
@@ -168,19 +178,18 @@ class NameServer:
                 self._profile.nameserver,
                 defer=asyncio.get_running_loop().call_soon,
                 queue_capacity=config.un_register_broker_queue_capacity,
-                return_order_config=config.return_order_topic_config_to_broker,
+                return_order_config=lambda: self._now().return_order_topic_config_to_broker,
                 budget=self._budget,
             ),
             RouteProcessor(
                 self.table,
                 self.kv,
                 is_ready=self._is_ready,
-                order_message_enable=config.order_message_enable,
-                enable_topic_list=config.enable_topic_list,
-                enable_all_topic_list=config.enable_all_topic_list,
+                config=self._now,
             ),
             KvProcessor(self.kv, self._kv_writer),
-            AdminProcessor(self.table, self._options),
+            AdminProcessor(self.table),
+            SettingsProcessor(self.options, self._options_writer),
             self._control,
         )
 
@@ -189,8 +198,6 @@ class NameServer:
             return True
         return self._clock.monotonic() - self._started_at >= self.config.wait_seconds_for_service
 
-    def _options(self) -> dict[str, str]:
-        return {
-            each.rocketmq_name: as_text(getattr(self.config, each.name))
-            for each in describe(NameServerConfig)
-        }
+    def _now(self) -> NameServerConfig:
+        """The options as they are now."""
+        return self.options.current(NameServerConfig)

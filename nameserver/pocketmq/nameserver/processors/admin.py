@@ -1,12 +1,10 @@
-"""What administrators change in the route table, and its options (N-30 to N-32, O-8).
+"""What administrators change in the route table (N-30 to N-32).
 
 WIPE_WRITE_PERM_OF_BROKER (205), ADD_WRITE_PERM_OF_BROKER (327), DELETE_TOPIC_IN_NAMESRV (216),
-REGISTER_TOPIC_IN_NAMESRV (217), GET_NAMESRV_CONFIG (319).
+REGISTER_TOPIC_IN_NAMESRV (217).
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable, Mapping
 
 import structlog
 
@@ -32,9 +30,8 @@ log = structlog.get_logger()
 class AdminProcessor:
     """Changes the route table by request, in memory: a restart or a registration undoes it."""
 
-    def __init__(self, table: RouteTable, options: Callable[[], Mapping[str, str]]) -> None:
+    def __init__(self, table: RouteTable) -> None:
         self._table = table
-        self._options = options
 
     @handles(RequestCode.WIPE_WRITE_PERM_OF_BROKER)
     def wipe_write_perm(self, _peer: Peer, request: Command) -> Reply:
@@ -68,9 +65,3 @@ class AdminProcessor:
             route = decode_request_body(request, TopicRouteData)
             self._table.add_topic(header.topic, route.queue_datas)
         return request.reply()
-
-    @handles(RequestCode.GET_NAMESRV_CONFIG)
-    def options(self, _peer: Peer, request: Command) -> Reply:
-        """The options as lines of `key=value`."""
-        lines = [f"{key}={value}\n" for key, value in self._options().items()]
-        return request.reply(body="".join(lines).encode())

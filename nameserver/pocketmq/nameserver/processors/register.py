@@ -74,7 +74,7 @@ class RegisterProcessor:
         *,
         defer: Callable[[Callable[[], None]], object],
         queue_capacity: int = 3000,
-        return_order_config: bool = True,
+        return_order_config: Callable[[], bool] = lambda: True,
         budget: Budget = DEFAULT_BUDGET,
     ) -> None:
         self._budget = budget
@@ -133,7 +133,7 @@ class RegisterProcessor:
         reply = RegisterBrokerResponseHeader(
             ha_server_addr=registered.master_ha_address, master_addr=registered.master_address
         )
-        order_config = self._kv.namespace(ORDER_TOPIC_CONFIG) if self._return_order_config else {}
+        order_config = self._kv.namespace(ORDER_TOPIC_CONFIG) if self._return_order_config() else {}
         if not order_config:
             return request.reply(reply)
         return request.reply(reply, encode_body(KVTable(table=order_config), request.encoding))

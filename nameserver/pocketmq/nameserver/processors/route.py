@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pocketmq.nameserver.config import NameServerConfig
 from pocketmq.nameserver.kv_config import ORDER_TOPIC_CONFIG, KvConfig
 from pocketmq.nameserver.route_table import RouteTable
 from pocketmq.protocol.bodies.route import (
@@ -38,9 +39,7 @@ class RouteProcessor:
         table: Where routes come from.
         kv: Holds the order configuration.
         is_ready: False in the window after the start in which no routes are given (N-26).
-        order_message_enable: Whether a route names the topic's order configuration.
-        enable_topic_list: Whether lists of some topics are answered.
-        enable_all_topic_list: Whether the list of all topics is answered.
+        config: The options as they are now.
     """
 
     def __init__(
@@ -49,16 +48,12 @@ class RouteProcessor:
         kv: KvConfig,
         *,
         is_ready: Callable[[], bool] = lambda: True,
-        order_message_enable: bool = False,
-        enable_topic_list: bool = True,
-        enable_all_topic_list: bool = True,
+        config: Callable[[], NameServerConfig] = NameServerConfig,
     ) -> None:
         self._table = table
         self._kv = kv
         self._is_ready = is_ready
-        self._order_message_enable = order_message_enable
-        self._enable_topic_list = enable_topic_list
-        self._enable_all_topic_list = enable_all_topic_list
+        self._config = config
 
     @handles(RequestCode.GET_ROUTEINFO_BY_TOPIC)
     def route(self, _peer: Peer, request: Command) -> Reply:
@@ -73,7 +68,7 @@ class RouteProcessor:
                 remark=f"No topic route info in name server for the topic: {header.topic}; "
                 "create it on a broker first",
             )
-        if self._order_message_enable:
+        if self._config().order_message_enable:
             route.order_topic_conf = self._kv.get(ORDER_TOPIC_CONFIG, header.topic)
         reads_standard_json = request.version >= VERSION_4_9_4 or header.accept_standard_json_only
         if request.encoding is Encoding.MSGPACK or reads_standard_json:
@@ -98,7 +93,7 @@ class RouteProcessor:
     @handles(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
     def all_topics(self, _peer: Peer, request: Command) -> Reply:
         """Names of all topics."""
-        if not self._enable_all_topic_list:
+        if not self._config().enable_all_topic_list:
             return _disabled(request)
         return _with_body(request, TopicList(topic_list=self._table.topics()))
 
@@ -130,7 +125,7 @@ class RouteProcessor:
         return self._some_topics(request, names)
 
     def _some_topics(self, request: Command, names: list[str]) -> Command:
-        if not self._enable_topic_list:
+        if not self._config().enable_topic_list:
             return _disabled(request)
         return _with_body(request, TopicList(topic_list=names))
 

@@ -1,0 +1,32 @@
+"""UPDATE_NAMESRV_CONFIG (318), GET_NAMESRV_CONFIG (319): the options while it runs (O-8)."""
+
+from __future__ import annotations
+
+from pocketmq.protocol.codes import RequestCode
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.dispatch import Peer, Reply, handles
+from pocketmq.protocol.option_updates import OptionsWriter, OptionUpdates
+from pocketmq.runtime.live_options import LiveOptions
+
+
+class SettingsProcessor:
+    """Shows and changes options.
+
+    Args:
+        options: What may be changed, and which of it acts at once.
+        writer: Keeps it.
+    """
+
+    def __init__(self, options: LiveOptions, writer: OptionsWriter) -> None:
+        self._options = options
+        self._updates = OptionUpdates(options, writer)
+
+    @handles(RequestCode.GET_NAMESRV_CONFIG)
+    def show(self, _peer: Peer, request: Command) -> Reply:
+        """Lines of `key=value`."""
+        return request.reply(body=self._options.text().encode())
+
+    @handles(RequestCode.UPDATE_NAMESRV_CONFIG)
+    def update(self, peer: Peer, request: Command) -> Reply:
+        """Change what can be changed; the remark of the success names what was not (O-5, O-6)."""
+        return self._updates.update(peer, request)

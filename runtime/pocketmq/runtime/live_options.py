@@ -1,0 +1,141 @@
+"""Options of a running process: what they are now, and changes that tools ask for (O-2 to O-8).
+
+A change is text in the form of `broker.conf`. A value is checked by its option's declaration. Some
+options act at once, the others after a restart: `text` shows and the file keeps them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from pocketmq.runtime.errors import PocketMQError
+from pocketmq.runtime.java_properties import parse_properties
+from pocketmq.runtime.option_types import as_text, as_type
+from pocketmq.runtime.options import OptionDescription, describe
+
+T = TypeVar("T")
+
+SHOWN = 10
+"""So many keys are named in a remark."""
+
+
+class ProtectedOptionError(PocketMQError):
+    """A key that nobody may change from outside (CVE-2023-33246)."""
+
+
+@dataclass(frozen=True, slots=True)
+class OptionChange:
+    """What became of the keys of a change."""
+
+    applied: tuple[str, ...] = ()
+    """They act now."""
+    at_restart: tuple[str, ...] = ()
+    """They act when the process is started with the file."""
+    refused: tuple[str, ...] = ()
+    """Not changed, each with its reason."""
+
+    @property
+    def remark(self) -> str | None:
+        """What whoever asked should know; None when everything acts now."""
+        parts = []
+        if self.refused:
+            parts.append("not changed: " + _listed(self.refused))
+        if self.at_restart:
+            parts.append("only after a restart with this file: " + _listed(self.at_restart))
+        return "; ".join(parts) or None
+
+
+class LiveOptions:
+    """The present values of some configurations.
+
+    Args:
+        configs: as they are at the start; each is replaced as a whole when a value changes.
+        live: RocketMQ's names of the options that act at once.
+        protected: RocketMQ's names of options that may not be changed.
+    """
+
+    def __init__(
+        self, *configs: Any, live: Collection[str] = (), protected: Collection[str] = ()
+    ) -> None:
+        self._live = frozenset(live)
+        self._protected = frozenset(protected)
+        self._current: dict[type[Any], Any] = {type(config): config for config in configs}
+        self._saved = dict(self._current)
+        """With the values that act after a restart."""
+        self._known = {
+            each.rocketmq_name: (cls, each)
+            for cls in self._current
+            for each in describe(cls)
+            if not each.secret
+        }
+
+    def current(self, config_class: type[T]) -> T:
+        """The values that act now."""
+        config: T = self._current[config_class]
+        return config
+
+    def text(self) -> str:
+        """Lines `key=value`, sorted; options without a value are left out (O-2)."""
+        return "".join(f"{key}={text}\n" for key, text in self._texts())
+
+    def file_text(self) -> str:
+        """The same as a properties file."""
+        return "".join(f"{key}={_escaped(text)}\n" for key, text in self._texts())
+
+    def update(self, body: bytes) -> OptionChange:
+        """Take over what can be; keys that are unknown or have a wrong value stay as they are.
+
+        Raises:
+            ProtectedOptionError: one key may not be changed, and nothing was.
+            ConfigError: this is no properties text.
+            UnicodeDecodeError: nor is it UTF-8.
+        """
+        wanted = parse_properties(body.decode())
+        forbidden = sorted(self._protected.intersection(wanted))
+        if forbidden:
+            raise ProtectedOptionError(", ".join(forbidden))
+        applied: list[str] = []
+        at_restart: list[str] = []
+        refused: list[str] = []
+        for key, text in wanted.items():
+            known = self._known.get(key)
+            if known is None:
+                refused.append(f"{key} (no such option)")
+                continue
+            problem = self._change(*known, text.strip())
+            if problem is not None:
+                refused.append(f"{key} ({problem})")
+            else:
+                (applied if key in self._live else at_restart).append(key)
+        return OptionChange(tuple(applied), tuple(at_restart), tuple(refused))
+
+    def _change(self, cls: type[Any], each: OptionDescription, text: str) -> str | None:
+        """Why the value cannot be taken; None when it was."""
+        if not text.isprintable():
+            return "one line of printable text, please"
+        try:
+            change = {each.name: as_type(text, each.annotation)}
+            self._saved[cls] = replace(self._saved[cls], **change)
+            if each.rocketmq_name in self._live:
+                self._current[cls] = replace(self._current[cls], **change)
+        except (ValueError, PocketMQError) as exc:
+            return f"{text[:100]!r} is not {exc}"
+        return None
+
+    def _texts(self) -> list[tuple[str, str]]:
+        values = (
+            (key, getattr(self._saved[cls], each.name))
+            for key, (cls, each) in sorted(self._known.items())
+        )
+        return [(key, as_text(value)) for key, value in values if value is not None]
+
+
+def _listed(words: tuple[str, ...]) -> str:
+    more = len(words) - SHOWN
+    return ", ".join(words[:SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\")
