@@ -63,7 +63,7 @@ class ClientApi:
     Args:
         remoting: Its channels.
         clock: Waits for answers, so that a manual clock knows of it.
-        name_servers: Whom to ask for routes.
+        name_servers: The name servers to ask for routes.
         timeout_s: Default for every request.
         on_new_channel: Called with the address after a connection was made.
     """
@@ -140,7 +140,7 @@ class ClientApi:
         return decode_body(response.body_view, body_type, response.encoding)
 
     async def oneway(self, address: str, header: Header, body: Body | msgspec.Struct = b"") -> None:
-        """Tell one process something that wants no answer; raises `ConnectError` only."""
+        """Send one process a oneway request; raises `ConnectError` only."""
         (await self.channel(address)).oneway(header, body)
 
     # -- name servers ---------------------------------------------------------------------------
@@ -182,7 +182,7 @@ class ClientApi:
     # -- the client and its groups --------------------------------------------------------------
 
     async def heartbeat(self, address: str, data: HeartbeatData) -> HeartbeatResponseHeader:
-        """Tell a broker who we are: HEART_BEAT (34)."""
+        """Send a heartbeat with the client's groups: HEART_BEAT (34)."""
         response = await self.call(address, HeartbeatRequestHeader(), data)
         return response.header(HeartbeatResponseHeader)
 
@@ -249,7 +249,7 @@ class ClientApi:
     # -- offsets --------------------------------------------------------------------------------
 
     async def consumer_offset(self, address: str, group: str, queue: MessageQueue) -> int | None:
-        """Where the group goes on; None when the broker has nothing stored (B-34).
+        """The group's consumer offset; None when the broker has nothing stored (B-34).
 
         Asks by QUERY_CONSUMER_OFFSET (14).
         """
@@ -329,10 +329,10 @@ class ClientApi:
 
 
 def _check_queues(topic: str, route: TopicRouteData) -> None:
-    """Pass a route whose queues can be made objects of.
+    """Check that a route does not name too many queues.
 
     Raises:
-        OverBudgetError: a broker says that it has millions of them.
+        OverBudgetError: a broker claims to have millions of them.
     """
     for data in route.queue_datas:
         DEFAULT_BUDGET.check(

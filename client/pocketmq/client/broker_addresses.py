@@ -4,9 +4,9 @@ One place for what each request needs of it:
 
     send, lock, offsets of a queue    the master, nobody else                 `master`
     pull, commit an offset            the master; a slave while it is gone    `any_replica`
-    where does the group go on?       the master; a slave only if the name    `master_or_replica`
+    query a consumer offset           the master; a slave only if the name    `master_or_replica`
                                       server knows no master either
-    who is in the group?              some broker of the topic                `of_topic`
+    list the group's members          some broker of the topic                `of_topic`
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class BrokerAddresses:
     """Addresses for the requests of one client instance.
 
     Args:
-        routes: What is known.
+        routes: The cached routes.
         refresh_route: Asks the name server for a topic's route; errors are the caller's.
     """
 

@@ -46,10 +46,10 @@ COMMANDS: Final = frozenset(
 
 
 class CommandedConsumer(Protocol):
-    """A consumer as brokers see it."""
+    """The methods of a consumer that brokers' requests call."""
 
     def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """Go on from these offsets; returns at once, the work follows (C-70)."""
+        """Move to these offsets; returns at once, the work follows (C-70)."""
         ...
 
     def offsets_in_memory(self, topic: str) -> Mapping[MessageQueue, int]:
@@ -62,12 +62,12 @@ class CommandedConsumer(Protocol):
 
 
 class CommandedProducer(Protocol):
-    """A producer as brokers see it."""
+    """The methods of a producer that brokers' requests call."""
 
     def check_transaction(
         self, peer: Peer, header: CheckTransactionStateRequestHeader, message: MessageExt
     ) -> None:
-        """Say what became of a half message; returns at once, the answer follows (P-62)."""
+        """Check a half message's transaction; returns at once, the answer follows (P-62)."""
         ...
 
 
@@ -95,7 +95,7 @@ class CommandProcessor:
 
     @handles(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED)
     def members_changed(self, peer: Peer, request: Command) -> Reply:
-        """Members of a group came or went: rebalance every consumer (C-21, T-5).
+        """Members of a group joined or left: rebalance every consumer (C-21, T-5).
 
         The group in the request only serves the log.
         """
@@ -106,7 +106,7 @@ class CommandProcessor:
 
     @handles(RequestCode.CHECK_TRANSACTION_STATE)
     def check_transaction(self, peer: Peer, request: Command) -> Reply:
-        """A half message is undecided: its record is the body, its group a property of it."""
+        """A half message is undecided: the body is its record, a property names the group."""
         header = request.header(CheckTransactionStateRequestHeader)
         [message] = decode_records(bytes(request.body_view), broker_name=header.bname or "")
         group = message.properties.get(names.PRODUCER_GROUP, "")
@@ -119,7 +119,7 @@ class CommandProcessor:
 
     @handles(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT)
     def take_reply(self, peer: Peer, request: Command) -> Reply:
-        """A reply to one of our requests; too late is no error of the broker's (R-15)."""
+        """A reply to one of our requests; a late one is answered with success too (R-15)."""
         if not self._take_reply(request):
             log.info("reply.unexpected", broker=peer.address)
         return request.reply()
@@ -144,7 +144,7 @@ class CommandProcessor:
 
     @handles(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT)
     def consumer_status(self, _peer: Peer, request: Command) -> Reply:
-        """Where the consumer stands, by its own account."""
+        """The consumer's own offsets."""
         header = request.header(GetConsumerStatusRequestHeader)
         offsets = self._consumer(header.group).offsets_in_memory(header.topic)
         body = GetConsumerStatusBody(

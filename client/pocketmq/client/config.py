@@ -64,12 +64,12 @@ class ClientConfig:
     nameservers: tuple[str, ...] = ()
     """`host:port` each; by default from the environment's NAMESRV_ADDR."""
     clock: Clock = _SYSTEM_CLOCK
-    """Runs every protocol timer; a request's own timeout stays on real time."""
+    """Runs every protocol timer; timeouts of requests run on real time."""
     network: Network = _TCP
     profile: Profile = _PROFILE
     """How to behave where RocketMQ 4.9 and 5.x differ."""
     encoding: Encoding = Encoding.MSGPACK
-    """Of our requests: `msgpack`, or `json` and `rocketmq` to talk to a real RocketMQ."""
+    """Encoding of requests: `msgpack`, or `json` and `rocketmq` to talk to a real RocketMQ."""
     client_ip: str = ""
     """First part of the client id; by default the address from which name servers are reached."""
     instance_name: str = DEFAULT_INSTANCE_NAME
@@ -79,13 +79,13 @@ class ClientConfig:
     api_timeout_ms: int = 3_000
     """Real milliseconds for requests other than send and pull (`mqClientApiTimeout`)."""
     poll_name_server_interval_ms: int = 30_000
-    """Between two refreshes of all routes in use (P-3)."""
+    """Interval at which all routes in use are refreshed (P-3)."""
     heartbeat_broker_interval_ms: int = 30_000
-    """Between two heartbeats to all brokers (P-4)."""
+    """Interval of heartbeats to all brokers (P-4)."""
     persist_consumer_offset_interval_ms: int = 5_000
-    """Between two commits of all offsets (P-5)."""
+    """Interval at which all offsets are committed (P-5)."""
     rebalance_interval_ms: int = 20_000
-    """Between two rebalances (C-20); `rocketmq.client.rebalance.waitInterval`."""
+    """Interval of rebalances (C-20); `rocketmq.client.rebalance.waitInterval`."""
     max_body_bytes: int = 4 * 1024 * 1024
     """How far a compressed body may grow; see `MessageExt.body`."""
 

@@ -1,4 +1,4 @@
-"""What producers and consumers are: clients that work in the name of a group."""
+"""Base class of producers and consumers: clients with a group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What we tell each broker, and to which we tell it (P-4, P-8, B-21).
+"""Content and addresses of heartbeats (P-4, P-8, B-21).
 
 Pure: `HeartbeatPlan` turns the groups of one client into a body and a list of addresses.
 """
@@ -15,7 +15,7 @@ from pocketmq.protocol.subscription import SubscriptionData
 
 
 class MessageModel(Enum):
-    """Who of a group gets a message."""
+    """Which members of a group get a message."""
 
     CLUSTERING = "CLUSTERING"
     """One member."""
@@ -24,7 +24,7 @@ class MessageModel(Enum):
 
 
 class ConsumeType(Enum):
-    """Who drives a consumer."""
+    """Whether the application or the client pulls."""
 
     ACTIVELY = "CONSUME_ACTIVELY"
     """The application pulls."""

@@ -8,15 +8,15 @@ and the pull service. It starts with its first user and stops with its last (ins
     timer                                           period      first time
     refresh the routes of all topics in use (P-3)   30 s        10 ms after the start
     forget offline brokers, then heartbeat (P-4)    30 s        1 s
-    write consumers' offsets down (P-5)              5 s        10 s
+    persist consumers' offsets (P-5)                 5 s        10 s
     rebalance (rebalance/service.py, C-20)          20 s        when the first consumer wakes it
 
 What happens when a consumer starts, all within one second if brokers answer:
 
     1  it enters its group here                            register_consumer
     2  routes of its topics are asked of the name server   refresh_route
-    3  brokers hear of it and notify the other members     heartbeat
-    4  it shares the queues out with them                  rebalance
+    3  brokers register it and notify the other members    heartbeat
+    4  it divides the queues with them                     rebalance
     5  it pulls its queues, one pending pull for each      pull_service
 
 Nothing here decides: what is sent is planned in pure modules (heartbeat.py, routes.py,
@@ -83,11 +83,11 @@ class ConsumerUser(ConsumerMember, CommandedConsumer, Protocol):
     """A consumer, as its instance sees it."""
 
     async def rebalance(self) -> bool:
-        """Look at the queues again; whether the assignment is as it should be."""
+        """Rebalance; whether the assignment is complete."""
         ...
 
     async def persist_offsets(self) -> None:
-        """Write down how far it has come."""
+        """Persist its offsets."""
         ...
 
 
@@ -212,7 +212,7 @@ class ClientInstance:
     async def unregister(
         self, *, producer_group: str | None = None, consumer_group: str | None = None
     ) -> None:
-        """Take a group out and tell every known broker, so that others rebalance at once (B-25)."""
+        """Unregister a group at every known broker, so that others rebalance at once (B-25)."""
         if producer_group is not None:
             self.producers.pop(producer_group, None)
         if consumer_group is not None:
@@ -330,7 +330,7 @@ class ClientInstance:
     # -- heartbeats -----------------------------------------------------------------------------
 
     async def heartbeat(self) -> bool:
-        """Tell every known broker who we are; whether at least one took it soon (P-8).
+        """Send heartbeats to every known broker; whether at least one answered soon (P-8).
 
         A broker that has not answered the last heartbeat yet is skipped, and nobody waits long
         for a silent one: it must not keep heartbeats from the others.
@@ -390,7 +390,7 @@ class ClientInstance:
 
     # behaviour 3
     async def rebalance(self) -> bool:
-        """Let every consumer look at its queues; whether all are balanced (C-20)."""
+        """Rebalance every consumer; whether all are balanced (C-20)."""
         balanced = True
         for consumer in list(self.consumers.values()):
             try:
@@ -401,7 +401,7 @@ class ClientInstance:
         return balanced
 
     async def persist_all_offsets(self) -> None:
-        """Write down how far every consumer has come (P-5)."""
+        """Persist every consumer's offsets (P-5)."""
         for consumer in list(self.consumers.values()):
             try:
                 await consumer.persist_offsets()

@@ -1,7 +1,7 @@
-"""Topic -> queues and broker name -> addresses, as the name server told us (P-10..P-14, C-38).
+"""Route table: topic -> queues, broker name -> addresses (P-10..P-14, C-38).
 
-Pure: whoever asks the name server feeds the answers in. Producers and consumers of one client
-instance share a table.
+No I/O: the client instance asks the name server and passes the answers in. Producers and
+consumers of one client instance share a table.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class TopicPublishInfo:
 
 
 class BrokerAddress(NamedTuple):
-    """Where to send something meant for a broker name."""
+    """An address of a broker name."""
 
     address: str
     broker_id: int

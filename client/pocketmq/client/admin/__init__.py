@@ -1,1 +1,1 @@
-"""Administration: topics, groups, offsets and messages, for people and tools."""
+"""The admin client: topics, groups, offsets and messages, for operators and tools."""

@@ -1,4 +1,4 @@
-"""Admin: topics, groups, offsets and messages, for people and tools (E-23, E-27, E-29, E-31).
+"""Admin: topics, groups, offsets and messages, for operators and tools (E-23, E-27, E-29, E-31).
 
 async with Admin(nameservers="127.0.0.1:9876") as admin:
     await admin.create_topic("Orders", queues=4)
@@ -60,11 +60,11 @@ from pocketmq.runtime.lifetime import StartStop
 T = TypeVar("T")
 
 ORDER_NAMESPACE: Final = "ORDER_TOPIC_CONFIG"
-"""Where the name servers keep which queues of which broker an order topic has (N-26)."""
+"""Namespace in which name servers keep the order configuration of order topics (N-26)."""
 
 
 class Admin(StartStop):
-    """Asks and tells name servers and brokers; belongs to no group.
+    """Sends admin requests to name servers and brokers; belongs to no group.
 
     Args:
         options: See `ClientConfig`.
@@ -75,7 +75,7 @@ class Admin(StartStop):
         self._instance: ClientInstance | None = None
 
     async def start(self) -> None:
-        """Get ready to ask."""
+        """Start the client; requests can be sent afterwards."""
         if self._instance is None:
             self.config = await self.config.with_identity(unique=True)
             self._instance = acquire(self.config)
@@ -111,11 +111,11 @@ class Admin(StartStop):
         return (await self._api.call_for_body(address, header, KVTable)).table
 
     async def wipe_write_perm(self, broker_name: str) -> int:
-        """Take a broker's queues out of sending, on every name server; how many topics (N-31)."""
+        """Remove a broker's write permission on every name server; how many topics (N-31)."""
         return await self._name_servers.wipe_write_perm(broker_name)
 
     async def add_write_perm(self, broker_name: str) -> int:
-        """Put them back (N-31)."""
+        """Restore a broker's write permission on every name server (N-31)."""
         return await self._name_servers.add_write_perm(broker_name)
 
     # -- topics ---------------------------------------------------------------------------------
@@ -146,8 +146,8 @@ class Admin(StartStop):
 
         Args:
             topic: Its name.
-            queues: To write to, on each broker.
-            read_queues: To read from, if not as many.
+            queues: Write queues on each broker.
+            read_queues: Read queues on each broker; by default as many as `queues`.
             perm: 2 write, 4 read, 6 both.
             order: Mark it as an order topic and store its order configuration (N-26).
             brokers: Broker names; by default all.
@@ -174,7 +174,7 @@ class Admin(StartStop):
             await self.put_kv(ORDER_NAMESPACE, topic, conf)
 
     async def delete_topic(self, topic: str) -> None:
-        """Delete a topic on every master, then its route on every name server (215, 216)."""
+        """Delete a topic on every master (DELETE_TOPIC_IN_BROKER), then its routes."""
         masters = self._masters
         await masters.tell(await masters.all(), DeleteTopicRequestHeader(topic=topic))
         await self._name_servers.delete_topic(topic)
@@ -193,7 +193,7 @@ class Admin(StartStop):
         return _by_queue(each.offset_table for each in answers)
 
     async def subscribe_queues(self, topic: str) -> list[MessageQueue]:
-        """Queues that a consumer of the topic shares out (P-13)."""
+        """Queues that the consumers of the topic divide among them (P-13)."""
         return subscribe_queues(topic, await self._name_servers.route(topic))
 
     async def publish_queues(self, topic: str) -> list[MessageQueue]:
@@ -294,7 +294,7 @@ class Admin(StartStop):
         )
 
     async def consumer_offset(self, group: str, queue: MessageQueue) -> int | None:
-        """Where a group goes on; None if nothing is stored: QUERY_CONSUMER_OFFSET (14)."""
+        """A group's consumer offset; None if nothing is stored: QUERY_CONSUMER_OFFSET (14)."""
         return await self._api.consumer_offset(
             await self._masters.of_broker(queue.broker_name), group, queue
         )
@@ -360,7 +360,7 @@ class Admin(StartStop):
         end_ms: int = INT64_MAX,
         by_uniq_key: bool = False,
     ) -> list[MessageExt]:
-        """Messages of a topic by one of their KEYS, or by UNIQ_KEY (12); oldest first."""
+        """Messages by one of their KEYS or by UNIQ_KEY, oldest first: QUERY_MESSAGE (12)."""
         header = QueryMessageRequestHeader(
             topic=topic,
             key=key,

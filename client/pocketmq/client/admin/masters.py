@@ -1,4 +1,4 @@
-"""Which brokers an administrator's request goes to, always masters, and taking it to each."""
+"""Finds the masters that an admin request goes to, and sends it to each."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from pocketmq.protocol.header import Header
 
 
 class Masters:
-    """Finds masters, asks and tells them. All of its tables are broker name -> address, sorted.
+    """Finds masters and calls them. All of its tables are broker name -> address, sorted.
 
     Args:
         api: Sends the requests.
         name_servers: Know them all.
-        routes: What this client learnt already.
+        routes: The routes that this client has cached.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Masters:
 
         Raises:
             BrokerNotFoundError: one of them is not registered, or has no master.
-            ClientError: nobody is left.
+            ClientError: no broker is left.
         """
         info = await self._name_servers.cluster_info()
         chosen = set(info.broker_addr_table if broker_names is None else broker_names)

@@ -1,4 +1,4 @@
-"""Who is in a consumer group and what they do, as brokers know it (E-29)."""
+"""Members of a consumer group and what they do, as brokers know it (E-29)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Members:
 
     Args:
         api: Sends the requests.
-        masters: Whom to ask.
+        masters: The brokers to ask.
     """
 
     def __init__(self, api: ClientApi, masters: Masters) -> None:
@@ -26,7 +26,7 @@ class Members:
         self._masters = masters
 
     async def client_ids(self, group: str, broker_name: str) -> list[str]:
-        """As one broker knows them, sorted; empty when it knows nobody.
+        """Client ids that one broker knows, sorted; empty when it knows none.
 
         Asks by GET_CONSUMER_LIST_BY_GROUP (38).
         """
@@ -35,7 +35,7 @@ class Members:
             return sorted(await self._api.consumer_ids(address, group))
         except BrokerError as exc:
             if exc.code == ResponseCode.SYSTEM_ERROR:
-                return []  # how a broker says that it knows nobody (B-28)
+                return []  # the broker's answer for a group without members (B-28)
             raise
 
     async def connections(self, group: str) -> dict[str, ConsumerConnection]:
@@ -59,7 +59,7 @@ class Members:
         Asks by GET_CONSUMER_RUNNING_INFO (307).
 
         Raises:
-            BrokerError: what the last broker said when none does.
+            BrokerError: no broker reaches the client; this is the last one's error.
         """
         header = GetConsumerRunningInfoRequestHeader(consumer_group=group, client_id=client_id)
         failure: BrokerError | None = None

@@ -1,4 +1,4 @@
-"""What administrators ask a name server, and what they tell all of them (E-31)."""
+"""Admin requests to name servers: queries to one, changes to all of them (E-31)."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class NameServerRequests:
     # -- told to all ----------------------------------------------------------------------------
 
     async def wipe_write_perm(self, broker_name: str) -> int:
-        """Take a broker's queues out of sending; how many topics, at most.
+        """Remove a broker's write permission; the largest number of topics changed on a server.
 
         Asks by WIPE_WRITE_PERM_OF_BROKER (205, N-31).
         """
@@ -91,7 +91,7 @@ class NameServerRequests:
         return max(counts, default=0)
 
     async def add_write_perm(self, broker_name: str) -> int:
-        """Put them back: ADD_WRITE_PERM_OF_BROKER (327, N-31)."""
+        """Restore a broker's write permission: ADD_WRITE_PERM_OF_BROKER (327, N-31)."""
         answers = await self._tell_all(AddWritePermRequestHeader(broker_name=broker_name))
         counts = (each.header(AddWritePermResponseHeader).add_topic_count for each in answers)
         return max(counts, default=0)

@@ -1,9 +1,9 @@
 """Concurrent consumption: many messages at a time, in no order (C-53..C-57).
 
-Pulled messages wait in one line. Up to `consume_thread_max` workers take them from it; a worker
-is a task that lives as long as the consumer, so that there is no task per message. One worker
-does it all while the listener never waits; each that takes a message while more are there wakes
-another.
+Pulled messages wait in one queue in memory. Up to `consume_thread_max` workers take them from it; a
+worker is a task that lives as long as the consumer, so that there is no task per message. A worker
+that takes a message while more are waiting wakes another, so a listener that never waits needs
+only one.
 
     success                       out of the process queue; the offset moves to the first one left
     failure, CLUSTERING           CONSUMER_SEND_MSG_BACK (36): the broker delivers it again later;
@@ -42,7 +42,7 @@ log = structlog.get_logger()
 
 RESUBMIT_DELAY_MS: Final = 5_000
 MESSAGES_PER_TURN: Final = 32
-"""Messages after which a worker lets the loop breathe; a listener that never waits would not."""
+"""Messages after which a worker yields to the loop; a listener that never waits would not."""
 CLEAN_ROUNDS: Final = 16
 CLEAN_DELAY_LEVEL: Final = 3
 
@@ -56,12 +56,12 @@ class SendsBack(Protocol):
     """How a failed message gets back to its broker."""
 
     async def send_back(self, message: MessageExt, delay_level: int) -> bool:
-        """Whether the broker, or at least `%RETRY%group`, has it (C-55)."""
+        """Give it back; whether the broker has it, by send-back or in `%RETRY%group` (C-55)."""
         ...
 
 
 class ConcurrentConsumeService:
-    """Hands messages to a listener, or to whoever iterates.
+    """Hands messages to a listener, or to iterators.
 
     Args:
         group: Consumer group.
@@ -69,7 +69,7 @@ class ConcurrentConsumeService:
         profile: Whether failures of a queue that was given up are sent back (C-56).
         settings: Calls at the same time, messages per call, how long a call may take.
         listener: Consumes. None: an iterator takes the messages by `next_work`.
-        offsets: Where progress is noted.
+        offsets: Offsets in memory, which this service updates.
         sends_back: For failures.
         buffers: The queues that are consumed now, to find messages that take too long (C-53).
     """
@@ -136,7 +136,7 @@ class ConcurrentConsumeService:
             await asyncio.wait(running, timeout=await_termination_s)
         await self._workers.stop()
 
-    # -- queues come and go ---------------------------------------------------------------------
+    # -- queues are taken and given up ----------------------------------------------------------
 
     async def lock(self, queues: Sequence[MessageQueue]) -> Sequence[MessageQueue]:
         """All of them: concurrent consumption needs no locks."""
@@ -158,7 +158,7 @@ class ConcurrentConsumeService:
         *,
         dispatch: bool,
     ) -> None:
-        """Line messages of one queue up, in batches (C-54); `dispatch` is for orderly services."""
+        """Enqueue messages of one queue, in batches (C-54); `dispatch` is for orderly services."""
         size = self._batch_max_size
         line = self._line
         if size == 1:
@@ -170,7 +170,7 @@ class ConcurrentConsumeService:
         self._wake_one()
 
     def _wake_one(self) -> None:
-        """Have one more worker at work, unless one is on its way already."""
+        """Wake or start one more worker, unless one is being woken already."""
         if self._waking or self._stopped or not self._line:
             return
         while self._idle:
@@ -221,7 +221,7 @@ class ConcurrentConsumeService:
         try:
             with self._clock.peer_wait():  # a listener may wait for anything
                 status = None if listener is None else await listener(messages, context)
-        except Exception as exc:  # whatever it is, the message comes again (C-54)
+        except Exception as exc:  # any exception: the message is delivered again (C-54)
             log.warning(
                 "listener.failed",
                 group=self._group,
@@ -282,7 +282,7 @@ class ConcurrentConsumeService:
         buffer: ProcessQueue,
         context: ConsumeConcurrentlyContext,
     ) -> list[MessageExt]:
-        """Have failed messages delivered again; those that could not be given back."""
+        """Give failed messages back for redelivery; returns those that could not be given back."""
         if self._broadcasting:
             for message in failed:
                 log.warning(
@@ -313,7 +313,7 @@ class ConcurrentConsumeService:
     # -- iterating ------------------------------------------------------------------------------
 
     async def next_work(self) -> Work | None:
-        """The next messages in line, already prepared; None when the consumer has stopped."""
+        """The next waiting messages, already prepared; None when the consumer has stopped."""
         while not self._stopped:
             while self._line:
                 messages, buffer = self._line.popleft()

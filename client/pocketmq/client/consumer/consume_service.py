@@ -1,4 +1,4 @@
-"""What the parts of a push consumer ask of consumption, whichever way it is done."""
+"""The interface of consumption for the parts of a push consumer, concurrent or orderly."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class ConsumeService(Protocol):
         ...
 
     async def lock(self, queues: Sequence[MessageQueue]) -> Collection[MessageQueue]:
-        """Ask brokers for queues that are to be ours; those granted (C-25.3)."""
+        """Lock newly assigned queues at their brokers; returns those granted (C-25.3)."""
         ...
 
     async def release(self, buffer: ProcessQueue) -> bool:
-        """Let go of a dropped queue; False while a listener holds on to it (C-30)."""
+        """Release a dropped queue; False while a listener still works on it (C-30)."""
         ...
 
     async def unlock_all(self) -> None:
-        """Let others have our queues at once (C-71)."""
+        """Unlock all queues at once (C-71)."""
         ...

@@ -1,4 +1,4 @@
-"""What every consumer is, with or without a listener: a member of its group."""
+"""Base class of all consumers, with or without a listener: a member of its group."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ class GroupMember(GroupClient):
         self.log = log.bind(group=group)
 
     async def _join_group(self, *, unique: bool) -> Membership:
-        """As `_join`, with what we log bound to the client id."""
+        """As `_join`, with log context bound to the client id."""
         instance = await self._join(lambda each: each.register_consumer(self), unique=unique)
         self.log = self.log.bind(client_id=instance.client_id)
         return Membership(self._group, instance, self._subscriptions, self._state)
 
     async def _leave(self, instance: ClientInstance) -> None:
-        """Tell the brokers, and close what nobody else uses."""
+        """Unregister at the brokers, and close what no other client uses."""
         await instance.unregister(consumer_group=self._group)
         await release(instance)
         self.log.info("consumer.stopped")
 
     async def _refresh_routes(self, instance: ClientInstance) -> None:
-        """Look at the routes of all topics; one that is not to be had now may come later."""
+        """Fetch the routes of all topics; a missing one may appear later."""
         for topic in sorted(self._subscriptions.topics):
             try:
                 await instance.refresh_route(topic)
@@ -83,15 +83,15 @@ class GroupMember(GroupClient):
 
     @abstractmethod
     async def rebalance(self) -> bool:
-        """One round for all topics (C-22); whether the shares are as they should be."""
+        """One round for all topics (C-22); whether all assignments are complete."""
 
     @abstractmethod
     async def persist_offsets(self) -> None:
-        """Write offsets down (P-5)."""
+        """Persist offsets (P-5)."""
 
     @abstractmethod
     def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """An operator wants the group elsewhere (C-70)."""
+        """An operator reset the group's offsets (C-70)."""
 
     @abstractmethod
     def running_info(self) -> ConsumerRunningInfo:

@@ -148,11 +148,11 @@ class LitePullConsumer(PullMember):
     async def commit(
         self, queues: Iterable[MessageQueue] | None = None, *, persist: bool = False
     ) -> None:
-        """Note that what was polled is done; the broker hears of it within 5 s (L-5).
+        """Commit what was polled; written to the broker within 5 s (L-5).
 
         Args:
             queues: Only these; by default all of ours.
-            persist: Tell the broker now.
+            persist: Write to the broker now.
         """
         ours = {} if self._parts is None else self._parts.queues.assigned
         for queue in list(ours if queues is None else queues):
@@ -164,7 +164,7 @@ class LitePullConsumer(PullMember):
                 await self._store.persist(queue)
 
     async def committed(self, queue: MessageQueue) -> int:
-        """Where the group goes on in a queue; negative when that is not known."""
+        """The group's consumer offset of a queue; negative when it is not known."""
         return await self._store.read(queue, ReadOffsetType.MEMORY_FIRST_THEN_STORE)
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
@@ -211,7 +211,7 @@ class LitePullConsumer(PullMember):
     # -- inside ---------------------------------------------------------------------------------
 
     async def persist_offsets(self) -> None:
-        """Write committed offsets down (P-5)."""
+        """Persist committed offsets (P-5)."""
         await self._store.persist_all(self.assignment)
 
     async def _started_as(self, member: Membership) -> None:

@@ -1,4 +1,4 @@
-"""A lite pull consumer's queues: how they come, what each pull brings, and how they go."""
+"""A lite pull consumer's queues: taking them, pulling them, giving them up."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class LiteQueues:
     # -- for the rebalance ----------------------------------------------------------------------
 
     async def release(self, claim: Claim) -> bool:
-        """Write the committed offset down and forget the queue (C-30)."""
+        """Persist the committed offset and forget the queue (C-30)."""
         await self._store.persist(claim.queue)
         self._store.table.remove(claim.queue)
         self.assigned.pop(claim.queue, None)
@@ -113,7 +113,7 @@ class LiteQueues:
         """Never: lite pull knows no locks (L-7)."""
 
     async def find_start_offset(self, queue: MessageQueue) -> int:
-        """Where the group goes on (C-33), memory first (L-4)."""
+        """The offset to begin at (C-33), memory first (L-4)."""
         return await self._starts.find(queue)
 
     def start_pulling(self, claim: Claim, offset: int) -> None:
@@ -125,7 +125,7 @@ class LiteQueues:
     async def assignment_changed(
         self, topic: str, all_queues: Sequence[MessageQueue], mine: Sequence[MessageQueue]
     ) -> None:
-        """Tell the brokers (C-27)."""
+        """Send heartbeats (C-27)."""
         if self._member.state.running:
             await self._instance.heartbeat()
 
@@ -151,7 +151,7 @@ class LiteQueues:
             self.start_pulling(self._planner.take(queue, self._clock.monotonic()), offset)
 
     def polled(self, batch: PulledBatch) -> None:
-        """The application has these messages now; the next commit may tell (L-5)."""
+        """The application has these messages now; the next commit may include them (L-5)."""
         buffer = batch.buffer
         offset = buffer.remove(batch.messages)
         assigned = self.assigned.get(buffer.queue)
@@ -238,7 +238,7 @@ class LiteQueues:
         header: PullMessageResponseHeader,
         messages: list[MessageExt],
     ) -> int | None:
-        """Line messages up for `poll`; an illegal offset simply goes on elsewhere (L-4)."""
+        """Enqueue messages for `poll`; an illegal offset is replaced by the broker's (L-4)."""
         assigned = self.assigned.get(request.queue)
         if assigned is None or assigned.request is not request or request.claim.dropped:
             return None

@@ -1,4 +1,4 @@
-"""What a lite pull consumer can be told besides its group and strategy (L-1)."""
+"""Options of a lite pull consumer besides its group and strategy (L-1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all parts of one consumer know of it: its group, its connections, its state."""
+"""What the parts of one consumer share: its group, its client instance, its state."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ class MessageIterator:
     """Takes messages out of a consume service that has no listener.
 
     Several iterators of one consumer share its messages. Leaving the loop early leaves the last
-    message undone: its offset is not committed, so it comes again to somebody. Who has seen enough
-    calls `done` before leaving, or says beforehand how many it wants.
+    message undone: its offset is not committed, so it is delivered again. To avoid that, call
+    `done` before leaving, or say beforehand how many messages are wanted (`take`).
 
     Args:
         service: Where the messages wait.

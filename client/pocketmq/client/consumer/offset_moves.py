@@ -1,4 +1,4 @@
-"""When the offset of an owned queue jumps: the broker called it illegal, or an operator moved it.
+"""Moves of an owned queue's offset: the broker called it illegal, or an operator reset it.
 
 Both drop the queue, write the new offset down and let the next rebalance take the queue anew from
 there (C-43, C-70). Acknowledgements of messages pulled before must not undo the jump.
@@ -25,7 +25,7 @@ RESET_WAIT_S: Final = 10.0
 
 
 class OffsetMoves:
-    """The jumps of one consumer.
+    """Carries out offset moves for one consumer.
 
     Args:
         member: Its clock, profile and tasks.
@@ -51,8 +51,8 @@ class OffsetMoves:
     def correct(self, request: PullRequest) -> None:
         """The broker answered PULL_OFFSET_MOVED (21); returns at once (C-43).
 
-        Nothing of the queue counts from now on. The right offset is written down later, after
-        which a rebalance takes the queue anew.
+        Messages of the queue that are in memory no longer count. The right offset is persisted
+        later; then a rebalance takes the queue anew.
         """
         log.warning(
             "offset.illegal",
@@ -84,7 +84,7 @@ class OffsetMoves:
             self._member.instance.rebalance_service.wakeup()
 
     async def reset(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """Go on from other offsets; the caller has suspended the consumer (C-70)."""
+        """Move to other offsets; the caller has suspended the consumer (C-70)."""
         claims = self._planner.claims
         affected = [
             claim.queue for claim in claims if claim.queue.topic == topic and claim.queue in offsets

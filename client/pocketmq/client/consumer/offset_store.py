@@ -1,4 +1,4 @@
-"""Where a group's progress in each queue is written down, and read from (C-65, C-66, C-68).
+"""Offset stores: where a group's progress in each queue is kept (C-65, C-66, C-68).
 
 CLUSTERING writes to the broker of the queue, every 5 s, when a queue is given up and at the end.
 BROADCASTING writes a local file, because each member goes its own way. A crash loses up to 5 s of
@@ -22,7 +22,7 @@ log = structlog.get_logger()
 
 
 class OffsetStore(Protocol):
-    """What consumers need of a store."""
+    """The interface of an offset store."""
 
     table: OffsetTable
 
@@ -35,11 +35,11 @@ class OffsetStore(Protocol):
         ...
 
     async def persist(self, queue: MessageQueue) -> None:
-        """Write one queue's offset down."""
+        """Persist one queue's offset."""
         ...
 
     async def persist_all(self, queues: Iterable[MessageQueue]) -> None:
-        """Write these queues' offsets down; all of them are owned."""
+        """Persist these queues' offsets; all of them are owned."""
         ...
 
 
@@ -79,7 +79,7 @@ class RemoteBrokerOffsetStore:
         return stored
 
     async def persist(self, queue: MessageQueue) -> None:
-        """Tell the broker, one-way; a failure is logged, the next round tells again."""
+        """Commit to the broker, oneway; a failure is logged, the next round commits again."""
         offset = self.table.get(queue)
         if offset < 0:
             return
@@ -96,7 +96,7 @@ class RemoteBrokerOffsetStore:
             )
 
     async def persist_all(self, queues: Iterable[MessageQueue]) -> None:
-        """Tell the brokers about all owned queues, and forget the rest (C-65)."""
+        """Commit all owned queues to the brokers, and forget the rest (C-65)."""
         owned = list(queues)
         # First, because a rebalance may bring queues while we tell.
         self.table.keep_only(owned)

@@ -9,7 +9,7 @@ from pocketmq.protocol.message import MessageQueue
 
 
 class ReadOffsetType(Enum):
-    """Where to look (5.8)."""
+    """Where to read an offset from."""
 
     READ_FROM_MEMORY = "memory"
     READ_FROM_STORE = "store"
@@ -18,7 +18,7 @@ class ReadOffsetType(Enum):
 
 
 class Offset(IntEnum):
-    """Answers that are no offset."""
+    """Negative results of a read, which are not offsets."""
 
     NOT_FOUND = -1
     """Nothing is stored for the group and queue."""

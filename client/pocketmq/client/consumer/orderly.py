@@ -1,6 +1,6 @@
 """Orderly consumption: one queue, one consumer, one message after the other (C-58..C-63).
 
-A run takes messages of one queue to the side, calls the listener, and commits or puts them back. A
+A run takes messages out of one queue, calls the listener, and commits or puts them back. A
 queue has at most one run at a time; up to `consume_thread_max` queues run at the same time.
 
     before each call            then
@@ -58,7 +58,7 @@ SUSPEND: Final = ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
 
 
 class GivesToBroker(Protocol):
-    """How a message that failed too often leaves its queue (C-60)."""
+    """Gives a message that failed too often to the broker (C-60)."""
 
     async def send_copy(self, message: MessageExt, *, times: int | None = None) -> bool:
         """Whether the broker has it."""
@@ -75,7 +75,7 @@ class OrderlyConsumeService:
         settings: Runs at the same time, messages per call, the pause after a failure (C-61), how
             often a message is tried (C-60).
         listener: `(messages, context)`, or one message.
-        offsets: Where progress is noted.
+        offsets: Offsets in memory, which runs update.
         gives_to_broker: For messages over the limit.
         locks: On the brokers; None when broadcasting.
     """
@@ -191,7 +191,7 @@ class OrderlyConsumeService:
             self._running.add(queue)
             try:
                 await self._run(buffer)
-            except Exception:  # a queue whose run is lost would stand still for ever
+            except Exception:  # a queue whose run is lost would never be consumed again
                 log.exception("run.failed", group=self._group, queue=str(buffer.queue))
                 buffer.put_back()
                 self._submit_later(buffer, self._suspend_time_ms(-1))
@@ -235,7 +235,7 @@ class OrderlyConsumeService:
             try:
                 with self._clock.peer_wait():  # a listener may wait for anything
                     status = await self._listener(messages, context)
-            except Exception as exc:  # whatever it is, the messages come again (C-59)
+            except Exception as exc:  # any exception: the messages are delivered again (C-59)
                 log.warning(
                     "listener.failed",
                     group=self._group,

@@ -41,7 +41,7 @@ NOTHING: Final = (
 
 
 class PopClient:
-    """Asks brokers in the name of one group.
+    """Sends pop requests of one group.
 
     Args:
         group: who pops.

@@ -9,8 +9,8 @@ message holds up the progress of the whole queue (C-51):
     remove 5        waiting     7        7
     remove 7        waiting              8, one after the largest offset ever seen
 
-Whether the queue is still ours says its `claim`, which belongs to the rebalance and is only read
-here. Pure: moments are the caller's monotonic seconds.
+The `claim` tells whether the queue is still ours; it belongs to the rebalance and is only read
+here. No I/O: times are the caller's monotonic seconds.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@
             ...
             consumer.update_consume_offset(queue, result.next_begin_offset)
 
-Nothing is shared out among members and nothing is repeated by itself. Offsets that were updated are
-written down every 5 s and at the end.
+Queues are not divided among members, and nothing is delivered again by itself. Updated offsets are
+persisted every 5 s and at the end.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class PullConsumer(PullMember):
         )
 
     async def consume_offset(self, queue: MessageQueue, *, from_store: bool = False) -> int:
-        """Where the group goes on; -1 when nothing is stored, -2 when it cannot be asked.
+        """The group's offset; -1 when none is stored, -2 when the broker cannot be asked.
 
         Args:
             queue: The queue.
@@ -132,11 +132,11 @@ class PullConsumer(PullMember):
         return await self._store.read(queue, kind)
 
     def update_consume_offset(self, queue: MessageQueue, offset: int) -> None:
-        """Note where the group goes on; written down every 5 s and at the end."""
+        """Set the group's offset in memory; persisted every 5 s and at the end."""
         self._store.table.update(queue, offset, increase_only=False)
 
     async def persist_offsets(self) -> None:
-        """Write every noted offset down now."""
+        """Persist every updated offset now."""
         await self._store.persist_all(list(self._store.table.offsets))
 
     async def _started_as(self, member: Membership) -> None:

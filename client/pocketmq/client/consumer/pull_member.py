@@ -1,6 +1,6 @@
 """What pull and lite pull consumers share: membership in a group, without a listener.
 
-They drive themselves: the type in heartbeats is ACTIVELY, nothing is sent back, nothing retried.
+The application drives them: heartbeats say CONSUME_ACTIVELY; nothing is sent back or retried.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class PullMember(GroupMember):
         self.log.info("consumer.started", topics=sorted(self._subscriptions.topics))
 
     async def stop(self) -> None:
-        """Write offsets down and leave the group; may be called twice."""
+        """Persist offsets and leave the group; may be called twice."""
         instance, self._instance = self._instance, None
         if instance is None:
             return
@@ -72,7 +72,7 @@ class PullMember(GroupMember):
 
     @abstractmethod
     async def _stopping(self) -> None:
-        """Last chance to write offsets down."""
+        """Persist offsets before the consumer stops."""
 
     # -- offsets --------------------------------------------------------------------------------
 

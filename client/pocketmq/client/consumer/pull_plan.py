@@ -15,10 +15,10 @@ Pure. The pull service asks `before_pull`, sends what `pull_header` builds, and 
     subscription gone                       after 1000 ms
 
     answer                                  then
-    0 FOUND                                 hand over, pull again at once
-    19 NO_NEW_MSG, 20 NO_MATCHED_MSG        take the next offset, pull again at once
-    21 OFFSET_ILLEGAL                       drop the queue, correct the offset (C-43)
-    215 FLOW_CONTROL                        again after 20 ms
+    FOUND (0)                               hand over, pull again at once
+    NO_NEW_MSG (19), NO_MATCHED_MSG (20)    take the next offset, pull again at once
+    OFFSET_ILLEGAL (21)                     drop the queue, correct the offset (C-43)
+    FLOW_CONTROL (215)                      again after 20 ms
     anything else                           again after 1000 ms
 """
 
@@ -59,7 +59,7 @@ class PullRequest:
     suggested_broker_id: int = MASTER_ID
     """What the last answer suggested (C-38)."""
     waits_for: str = ""
-    """Why it was put off the last time, for people."""
+    """Why it was last postponed, for logs."""
 
     @property
     def queue(self) -> MessageQueue:

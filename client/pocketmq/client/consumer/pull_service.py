@@ -1,4 +1,4 @@
-"""PullMessageService: carries the pulls of all consumers of one client out (C-35).
+"""PullMessageService: sends the pulls of all consumers of one client (C-35).
 
 Every owned queue has exactly one `PullRequest`, which is either in the queue of this service,
 under way at a broker, or put off by a timer. No task per pull: an answer is a callback of its
@@ -15,7 +15,7 @@ One queue with a message every now and then (seconds on the clock):
     20.0   the connection breaks: put off for 1 s, then a new connection
     51.0   no answer for 30 s: given up, put off for 1 s, asked again
 
-The same request object goes round; whoever drops the queue does not cancel it: its next
+The same request object is used again and again. Dropping a queue does not cancel it: its next
 `before_pull` finds the claim dropped and forgets it (C-36).
 """
 
@@ -56,7 +56,7 @@ NO_REAL_TIMEOUT_S: Final = 7 * 24 * 3600.0
 
 
 class PullingConsumer(Protocol):
-    """What the service asks of the consumer that owns a queue."""
+    """The interface of a consumer for the pull service."""
 
     @property
     def group(self) -> str: ...
@@ -156,7 +156,7 @@ class PullMessageService:
         for consumer, request in due:
             try:
                 self._pull(consumer, request)
-            except Exception:  # a pull that is lost would stop its queue for ever
+            except Exception:  # a queue whose pull is lost would never be pulled again
                 log.exception("pull.failed", group=consumer.group, queue=str(request.queue))
                 self.execute_later(consumer, request, EXCEPTION_DELAY_MS)
 

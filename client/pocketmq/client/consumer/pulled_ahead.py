@@ -1,4 +1,4 @@
-"""What a lite pull consumer has pulled and nobody has polled yet, and who waits for it (L-5)."""
+"""Messages that a lite pull consumer has pulled ahead, and pollers that wait for them (L-5)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class PulledAhead:
         return len(self._batches)
 
     def put(self, batch: PulledBatch) -> None:
-        """Line a batch up, and wake the poller that has waited longest."""
+        """Enqueue a batch, and wake the poller that has waited longest."""
         self._batches.append(batch)
         while self._pollers:
             poller = self._pollers.popleft()
@@ -85,7 +85,7 @@ class PulledAhead:
         self._open = True
 
     def close(self) -> None:
-        """Forget everything; whoever waits gets nothing."""
+        """Forget everything; waiting pollers get nothing."""
         self._open = False
         self._batches.clear()
         for poller in self._pollers:

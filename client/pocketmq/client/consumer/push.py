@@ -218,7 +218,7 @@ class PushConsumer(GroupMember):
     async def stop(self) -> None:
         """Leave the group: end the listener, write offsets down, unregister (C-71).
 
-        The others get our queues at once. May be called twice.
+        The other members can take its queues at once. May be called twice.
         """
         instance, self._instance = self._instance, None
         if instance is None:
@@ -246,11 +246,11 @@ class PushConsumer(GroupMember):
         if self._instance is not None:
             self._instance.rebalance_service.wakeup()
 
-    # -- looking at it --------------------------------------------------------------------------
+    # -- state ----------------------------------------------------------------------------------
 
     @property
     def message_model(self) -> MessageModel:
-        """Who of the group gets a message."""
+        """Clustering or broadcasting."""
         return self.settings.message_model
 
     @property
@@ -305,7 +305,7 @@ class PushConsumer(GroupMember):
     def __aiter__(self) -> MessageIterator:
         """Messages one by one; each is done when the next one is asked for.
 
-        Leaving the loop early leaves the last message undone: it comes again to somebody. `take`
+        Leaving the loop early leaves the last message undone: it is delivered again. `take`
         ends after a number of messages, and `done` of the iterator marks the last one by hand.
         """
         return self._iterate(None)
@@ -325,7 +325,7 @@ class PushConsumer(GroupMember):
         return MessageIterator(concurrent, count)
 
     async def send_back(self, message: MessageExt, delay_level: int = 0) -> bool:
-        """Have the broker deliver a message again, later (C-55); whether somebody has it now.
+        """Have the broker deliver a message again, later (C-55); whether a broker has it now.
 
         Args:
             message: As a listener or an `async for` got it.
@@ -342,12 +342,12 @@ class PushConsumer(GroupMember):
         return await self._parts.rebalancer.run(self._subscriptions.topics)
 
     async def persist_offsets(self) -> None:
-        """Write all owned queues' offsets down (P-5)."""
+        """Persist all owned queues' offsets (P-5)."""
         if self.is_running and self._parts is not None:
             await self._parts.store.persist_all(self._parts.planner.owned())
 
     def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """Go on from other offsets (C-70); returns at once."""
+        """Move to other offsets (C-70); returns at once."""
         if self._instance is not None:
             self._instance.tasks.start(self._reset(topic, dict(offsets)), name=f"reset {topic}")
 

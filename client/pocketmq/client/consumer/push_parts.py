@@ -1,4 +1,4 @@
-"""What a running push consumer is made of: `push_parts` makes the parts and connects them.
+"""The parts of a running push consumer: `push_parts` makes and connects them.
 
 Each part gets what it needs when it is made and knows nobody above it:
 

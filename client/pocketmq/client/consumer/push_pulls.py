@@ -30,12 +30,12 @@ PullListener = Callable[[MessageQueue], None]
 
 
 class PushPulls:
-    """What the pull service asks of a push consumer.
+    """A push consumer for the pull service.
 
     Args:
         member: Its group, subscriptions and state.
         settings: Flow control, messages per pull.
-        planner: Owns the queues; hears of each pull.
+        planner: Owns the queues; gets a report of each pull.
         offsets: How far the group has come; a pull carries it to the broker.
         starts: Where to begin in a queue that was just locked.
         moves: Corrects an illegal offset.
@@ -74,7 +74,7 @@ class PushPulls:
         self.limits = self._settings.cache_limits(len(self._planner.owned()))
 
     def before_pull(self, request: PullRequest) -> BeforePull:
-        """Whether to pull now (C-36); whatever it is, the queue is looked after (C-25.2)."""
+        """Whether to pull now (C-36); in any case the queue counts as served (C-25.2)."""
         state = self._member.state
         found = before_pull(
             request,
@@ -107,7 +107,7 @@ class PushPulls:
         )
 
     async def find_start(self, request: PullRequest) -> bool:
-        """The start offset once more, under the lock: its last owner may have moved it (C-36)."""
+        """Look the start offset up again under the lock: its last owner may have moved it."""
         offset = await self._starts.find(request.queue)
         if offset < 0:
             return False

@@ -1,4 +1,4 @@
-"""A push consumer's queues: how they come and how they go."""
+"""A push consumer's queues: taking them and giving them up."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AssignmentListener = Callable[[str, Sequence[MessageQueue], Sequence[MessageQueu
 
 
 class PushQueues:
-    """What the rebalance asks of a push consumer.
+    """A push consumer for the rebalance.
 
     Args:
         member: Its group, subscriptions and state.
@@ -53,7 +53,7 @@ class PushQueues:
         self._on_changed = on_changed
 
     async def release(self, claim: Claim) -> bool:
-        """Write the offset down and let go; False while a listener holds on (C-30)."""
+        """Persist the offset and release the queue; False while a listener uses it (C-30)."""
         queue, table = claim.queue, self._store.table
         await self._store.persist(queue)
         written = table.get(queue)

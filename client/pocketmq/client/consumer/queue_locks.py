@@ -44,7 +44,7 @@ class QueueLocks:
         return queue in self._claims
 
     async def lock(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
-        """Ask the master of each broker; the queues that are ours now (B-46)."""
+        """Ask the master of each broker; returns the queues locked for us now (B-46)."""
         asked = _by_broker(queues)
         answers = await asyncio.gather(
             *(self._lock_at(broker_name, mine) for broker_name, mine in asked.items())
@@ -75,11 +75,11 @@ class QueueLocks:
                 log.warning("queue.lock_lost", group=self._group, queue=str(queue))
 
     async def unlock_all(self) -> None:
-        """Let others have every queue at once; waits for the answers (C-71)."""
+        """Unlock every queue at once; waits for the answers (C-71)."""
         await self.unlock([claim.queue for claim in self._claims], oneway=False)
 
     async def unlock(self, queues: Iterable[MessageQueue], *, oneway: bool) -> None:
-        """Let others have them (B-48); a failure is logged, the lock runs out in 60 s."""
+        """Unlock them (B-48); a failure is logged, the lock expires after 60 s."""
         for broker_name, mine in _by_broker(queues).items():
             address = self._instance.routes.master(broker_name)
             if address is None:

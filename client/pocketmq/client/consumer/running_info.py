@@ -1,4 +1,4 @@
-"""What a consumer tells operators of itself: GET_CONSUMER_RUNNING_INFO (307). Pure."""
+"""A consumer's report about itself: GET_CONSUMER_RUNNING_INFO (307). No I/O."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ FALLBACK_DELAY_LEVEL = 3
 
 
 class SendBack:
-    """One consumer's way back.
+    """Sends failed messages of one consumer back.
 
     Args:
         group: Consumer group.

@@ -1,4 +1,4 @@
-"""What a push consumer can be told besides its group, strategy and listener (5.1)."""
+"""Options of a push consumer besides its group, strategy and listener."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class PushSettings:
     """
 
     message_model: MessageModel = MessageModel.CLUSTERING
-    """Who of the group gets a message."""
+    """Clustering or broadcasting."""
     consume_from_where: ConsumeFromWhere = ConsumeFromWhere.LAST_OFFSET
     """Where a group begins that has no offset yet (C-33)."""
     consume_timestamp: str | int | None = None
@@ -61,13 +61,13 @@ class PushSettings:
     pull_batch_size: int = 32
     """Messages per pull (C-37)."""
     pull_interval_ms: int = 0
-    """Between two pulls that found something (C-41)."""
+    """Pause after a pull that found something (C-41)."""
     pull_threshold_for_queue: int = 1_000
     """Cached messages per queue above which pulling pauses (C-36)."""
     pull_threshold_size_for_queue_mib: int = 100
     """The same in MiB."""
     pull_threshold_for_topic: int = -1
-    """Shared out over the owned queues; -1 for off (C-27)."""
+    """Cached messages per topic, divided by the owned queues; -1 for off (C-27)."""
     pull_threshold_size_for_topic_mib: int = -1
     """The same in MiB."""
     consume_concurrently_max_span: int = 2_000

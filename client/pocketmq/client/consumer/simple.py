@@ -9,8 +9,8 @@
                 await consumer.ack(message)
 
 The broker hands a message to one member of the group and hides it from the others for
-`invisible_s`. Whoever does not `ack` it in time, or dies, has it delivered again. There are no
-queues to share out and no rebalance: any number of members works, also more than there are queues.
+`invisible_s`. A message that is not acknowledged in time is delivered again, also when its receiver
+died. There is no rebalance: a group may have more members than there are queues.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class SimpleConsumer(PullMember):
                 return []
 
     async def ack(self, *messages: MessageExt) -> None:
-        """These messages are done; they do not come again.
+        """Acknowledge messages; they are not delivered again.
 
         Raises:
             BadRequestError: one was not received by a `SimpleConsumer`.

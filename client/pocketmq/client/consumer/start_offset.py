@@ -6,8 +6,8 @@
     -1, %RETRY% topic   0                    0                max offset
     below -1            not known: the queue is tried again at the next rebalance
 
-FIRST_OFFSET's 0 may lie below the queue's first offset; the first pull then answers 21 and is
-corrected (C-43). And a broker answers 0 instead of "nothing stored" for young queues (B-34).
+FIRST_OFFSET's 0 may lie below the queue's first offset; then PULL_OFFSET_MOVED (21) answers the
+first pull (C-43). And a broker answers 0 instead of "nothing stored" for young queues (B-34).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Start(Enum):
 
 # behaviours 19, 20, 21, 23, 24, 26 and 27
 def start_rule(stored: int, where: ConsumeFromWhere, *, retry_topic: bool) -> Start:
-    """The cell of the table."""
+    """The table above as a function."""
     if stored >= 0:
         return Start.STORED
     if stored != Offset.NOT_FOUND:
@@ -61,10 +61,10 @@ class StartOffsets:
         api: To ask brokers.
         addresses: Where their masters are.
         store: What the group has stored.
-        where: The consumer's wish when nothing is stored.
+        where: The consumer's option for when nothing is stored.
         timestamp_ms: The moment, for `TIMESTAMP`.
-        memory_first: Believe an offset in memory (L-4); otherwise it is forgotten first, since it
-            may be from the time before another member had the queue (`removeDirtyOffset`).
+        memory_first: Use an offset in memory (L-4); otherwise it is forgotten first, since it may
+            date from before another member owned the queue (`removeDirtyOffset`).
     """
 
     def __init__(

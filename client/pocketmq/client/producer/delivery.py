@@ -33,11 +33,11 @@ from pocketmq.runtime.errors import PocketMQError
 log = structlog.get_logger()
 
 Outcome: TypeAlias = SendResult | BrokerError | RemotingError | ClientError
-"""What a try ends with; other errors are nobody's to try again."""
+"""What a try ends with; other errors are not tried again."""
 
 
 class Delivery:
-    """Brings one producer's messages to brokers.
+    """Sends one producer's messages to brokers.
 
     Args:
         started: The producer's instance; raises `ClientError` once it is stopped.

@@ -68,7 +68,7 @@ class FaultTable:
             item.available_at = available_at
 
     def is_available(self, broker_name: str, now: float) -> bool:
-        """Whether nothing speaks against the broker now."""
+        """Whether the broker is available now."""
         item = self.items.get(broker_name)
         return item is None or item.is_available(now)
 

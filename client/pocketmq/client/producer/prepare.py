@@ -1,4 +1,4 @@
-"""A message as it travels: its UNIQ_KEY, compressed body, property string and header (P-43, P-44).
+"""Prepares a message for sending: UNIQ_KEY, compressed body, properties, header (P-43, P-44).
 
 Made once per send; every try of the send shares it, so that duplicates share one key.
 """

@@ -268,7 +268,7 @@ class Producer(GroupClient):
             timeout_ms: See `send`.
 
         Raises:
-            ClientError: it was no request (10007).
+            ClientError: CREATE_REPLY_MESSAGE (10007): it was not a request.
             SendFailedError: the requester is gone, or did not take the reply; each try was stored.
         """
         return await self.send(reply_to(request, body), timeout_ms=timeout_ms)
@@ -353,10 +353,10 @@ class Producer(GroupClient):
         return results
 
     async def recall(self, handle: str, *, timeout_ms: int | None = None) -> str:
-        """Take back a message that waits for its delivery time (R-31, R-34).
+        """Recall a message that waits for its delivery time (R-31, R-34).
 
-        Success means that the broker noted it, not that it came in time: what is being delivered
-        cannot be stopped. The broker needs `recallMessageEnable=true`.
+        Success means that the broker stored the recall, not that it came in time: a delivery that
+        has begun cannot be stopped. The broker needs `recallMessageEnable=true`.
 
         Args:
             handle: `SendResult.recall_handle` of the message.
@@ -390,7 +390,7 @@ class Producer(GroupClient):
     def check_transaction(
         self, peer: Peer, header: CheckTransactionStateRequestHeader, message: MessageExt
     ) -> None:
-        """A broker asks for a half message's fate; only a `TransactionProducer` knows (P-62)."""
+        """A broker asks how a transaction ended; only a `TransactionProducer` can answer (P-62)."""
         log.warning(
             "transaction.check_refused",
             group=self._group,

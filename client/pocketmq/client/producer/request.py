@@ -68,7 +68,7 @@ class OpenRequests:
         return self._waiting[correlation_id]
 
     def close(self, correlation_id: str) -> None:
-        """Nobody waits any more."""
+        """Remove a request that no longer waits."""
         self._waiting.pop(correlation_id, None)
 
     def arrived(self, reply: MessageExt) -> bool:
@@ -88,7 +88,7 @@ def reply_to(request: Message | MessageExt, body: bytes) -> Message:
         body: of the reply.
 
     Raises:
-        ClientError: the message was not sent as a request (10007).
+        ClientError: CREATE_REPLY_MESSAGE (10007): it was not sent as a request.
     """
     properties = request.properties
     cluster = properties.get(names.CLUSTER)

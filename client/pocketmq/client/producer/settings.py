@@ -1,4 +1,4 @@
-"""What a producer can be told besides its group (P-1 to P-70). Pure."""
+"""Options of a producer besides its group (P-1 to P-70)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ProducerSettings:
     retry_times_when_send_failed: int = 2
     """Tries after the first (P-40)."""
     retry_another_broker_when_not_store_ok: bool = False
-    """Also try again on 10, 11 and 12 (P-42)."""
+    """Also try again on FLUSH_DISK_TIMEOUT (10) and the codes of slaves (11, 12) (P-42)."""
     send_timeout_per_request_ms: int | None = None
     """Bounds every try but the last; None for no bound (5.x)."""
     max_message_size: int = DEFAULT_MAX_BODY_BYTES
@@ -42,7 +42,7 @@ class ProducerSettings:
     default_topic_queue_nums: int = 4
     """Queues that a new topic is to get (P-14)."""
     send_smart_msg: bool = True
-    """Send headers with one-letter names: SEND_MESSAGE_V2 (310), not 10 (P-43)."""
+    """Send headers with one-letter names: SEND_MESSAGE_V2 (310), not SEND_MESSAGE (10) (P-43)."""
 
     def __post_init__(self) -> None:
         if self.compression.upper() not in CompressionKind.__members__:

@@ -13,8 +13,8 @@
         await producer.send_in_transaction(Message("booked", b"...", keys="seat-12"), "seat-12")
 
 The broker stores a *half message*, which no consumer sees; the local transaction runs; its outcome
-makes the broker deliver or forget the message. When the outcome does not arrive, the broker asks a
-producer of the group, which need not be the one that sent.
+makes the broker commit or roll back the message. When the outcome does not arrive, the broker asks
+a producer of the group, which need not be the one that sent it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ MAX_THREADS: Final = 4
 
 @unique
 class TransactionState(Enum):
-    """What became of a local transaction; the numbers of END_TRANSACTION."""
+    """Outcome of a local transaction; the numbers of END_TRANSACTION (37)."""
 
     COMMIT = MessageSysFlag.TRANSACTION_COMMIT
     """Deliver the message."""
@@ -86,7 +86,7 @@ class TransactionResult:
     send: SendResult
     """Where the half message is stored."""
     state: TransactionState
-    """What the broker was told. It may not have heard it; then it asks."""
+    """The outcome sent to the broker. If it does not arrive there, the broker asks."""
     error: BaseException | None = None
     """What the local transaction raised; the state is UNKNOWN then."""
 
@@ -126,7 +126,7 @@ class TransactionProducer(Producer):
         queue: MessageQueue | None = None,
         timeout_ms: int | None = None,
     ) -> TransactionResult:
-        """Store a half message, run the local transaction, and tell the broker how it ended.
+        """Store a half message, run the local transaction, and send its outcome to the broker.
 
         Args:
             message: Loses its delay level, which a half message cannot have.
@@ -160,7 +160,7 @@ class TransactionProducer(Producer):
     def check_transaction(
         self, peer: Peer, header: CheckTransactionStateRequestHeader, message: MessageExt
     ) -> None:
-        """A broker asks; the answer follows, to the one who asked (P-62)."""
+        """A broker asks; the answer follows, to the same broker (P-62)."""
         instance = self._instance
         if instance is None or self._checks >= MAX_CHECKS:
             log.warning("transaction.check_dropped", group=self._group, under_way=self._checks)
@@ -217,7 +217,7 @@ class TransactionProducer(Producer):
         return TransactionState.UNKNOWN, None
 
     async def _end(self, message: Message, sent: SendResult, state: TransactionState) -> None:
-        """Tell the broker, one-way; when it does not hear, it asks (P-61)."""
+        """Send the outcome to the broker, oneway; if it does not arrive, the broker asks (P-61)."""
         _, _, physical_offset = parse_offset_msg_id(sent.offset_msg_id)
         header = EndTransactionRequestHeader(
             producer_group=self._group,

@@ -9,7 +9,7 @@ The life of one claim of an orderly consumer, which needs a lock on the broker:
 
      0.0 s   take        the rebalance assigned the queue and the broker granted its lock
      0.5 s   pulled      the first pull; from now on every pull is noted
-    20.0 s   lock_answered(granted)         the renewal; the lock is believed in until 50 s
+    20.0 s   lock_answered(granted)         the renewal; the lock counts as held until 50 s
     40.0 s   (no answer)                    nothing is noted, nothing changes
     50.1 s   is_lock_expired                the listener is not called any more
     60.0 s   lock_answered(refused)         another member has the queue: `locked` is False
@@ -31,7 +31,7 @@ from pocketmq.protocol.message import MessageQueue
 PULL_MAX_IDLE_S: Final = 120.0
 """A queue that was not pulled for longer is given up and taken again (C-25.2)."""
 LOCK_MAX_LIVE_S: Final = 30.0
-"""How long a queue lock is believed in after its last renewal (C-52)."""
+"""How long a queue lock counts as held after its last renewal (C-52)."""
 
 
 class Claim(Protocol):
@@ -60,7 +60,7 @@ class Claim(Protocol):
     def last_pull_at(self) -> float: ...
     @property
     def release_tries(self) -> int:
-        """How often giving it up met a running listener (C-30)."""
+        """How often a running listener prevented giving it up (C-30)."""
         ...
 
     def is_pull_expired(self, now: float) -> bool:
@@ -138,7 +138,7 @@ class Claims:
         return claim
 
     def drop(self, queue: MessageQueue) -> None:
-        """It is on its way out: `release` follows once its offset is written down."""
+        """The claim is being given up: `release` follows once its offset is persisted."""
         claim = self._claims.get(queue)
         if claim is not None:
             claim.dropped = True

@@ -9,7 +9,7 @@ telling the planner what came of each. One round for one topic:
     QueueReleased / QueueHeld ...       when the last is answered: what is ours that we lack?
         -> LockQueues                       orderly only: ask the broker first
     QueuesLocked(granted)
-        -> FindStartOffset ...              where does the group go on in this queue?
+        -> FindStartOffset ...              at which offset does the group continue in this queue?
     StartFound / StartUnknown ...
         -> StartPulling                     one for each queue found
         -> AssignmentChanged                when the last is answered, if anything changed
@@ -66,12 +66,12 @@ from pocketmq.protocol.message import MessageQueue
 STORY_LENGTH: Final = 100
 
 
-# -- the story ------------------------------------------------------------------------------------
+# -- the history of decisions ---------------------------------------------------------------------
 
 
 @dataclass(slots=True)
 class Decision:
-    """One round for one topic, told for people."""
+    """One round for one topic, in words."""
 
     at: float
     """The caller's seconds."""
@@ -103,7 +103,7 @@ class Decision:
 
 @dataclass(slots=True)
 class _Round:
-    """What is open of the round for one topic."""
+    """The unanswered instructions of one topic's round."""
 
     decision: Decision
     all_queues: tuple[MessageQueue, ...]
@@ -208,7 +208,7 @@ class RebalancePlanner:
             self._balanced[queue.topic] = False
 
     def forget_all(self) -> None:
-        """Give everything up (C-71)."""
+        """Give all queues up (C-71)."""
         for claim in self.claims:
             self.claims.release(claim.queue)
 

@@ -1,6 +1,6 @@
 """Carries the planner's instructions out for one consumer (C-22..C-30).
 
-Gathers what the planner wants to see (the topic's queues from the route table, the group's members
+Collects what the planner needs (the topic's queues from the route table, the group's members
 from a broker), then does what it says, one instruction after the other.
 """
 
@@ -45,14 +45,14 @@ log = structlog.get_logger()
 
 
 class RebalancedConsumer(Protocol):
-    """What a consumer does with its queues."""
+    """The interface of a consumer for the rebalance."""
 
     async def release(self, claim: Claim) -> bool:
-        """Write the offset down and let go; False while a listener holds on (C-30)."""
+        """Persist the offset and release the queue; False while a listener uses it (C-30)."""
         ...
 
     def release_foreign(self, queue: MessageQueue) -> None:
-        """Let go of a queue whose topic was unsubscribed (C-26)."""
+        """Release a queue whose topic was unsubscribed (C-26)."""
         ...
 
     async def lock(self, queues: Sequence[MessageQueue]) -> Collection[MessageQueue]:
@@ -60,7 +60,7 @@ class RebalancedConsumer(Protocol):
         ...
 
     async def find_start_offset(self, queue: MessageQueue) -> int:
-        """Where the group goes on; negative when that is not known (C-33)."""
+        """The offset to begin at; negative when it is not known (C-33)."""
         ...
 
     def lock_refused(self) -> None:
@@ -74,7 +74,7 @@ class RebalancedConsumer(Protocol):
     async def assignment_changed(
         self, topic: str, all_queues: Sequence[MessageQueue], mine: Sequence[MessageQueue]
     ) -> None:
-        """The share of a topic is another one now (C-27)."""
+        """The assignment of a topic has changed (C-27)."""
         ...
 
 
@@ -115,7 +115,7 @@ class Rebalancer:
 
     # behaviour 4
     async def run(self, topics: Collection[str]) -> bool:
-        """One round for every topic; whether all queues are where they belong (C-22, C-28)."""
+        """One round for every topic; whether all assigned queues are owned (C-22, C-28)."""
         balanced = True
         for topic in sorted(topics):
             try:

@@ -1,4 +1,4 @@
-"""RebalanceService: when a client's consumers look at their queues again (C-20, C-21).
+"""RebalanceService: when a client's consumers rebalance (C-20, C-21).
 
 One per client instance, for all of its consumers. Every 20 s, and whenever somebody wakes it: a
 broker's notification, a start, a resume, a refused lock. The timer is the safety net: a lost

@@ -59,7 +59,9 @@ def show(
     broker_conf: Annotated[
         Path | None, typer.Option("--broker-conf", "-c", help="RocketMQ properties file.")
     ] = None,
-    changed: Annotated[bool, typer.Option("--changed", help="Only what is no default.")] = False,
+    changed: Annotated[
+        bool, typer.Option("--changed", help="Only options that differ from their defaults.")
+    ] = False,
 ) -> None:
     classes = config_classes(role)
     for config_class in classes:

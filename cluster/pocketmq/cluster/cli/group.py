@@ -168,13 +168,14 @@ def explain(
 
 
 def reset(
-    group: Annotated[str, typer.Argument(help="Whom to move.")],
-    topic: Annotated[str, typer.Argument(help="In which topic.")],
+    group: Annotated[str, typer.Argument(help="Consumer group to move.")],
+    topic: Annotated[str, typer.Argument(help="Topic in which the group is moved.")],
     to: Annotated[
-        str | None, typer.Option(metavar="start|end|TIME", help="Where to; or give --ago.")
+        str | None,
+        typer.Option(metavar="start|end|TIME", help="start, end or a time; or give --ago."),
     ] = None,
     ago: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="So long before now: 90s, 10m, 2h.")
+        str | None, typer.Option(metavar="DURATION", help="A duration before now: 90s, 10m, 2h.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing.")] = False,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
@@ -224,15 +225,19 @@ def _moment_ms(text: str) -> int:
 
 
 def simulate(
-    topic: Annotated[str, typer.Argument(help="Whose queues; any name with --queues.")],
-    clients: Annotated[int, typer.Option(min=1, help="How many members the group has.")] = 5,
+    topic: Annotated[
+        str, typer.Argument(help="Topic whose queues are shared; any name with --queues.")
+    ],
+    clients: Annotated[int, typer.Option(min=1, help="Number of members of the group.")] = 5,
     strategy: Annotated[
         str, typer.Option(help=f"{', '.join(ALL_STRATEGIES)}, or module:Class.")
     ] = "averagely",
     queues: Annotated[
         int | None,
         typer.Option(
-            min=1, help="No cluster: so many queues on each broker.", show_default="the route's"
+            min=1,
+            help="Number of queues on each broker; then no cluster is asked.",
+            show_default="the route's",
         ),
     ] = None,
     broker: Annotated[
@@ -240,7 +245,11 @@ def simulate(
         typer.Option(help="With --queues: a broker's name; may be repeated."),
     ] = None,
     rooms: Annotated[
-        str, typer.Option(metavar="A,B", help="For the machine rooms: which; clients take turns.")
+        str,
+        typer.Option(
+            metavar="A,B",
+            help="For machine-room strategies: the rooms; clients are dealt to them in turn.",
+        ),
     ] = "",
     fixed: Annotated[
         list[str] | None,

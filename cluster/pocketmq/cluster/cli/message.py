@@ -66,7 +66,9 @@ def register(app: typer.Typer) -> None:
 
 def send(
     topic: Annotated[str, typer.Argument(help="Where to.")],
-    body: Annotated[str, typer.Argument(help="What; - for the lines of standard input.")],
+    body: Annotated[
+        str, typer.Argument(help="Body of the message; - sends each line of standard input.")
+    ],
     tag: Annotated[str | None, typer.Option(help="Tag to subscribe by.")] = None,
     key: Annotated[str | None, typer.Option(help="Key to find it by.")] = None,
     count: Annotated[int, typer.Option(min=1, help="How often.")] = 1,
@@ -107,7 +109,7 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 
 
 def consume(
-    topic: Annotated[str, typer.Argument(help="What to consume.")],
+    topic: Annotated[str, typer.Argument(help="Topic to consume.")],
     group: Annotated[str, typer.Option(help="Consumer group.")] = CONSUME_GROUP,
     tags: Annotated[str, typer.Option(help="Tags like 'a || b'; * for all.")] = "*",
     start: Annotated[

@@ -132,7 +132,7 @@ def up(
         Path | None, typer.Option(metavar="FILE", help="Write all addresses here when ready.")
     ] = None,
     exit_with_parent: Annotated[
-        bool, typer.Option("--exit-with-parent", help="End when who started this is gone.")
+        bool, typer.Option("--exit-with-parent", help="End when the parent process has ended.")
     ] = False,
 ) -> int:
     from pocketmq.cluster.up import UpSettings, run_up  # psutil and more: for this command alone

@@ -59,7 +59,7 @@ class Operations:
     def __init__(self, control: ClusterControl) -> None:
         self._control = control
         self._seeding = 0
-        """Seeds that are under way: the cluster is not ready before they are done."""
+        """Seedings in progress: the cluster is not ready before they are done."""
 
     # -- the cluster ------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ class Entry(NamedTuple):
     processor_s: float
     seed: int
     found: str
-    """The violation's words, or what was mended since."""
+    """The violation's words, or what was fixed since."""
 
 
 def parse(text: str) -> list[Entry]:

@@ -1,4 +1,4 @@
-"""Which send-backs (36) had no answer: then a message may get a second copy (B-80)."""
+"""Unanswered CONSUMER_SEND_MSG_BACK (36): a message may then get a second copy (B-80)."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _NOBODY: dict[str, int] = {}
 
 
 class Watch:
-    """The eyes of a run.
+    """Observes one run.
 
     Args:
         plan: Its groups; each broadcasting member has a ledger of its own.
@@ -305,7 +305,7 @@ class Watch:
             )
 
     def _reset_pushed(self, group: str, data: bytes) -> None:
-        """4.9 tells the consumers where to go on (220)."""
+        """4.9 pushes the new offsets to consumers: RESET_CONSUMER_CLIENT_OFFSET (220)."""
         for command in FrameDecoder().feed(data):
             if command.code == RequestCode.RESET_CONSUMER_CLIENT_OFFSET:
                 body = decode_body(command.body_view, ResetOffsetBody, command.encoding)

@@ -1,4 +1,4 @@
-"""A send-back (36) is answered with success when the copy is on the medium. Pure.
+"""CONSUMER_SEND_MSG_BACK (36) is answered with success when the copy is on the medium. Pure.
 
 After that answer the consumer commits an offset behind the message: the copy is all there is.
 """
