@@ -12,7 +12,7 @@ import pytest
 
 from pocketmq.broker.store import FlushDiskType, MessageStore, PutStatus, StoreConfig, StoredMessage
 from pocketmq.broker.store.disk_worker import DiskWorker, Done, InlineWorker, Job
-from pocketmq.broker.store.dispatch import Batch
+from pocketmq.broker.store.queue_dispatch import StoredBatch
 from pocketmq.protocol.java import java_hash
 from pocketmq.protocol.record_check import check_record
 from pocketmq.protocol.store_layout import MAGIC_BLANK
@@ -132,13 +132,13 @@ async def test_the_queue_is_written_after_the_log_by_the_dispatcher(tmp_path: Pa
     # behaviour 57: S-20, S-24
     store = store_at(tmp_path)
     seen: list[tuple[int, int]] = []
-    dispatch: Callable[[Batch], None] = store.dispatcher.dispatch
+    dispatch: Callable[[StoredBatch], None] = store.queue_dispatcher.dispatch
 
-    def watched(batch: Batch) -> None:
+    def watched(batch: StoredBatch) -> None:
         seen.append((store.commit_log.max_offset, store.max_offset("T", 0)))
         dispatch(batch)
 
-    store.dispatcher.dispatch = watched  # type: ignore[method-assign]
+    store.queue_dispatcher.dispatch = watched  # type: ignore[method-assign]
     [put] = store.put_messages([text()])
     assert seen == [(put.size, 0)], "the record lies in the log, and no queue knows of it"
     assert store.max_offset("T", 0) == 1

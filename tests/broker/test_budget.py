@@ -46,7 +46,7 @@ def cost_of(rig: BrokerRig, header: Header, body: bytes, encoding: Encoding) -> 
 
     def work() -> None:
         (request,) = FrameDecoder().feed(data)
-        answers.append(rig.broker.dispatcher.answer(FakePeer(), request))
+        answers.append(rig.broker.dispatcher.process(FakePeer(), request))
 
     return cost_s(work), answers[-1]
 

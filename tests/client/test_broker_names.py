@@ -27,7 +27,7 @@ async def test_every_request_about_a_queue_names_its_broker(
     named: dict[int, set[str]] = {}
     async with house(tmp_path) as cluster:
         dispatcher = cluster.brokers["a"].dispatcher
-        answer, gather = dispatcher.answer, dispatcher.gather
+        process, gather = dispatcher.process, dispatcher.gather
 
         def note(request: Any) -> None:
             field = NAMING.get(request.code)
@@ -36,14 +36,14 @@ async def test_every_request_about_a_queue_names_its_broker(
 
         def listen(peer: Any, request: Any) -> Any:
             note(request)
-            return answer(peer, request)
+            return process(peer, request)
 
         def listen_to_all(peer: Any, requests: Any, *more: Any) -> Any:
             for request in requests:
                 note(request)
             return gather(peer, requests, *more)
 
-        monkeypatch.setattr(dispatcher, "answer", listen)
+        monkeypatch.setattr(dispatcher, "process", listen)
         monkeypatch.setattr(dispatcher, "gather", listen_to_all)
         await cluster.create_topic("T", queues=1)
 

@@ -54,7 +54,7 @@ def answer_to(
 
     def work() -> None:
         (request,) = FrameDecoder().feed(data)
-        answers.append(rig.server.dispatcher.answer(FakePeer(), request))  # type: ignore[arg-type]
+        answers.append(rig.server.dispatcher.process(FakePeer(), request))  # type: ignore[arg-type]
 
     return cost_s(work), answers[-1], work
 

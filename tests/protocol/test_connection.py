@@ -24,10 +24,10 @@ def test_an_answer_finds_its_caller_by_the_number_of_the_question() -> None:
     first = calls.add(1.0, lambda answer: caller("first", answer))
     second = calls.add(1.0, lambda answer: caller("second", answer))
     assert first != second
-    assert calls.answer(answer_to(second))
-    assert calls.answer(answer_to(first))
+    assert calls.complete(answer_to(second))
+    assert calls.complete(answer_to(first))
     assert heard == [("second", second), ("first", first)]
-    assert not calls.answer(answer_to(first))
+    assert not calls.complete(answer_to(first))
     assert len(calls) == 0
 
 
@@ -50,7 +50,7 @@ def test_a_forgotten_call_hears_nothing_any_more() -> None:
     opaque = calls.add(1.0, lambda _: pytest.fail("it was forgotten"))
     calls.forget(opaque)
     calls.forget(opaque)
-    assert not calls.answer(answer_to(opaque))
+    assert not calls.complete(answer_to(opaque))
     assert calls.expire(9.0) == []
 
 

@@ -106,11 +106,11 @@ def code_of(reply: Reply) -> int:
 def test_every_marked_method_answers_its_codes(dispatcher: Dispatcher) -> None:
     assert dispatcher.codes == {1, 2, 3, 4, 5, 6}
     for code in (1, 2):
-        reply = dispatcher.answer(PEER, Command(code, opaque=9))
+        reply = dispatcher.process(PEER, Command(code, opaque=9))
         assert isinstance(reply, Command)
         assert (reply.remark, reply.opaque, reply.is_response) == (str(code), 9, True)
-    assert dispatcher.answer(PEER, Command(3)) is None
-    assert dispatcher.answer(PEER, Command(4)) == b"already a frame"
+    assert dispatcher.process(PEER, Command(3)) is None
+    assert dispatcher.process(PEER, Command(4)) == b"already a frame"
 
 
 def test_a_code_has_one_processor(dispatcher: Dispatcher) -> None:
@@ -119,7 +119,7 @@ def test_a_code_has_one_processor(dispatcher: Dispatcher) -> None:
 
 
 def test_an_unknown_code_is_named_in_the_answer(dispatcher: Dispatcher) -> None:
-    reply = dispatcher.answer(PEER, Command(99))
+    reply = dispatcher.process(PEER, Command(99))
     assert isinstance(reply, Command)
     assert reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
     assert "99" in (reply.remark or "")
@@ -144,19 +144,19 @@ def test_an_error_becomes_its_code_and_only_a_bug_is_logged_as_one(
     dispatcher = Dispatcher()
     dispatcher.register(7, processor)
     with capture_logs() as logs:
-        reply = dispatcher.answer(PEER, Command(7))
+        reply = dispatcher.process(PEER, Command(7))
     assert code_of(reply) == code
     assert [line["event"] for line in logs] == events
 
 
 def test_a_batch_is_answered_one_by_one_also_when_it_fails(dispatcher: Dispatcher) -> None:
-    two = dispatcher.answer_batch([PEER] * 2, commands(5, 0, 1))
+    two = dispatcher.process_batch([PEER] * 2, commands(5, 0, 1))
     assert [code_of(reply) for reply in two] == [0, 0]
-    three = dispatcher.answer_batch([PEER] * 3, commands(5, 0, 1, 2))
+    three = dispatcher.process_batch([PEER] * 3, commands(5, 0, 1, 2))
     assert [code_of(reply) for reply in three] == [ResponseCode.SYSTEM_BUSY] * 3
     assert [reply.opaque for reply in three if isinstance(reply, Command)] == [0, 1, 2]
     with capture_logs() as logs:
-        four = dispatcher.answer_batch([PEER] * 4, commands(5, 0, 1, 2, 3))
+        four = dispatcher.process_batch([PEER] * 4, commands(5, 0, 1, 2, 3))
     assert [code_of(reply) for reply in four] == [ResponseCode.SYSTEM_ERROR] * 4
     assert "0 replies to 4 requests" in str(logs[0]["exc_info"])
 

@@ -164,8 +164,8 @@ class RouteTable:
 
     def is_changed(self, cluster: str, address: str, version: DataVersion) -> bool:
         """Whether a broker's topics differ from those known here (N-24)."""
-        known = self.live.get(self.key(cluster, address))
-        return known is None or not self._is_same(known.data_version, version)
+        live = self.live.get(self.key(cluster, address))
+        return live is None or not self._is_same(live.data_version, version)
 
     def _is_same(self, one: DataVersion, other: DataVersion) -> bool:
         if self._profile.state_version_in_data_version:

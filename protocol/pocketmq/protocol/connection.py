@@ -39,7 +39,7 @@ class PendingCalls:
             self.next_deadline = deadline
         return opaque
 
-    def answer(self, response: Command) -> bool:
+    def complete(self, response: Command) -> bool:
         """Hand a response to its caller; False when no caller waits for it any more."""
         call = self._calls.pop(response.opaque, None)
         if call is None:

@@ -163,7 +163,7 @@ class Dispatcher:
         """Codes that are answered with more than "not supported"."""
         return set(self.single) | set(self.batch)
 
-    def answer(self, peer: Peer, request: Command) -> Reply:
+    def process(self, peer: Peer, request: Command) -> Reply:
         """The reply to one request; errors become their response codes (E-8)."""
         processor = self.single.get(request.code)
         if processor is None:
@@ -210,14 +210,14 @@ class Dispatcher:
         for peer, share in shares:
             peers += [peer] * len(share)
             requests += share
-        replies = self.answer_batch(peers, requests)
+        replies = self.process_batch(peers, requests)
         at = 0
         for peer, share in shares:
             end = at + len(share)
             peer.answer(share, replies[at:end])
             at = end
 
-    def answer_batch(self, peers: Sequence[Peer], requests: Sequence[Command]) -> Sequence[Reply]:
+    def process_batch(self, peers: Sequence[Peer], requests: Sequence[Command]) -> Sequence[Reply]:
         """Replies to requests of one code that has a batch processor."""
         try:
             replies = self.batch[requests[0].code](peers, requests)

@@ -114,7 +114,7 @@ class RuntimeProcessor:
             "consumeQueueDiskRatio": ratio,  # one partition holds both
             "commitLogDirCapacity": _capacity(space),
             "dispatchMaxBuffer": "0",
-            "dispatchBehindBytes": str(max(0, log.max_offset - store.dispatcher.offset)),
+            "dispatchBehindBytes": str(max(0, log.max_offset - store.queue_dispatcher.offset)),
             "pageCacheLockTimeMills": "0",  # no append is under way while we answer
             "earliestMessageTimeStamp": str(log.store_time(log.min_offset)),
             "remainHowManyDataToFlush": readable_bytes(store.unflushed_bytes),

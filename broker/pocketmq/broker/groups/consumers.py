@@ -232,22 +232,22 @@ class ConsumerManager:
         wanted: Iterable[SubscriptionData],
         outcome: HeartbeatOutcome,
     ) -> None:
-        known = info.subscriptions
+        subscriptions = info.subscriptions
         topics = set()
         for data in wanted:
             topics.add(data.topic)
-            old = known.get(data.topic)
+            old = subscriptions.get(data.topic)
             if old is None:
                 outcome.topics_added.append(data.topic)
                 self._groups_of_topic.setdefault(data.topic, set()).add(info.group)
-                known[data.topic] = data
+                subscriptions[data.topic] = data
             elif data.sub_version > old.sub_version:
                 if data.sub_string != old.sub_string:
                     outcome.expressions_changed.append(data.topic)
-                known[data.topic] = data
-        outcome.topics_removed = [topic for topic in known if topic not in topics]
+                subscriptions[data.topic] = data
+        outcome.topics_removed = [topic for topic in subscriptions if topic not in topics]
         for topic in outcome.topics_removed:
-            del known[topic]
+            del subscriptions[topic]
             self._unlink_topic(info.group, topic)
         if outcome.topics_added or outcome.topics_removed:
             outcome.changed = True

@@ -22,10 +22,12 @@ class LockProcessor:
     def lock(self, _peer: Peer, request: Command) -> Reply:
         """The queues that the caller holds now."""
         body = decode_request_body(request, LockBatchBody)
-        held = self._locks.lock(
+        granted = self._locks.lock(
             body.consumer_group, body.client_id, body.mq_set, self._clock.monotonic()
         )
-        return request.reply(body=encode_body(LockedQueues(lock_ok_mq_set=held), request.encoding))
+        return request.reply(
+            body=encode_body(LockedQueues(lock_ok_mq_set=granted), request.encoding)
+        )
 
     @handles(RequestCode.UNLOCK_BATCH_MQ)
     def unlock(self, _peer: Peer, request: Command) -> Reply:

@@ -37,7 +37,7 @@ class RebalanceLockManager:
     ) -> list[MessageQueue]:
         """The queues that `client_id` holds after this call: free, its own, or expired (B-46)."""
         locks = self._table.setdefault(group, {})
-        held = []
+        granted = []
         for queue in queues:
             lock = locks.get(queue)
             if lock is None:
@@ -47,8 +47,8 @@ class RebalanceLockManager:
                 lock.renewed_at = now
             else:
                 continue
-            held.append(queue)
-        return held
+            granted.append(queue)
+        return granted
 
     def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
         """Release those of the queues that `client_id` owns; others' locks stay (B-48)."""

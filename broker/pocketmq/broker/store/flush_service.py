@@ -30,9 +30,9 @@ from pocketmq.broker.store.config import StoreConfig
 from pocketmq.broker.store.consume_queues import ConsumeQueues
 from pocketmq.broker.store.disk import Disk
 from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
-from pocketmq.broker.store.dispatch import Dispatcher
 from pocketmq.broker.store.flush import LogFlusher
 from pocketmq.broker.store.flush_queues import IndexFlusher, Progress, QueueFlusher
+from pocketmq.broker.store.queue_dispatch import QueueDispatcher
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.periodic import AT_REST, PeriodicService
 
@@ -59,7 +59,7 @@ class FlushService:
         clock: times the passes.
         commit_log: whose next file is made ahead of time.
         queues: counted for the checkpoint.
-        dispatcher: knows which queues are dirty, and how far dispatching is.
+        queue_dispatcher: knows which queues are dirty, and how far dispatching is.
         flushers: sync; thorough passes also move the checkpoint.
         blocked_by: where a failed sync is noted, so that no message is taken.
     """
@@ -71,7 +71,7 @@ class FlushService:
         clock: Clock,
         commit_log: CommitLog,
         queues: ConsumeQueues,
-        dispatcher: Dispatcher,
+        queue_dispatcher: QueueDispatcher,
         flushers: Flushers,
         blocked_by: set[str],
     ) -> None:
@@ -82,7 +82,7 @@ class FlushService:
         self._clock = clock
         self._log = commit_log
         self._queues = queues
-        self._dispatcher = dispatcher
+        self._queue_dispatcher = queue_dispatcher
         self._log_flusher, self._queue_flusher, self._index_flusher = flushers
         self._blocked_by = blocked_by
         self._log_worker: DiskWorker = InlineWorker()
@@ -109,7 +109,7 @@ class FlushService:
         self._log_flusher.start(self._log_worker)
         self._queue_flusher.start(self._queue_worker)
         self._index_flusher.start(self._queue_worker)
-        if self._dispatcher.dirty:
+        if self._queue_dispatcher.dirty:
             # Recovery had to dispatch again. The first pass flushes it, so that the next need not.
             self._queue_thorough_at = -math.inf
         self._log_passes.start()
@@ -158,7 +158,7 @@ class FlushService:
         No further pass follows once the checkpoint covers all that was dispatched.
         """
         now = self._clock.monotonic()
-        unconfirmed = self._dispatcher.offset - self._queue_flusher.confirmed
+        unconfirmed = self._queue_dispatcher.offset - self._queue_flusher.confirmed
         waited_ms = (now - self._queue_thorough_at) * 1000
         if unconfirmed and (
             waited_ms >= self._config.flush_consume_queue_thorough_interval_ms
@@ -168,7 +168,7 @@ class FlushService:
             self._queue_flusher.flush_thoroughly(self._progress())
         else:
             self._queue_flusher.flush()
-        is_clean = not unconfirmed and not self._dispatcher.dirty
+        is_clean = not unconfirmed and not self._queue_dispatcher.dirty
         return AT_REST if is_clean else None
 
     def log_flushed(self) -> None:
@@ -183,7 +183,7 @@ class FlushService:
         """Flush everything before returning; returns whether that worked. Call when stopped."""
         self._log_flusher.start(self._log_worker)
         self._queue_flusher.start(self._queue_worker)
-        index = self._dispatcher.index
+        index = self._queue_dispatcher.index
         if index is not None:
             self._index_flusher.flush_after(index.files)
         progress = self._progress()
@@ -199,7 +199,7 @@ class FlushService:
 
     def _progress(self) -> Progress:
         entries = sum(queue.max_offset for queue in self._queues)
-        return Progress(self._dispatcher.offset, entries, self.stored_ms)
+        return Progress(self._queue_dispatcher.offset, entries, self.stored_ms)
 
     def _prepare_next_file(self) -> None:
         """Make the next file ahead of time, so that the change of files costs no system call."""

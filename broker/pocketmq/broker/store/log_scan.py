@@ -17,8 +17,8 @@ from pocketmq.broker.store.commit_log import UNCOUNTED, CommitLog
 from pocketmq.broker.store.config import KIB, MIB
 from pocketmq.broker.store.consume_queue import ConsumeQueue
 from pocketmq.broker.store.consume_queues import ConsumeQueues
-from pocketmq.broker.store.dispatch import Batch, Dispatcher
 from pocketmq.broker.store.mapped_file import MappedFile
+from pocketmq.broker.store.queue_dispatch import QueueDispatcher, StoredBatch
 from pocketmq.broker.store.stored_message import PutResult, PutStatus, StoredMessage
 from pocketmq.protocol.message import MessageExt
 from pocketmq.protocol.record_check import Checked, RecordKind, check_record
@@ -54,7 +54,7 @@ class LogScan:
     Args:
         commit_log: what is read.
         queues: those of the records; made on demand.
-        dispatcher: gets the records that a queue or the index lacks.
+        queue_dispatcher: gets the records that a queue or the index lacks.
         torn_from: from here on a bad record is the log's end.
         check_crc: test the body of each record before it is dispatched.
         check_known: test also those that need no dispatching.
@@ -66,7 +66,7 @@ class LogScan:
         self,
         commit_log: CommitLog,
         queues: ConsumeQueues,
-        dispatcher: Dispatcher,
+        queue_dispatcher: QueueDispatcher,
         *,
         torn_from: int = NEVER,
         check_crc: bool = True,
@@ -81,7 +81,7 @@ class LogScan:
         """Why reading ended, when it was not at zeros."""
         self._log = commit_log
         self._queues = queues
-        self._dispatcher = dispatcher
+        self._queue_dispatcher = queue_dispatcher
         self._torn_from = torn_from
         self._check_crc = check_crc
         self._check_known = check_known
@@ -145,7 +145,7 @@ class LogScan:
         After a kill that is nearly all of them, so this loop is what a restart waits for: about
         1 us a record of 1 KiB, 0.4 of it CRC.
         """
-        index = self._dispatcher.index
+        index = self._queue_dispatcher.index
         indexed_to = NEVER if index is None else index.end_physical
         unpack, known, check_crc = _HEAD.unpack_from, self._known, self._check_known
         last = limit - _BODY_AT - 3
@@ -240,7 +240,7 @@ class LogScan:
     def _index_alone(self, record: MessageExt) -> None:
         if self._results:
             self._dispatch(record.commit_log_offset)  # the index is written in the log's order
-        index = self._dispatcher.index
+        index = self._queue_dispatcher.index
         if index is not None and record.sys_flag & _TRANSACTION != _ROLLBACK:
             index.put(
                 record.topic,
@@ -266,7 +266,9 @@ class LogScan:
             self._dispatch(record.commit_log_offset + record.store_size)
 
     def _dispatch(self, end: int) -> None:
-        self._dispatcher.dispatch(Batch(end, self._messages, self._of_queues, self._results))
+        self._queue_dispatcher.dispatch(
+            StoredBatch(end, self._messages, self._of_queues, self._results)
+        )
         self._messages, self._of_queues, self._results = [], [], []
 
     def _after_damage(self, file: MappedFile, position: int, reason: str) -> int | None:

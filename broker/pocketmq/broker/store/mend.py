@@ -13,8 +13,8 @@ import structlog
 from pocketmq.broker.store.commit_log import CommitLog
 from pocketmq.broker.store.config import ENTRY_SIZE, MIB
 from pocketmq.broker.store.consume_queue import ENTRY, FILLER_SIZE, ConsumeQueue
-from pocketmq.broker.store.dispatch import Dispatcher
 from pocketmq.broker.store.log_scan import message_of, sound_records
+from pocketmq.broker.store.queue_dispatch import QueueDispatcher
 from pocketmq.broker.store.queue_recovery import tells_the_truth
 
 log = structlog.get_logger()
@@ -26,9 +26,9 @@ _SEARCH_BYTES = 64 * MIB
 class Mender:
     """Finds where the record of an old entry really is."""
 
-    def __init__(self, commit_log: CommitLog, dispatcher: Dispatcher) -> None:
+    def __init__(self, commit_log: CommitLog, queue_dispatcher: QueueDispatcher) -> None:
         self._log = commit_log
-        self._dispatcher = dispatcher
+        self._queue_dispatcher = queue_dispatcher
         self._lost: set[tuple[str, int, int]] = set()
 
     def true_place(
@@ -72,13 +72,13 @@ class Mender:
                 and message.topic == queue.topic
             ):
                 physical, size = message.commit_log_offset, message.store_size
-                code = self._dispatcher.entry_code(
+                code = self._queue_dispatcher.entry_code(
                     queue, message_of(message), message.store_timestamp_ms
                 )
                 view = queue.writable_entry(offset)
                 if view is not None:
                     view[:] = ENTRY.pack(physical, size, code)
-                    self._dispatcher.dirty.add(queue)
+                    self._queue_dispatcher.dirty.add(queue)
                 return physical, size
         return None
 

@@ -6,7 +6,7 @@ each queue has a *consume queue*, an array of 20-byte entries that say where its
 
     put_messages --> CommitLog.append           one log for all topics
                         |
-                 Dispatcher.dispatch            at once, or once flushed (SYNC_FLUSH)
+                 QueueDispatcher.dispatch       at once, or once flushed (SYNC_FLUSH)
                    |          |         |
            ConsumeQueue   IndexService  listener     positions, keys, waiting consumers
                    |
@@ -45,7 +45,6 @@ from pocketmq.broker.store.commit_log import CommitLog
 from pocketmq.broker.store.config import FlushDiskType, StoreConfig
 from pocketmq.broker.store.consume_queues import ConsumeQueues
 from pocketmq.broker.store.disk import Disk, DiskFile
-from pocketmq.broker.store.dispatch import ArrivalListener, Batch, Dispatcher
 from pocketmq.broker.store.errors import IllegalPathError
 from pocketmq.broker.store.flush import FlushCallback, LogFlusher, flush_job, restore_job
 from pocketmq.broker.store.flush_queues import IndexFlusher, QueueFlusher
@@ -61,6 +60,7 @@ from pocketmq.broker.store.lookup import (
 )
 from pocketmq.broker.store.mend import Mender
 from pocketmq.broker.store.query import QueryResult, query_messages
+from pocketmq.broker.store.queue_dispatch import ArrivalListener, QueueDispatcher, StoredBatch
 from pocketmq.broker.store.queue_reader import Accept, AcceptRecord, PullLimits, get_messages
 from pocketmq.broker.store.recovery import Recoverer, Recovery
 from pocketmq.broker.store.rooted_disk import rooted
@@ -127,18 +127,18 @@ class MessageStore:
             if config.message_index_enable
             else None
         )
-        self.dispatcher = Dispatcher(config.delay_levels_ms(), self.index, on_arrival)
+        self.queue_dispatcher = QueueDispatcher(config.delay_levels_ms(), self.index, on_arrival)
         self.blocked_by: set[str] = set()
         """Why no message is taken just now; empty while all is well (B-167)."""
         self._disk = disk
         self._clock = clock
         self._profile = profile
         self._sync = config.flush_disk_type is FlushDiskType.SYNC_FLUSH
-        self._mender = Mender(self.commit_log, self.dispatcher)
+        self._mender = Mender(self.commit_log, self.queue_dispatcher)
         self._limits = PullLimits.of(config, disk.memory_bytes())
         self._abort = os.path.join(root, "abort")
         self._lock: DiskFile | None = None
-        self._held: deque[Batch] = deque()
+        self._unflushed: deque[StoredBatch] = deque()
         """Appended under SYNC_FLUSH and not yet flushed, so not yet dispatched (S-20, S-24)."""
         self._log_flusher = LogFlusher(
             self.commit_log, clock, config.sync_flush_timeout_ms, self._flushed, self._flush_failed
@@ -148,7 +148,7 @@ class MessageStore:
             root,
             self.checkpoint,
             self._log_flusher,
-            self.dispatcher.dirty,
+            self.queue_dispatcher.dirty,
             config.flush_consume_queue_least_pages,
         )
         self._flush = FlushService(
@@ -157,7 +157,7 @@ class MessageStore:
             clock,
             self.commit_log,
             self.consume_queues,
-            self.dispatcher,
+            self.queue_dispatcher,
             Flushers(self._log_flusher, queue_flusher, index_flusher),
             self.blocked_by,
         )
@@ -209,7 +209,7 @@ class MessageStore:
         recoverer = Recoverer(
             self.commit_log,
             self.consume_queues,
-            self.dispatcher,
+            self.queue_dispatcher,
             self.checkpoint,
             clean=clean,
             boot_id=disk.boot_id(),
@@ -296,9 +296,9 @@ class MessageStore:
         now_ms = self._clock.time_ms()
         self._flush.appended(now_ms)
         results = self.commit_log.append(messages, queues, now_ms, together=together)
-        batch = Batch(self.commit_log.max_offset, messages, queues, results)
+        batch = StoredBatch(self.commit_log.max_offset, messages, queues, results)
         if self._sync:
-            self._held.append(batch)
+            self._unflushed.append(batch)
             self._log_flusher.flush()
         else:
             self._dispatch(batch)
@@ -313,14 +313,14 @@ class MessageStore:
             for message in messages
         ]
 
-    def _dispatch(self, batch: Batch) -> None:
+    def _dispatch(self, batch: StoredBatch) -> None:
         if BEHIND in self.blocked_by:
             return
         try:
-            self.dispatcher.dispatch(batch)
+            self.queue_dispatcher.dispatch(batch)
         except DiskError as exc:
             # The messages are in the log, and will be visible once there is space (S-35).
-            log.error("dispatch.failed", error=str(exc), offset=self.dispatcher.offset)
+            log.error("dispatch.failed", error=str(exc), offset=self.queue_dispatcher.offset)
             self.blocked_by.add(BEHIND)
             self._catching_up.resume()
         self._flush.dispatched()
@@ -330,11 +330,11 @@ class MessageStore:
         if BEHIND not in self.blocked_by:
             return AT_REST
         end = self._log_flusher.flushed_offset if self._sync else self.commit_log.max_offset
-        scan = LogScan(self.commit_log, self.consume_queues, self.dispatcher, check_crc=False)
+        scan = LogScan(self.commit_log, self.consume_queues, self.queue_dispatcher, check_crc=False)
         try:
-            scan.run(self.dispatcher.offset, end)
+            scan.run(self.queue_dispatcher.offset, end)
         except DiskError as exc:
-            log.warning("dispatch.failed", error=str(exc), offset=self.dispatcher.offset)
+            log.warning("dispatch.failed", error=str(exc), offset=self.queue_dispatcher.offset)
             return None
         log.info("dispatch.caught_up", records=scan.records)
         self.blocked_by.discard(BEHIND)
@@ -361,19 +361,19 @@ class MessageStore:
         Returns:
             PUT_OK, or FLUSH_DISK_TIMEOUT when it took too long or failed.
         """
-        answered: asyncio.Future[PutStatus] = asyncio.get_running_loop().create_future()
+        done: asyncio.Future[PutStatus] = asyncio.get_running_loop().create_future()
 
-        def answer(status: PutStatus) -> None:
-            if not answered.done():  # whoever asked may have been cancelled
-                answered.set_result(status)
+        def resolve(status: PutStatus) -> None:
+            if not done.done():  # whoever asked may have been cancelled
+                done.set_result(status)
 
-        self._log_flusher.wait(self.commit_log.max_offset, answer)
-        return await answered
+        self._log_flusher.wait(self.commit_log.max_offset, resolve)
+        return await done
 
     def _flushed(self) -> None:
         flushed = self._log_flusher.flushed_offset
-        while self._held and self._held[0].end <= flushed:
-            self._dispatch(self._held.popleft())
+        while self._unflushed and self._unflushed[0].end <= flushed:
+            self._dispatch(self._unflushed.popleft())
         self._flush.log_flushed()
 
     def _flush_failed(self, failure: Exception) -> None:
@@ -463,7 +463,7 @@ class MessageStore:
 
     def lookup(self, physical_offset: int) -> memoryview | None:
         """The record at a physical offset; None if no readable one begins there."""
-        if physical_offset >= self.dispatcher.offset:
+        if physical_offset >= self.queue_dispatcher.offset:
             return None
         return self.commit_log.record_at(physical_offset)
 
@@ -481,7 +481,7 @@ class MessageStore:
     def delete_topic(self, topic: str) -> int:
         """Remove a topic's queues; its records stay in the log until they expire."""
         gone = self.consume_queues.delete_topic(topic)
-        self.dispatcher.dirty.difference_update(gone)
+        self.queue_dispatcher.dirty.difference_update(gone)
         self._flush.confirm_soon()
         return len(gone)
 

@@ -78,7 +78,7 @@ class Rebuild:
     @property
     def reached_offset(self) -> int:
         """Log offset up to which all is built."""
-        return max(self.start_offset, self._store.dispatcher.offset)
+        return max(self.start_offset, self._store.queue_dispatcher.offset)
 
     def run(self) -> Recovery:
         """Do it, and bring it to the disk.

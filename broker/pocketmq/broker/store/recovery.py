@@ -26,8 +26,8 @@ from pocketmq.broker.store.commit_log import CommitLog
 from pocketmq.broker.store.config import ENTRY_SIZE
 from pocketmq.broker.store.consume_queue import ConsumeQueue
 from pocketmq.broker.store.consume_queues import ConsumeQueues
-from pocketmq.broker.store.dispatch import Dispatcher
 from pocketmq.broker.store.log_scan import NEVER, LogScan, walk
+from pocketmq.broker.store.queue_dispatch import QueueDispatcher
 from pocketmq.broker.store.queue_recovery import (
     correct_min_offset,
     cut_at,
@@ -66,7 +66,7 @@ class Recoverer:
     Args:
         commit_log: loaded and cut.
         queues: loaded, cut and filled.
-        dispatcher: dispatches again what the queues do not have; knows the index.
+        queue_dispatcher: dispatches again what the queues do not have; knows the index.
         checkpoint: as the last process left it; afterwards it tells what recovery relied on.
         clean: no abort file was there.
         boot_id: of the machine's present run.
@@ -77,7 +77,7 @@ class Recoverer:
         self,
         commit_log: CommitLog,
         queues: ConsumeQueues,
-        dispatcher: Dispatcher,
+        queue_dispatcher: QueueDispatcher,
         checkpoint: StoreCheckpoint,
         *,
         clean: bool,
@@ -86,7 +86,7 @@ class Recoverer:
     ) -> None:
         self._log = commit_log
         self._queues = queues
-        self._dispatcher = dispatcher
+        self._queue_dispatcher = queue_dispatcher
         self._checkpoint = checkpoint
         self._boot_id = boot_id
         self._check_crc = check_crc
@@ -120,7 +120,7 @@ class Recoverer:
         scan = LogScan(
             self._log,
             self._queues,
-            self._dispatcher,
+            self._queue_dispatcher,
             torn_from=self._torn_from(confirmed, complete=complete),
             check_crc=self._check_crc,
             check_known=self._check_crc and self._power_cut,
@@ -135,9 +135,9 @@ class Recoverer:
                 self._doubt(queue)
             queue.next_offset = queue.max_offset
             correct_min_offset(queue, self._log.min_offset)
-        if self._dispatcher.index is not None:
-            self._dispatcher.index.truncate(end)
-        self._dispatcher.offset = end
+        if self._queue_dispatcher.index is not None:
+            self._queue_dispatcher.index.truncate(end)
+        self._queue_dispatcher.offset = end
         self._remember(start, entries if complete else 0)
         records = stepped + scan.records
         return Recovery(self._clean, confirmed, start, end, records, scan.lost, scan.end_reason)
@@ -147,8 +147,8 @@ class Recoverer:
         for topic in {queue.topic for queue in self._queues.find_on_disk()}:
             self._queues.delete_topic(topic)
         self._load_index(0)
-        if self._dispatcher.index is not None:
-            self._dispatcher.index.truncate(0)
+        if self._queue_dispatcher.index is not None:
+            self._queue_dispatcher.index.truncate(0)
         self._remember(0, 0)
 
     def _confirmed_offset(self) -> int:
@@ -194,7 +194,7 @@ class Recoverer:
             if safe < file.start + file.wrote:
                 file.flushed = min(file.flushed, max(0, safe - file.start))
                 self.doubtful.add(file.path)
-                self._dispatcher.dirty.add(queue)
+                self._queue_dispatcher.dirty.add(queue)
 
     def _torn_from(self, confirmed: int, *, complete: bool) -> int:
         """Log offset from which on a bad record was never whole, and ends the log."""
@@ -215,14 +215,14 @@ class Recoverer:
         end, counted = walk(self._log, start)
         if sum(queue.max_offset for queue in self._queues) != entries + counted:
             return start, 0
-        index = self._dispatcher.index
+        index = self._queue_dispatcher.index
         if index is not None and index.end_physical < end:
             end = max(start, index.end_physical)
         return end, counted
 
     def _load_index(self, confirmed: int) -> int:
         """Load the index; the log offset from which it has to be built again."""
-        index = self._dispatcher.index
+        index = self._queue_dispatcher.index
         if index is None:
             return confirmed
         safe_until_ms = self._checkpoint.index_msg_timestamp if self._power_cut else None

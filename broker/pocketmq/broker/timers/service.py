@@ -171,7 +171,7 @@ class TimerService(Service):
         """Whether all that is due by now is delivered, and can be read where it was delivered."""
         if self._work is not None or self.offset_behind:
             return False
-        if self._store.dispatcher.offset < self._delivered_end:
+        if self._store.queue_dispatcher.offset < self._delivered_end:
             return False  # SYNC_FLUSH: not yet on the disk, so not yet in its queue
         next_ms = self._wheel.next_ms()
         now_ms = self._rules.floor(self._clock.time_ms())

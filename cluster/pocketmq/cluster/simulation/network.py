@@ -75,7 +75,7 @@ class SimTransport(asyncio.Transport):
         self._closing = False
         self._lost = False
         self._paused = False
-        self._held: list[bytes] = []
+        self._unread: list[bytes] = []
 
     def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
         if not self._closing:
@@ -89,7 +89,7 @@ class SimTransport(asyncio.Transport):
         if self._lost or self._closing or self.link.is_cut:
             return
         if self._paused:
-            self._held.append(data)
+            self._unread.append(data)
             return
         self.channel.data_received(data)
         self.link.network.delivered(self, data)
@@ -99,8 +99,8 @@ class SimTransport(asyncio.Transport):
 
     def resume_reading(self) -> None:
         self._paused = False
-        held, self._held = self._held, []
-        for data in held:
+        unread, self._unread = self._unread, []
+        for data in unread:
             self.deliver(data)
 
     def is_reading(self) -> bool:

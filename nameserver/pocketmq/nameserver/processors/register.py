@@ -165,8 +165,8 @@ class RegisterProcessor:
         key = self._table.key(header.cluster_name, header.broker_addr)
         changed = self._table.is_changed(header.cluster_name, header.broker_addr, version)
         self._table.live.refresh(key, self._clock.monotonic())
-        known = self._table.live.get(key)
-        body = b"" if known is None else encode_body(known.data_version, request.encoding)
+        live = self._table.live.get(key)
+        body = b"" if live is None else encode_body(live.data_version, request.encoding)
         return request.reply(QueryDataVersionResponseHeader(changed=changed), body)
 
     @handles(RequestCode.BROKER_HEARTBEAT)
@@ -198,10 +198,10 @@ class RegisterProcessor:
         budget.check(
             "queues_per_topic", most, f"queues of topic {topic[:80]!r} of broker {broker_name[:80]}"
         )
-        known = self._table.route_count
-        if known + len(topics) > budget.routes:
+        routes = self._table.route_count
+        if routes + len(topics) > budget.routes:
             new = sum(not self._table.has_route(topic, broker_name) for topic in topics)
-            budget.check("routes", known + new if new else 0, "topics of all brokers")
+            budget.check("routes", routes + new if new else 0, "topics of all brokers")
 
     def _body(self, header: RegisterBrokerRequestHeader, request: Command) -> RegisterBrokerBody:
         data = request.body_view

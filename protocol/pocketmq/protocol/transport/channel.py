@@ -102,8 +102,8 @@ class Channel(asyncio.Protocol):
         """What `peers` knows that we hold."""
         self._kept_bytes = 0
         """What the role keeps for this peer: held pulls."""
-        self._held_bytes = 0
-        """Of `_held`."""
+        self._put_off_bytes = 0
+        """Of `_put_off`."""
         self._decoder = (
             FrameDecoder()
             if peers is None
@@ -120,7 +120,7 @@ class Channel(asyncio.Protocol):
         self._awaited = 0
         """Requests of this peer that the dispatcher has gathered and not yet answered."""
         self._paused = False
-        self._held: list[Command] = []
+        self._put_off: list[Command] = []
         """Commands already read, to be processed when the peer has read its replies."""
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
@@ -210,7 +210,7 @@ class Channel(asyncio.Protocol):
                 out.append(reply)
                 size_bytes += len(reply)
             else:
-                self._answer(request, reply)
+                self._append_reply(request, reply)
         self._out_bytes += size_bytes
         if not self._processing:
             self._flush()
@@ -226,7 +226,7 @@ class Channel(asyncio.Protocol):
         """What waits here for the peer or of it, in memory."""
         transport = self._transport
         unsent = 0 if transport is None else transport.get_write_buffer_size()
-        unread = self._decoder.pending_bytes + self._held_bytes
+        unread = self._decoder.pending_bytes + self._put_off_bytes
         return unsent + self._out_bytes + unread + self._kept_bytes
 
     def close(self) -> None:
@@ -286,9 +286,9 @@ class Channel(asyncio.Protocol):
         if not self._paused:
             return
         self._paused = False
-        held, self._held, self._held_bytes = self._held, [], 0
-        if held:
-            self._process(held)
+        put_off, self._put_off, self._put_off_bytes = self._put_off, [], 0
+        if put_off:
+            self._process(put_off)
         self._weigh()
         if not self._paused and self.is_open:
             cast("asyncio.Transport", self._transport).resume_reading()
@@ -300,7 +300,7 @@ class Channel(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._out.clear()
-        self._held.clear()
+        self._put_off.clear()
         if self._peers is not None:
             self._peers.forget(self)
             self._peers = None
@@ -334,12 +334,12 @@ class Channel(asyncio.Protocol):
             if self._out_bytes > HIGH_WATER_BYTES:
                 self._flush()
             if self._paused:
-                self._held += commands[i:]
-                self._held_bytes += sum(len(each.body) + _COMMAND_BYTES for each in commands[i:])
+                self._put_off += commands[i:]
+                self._put_off_bytes += sum(len(each.body) + _COMMAND_BYTES for each in commands[i:])
                 return
             command = commands[i]
             if command.flag & 1:
-                if not self._calls.answer(command):
+                if not self._calls.complete(command):
                     log.debug("reply.dropped", peer=self.address, reply=str(command))
                 i += 1
                 continue
@@ -354,7 +354,7 @@ class Channel(asyncio.Protocol):
                 i = j
             else:
                 self._settle()
-                self._answer(command, dispatcher.answer(self, command))
+                self._append_reply(command, dispatcher.process(self, command))
                 i += 1
 
     def _settle(self) -> None:
@@ -362,7 +362,7 @@ class Channel(asyncio.Protocol):
         if self._awaited:
             self.dispatcher.process_gathered()
 
-    def _answer(self, request: Command, reply: Reply) -> None:
+    def _append_reply(self, request: Command, reply: Reply) -> None:
         if reply is None or request.flag & FLAG_ONEWAY:
             return
         if type(reply) is bytes:

@@ -28,7 +28,7 @@ class MemoryTransport(asyncio.Transport):
         self._closing = False
         self._lost = False
         self._paused = False
-        self._held: list[bytes] = []
+        self._unread: list[bytes] = []
         self.other: MemoryTransport | None = None
 
     def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
@@ -41,7 +41,7 @@ class MemoryTransport(asyncio.Transport):
     def deliver(self, data: bytes) -> None:
         """Bytes from the other end."""
         if self._paused:
-            self._held.append(data)
+            self._unread.append(data)
         elif not self._lost and not self._closing:
             self._protocol.data_received(data)
 
@@ -50,8 +50,8 @@ class MemoryTransport(asyncio.Transport):
 
     def resume_reading(self) -> None:
         self._paused = False
-        held, self._held = self._held, []
-        for data in held:
+        unread, self._unread = self._unread, []
+        for data in unread:
             self._loop.call_soon(self.deliver, data)
 
     def is_reading(self) -> bool:

@@ -41,7 +41,7 @@ class PeerMemory:
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
         self.total_bytes = 0
-        self._held: dict[Holder, int] = {}
+        self._bytes_of: dict[Holder, int] = {}
 
     def note(self, holder: Holder, size_bytes: int) -> None:
         """A connection holds so much now. O(1) while all is well."""
@@ -51,22 +51,22 @@ class PeerMemory:
 
     def forget(self, holder: Holder) -> None:
         """A connection has ended."""
-        self.total_bytes -= self._held.pop(holder, 0)
+        self.total_bytes -= self._bytes_of.pop(holder, 0)
 
     def _enter(self, holder: Holder, size_bytes: int) -> None:
-        self.total_bytes += size_bytes - self._held.get(holder, 0)
+        self.total_bytes += size_bytes - self._bytes_of.get(holder, 0)
         if size_bytes:
-            self._held[holder] = size_bytes
+            self._bytes_of[holder] = size_bytes
         else:
-            self._held.pop(holder, None)
+            self._bytes_of.pop(holder, None)
 
     def _relieve(self) -> None:
-        for holder in list(self._held):
+        for holder in list(self._bytes_of):
             self._enter(holder, holder.waiting_bytes)
-        while self._held and self.total_bytes > self.budget.peer_memory_bytes:
-            heaviest = max(self._held, key=lambda holder: self._held[holder])
+        while self._bytes_of and self.total_bytes > self.budget.peer_memory_bytes:
+            heaviest = max(self._bytes_of, key=lambda holder: self._bytes_of[holder])
             log.warning(
-                "peer.too_heavy", peer=heaviest.address, waiting_bytes=self._held[heaviest],
+                "peer.too_heavy", peer=heaviest.address, waiting_bytes=self._bytes_of[heaviest],
                 of_all_bytes=self.total_bytes, limit_bytes=self.budget.peer_memory_bytes,
                 advice="it reads no answers, or asks for too much at once; the limit is "
                 "budget.peer_memory_bytes",

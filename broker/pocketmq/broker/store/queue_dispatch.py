@@ -28,7 +28,7 @@ _TRANSACTION = MessageSysFlag.TRANSACTION_MASK
 _ROLLBACK = MessageSysFlag.TRANSACTION_ROLLBACK
 
 
-class Batch(msgspec.Struct, gc=False):
+class StoredBatch(msgspec.Struct, gc=False):
     """Messages that were appended together; the three sequences belong together."""
 
     end: int
@@ -38,7 +38,7 @@ class Batch(msgspec.Struct, gc=False):
     results: Sequence[PutResult]
 
 
-class Dispatcher:
+class QueueDispatcher:
     """Writes queue entries and index entries, and signals the arrival of messages.
 
     Args:
@@ -62,7 +62,7 @@ class Dispatcher:
         self._on_arrival = on_arrival
 
     # behaviour 57
-    def dispatch(self, batch: Batch) -> None:
+    def dispatch(self, batch: StoredBatch) -> None:
         """Make a batch visible; messages in it that were not stored are passed over.
 
         Dispatching the same again does no harm.
@@ -101,7 +101,7 @@ class Dispatcher:
                 arrived(queue.topic, queue.queue_id, queue.max_offset, run.codes)
 
     @staticmethod
-    def _index(index: IndexService, batch: Batch) -> None:
+    def _index(index: IndexService, batch: StoredBatch) -> None:
         put = index.put
         for message, result in zip(batch.messages, batch.results, strict=True):
             if (message.uniq_key is None and not message.keys) or result.status is not _OK:
