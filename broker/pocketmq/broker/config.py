@@ -4,9 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from pocketmq.runtime.options import option
+
+LIVE_OPTIONS: Final = frozenset(
+    {
+        "autoCreateTopicEnable",
+        "autoCreateSubscriptionGroup",
+        "recallMessageEnable",
+        "allowRecallWhenBrokerNotWriteable",
+        "rejectTransactionMessage",
+    }
+)
+"""Those that UPDATE_BROKER_CONFIG (25) changes at once; the others act after a restart (O-3)."""
+
+PROTECTED_OPTIONS: Final = frozenset({"brokerConfigPath", "configBlackList", "rocketmqHome"})
+"""Those that it may not change (O-4)."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from pocketmq.broker.address import BrokerAddress
-from pocketmq.broker.config import BrokerConfig
+from pocketmq.broker.config import LIVE_OPTIONS, PROTECTED_OPTIONS, BrokerConfig
 from pocketmq.broker.signals import BrokerSignals
 from pocketmq.broker.stats import BrokerStats
 from pocketmq.broker.store import Disk, MessageStore, StoreConfig
@@ -18,6 +18,7 @@ from pocketmq.broker.store.rooted_disk import rooted
 from pocketmq.broker.tables.table_file import TableFile
 from pocketmq.protocol.budget import Budget
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.live_options import LiveOptions
 from pocketmq.runtime.profile import Profile
 
 TableT = TypeVar("TableT")
@@ -27,7 +28,8 @@ TableT = TypeVar("TableT")
 class BrokerCore:
     """Options, seams, the store, and the signals."""
 
-    config: BrokerConfig
+    options: LiveOptions
+    """The broker's and the store's; `config` has the broker's as they are now."""
     profile: Profile
     """4.9 or 5.x rules where they differ."""
     clock: Clock
@@ -40,6 +42,11 @@ class BrokerCore:
     """What peers may cost."""
     signals: BrokerSignals
     stats: BrokerStats = field(default_factory=BrokerStats)
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The broker's options as they are now; keep this object's copy for what may not change."""
+        return self.options.current(BrokerConfig)
 
     @classmethod
     def of(
@@ -56,7 +63,9 @@ class BrokerCore:
         disk = rooted(disk, root)
         signals = BrokerSignals()
         return cls(
-            config=config,
+            options=LiveOptions(
+                config, store_config, live=LIVE_OPTIONS, protected=PROTECTED_OPTIONS
+            ),
             profile=profile,
             clock=clock,
             disk=disk,

@@ -59,6 +59,8 @@ class LiveOptions:
     def __init__(
         self, *configs: Any, live: Collection[str] = (), protected: Collection[str] = ()
     ) -> None:
+        self.changes = 0
+        """How many were taken."""
         self._live = frozenset(live)
         self._protected = frozenset(protected)
         self._current: dict[type[Any], Any] = {type(config): config for config in configs}
@@ -96,6 +98,7 @@ class LiveOptions:
         forbidden = sorted(self._protected.intersection(wanted))
         if forbidden:
             raise ProtectedOptionError(", ".join(forbidden))
+        self.changes += 1
         applied: list[str] = []
         at_restart: list[str] = []
         refused: list[str] = []

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pocketmq.broker.config import BrokerConfig
 from pocketmq.protocol.command import Encoding
 from pocketmq.protocol.headers.settings import (
     GetBrokerConfigRequestHeader,
     GetBrokerConfigResponseHeader,
+    UpdateBrokerConfigRequestHeader,
 )
+from pocketmq.runtime.config import load
 from support.broker_rig import running_broker
 
 
@@ -24,3 +27,40 @@ async def test_settings_are_told_under_rocketmq_s_names(tmp_path: Path, encoding
         assert settings["enablePropertyFilter"] == "false"
         assert settings["flushDiskType"] == "ASYNC_FLUSH"
         assert settings["mappedFileSizeCommitLog"] == str(256 * 1024)
+
+
+async def test_a_change_acts_at_once_and_is_in_the_file(tmp_path: Path) -> None:  # O-2, O-3, O-7
+    async with running_broker(tmp_path) as rig:
+        voice = await rig.voice()
+        update = UpdateBrokerConfigRequestHeader()
+        assert (await voice.try_send("first")).code == 0
+        reply = await voice.ask(update, b"autoCreateTopicEnable=false\ntransactionCheckMax=7")
+        assert reply.code == 0
+        assert reply.remark == "only after a restart with this file: transactionCheckMax"
+        assert (await voice.try_send("second")).code == 17
+        shown = await voice.ask(GetBrokerConfigRequestHeader())
+        assert '"counter":1' in shown.header(GetBrokerConfigResponseHeader).version
+        lines = bytes(shown.body_view).decode().splitlines()
+        assert lines == sorted(lines)
+        assert "autoCreateTopicEnable=false" in lines
+        file = Path(rig.broker.store.root) / "config" / "broker.properties"
+        again = load(BrokerConfig, {}, {}, broker_conf=file).config
+        assert (again.auto_create_topic_enable, again.transaction_check_max) == (False, 7)
+
+
+async def test_bad_changes_get_rocketmqs_codes(tmp_path: Path) -> None:  # O-3 to O-6
+    async with running_broker(tmp_path) as rig:
+        voice = await rig.voice()
+        update = UpdateBrokerConfigRequestHeader()
+        for key in ("brokerConfigPath", "rocketmqHome", "configBlackList"):
+            reply = await voice.ask(update, f"autoCreateTopicEnable=false\n{key}=/x".encode())
+            assert reply.code == 16
+            assert (reply.remark or "").startswith("Can not update config in black list.")
+        assert (await voice.ask(update, b"brokerName=\\u00zz")).code == 1
+        assert (await voice.ask(update)).code == 0
+        assert rig.broker.core.config.auto_create_topic_enable
+        assert not (Path(rig.broker.store.root) / "config" / "broker.properties").exists()
+        reply = await voice.ask(update, b"transactionCheckMax=often\nfilterServerNums=1")
+        assert reply.code == 0
+        assert "transactionCheckMax ('often' is not a whole number)" in (reply.remark or "")
+        assert "filterServerNums (no such option)" in (reply.remark or "")

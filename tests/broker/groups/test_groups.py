@@ -32,7 +32,7 @@ def test_an_unknown_group_is_created_with_the_defaults() -> None:  # B-40
 
 
 def test_nothing_is_created_where_that_is_forbidden_but_system_groups() -> None:  # B-40
-    groups = SubscriptionGroupManager(auto_create=False)
+    groups = SubscriptionGroupManager(auto_create=lambda: False)
     assert groups.find_or_create("readers", NOW_MS) is None
     assert groups.find_or_create("CID_RMQ_SYS_mine", NOW_MS) is not None
 

@@ -26,7 +26,7 @@ class House:
 
     def __init__(self, *, auto_create: bool = True, **options: Any) -> None:
         self.topics = TopicConfigManager("broker-a", "DefaultCluster")
-        self.groups = SubscriptionGroupManager(auto_create=auto_create)
+        self.groups = SubscriptionGroupManager(auto_create=lambda: auto_create)
         self.consumers = ConsumerManager()
         self.checks = PullChecks(
             self.topics,

@@ -17,7 +17,7 @@ NOW_MS = 1_700_000_000_000
 
 def checks(*topics: TopicConfig, auto_create: bool = True, **options: Any) -> SendChecks:
     table = TopicConfigManager(
-        "broker-a", "DefaultCluster", rules=TopicRules(auto_create=auto_create)
+        "broker-a", "DefaultCluster", rules=TopicRules(auto_create=lambda: auto_create)
     )
     for topic in topics:
         table.put(topic, NOW_MS)

@@ -48,7 +48,7 @@ def test_4_9_makes_fewer_topics_at_boot() -> None:  # E-70 [H]
 
 def test_switches_change_the_topics_at_boot() -> None:  # E-70
     topics = table(
-        auto_create=False,
+        auto_create=lambda: False,
         broker_topic_enable=False,
         cluster_topic_enable=False,
         trace_topic_enable=True,
@@ -80,7 +80,7 @@ def test_the_unit_bit_comes_from_the_send(  # B-12
 
 
 def test_a_stored_template_creates_nothing_while_auto_create_is_off() -> None:  # B-13
-    topics = table(auto_create=False)
+    topics = table(auto_create=lambda: False)
     stored = TopicConfigSerializeWrapper(
         topic_config_table={"TBW102": TopicConfig(topic_name="TBW102", perm=7)}
     )
@@ -89,7 +89,7 @@ def test_a_stored_template_creates_nothing_while_auto_create_is_off() -> None:  
 
 
 def test_a_retry_topic_is_created_although_auto_create_is_off() -> None:  # B-14
-    created = create(table(auto_create=False), "%RETRY%readers", 4)
+    created = create(table(auto_create=lambda: False), "%RETRY%readers", 4)
     assert created is not None
     assert (created.read_queue_nums, created.write_queue_nums, created.perm) == (1, 1, 6)
 

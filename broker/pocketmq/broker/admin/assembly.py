@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from pocketmq.broker.admin.days import DayTotals
 from pocketmq.broker.admin.progress_processor import ProgressProcessor
 from pocketmq.broker.admin.runtime_processor import RuntimeProcessor
-from pocketmq.broker.admin.settings_processor import SettingsProcessor
+from pocketmq.broker.admin.settings_processor import KeptOptions, SettingsProcessor
 from pocketmq.broker.admin.stats_processor import StatsProcessor
 from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.delays.assembly import Delays
@@ -16,6 +18,8 @@ from pocketmq.broker.subject import Periodically, Subject
 from pocketmq.broker.timers.assembly import Timers
 from pocketmq.broker.topics.assembly import Topics
 from pocketmq.broker.traffic import MINUTE_PERIOD_MS
+from pocketmq.protocol.option_updates import OptionsWriter
+from pocketmq.runtime.durable_file import DurableFile
 from pocketmq.runtime.periodic import PeriodicService
 
 
@@ -42,6 +46,8 @@ def assemble_admin(
 
     core.signals.topic_deleted.connect(stats.forget_topic)
     core.signals.group_deleted.connect(group_deleted)
+    file = DurableFile(Path(core.store.root) / "config" / "broker.properties", core.disk)
+    writer = OptionsWriter(core.options, file)
     sampling = PeriodicService("stats.sample", clock, MINUTE_PERIOD_MS / 1000, sample)
     return Subject(
         tools=(
@@ -53,9 +59,9 @@ def assemble_admin(
                 stats,
                 broker_name=core.config.name,
             ),
-            SettingsProcessor(core.config, core.store.config),
+            SettingsProcessor(core.options, writer, clock),
             RuntimeProcessor(core, delays.planner, timers, overload.guard, days),
             StatsProcessor(stats, core.config.cluster_name),
         ),
-        services=(Periodically(sampling),),
+        services=(Periodically(sampling), KeptOptions(writer)),
     )

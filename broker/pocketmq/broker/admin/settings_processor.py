@@ -1,37 +1,55 @@
-"""GET_BROKER_CONFIG (26): what the broker was started with, under RocketMQ's names."""
+"""GET_BROKER_CONFIG (26), UPDATE_BROKER_CONFIG (25): the options while it runs (O-2 to O-7)."""
 
 from __future__ import annotations
 
-from typing import Any
-
+from pocketmq.broker.subject import Service
 from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.body import encode_json
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
 from pocketmq.protocol.headers.settings import GetBrokerConfigResponseHeader
-from pocketmq.runtime.option_types import as_text
-from pocketmq.runtime.options import describe
+from pocketmq.protocol.option_updates import OptionsWriter, OptionUpdates
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.live_options import LiveOptions
 
 
 class SettingsProcessor:
-    """Shows settings. They cannot be changed while the broker runs.
+    """Shows and changes options.
 
     Args:
-        configs: objects whose declared options are shown; secret ones are left out.
+        options: what may be changed, and which of it acts at once; secret ones are left out.
+        writer: keeps it.
+        clock: stamps the version.
     """
 
-    def __init__(self, *configs: Any) -> None:
-        lines = {
-            each.rocketmq_name: as_text(getattr(config, each.name))
-            for config in configs
-            for each in describe(type(config))
-            if not each.secret
-        }
-        self._body = "".join(f"{name}={text}\n" for name, text in lines.items()).encode()
+    def __init__(self, options: LiveOptions, writer: OptionsWriter, clock: Clock) -> None:
+        self._options = options
+        self._updates = OptionUpdates(options, writer)
+        self._clock = clock
+        self._version = DataVersion()
 
     @handles(RequestCode.GET_BROKER_CONFIG)
     def settings(self, _peer: Peer, request: Command) -> Reply:
         """Lines of `name=value`, as `mqadmin getBrokerConfig` reads them."""
-        version = encode_json(DataVersion()).decode()  # nothing has changed since the start
-        return request.reply(GetBrokerConfigResponseHeader(version=version), self._body)
+        header = GetBrokerConfigResponseHeader(version=encode_json(self._version).decode())
+        return request.reply(header, self._options.text().encode())
+
+    @handles(RequestCode.UPDATE_BROKER_CONFIG)
+    def update(self, peer: Peer, request: Command) -> Reply:
+        """Change what can be changed; the remark of the success names what was not (O-5, O-6)."""
+        before = self._options.changes
+        reply = self._updates.update(peer, request)
+        if self._options.changes != before:
+            self._version = self._version.next_version(self._clock.time_ms())
+        return reply
+
+
+class KeptOptions(Service):
+    """Has a write of the options that is under way end before the broker does."""
+
+    def __init__(self, writer: OptionsWriter) -> None:
+        self._writer = writer
+
+    async def stop(self) -> None:
+        await self._writer.stop()

@@ -41,7 +41,7 @@ def assemble_groups(
     config, profile, clock, signals = core.config, core.profile.broker, core.clock, core.signals
     configs = SubscriptionGroupManager(
         signals.group_changed,
-        auto_create=config.auto_create_subscription_group,
+        auto_create=lambda: core.config.auto_create_subscription_group,
         max_name_chars=profile.group_name_max_chars,
         budget=core.budget,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from pocketmq.protocol.bodies.topics import DataVersion
@@ -28,7 +28,7 @@ class SubscriptionGroupManager:
         self,
         changed: Signal[[str]] | None = None,
         *,
-        auto_create: bool = True,
+        auto_create: Callable[[], bool] = lambda: True,
         max_name_chars: int | None = 120,
         budget: Budget = DEFAULT_BUDGET,
     ) -> None:
@@ -61,7 +61,7 @@ class SubscriptionGroupManager:
             OverBudgetError: there are too many groups to create one automatically.
         """
         config = self._table.get(group)
-        if config is not None or not (self.auto_create or is_system_group(group)):
+        if config is not None or not (self.auto_create() or is_system_group(group)):
             return config
         if self._max_name_chars is not None:
             try:

@@ -32,7 +32,7 @@ def assemble_topics(core: BrokerCore) -> Topics:
         config.cluster_name,
         signals.topic_changed,
         TopicRules(
-            auto_create=config.auto_create_topic_enable,
+            auto_create=lambda: core.config.auto_create_topic_enable,
             default_queue_nums=config.default_topic_queue_nums,
             broker_topic_enable=config.broker_topic_enable,
             cluster_topic_enable=config.cluster_topic_enable,

@@ -6,7 +6,7 @@ on no other before that one receives a message too (B-15).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -35,7 +35,7 @@ from pocketmq.runtime.signals import Signal
 class TopicRules:
     """Which system topics a broker makes."""
 
-    auto_create: bool = True
+    auto_create: Callable[[], bool] = lambda: True
     """TBW102, after which unknown topics are made (B-12)."""
     default_queue_nums: int = 8
     """Queues of TBW102."""
@@ -81,7 +81,7 @@ class TopicConfigManager:
             (SCHEDULE_TOPIC, rules.delay_levels, rw),
             (f"{cluster_name}_REPLY_TOPIC", 1, rw),
         ]
-        if rules.auto_create:
+        if rules.auto_create():
             system.append((AUTO_CREATE_TOPIC, rules.default_queue_nums, rwx))
         if rules.trace_topic_enable:
             system.append((TRACE_TOPIC, 1, rw))
@@ -175,7 +175,7 @@ class TopicConfigManager:
         """
         sys_flag = TopicSysFlag.UNIT if unit_mode else 0
         template = self._table.get(default_topic)
-        if template is not None and default_topic == AUTO_CREATE_TOPIC and not self.auto_create:
+        if template is not None and default_topic == AUTO_CREATE_TOPIC and not self.auto_create():
             # A TBW102 from an older topics.json must not create topics when the option forbids it.
             template = None
         self._budget.check(

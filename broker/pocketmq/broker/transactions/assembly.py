@@ -49,7 +49,7 @@ def assemble_transactions(
     def to_half_topic(message: StoredMessage, properties: dict[str, str], _now_ms: int) -> bool:
         if not is_half(message, properties):
             return False
-        if config.reject_transaction_message:
+        if core.config.reject_transaction_message:
             raise RequestRefusedError(
                 ResponseCode.NO_PERMISSION,
                 f"the broker[{core.address}] sending transaction message is forbidden",
