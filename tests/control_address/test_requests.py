@@ -150,6 +150,11 @@ def test_a_page_of_somebody_else_is_refused(
         ("GET", "/messages?topic=late&limit=x", None, "limit is no number"),
         ("GET", "/healthz?x=1", None, "unknown parameter x"),
         ("POST", "/clock/advance", {}, "give either seconds or to_ms"),
+        ("POST", "/clock/advance", {"seconds": 1e300}, "`float` <= 2678400"),
+        ("POST", "/clock/advance", {"seconds": -1}, "`float` >= 0"),
+        ("POST", "/clock/advance", {"to_ms": 10**18}, "move at most 2678400 s at a time"),
+        ("POST", "/topics", {"name": "x", "queues": 10**9}, "`int` <= 1024"),
+        ("POST", "/topics", {"name": "x", "queues": 0}, "`int` >= 1"),
         ("POST", "/roles/broker-z/kill", None, "this cluster has nameserver-1, broker-a"),
     ],
 )

@@ -6,11 +6,17 @@ The application, the OpenAPI document and the table in docs/control.md are made 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
 Method = Literal["GET", "POST", "DELETE"]
+
+MAX_QUEUES: Final = 1024
+"""Of a topic on each broker: a slip of the finger must not make a million files."""
+
+MAX_ADVANCE_S: Final = 31 * 86_400
+"""How far one request moves the clock; more would keep the cluster busy for hours."""
 
 
 class Health(msgspec.Struct, forbid_unknown_fields=True):
@@ -52,7 +58,7 @@ class Topic(msgspec.Struct, forbid_unknown_fields=True):
     """A topic to create."""
 
     name: str
-    queues: int = 4
+    queues: Annotated[int, msgspec.Meta(ge=1, le=MAX_QUEUES)] = 4
 
 
 class QueueBounds(msgspec.Struct, forbid_unknown_fields=True):
@@ -80,7 +86,7 @@ class NewMessage(msgspec.Struct, forbid_unknown_fields=True):
     body: str
     tag: str | None = None
     key: str | None = None
-    delay_level: int = 0
+    delay_level: Annotated[int, msgspec.Meta(ge=0, le=18)] = 0
 
 
 class Stored(msgspec.Struct, forbid_unknown_fields=True):
@@ -131,7 +137,7 @@ class Deadline(msgspec.Struct, forbid_unknown_fields=True):
 class Advance(msgspec.Struct, forbid_unknown_fields=True):
     """How far to move a manual clock; one of the two."""
 
-    seconds: float | None = None
+    seconds: Annotated[float, msgspec.Meta(ge=0, le=MAX_ADVANCE_S)] | None = None
     to_ms: int | None = None
 
 
