@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pocketmq.nameserver.kv_config import KvConfig
-from pocketmq.nameserver.kv_file import KvFile, KvWriter
+from pocketmq.nameserver.kv_file import KvFile, kv_writer
 from pocketmq.protocol.bodies.route import KVTable
 from pocketmq.protocol.body import decode_body
 from pocketmq.protocol.codes import ResponseCode
@@ -128,7 +128,7 @@ async def test_a_folder_that_may_not_be_made_is_a_disk_error(tmp_path: Path) -> 
 
 async def test_stopping_waits_for_the_write_under_way(tmp_path: Path) -> None:
     kv, file = KvConfig(), KvFile(tmp_path / "kvConfig.json")
-    writer = KvWriter(kv, file)
+    writer = kv_writer(kv, file)
     saved: list[DiskError | None] = []
     kv.put("ns", "k", "v")
     writer.save(saved.append)

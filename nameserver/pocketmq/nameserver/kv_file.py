@@ -6,9 +6,7 @@ How it and its `.bak` are replaced: runtime/durable_file.py.
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -18,6 +16,7 @@ from pocketmq.nameserver.kv_config import KvConfig, KvTable
 from pocketmq.protocol.body import BodyStruct, always, decode_json
 from pocketmq.runtime.durable_file import DurableFile
 from pocketmq.runtime.errors import DiskError
+from pocketmq.runtime.shared_writes import SharedWrites
 from pocketmq.runtime.text_files import OsTextFiles, TextFiles
 
 log = structlog.get_logger()
@@ -75,39 +74,6 @@ def _parse(text: str) -> KvTable | None:
     return decode_json(text.encode(), KvFileBody).config_table if text else None
 
 
-class KvWriter:
-    """Saves a table after changes; changes made during a save share the next one.
-
-    Args:
-        config: The table.
-        storage: Where it goes.
-    """
-
-    def __init__(self, config: KvConfig, storage: KvStorage) -> None:
-        self._config = config
-        self._storage = storage
-        self._waiting: list[Callable[[DiskError | None], None]] = []
-        self._task: asyncio.Task[None] | None = None
-
-    def save(self, on_saved: Callable[[DiskError | None], None]) -> None:
-        """Save the table as it is now or becomes until the save begins, then call `on_saved`."""
-        self._waiting.append(on_saved)
-        if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._run(), name="kv_file.save")
-
-    async def stop(self) -> None:
-        """Return when everything asked for so far is saved."""
-        if self._task is not None:
-            await self._task
-
-    async def _run(self) -> None:
-        while self._waiting:
-            waiting, self._waiting = self._waiting, []
-            error: DiskError | None = None
-            try:
-                await self._storage.save(self._config.snapshot())
-            except DiskError as exc:
-                log.error("kv_file.write_failed", reason=str(exc))
-                error = exc
-            for on_saved in waiting:
-                on_saved(error)
+def kv_writer(config: KvConfig, storage: KvStorage) -> SharedWrites:
+    """What saves the table after changes."""
+    return SharedWrites("kv_file", lambda: storage.save(config.snapshot()))

@@ -13,7 +13,7 @@ import structlog
 
 from pocketmq.nameserver.config import LIVE_OPTIONS, PROTECTED_OPTIONS, NameServerConfig
 from pocketmq.nameserver.kv_config import KvConfig
-from pocketmq.nameserver.kv_file import KvFile, KvStorage, KvWriter
+from pocketmq.nameserver.kv_file import KvFile, KvStorage, kv_writer
 from pocketmq.nameserver.liveness import LiveBroker
 from pocketmq.nameserver.processors.admin import AdminProcessor
 from pocketmq.nameserver.processors.kv import KvProcessor
@@ -24,7 +24,7 @@ from pocketmq.nameserver.route_table import RouteTable
 from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.protocol.control import ControlProcessor
 from pocketmq.protocol.dispatch import Dispatcher
-from pocketmq.protocol.option_updates import OptionsWriter
+from pocketmq.protocol.option_updates import options_writer
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.network import Listener, Network
 from pocketmq.runtime.clock import Clock
@@ -73,8 +73,8 @@ class NameServer:
         self._network = network
         self._profile = profile
         self._storage = kv_storage or KvFile(config.kv_config_path.expanduser())
-        self._kv_writer = KvWriter(self.kv, self._storage)
-        self._options_writer = OptionsWriter(
+        self._kv_writer = kv_writer(self.kv, self._storage)
+        self._options_writer = options_writer(
             self.options, DurableFile(config.options_file, OsTextFiles())
         )
         self._started_at = clock.monotonic()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-
 import structlog
 
 from pocketmq.protocol.codes import ResponseCode
@@ -13,46 +10,14 @@ from pocketmq.protocol.dispatch import Peer, Reply
 from pocketmq.runtime.durable_file import DurableFile
 from pocketmq.runtime.errors import ConfigError, DiskError
 from pocketmq.runtime.live_options import LiveOptions, ProtectedOptionError
+from pocketmq.runtime.shared_writes import SharedWrites
 
 log = structlog.get_logger()
 
 
-class OptionsWriter:
-    """Writes all options after changes; changes made during a write share the next one.
-
-    Args:
-        options: What is written.
-        file: Where to.
-    """
-
-    def __init__(self, options: LiveOptions, file: DurableFile) -> None:
-        self._options = options
-        self._file = file
-        self._waiting: list[Callable[[DiskError | None], None]] = []
-        self._task: asyncio.Task[None] | None = None
-
-    def save(self, on_saved: Callable[[DiskError | None], None]) -> None:
-        """Write what the options are when the write begins, then call `on_saved`."""
-        self._waiting.append(on_saved)
-        if self._task is None or self._task.done():
-            self._task = asyncio.get_running_loop().create_task(self._run(), name="options.save")
-
-    async def stop(self) -> None:
-        """Return when everything asked for so far is written."""
-        if self._task is not None:
-            await self._task
-
-    async def _run(self) -> None:
-        while self._waiting:
-            waiting, self._waiting = self._waiting, []
-            error: DiskError | None = None
-            try:
-                await self._file.replace(self._options.file_text())
-            except DiskError as exc:
-                log.error("options.write_failed", reason=str(exc))
-                error = exc
-            for on_saved in waiting:
-                on_saved(error)
+def options_writer(options: LiveOptions, file: DurableFile) -> SharedWrites:
+    """What writes all options to their file after changes."""
+    return SharedWrites("options", lambda: file.replace(options.file_text()))
 
 
 class OptionUpdates:
@@ -63,7 +28,7 @@ class OptionUpdates:
         writer: Keeps it.
     """
 
-    def __init__(self, options: LiveOptions, writer: OptionsWriter) -> None:
+    def __init__(self, options: LiveOptions, writer: SharedWrites) -> None:
         self._options = options
         self._writer = writer
 

@@ -18,7 +18,7 @@ from pocketmq.broker.subject import Periodically, Subject
 from pocketmq.broker.timers.assembly import Timers
 from pocketmq.broker.topics.assembly import Topics
 from pocketmq.broker.traffic import MINUTE_PERIOD_MS
-from pocketmq.protocol.option_updates import OptionsWriter
+from pocketmq.protocol.option_updates import options_writer
 from pocketmq.runtime.durable_file import DurableFile
 from pocketmq.runtime.periodic import PeriodicService
 
@@ -47,7 +47,7 @@ def assemble_admin(
     core.signals.topic_deleted.connect(stats.forget_topic)
     core.signals.group_deleted.connect(group_deleted)
     file = DurableFile(Path(core.store.root) / "config" / "broker.properties", core.disk)
-    writer = OptionsWriter(core.options, file)
+    writer = options_writer(core.options, file)
     sampling = PeriodicService("stats.sample", clock, MINUTE_PERIOD_MS / 1000, sample)
     return Subject(
         tools=(

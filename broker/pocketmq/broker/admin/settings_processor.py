@@ -9,9 +9,10 @@ from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
 from pocketmq.protocol.headers.settings import GetBrokerConfigResponseHeader
-from pocketmq.protocol.option_updates import OptionsWriter, OptionUpdates
+from pocketmq.protocol.option_updates import OptionUpdates
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.live_options import LiveOptions
+from pocketmq.runtime.shared_writes import SharedWrites
 
 
 class SettingsProcessor:
@@ -23,7 +24,7 @@ class SettingsProcessor:
         clock: stamps the version.
     """
 
-    def __init__(self, options: LiveOptions, writer: OptionsWriter, clock: Clock) -> None:
+    def __init__(self, options: LiveOptions, writer: SharedWrites, clock: Clock) -> None:
         self._options = options
         self._updates = OptionUpdates(options, writer)
         self._clock = clock
@@ -48,7 +49,7 @@ class SettingsProcessor:
 class KeptOptions(Service):
     """Has a write of the options that is under way end before the broker does."""
 
-    def __init__(self, writer: OptionsWriter) -> None:
+    def __init__(self, writer: SharedWrites) -> None:
         self._writer = writer
 
     async def stop(self) -> None:

@@ -6,7 +6,6 @@ PUT_KV_CONFIG (100), GET_KV_CONFIG (101), DELETE_KV_CONFIG (102), GET_KVLIST_BY_
 from __future__ import annotations
 
 from pocketmq.nameserver.kv_config import KvConfig
-from pocketmq.nameserver.kv_file import KvWriter
 from pocketmq.protocol.bodies.route import KVTable
 from pocketmq.protocol.body import encode_body
 from pocketmq.protocol.codes import RequestCode, ResponseCode
@@ -20,12 +19,13 @@ from pocketmq.protocol.headers.kv import (
     PutKvConfigRequestHeader,
 )
 from pocketmq.runtime.errors import DiskError
+from pocketmq.runtime.shared_writes import SharedWrites
 
 
 class KvProcessor:
     """Reads and changes the table. A change is answered once it is in the file."""
 
-    def __init__(self, kv: KvConfig, writer: KvWriter) -> None:
+    def __init__(self, kv: KvConfig, writer: SharedWrites) -> None:
         self._kv = kv
         self._writer = writer
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
-from pocketmq.protocol.option_updates import OptionsWriter, OptionUpdates
+from pocketmq.protocol.option_updates import OptionUpdates
 from pocketmq.runtime.live_options import LiveOptions
+from pocketmq.runtime.shared_writes import SharedWrites
 
 
 class SettingsProcessor:
@@ -17,7 +18,7 @@ class SettingsProcessor:
         writer: Keeps it.
     """
 
-    def __init__(self, options: LiveOptions, writer: OptionsWriter) -> None:
+    def __init__(self, options: LiveOptions, writer: SharedWrites) -> None:
         self._options = options
         self._updates = OptionUpdates(options, writer)
 
