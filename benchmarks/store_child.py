@@ -117,7 +117,7 @@ def load(options: argparse.Namespace) -> None:
     store = open_store(options.data)
     result = measured(store.load)
     end = store.commit_log.max_offset
-    start = store.checkpoint.confirm_phy_offset  # a load leaves there where it began to read
+    start = store.checkpoint.durable_offset  # a load leaves there where it began to read
     crc = crc_of(options.data, start, end)
     print(json.dumps({**result, "bytes": end - start, "crc": crc}), flush=True)
     if options.kill:

@@ -86,7 +86,7 @@ async def aged(folder: Path, profile: str = "5.x") -> AsyncIterator[tuple[TcpHou
                 await producer.send(Message("T", b"%04d" % number * 100))
         store = cluster.brokers["a"].store
         await cluster.until(  # retention keeps log files whose queue entries could still be lost
-            lambda: store.checkpoint.confirm_phy_offset == store.commit_log.max_offset,
+            lambda: store.checkpoint.durable_offset == store.commit_log.max_offset,
             "the queues' entries of all are on the disk",
             step_s=10,
         )

@@ -51,7 +51,7 @@ async def test_an_idle_broker_wakes_every_few_seconds_and_not_twice_a_second(
         store = rig.broker.store
         await rig.advance(61)  # queues and checkpoint are flushed, by a thread in real time
         await eventually(
-            lambda: store.checkpoint.confirm_phy_offset == store.commit_log.max_offset,
+            lambda: store.checkpoint.durable_offset == store.commit_log.max_offset,
             "all is flushed",
         )
         await rig.advance(5)

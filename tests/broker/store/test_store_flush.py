@@ -149,10 +149,10 @@ async def test_the_first_pass_after_a_recovery_confirms_it(
     store.put_messages([message(b"a")])  # no flush, no close: a kill
     shutil.rmtree(store.consume_queues.directory)
     again = open_store(disk=SteppedDisk())
-    assert again.checkpoint.confirm_phy_offset == 0
+    assert again.checkpoint.durable_offset == 0
     again.start()
     await clock.move_to(clock.time_ms() + 1000)
-    assert again.checkpoint.confirm_phy_offset == end_of(again)
+    assert again.checkpoint.durable_offset == end_of(again)
     await again.close()
 
 
@@ -173,10 +173,10 @@ async def test_the_checkpoint_follows_after_a_thorough_pass(  # S-52, S-53
     store.start()
     store.put_messages([message(b"a")])
     await clock.move_to(clock.time_ms() + 59_000)
-    assert store.checkpoint.confirm_phy_offset == 0
+    assert store.checkpoint.durable_offset == 0
     await clock.move_to(clock.time_ms() + 2_000)
-    assert store.checkpoint.confirm_phy_offset == end_of(store)
-    assert store.checkpoint.confirmed_entries == 1
+    assert store.checkpoint.durable_offset == end_of(store)
+    assert store.checkpoint.durable_entries == 1
     await store.close()
 
 
@@ -356,7 +356,7 @@ async def test_few_dirty_pages_are_flushed_within_10_s_however_long_the_store_re
         await clock.move_to(clock.time_ms() + 10_500)
         assert store.unflushed_bytes == 0
         await clock.move_to(clock.time_ms() + 77_777)
-    assert store.checkpoint.confirm_phy_offset == store.commit_log.max_offset  # S-52, S-53
+    assert store.checkpoint.durable_offset == store.commit_log.max_offset  # S-52, S-53
     await store.close()
 
 
@@ -375,13 +375,13 @@ async def test_queues_whose_sync_failed_are_written_again_and_read_back(  # faul
     disk.on_step = fail
     store.put_messages([message(b"a"), message(b"b")])
     await clock.move_to(clock.time_ms() + 61_000)
-    assert store.checkpoint.confirm_phy_offset == 0, "the checkpoint waits"
+    assert store.checkpoint.durable_offset == 0, "the checkpoint waits"
     broken = False
     disk.steps.clear()
     await clock.move_to(clock.time_ms() + 61_000)
     of_queues = [operation for operation, path in disk.steps if "consumequeue/T/0/" in path]
     assert of_queues == ["sync", "verify"], "a second sync alone would prove nothing"
-    assert store.checkpoint.confirm_phy_offset == store.commit_log.max_offset
+    assert store.checkpoint.durable_offset == store.commit_log.max_offset
     store.put_messages([message(b"c")])
     disk.steps.clear()
     await store.close()

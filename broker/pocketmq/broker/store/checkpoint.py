@@ -2,6 +2,10 @@
 
 RocketMQ reads and writes the first 40 bytes and leaves the rest alone. When RocketMQ has used the
 store in between, the CRC no longer fits, and recovery follows RocketMQ's own rule (S-63).
+
+`confirmPhyOffset` is RocketMQ's: how far a replicated log is confirmed (H-143). It says nothing of
+this disk. Until 2026-11-22 PocketMQ kept its own progress there, and the CRC behind 64 bytes; such
+a file is still read.
 """
 
 from __future__ import annotations
@@ -18,18 +22,21 @@ CHECKPOINT = Layout(
     Field("logicsMsgTimestamp", "q", "... whose queue entry is flushed"),
     Field("indexMsgTimestamp", "q", "... whose index file is flushed"),
     Field("masterFlushedOffset", "q", "used by replication"),
-    Field("confirmPhyOffset", "q", "log, queues and index below this log offset are flushed"),
-    Field("confirmed entries", "q", "PocketMQ's: queue entries below confirmPhyOffset"),
+    Field("confirmPhyOffset", "q", "replication: all in-sync replicas have the log below it"),
+    Field("durable entries", "q", "PocketMQ's: queue entries below the durable offset"),
     Field("boot id", "16s", "PocketMQ's: of the machine's run, so that a power cut shows"),
+    Field("durable offset", "q", "PocketMQ's: log, queues and index below it are flushed"),
 )
-"""The first 64 of the file's 4096 bytes; `CHECKPOINT_CRC` follows."""
-CHECKPOINT_CRC = Layout(Field("CRC", "I", "PocketMQ's: CRC32 of the 64 bytes before it"))
+"""The first 72 of the file's 4096 bytes; `CHECKPOINT_CRC` follows."""
+CHECKPOINT_CRC = Layout(Field("CRC", "I", "PocketMQ's: CRC32 of the 72 bytes before it"))
 _FIELDS = CHECKPOINT.struct
 _CRC = CHECKPOINT_CRC.struct
+_OLD_SIZE = 64
+"""Of the fields before the durable offset got its own: it stood where confirmPhyOffset is."""
 
 
 class StoreCheckpoint:
-    """The five numbers, and on which boot of this machine they were written."""
+    """RocketMQ's five numbers, and how far PocketMQ's own flushing is."""
 
     def __init__(self, disk: Disk, root: str) -> None:
         self.path = os.path.join(root, "checkpoint")
@@ -38,8 +45,11 @@ class StoreCheckpoint:
         self.index_msg_timestamp = 0
         self.master_flushed_offset = 0
         self.confirm_phy_offset = 0
-        self.confirmed_entries = 0
-        """Sum of the queues' max offsets at the confirmed offset, by which a missing one shows."""
+        """All in-sync replicas have the log below it (H-143); of no meaning without replicas."""
+        self.durable_offset = 0
+        """Log, queues and index below it are on this disk."""
+        self.durable_entries = 0
+        """Sum of the queues' max offsets at the durable offset, by which a missing one shows."""
         self.boot_id = bytes(16)
         """Boot of the machine under which it was written (`Disk.boot_id`)."""
         self.is_ours = False
@@ -59,11 +69,16 @@ class StoreCheckpoint:
             self.index_msg_timestamp,
             self.master_flushed_offset,
             self.confirm_phy_offset,
-            self.confirmed_entries,
+            self.durable_entries,
             self.boot_id,
+            self.durable_offset,
         ) = _FIELDS.unpack_from(content)
-        (expected,) = _CRC.unpack_from(content, _FIELDS.size)
-        self.is_ours = expected == crc32(content[: _FIELDS.size])
+        self.is_ours = _has_crc(content, _FIELDS.size)
+        if not self.is_ours:
+            self.durable_offset = 0
+            if _has_crc(content, _OLD_SIZE):
+                self.is_ours = True
+                self.durable_offset = self.confirm_phy_offset
 
     def write(self) -> None:
         """Write the numbers into the file; `sync` makes them durable."""
@@ -83,8 +98,9 @@ class StoreCheckpoint:
             self.index_msg_timestamp,
             self.master_flushed_offset,
             self.confirm_phy_offset,
-            self.confirmed_entries,
+            self.durable_entries,
             self.boot_id,
+            self.durable_offset,
         )
         # One assignment inside one disk sector: a power cut leaves the old or the new.
         self._view[: _FIELDS.size + _CRC.size] = fields + _CRC.pack(crc32(fields))
@@ -101,3 +117,8 @@ class StoreCheckpoint:
     def close(self) -> None:
         """Let the mapping go."""
         self._view = None
+
+
+def _has_crc(content: bytes, size: int) -> bool:
+    (expected,) = _CRC.unpack_from(content, size)
+    return bool(expected == crc32(content[:size]))

@@ -112,7 +112,7 @@ class Cleaner:
         first = row.files[0]
         if first.flushed < first.wrote:
             return False  # a worker may be syncing it now
-        if self._checkpoint.confirm_phy_offset < first.end:
+        if self._checkpoint.durable_offset < first.end:
             # A power cut would take the entries, and nothing would be left to make them again
             # from: the queue would begin anew at offset 0, far behind its consumers.
             return False

@@ -77,7 +77,7 @@ class QueueFlusher:
     @property
     def confirmed(self) -> int:
         """Log offset below which log, queues and index are on the disk."""
-        return self._checkpoint.confirm_phy_offset
+        return self._checkpoint.durable_offset
 
     def doubt(self, paths: Iterable[str]) -> None:
         """Their next sync writes them once more, and reads them back."""
@@ -140,8 +140,8 @@ class QueueFlusher:
             return
         self._unconfirmed = None
         checkpoint = self._checkpoint
-        checkpoint.confirm_phy_offset = progress.offset
-        checkpoint.confirmed_entries = progress.entries
+        checkpoint.durable_offset = progress.offset
+        checkpoint.durable_entries = progress.entries
         checkpoint.physic_msg_timestamp = progress.stored_ms
         checkpoint.logics_msg_timestamp = progress.stored_ms
         self.save_checkpoint()

@@ -94,7 +94,7 @@ def inspect_store(store: StoppedStore) -> StoreFacts:
         store.shape,
         log_min,
         end,
-        store.checkpoint.confirm_phy_offset if store.checkpoint.is_ours else -1,
+        store.checkpoint.durable_offset if store.checkpoint.is_ours else -1,
         [
             FileFacts(
                 os.path.relpath(file.path, root), file.size, max(0, min(file.end, end) - file.start)

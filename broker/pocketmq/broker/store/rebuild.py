@@ -108,8 +108,8 @@ class Rebuild:
         """Write a checkpoint for a whole log without any reliable queue."""
         checkpoint = StoreCheckpoint(self._disk, self._root)
         checkpoint.load()
-        checkpoint.confirm_phy_offset = self.end_offset
-        checkpoint.confirmed_entries = -1
+        checkpoint.durable_offset = self.end_offset
+        checkpoint.durable_entries = -1
         checkpoint.boot_id = self._disk.boot_id()
         checkpoint.write()
         checkpoint.sync()

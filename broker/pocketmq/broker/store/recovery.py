@@ -138,7 +138,7 @@ class Recoverer:
         if self._queue_dispatcher.index is not None:
             self._queue_dispatcher.index.truncate(end)
         self._queue_dispatcher.offset = end
-        self._remember(start, entries if complete else 0)
+        self._remember(start, entries if complete else 0, end)
         records = stepped + scan.records
         return Recovery(self._clean, confirmed, start, end, records, scan.lost, scan.end_reason)
 
@@ -149,14 +149,14 @@ class Recoverer:
         self._load_index(0)
         if self._queue_dispatcher.index is not None:
             self._queue_dispatcher.index.truncate(0)
-        self._remember(0, 0)
+        self._remember(0, 0, 0)
 
     def _confirmed_offset(self) -> int:
         """Log offset below which log and queues agree, as far as anybody promised (S-63)."""
         checkpoint, files = self._checkpoint, self._log.files.files
         low = self._log.min_offset
         if checkpoint.is_ours:
-            return max(low, min(checkpoint.confirm_phy_offset, files[-1].end))
+            return max(low, min(checkpoint.durable_offset, files[-1].end))
         known_ms = min(checkpoint.physic_msg_timestamp, checkpoint.logics_msg_timestamp)
         for file in reversed(files):
             first = check_record(file.view(), 0, check_crc=False)
@@ -176,8 +176,8 @@ class Recoverer:
             self._confirmed_entries[queue] = max(0, found)
             complete &= found >= 0
             entries += max(0, found)
-        if self._checkpoint.is_ours and entries != self._checkpoint.confirmed_entries:
-            expected = self._checkpoint.confirmed_entries
+        if self._checkpoint.is_ours and entries != self._checkpoint.durable_entries:
+            expected = self._checkpoint.durable_entries
             log.warning("queues.incomplete", entries=entries, expected=expected)
             complete = False
         return complete, entries
@@ -242,9 +242,12 @@ class Recoverer:
             last = row.files[-1]
             last.wrote = last.flushed = min(last.size, end - last.start)
 
-    def _remember(self, start: int, entries: int) -> None:
+    def _remember(self, start: int, entries: int, end: int) -> None:
         """Until the first thorough flush, a crash would have to begin where this run did."""
         checkpoint = self._checkpoint
-        checkpoint.confirm_phy_offset = start
-        checkpoint.confirmed_entries = entries
+        # Replicas may have had more than is left here; a RocketMQ that opens this store next would
+        # begin to dispatch there (H-146).
+        checkpoint.confirm_phy_offset = min(checkpoint.confirm_phy_offset, end)
+        checkpoint.durable_offset = start
+        checkpoint.durable_entries = entries
         checkpoint.boot_id = self._boot_id

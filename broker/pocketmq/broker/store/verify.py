@@ -247,7 +247,7 @@ class _Verification:
         checkpoint = self._store.checkpoint
         if self._store.is_clean:
             return False
-        return not checkpoint.is_ours or physical >= checkpoint.confirm_phy_offset
+        return not checkpoint.is_ours or physical >= checkpoint.durable_offset
 
     # -- what is derived from it -----------------------------------------------------------------
 
@@ -330,14 +330,14 @@ class _Verification:
             )
         if not checkpoint.is_ours:
             return
-        confirmed, end = checkpoint.confirm_phy_offset, result.log_end
+        confirmed, end = checkpoint.durable_offset, result.log_end
         if confirmed > end and store.log.files:
             what = f"it says that {confirmed} bytes of the log are safe, and there are {end}"
             result.add([Problem(checkpoint.path, 32, what)])
         elif store.is_clean:
             entries = sum(queue.end for queue in store.queues)
-            if confirmed == end and entries != checkpoint.confirmed_entries:
-                wanted = checkpoint.confirmed_entries
+            if confirmed == end and entries != checkpoint.durable_entries:
+                wanted = checkpoint.durable_entries
                 what = f"it says that the queues have {wanted} entries, they have {entries}"
                 result.add([Problem(checkpoint.path, 40, what)])
 

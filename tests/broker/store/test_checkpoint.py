@@ -1,0 +1,76 @@
+"""The checkpoint: RocketMQ's 40 bytes, and PocketMQ's own behind them (S-54, H-143)."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from zlib import crc32
+
+from pocketmq.broker.store import MessageStore
+from pocketmq.broker.store.checkpoint import SIZE, StoreCheckpoint
+from pocketmq.broker.store.disk import OsDisk
+from support.golden import STORE_SIZES, unpack_store
+
+CONFIRM_AT = 32
+
+
+def written(path: Path) -> tuple[int, ...]:
+    """RocketMQ's five numbers, read without any code of ours."""
+    return struct.unpack_from(">5q", path.read_bytes())
+
+
+def test_a_checkpoint_that_rocketmq_wrote_is_read_and_written_back_as_it_was(
+    tmp_path: Path,
+) -> None:
+    root = unpack_store("clean", tmp_path) / "store"
+    before = written(root / "checkpoint")
+    assert before[0] > 1_600_000_000_000, "RocketMQ flushed messages"
+    checkpoint = StoreCheckpoint(OsDisk(), str(root))
+    checkpoint.load()
+    assert not checkpoint.is_ours
+    assert before == (
+        checkpoint.physic_msg_timestamp,
+        checkpoint.logics_msg_timestamp,
+        checkpoint.index_msg_timestamp,
+        checkpoint.master_flushed_offset,
+        checkpoint.confirm_phy_offset,
+    )
+    checkpoint.durable_offset, checkpoint.durable_entries = 777, 7
+    checkpoint.write()
+    checkpoint.close()
+    assert written(root / "checkpoint") == before, "our progress has a field of its own"
+    again = StoreCheckpoint(OsDisk(), str(root))
+    again.load()
+    assert (again.is_ours, again.durable_offset, again.durable_entries) == (True, 777, 7)
+
+
+def test_progress_that_an_older_pocketmq_kept_in_rocketmqs_field_is_found(tmp_path: Path) -> None:
+    head = struct.pack(">5qq16s", 1, 2, 3, 0, 4096, 12, b"boot id of 16 by")
+    content = head + struct.pack(">I", crc32(head))
+    (tmp_path / "checkpoint").write_bytes(content.ljust(SIZE, b"\0"))
+    checkpoint = StoreCheckpoint(OsDisk(), str(tmp_path))
+    checkpoint.load()
+    assert checkpoint.is_ours
+    assert (checkpoint.durable_offset, checkpoint.durable_entries) == (4096, 12)
+    assert checkpoint.boot_id == b"boot id of 16 by"
+
+
+def test_a_confirm_offset_beyond_the_log_is_pulled_back_at_the_start(
+    tmp_path: Path, open_store: Callable[..., MessageStore]
+) -> None:
+    root = unpack_store("clean", tmp_path) / "store"
+    content = bytearray((root / "checkpoint").read_bytes())
+    struct.pack_into(">q", content, CONFIRM_AT, 1 << 40)
+    (root / "checkpoint").write_bytes(content)
+    store = open_store(store_path_root_dir=str(root), **_snake(STORE_SIZES))
+    end = store.commit_log.max_offset
+    store.close_files()
+    assert written(root / "checkpoint")[4] == end
+
+
+def _snake(options: dict[str, int]) -> dict[str, int]:
+    return {
+        "".join(f"_{c.lower()}" if c.isupper() else c for c in name): value
+        for name, value in options.items()
+    }
