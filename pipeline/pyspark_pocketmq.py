@@ -1,7 +1,7 @@
-"""Spark finds this module by its name: `spark.read.format("pocketmq")` needs no `register()`.
+"""Spark finds this module by its name, so `spark.read.format("pocketmq")` needs no `register()`.
 
-Spark imports it whenever a session first uses any Python data source, so it is light: what works
-with Arrow or asyncio is imported when it is needed.
+Spark imports it when a session first uses any Python data source, so it imports little at first;
+modules that import Arrow or asyncio are imported when they are needed.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from pocketmq.pipeline.plainly import plainly
 
 
 class DefaultSource(DataSource):
-    """Topics as tables."""
+    """The data source `pocketmq`: topics as tables."""
 
     @classmethod
     def name(cls) -> str:
-        """What stands in `format(...)`."""
+        """The name for `format(...)`."""
         return "pocketmq"
 
     @plainly
     def schema(self) -> str:
-        """The columns, after the options."""
+        """The columns, which depend on the options."""
         from pocketmq.pipeline.schema import ddl
         from pocketmq.pipeline.settings import ReadSettings
 
@@ -31,7 +31,7 @@ class DefaultSource(DataSource):
 
     @plainly
     def reader(self, schema: Any) -> Any:
-        """Reads a batch."""
+        """The reader for `spark.read`."""
         from pocketmq.pipeline.schema import of_spark
         from pocketmq.pipeline.settings import ReadSettings
         from pocketmq.pipeline.source import TopicReader
@@ -41,7 +41,7 @@ class DefaultSource(DataSource):
 
     @plainly
     def streamReader(self, schema: Any) -> Any:
-        """Reads a stream."""
+        """The reader for `spark.readStream`."""
         from pocketmq.pipeline.schema import of_spark
         from pocketmq.pipeline.settings import ReadSettings
         from pocketmq.pipeline.stream_source import TopicStreamReader
@@ -51,7 +51,7 @@ class DefaultSource(DataSource):
 
     @plainly
     def writer(self, schema: Any, overwrite: bool) -> Any:
-        """Writes a data frame."""
+        """The writer for `write`."""
         from pocketmq.pipeline.sink import TopicWriter, WriteSettings, refuse_overwrite
 
         refuse_overwrite(overwrite)
@@ -59,7 +59,7 @@ class DefaultSource(DataSource):
 
     @plainly
     def streamWriter(self, schema: Any, overwrite: bool) -> Any:
-        """Writes a stream."""
+        """The writer for `writeStream`."""
         from pocketmq.pipeline.sink import TopicStreamWriter, WriteSettings, refuse_overwrite
 
         refuse_overwrite(overwrite)

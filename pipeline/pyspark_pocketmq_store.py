@@ -1,7 +1,7 @@
-"""Spark finds this module by its name: `spark.read.format("pocketmq-store")` needs no `register()`.
+"""Spark finds this module by its name: `format("pocketmq-store")` needs no `register()`.
 
-Spark imports it whenever a session first uses any Python data source, so it is light: what works
-with Arrow is imported when it is needed.
+Spark imports it when a session first uses any Python data source, so it imports little at first;
+modules that import Arrow are imported when they are needed.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from pocketmq.pipeline.plainly import plainly
 
 
 class DefaultSource(DataSource):
-    """A broker's store directories as tables."""
+    """The data source `pocketmq-store`: a broker's store directories as tables."""
 
     @classmethod
     def name(cls) -> str:
-        """What stands in `format(...)`."""
+        """The name for `format(...)`."""
         return "pocketmq-store"
 
     @plainly
     def schema(self) -> str:
-        """The columns, after option `columns`."""
+        """The columns, which depend on option `columns`."""
         from pocketmq.pipeline.schema import ddl
         from pocketmq.pipeline.store_source import StoreSettings
 
@@ -31,7 +31,7 @@ class DefaultSource(DataSource):
 
     @plainly
     def reader(self, schema: Any) -> Any:
-        """Reads a table."""
+        """The reader for `spark.read`."""
         from pocketmq.pipeline.schema import of_spark
         from pocketmq.pipeline.store_source import TABLES, StoreReader, StoreSettings
 

@@ -209,7 +209,7 @@ def test_columns_to_write_get_their_parts() -> None:
         ({"tags": "string"}, {}, "the sink needs a column 'body'"),
         ({"body": "int"}, {}, "column 'body' is int; it must be binary or string"),
         ({"body": "string"}, {"topic": ""}, "needs option 'topic' or a column 'topic'"),
-        ({"body": "string", "value": "string"}, {}, "two columns play the part of 'body'"),
+        ({"body": "string", "value": "string"}, {}, "two columns are both 'body'"),
         ({"body": "string"}, {"tag_column": "carrier"}, "there is no column 'carrier'"),
     ],
 )

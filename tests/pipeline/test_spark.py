@@ -175,7 +175,7 @@ def test_broken_records_are_skipped_and_counted_where_people_can_ask(
     data[5] ^= 0xFF
     file.write_bytes(data)
     reader = spark.read.format("pocketmq-store")
-    with pytest.raises(Exception, match=rf"{file.name}: no sound record at byte 0"):
+    with pytest.raises(Exception, match=rf"{file.name}: no valid record at byte 0"):
         reader.load(str(tmp_path / "s")).select("body").collect()
     assert reader.option("mode", "PERMISSIVE").load(str(tmp_path / "s")).count() == 299
     assert any("count=1 " in line for line in skips(spark, "records.skipped"))

@@ -126,7 +126,7 @@ def test_a_broken_record_is_named_or_skipped_and_counted(
     options = {"path": str(copy), "scan": scan, "brokerName": expected[0]["brokerName"]}
     with pytest.raises(CorruptRecordError) as caught:
         spark_store.rows(**options)
-    assert f"{file}: no sound record at byte {position}: " in str(caught.value)
+    assert f"{file}: no valid record at byte {position}: " in str(caught.value)
     found = by_place(spark_store.rows(**options, mode="permissive"))
     assert found == expected[:100] + expected[101:]
     assert "records.skipped" in caplog.text

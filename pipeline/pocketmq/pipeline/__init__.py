@@ -1,11 +1,11 @@
-"""Topics and stores as tables in Spark, and tables as topics.
+"""Data sources and a sink for Spark: reads topics and stores as tables, writes tables to topics.
 
     from pocketmq.pipeline import session
 
     spark = session()
     spark.read.format("pocketmq").option("nameServer", "127.0.0.1:9876").option("topic", "T").load()
 
-Importing this imports neither Spark nor Arrow; they come when they are used.
+Importing this imports neither Spark nor Arrow; they are imported on first use.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ __all__ = ["check_java", "register", "session"]
 
 
 def register(spark: SparkSession) -> None:
-    """Make the sources known to a session.
+    """Register the data sources in a session.
 
-    Spark finds them by itself when PocketMQ is installed where its workers run. This is for a
-    session that was started before that.
+    Only needed for a session that was started before PocketMQ was installed; others find the
+    sources by themselves.
     """
     import pyspark_pocketmq
     import pyspark_pocketmq_store

@@ -1,4 +1,4 @@
-"""Messages as Arrow record batches in the columns that were asked for; only those are made."""
+"""Builds Arrow record batches of messages; only the requested columns are made."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TYPES: Final[dict[str, pa.DataType]] = {
     "map<string,string>": PROPERTIES,
     "array<struct<key:string,value:binary>>": HEADERS,
 }
-"""Spark's type, and what Spark expects of a record batch for it."""
+"""The Arrow type that Spark expects in a record batch for each of its own types."""
 
 
 def arrow_schema(columns: dict[str, str]) -> pa.Schema:
@@ -44,16 +44,16 @@ def arrow_schema(columns: dict[str, str]) -> pa.Schema:
 
 @dataclass(slots=True)
 class Problem:
-    """A record that cannot be shown."""
+    """A record that cannot become a row, and why."""
 
     row: int
-    """Its index in the positions that were asked for."""
+    """Its index among the requested positions."""
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What batches are to look like."""
+    """Which columns a batch has, and how bodies are treated."""
 
     columns: dict[str, str]
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
@@ -67,13 +67,13 @@ class Shape:
 
 @dataclass
 class MessageBatch:
-    """Some records on their way to a record batch.
+    """Some records that are to become a record batch; call `build`, then look at `problems`.
 
     Args:
-        records: What was read.
-        shape: What is wanted of it.
-        broker_name: Where it was read.
-        partition: Kafka's number of the queue; only `kafkaCompatible` shows it.
+        records: The records that were read.
+        shape: Which columns to make of them.
+        broker_name: The broker or store that they were read from.
+        partition: The queue's number in a `kafkaCompatible` table; unused otherwise.
     """
 
     records: RecordColumns
@@ -84,7 +84,7 @@ class MessageBatch:
     """Records left out of the batch because of their bodies; known after `build`."""
 
     def build(self) -> pa.RecordBatch:
-        """The record batch; what cannot be shown is left out and stands in `problems`."""
+        """The record batch; a record that cannot become a row is left out, and is in `problems`."""
         bodies: Any = None
         if self.shape.wants_body or self.shape.verify_crc:
             bodies = self._sound_bodies()
@@ -97,7 +97,7 @@ class MessageBatch:
 
     @cached_property
     def properties(self) -> PropertyColumns:
-        """Split on first use."""
+        """The records' properties, split on first use."""
         return read_properties(self.records.properties())
 
     def _sound_bodies(self) -> pa.Array | None:
@@ -123,18 +123,18 @@ class MessageBatch:
         return _with(self.records.bodies(), plain)
 
     def column(self, name: str) -> Any:
-        """A fixed field."""
+        """A fixed field of all records, by its name in `fixed_fields.HEAD`."""
         return self.records.head[name]
 
     def repeated(self, value: str | int | None, kind: pa.DataType) -> pa.Array:
-        """The same value in each row."""
+        """A column with the same value in each row."""
         if value is None:
             return pa.nulls(len(self.records), kind)
         return pa.repeat(pa.scalar(value, kind), len(self.records))
 
 
 def _wrong_crcs(records: RecordColumns) -> list[Problem]:
-    """Records whose body is not what was stored: 0.3 us per KiB and record."""
+    """Records whose body does not have the stored checksum; takes 0.3 us per KiB and record."""
     view = records.buffer.data
     said = records.head["body_crc"]
     found = [
@@ -152,7 +152,7 @@ def _wrong_crcs(records: RecordColumns) -> list[Problem]:
 def _inflated(
     records: RecordColumns, rows: Any, max_bytes: int
 ) -> tuple[dict[int, bytes], list[Problem]]:
-    """Bodies as their producers wrote them; compressed ones need a call each."""
+    """The compressed bodies by row, decompressed one by one, and those that cannot be."""
     view = records.buffer.data
     plain: dict[int, bytes] = {}
     problems = []

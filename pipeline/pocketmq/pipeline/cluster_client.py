@@ -1,6 +1,6 @@
-"""What Spark's driver and workers ask a cluster: routes, bounds, offsets, and pulls.
+"""The requests of Spark's driver and workers to a cluster: routes, bounds, offsets, and pulls.
 
-A client without a group: it sends no heartbeats, so no consumer's queues move because of it.
+This client joins no group: it sends no heartbeats, so it never causes a rebalance.
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.runtime.clock import SystemClock
 
 ROUTE_MAX_AGE_S: Final = 30.0
-"""As long as clients keep a route (P-3)."""
+"""Other clients fetch routes anew after the same time (P-3)."""
 AT_ONCE: Final = 64
-"""Questions about queues under way together."""
+"""Requests about queues that may be unanswered at a time."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How to reach a cluster; travels from the driver to the workers."""
+    """How to reach a cluster; Spark sends it from the driver to the workers."""
 
     source: str
-    """Which data source asks, for messages."""
+    """Name of the data source, for error messages."""
     name_servers: tuple[str, ...]
     encoding: str = "msgpack"
     timeout_s: float = 3.0
@@ -65,14 +65,14 @@ _clients: dict[tuple[int, Access], ClusterClient] = {}
 
 
 class Bounds(NamedTuple):
-    """First offset stored, and one behind the last."""
+    """A queue's first stored offset, and the one behind its last."""
 
     low: int
     high: int
 
 
 class ClusterClient:
-    """Questions to name servers and brokers; coroutines run on the shared loop only."""
+    """Requests to name servers and brokers. Its coroutines must run on the shared loop."""
 
     def __init__(self, access: Access) -> None:
         self.access = access
@@ -94,7 +94,7 @@ class ClusterClient:
     # -- name servers ---------------------------------------------------------------------------
 
     async def route(self, topic: str, *, max_age_s: float = ROUTE_MAX_AGE_S) -> TopicRouteData:
-        """Where a topic's queues are.
+        """The queues and broker addresses of a topic.
 
         Raises:
             OptionError: No name server answers, or none knows the topic.
@@ -110,7 +110,7 @@ class ClusterClient:
         return route
 
     async def unknown_topic(self, topic: str, option: str = "topic") -> OptionError:
-        """The error for a topic that nobody knows, with those that it may have been."""
+        """The error for a topic without a route; it proposes topics with a similar name."""
         known = await self.topics()
         problem = f"no name server knows topic {topic!r}"
         return OptionError(self.access.source, option, problem, near=near(topic, known))
@@ -121,7 +121,7 @@ class ClusterClient:
         return decode_body(response.body_view, TopicList, response.encoding).topic_list
 
     async def read_queues(self, topic: str, *, max_age_s: float = 0.0) -> list[MessageQueue]:
-        """Queues that can be read, in order; asks anew."""
+        """Queues that can be read, in order; by default the route is fetched again."""
         return sorted(subscribe_queues(topic, await self.route(topic, max_age_s=max_age_s)))
 
     async def write_queues(
@@ -142,7 +142,7 @@ class ClusterClient:
     # -- brokers --------------------------------------------------------------------------------
 
     async def address(self, queue: MessageQueue, *, slaves: bool = False) -> str:
-        """The broker of a queue: its master, or a slave where there is none and that will do."""
+        """Address of a queue's master; with `slaves`, of a slave if there is no master."""
         for max_age_s in (ROUTE_MAX_AGE_S, 0.0):
             route = await self.route(queue.topic, max_age_s=max_age_s)
             for data in route.broker_datas:
@@ -182,7 +182,7 @@ class ClusterClient:
         return await self._each(queues, of)
 
     async def search(self, moments_ms: dict[MessageQueue, int]) -> dict[MessageQueue, int]:
-        """The first offset stored at its moment or later, for each queue; its end if none is."""
+        """For each queue the first offset stored at its epoch ms or later; its end if none was."""
 
         async def of(queue: MessageQueue) -> int:
             address = await self.address(queue)
@@ -193,7 +193,7 @@ class ClusterClient:
     async def committed(
         self, group: str, queues: Iterable[MessageQueue]
     ) -> dict[MessageQueue, int | None]:
-        """Where a group goes on; None where it has committed nothing."""
+        """A group's consumer offset in each queue; None where it has committed nothing."""
 
         async def of(queue: MessageQueue) -> int | None:
             return await self.api.consumer_offset(await self.address(queue), group, queue)
@@ -201,7 +201,7 @@ class ClusterClient:
         return await self._each(queues, of)
 
     async def commit(self, group: str, offsets: dict[MessageQueue, int]) -> None:
-        """Store how far a group has come; a broker that does not know the group learns it."""
+        """Commit offsets of a group; a broker that does not know the group creates it."""
 
         async def of(queue: MessageQueue) -> None:
             address = await self.address(queue)
@@ -220,7 +220,7 @@ class ClusterClient:
     async def _each(
         self, queues: Iterable[MessageQueue], ask: Callable[[MessageQueue], Awaitable[T]]
     ) -> dict[MessageQueue, T]:
-        """Ask for each queue, many at a time; a question that nobody answered is asked again."""
+        """Call `ask` for each queue, many at a time; unanswered requests are repeated."""
         places = asyncio.Semaphore(AT_ONCE)
 
         async def one(queue: MessageQueue) -> T:
@@ -237,7 +237,7 @@ class ClusterClient:
 
 
 def client_on_loop(access: Access) -> ClusterClient:
-    """The same client, for code that runs on the shared loop."""
+    """`Access.client` for code that already runs on the shared loop, and must not wait for it."""
     key = (os.getpid(), access)
     found = _clients.get(key)
     if found is None:

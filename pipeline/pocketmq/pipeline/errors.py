@@ -1,14 +1,14 @@
-"""What can go wrong between Spark and a cluster or a store, sorted by who must act.
+"""Errors between Spark and a cluster or a store, sorted by who can correct them.
 
-    PocketMQError                     (pocketmq.runtime.errors draws the rest of the tree)
+    PocketMQError                     (the whole tree is in pocketmq.runtime.errors)
     ├── CallerError
-    │   ├── OptionError               an option of a read or write has a wrong name or value
-    │   └── ColumnsError              columns to write that the sink does not take
+    │   ├── OptionError               an option of a read or write has an unknown name or bad value
+    │   └── ColumnsError              columns that the source lacks or the sink does not take
     ├── PeerError
-    │   ├── DataLossError             offsets that were to be read do not exist any more
+    │   ├── DataLossError             offsets to be read are not stored any more
     │   └── JobError                  Spark has ended a query
     └── DiskError
-        └── CorruptRecordError        a place in a store's file is no sound record
+        └── CorruptRecordError        a file of a store has no valid record where one should be
 
 Spark shows the last line of a worker's traceback, so each message is one line that stands alone.
 """
@@ -29,7 +29,7 @@ class OptionError(CallerError):
         source: `pocketmq` or `pocketmq-store`.
         option: Its name, as the user wrote it.
         problem: What is wrong.
-        near: Names or values that were perhaps meant.
+        near: Similar names or values, which the message proposes.
     """
 
     def __init__(self, source: str, option: str, problem: str, *, near: Iterable[str] = ()) -> None:
@@ -42,16 +42,16 @@ class OptionError(CallerError):
 
 
 class ColumnsError(CallerError):
-    """A data frame's columns do not fit: a name, or its type."""
+    """A data frame has a column with an unknown name or the wrong type, or lacks one."""
 
 
 class DataLossError(PeerError):
-    """Offsets that were to be read are gone: retention, or a topic made anew.
+    """Offsets to be read are not stored any more: retention, or a topic created again.
 
     Args:
-        queue: Which queue, in words.
-        wanted: First offset that was to be read.
-        found: Where the queue begins, or ends, instead.
+        queue: The queue, as the message names it.
+        wanted: First offset to be read.
+        found: First offset that the queue has now; or its end, if that is smaller than `wanted`.
     """
 
     def __init__(self, queue: str, wanted: int, found: int) -> None:
@@ -74,7 +74,7 @@ class JobError(PeerError):
 
 
 class CorruptRecordError(DiskError):
-    """No sound record where a store says that one is."""
+    """A file of a store has no valid record where its queue, index or log says that one begins."""
 
     def __init__(self, path: Path | str, position: int, reason: str) -> None:
         self.position = position
@@ -82,12 +82,12 @@ class CorruptRecordError(DiskError):
         self.why = reason
         super().__init__(
             path,
-            f"no sound record at byte {position}: {reason}",
+            f"no valid record at byte {position}: {reason}",
             advice="set mode=PERMISSIVE to skip and count such records",
         )
 
 
 def near(word: str, known: Iterable[str]) -> list[str]:
-    """Up to three of the known words that look like this one, whatever their case."""
+    """Up to three of the known words that are similar to this one; case does not matter."""
     by_lower = {each.lower(): each for each in known}
     return [by_lower[match] for match in difflib.get_close_matches(word.lower(), by_lower, n=3)]

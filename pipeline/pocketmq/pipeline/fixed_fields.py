@@ -1,7 +1,7 @@
-"""The same bytes of many stored records at once. NumPy alone: whoever needs no more loads no Arrow.
+"""Reads the fixed fields of many stored records at once, with NumPy alone: it does not load Arrow.
 
-a view of the buffer with stride 1, one item per byte position, each item as wide as the fields
--> index it with the positions -> a structured array of big-endian fields
+a view of the buffer with a stride of 1 byte: an item at each byte, as wide as all fields
+-> indexed with the records' positions -> a structured array of big-endian fields
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ INDEX_ENTRY: Final = np.dtype(
 def gather(buffer: Bytes, positions: Ints, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """The `dtype` that begins at each position; one copy, in C.
 
-    Every position must leave room for a whole item.
+    An item must fit between each position and the end of the buffer.
     """
     if len(positions) == 0:
         return np.empty(0, dtype)

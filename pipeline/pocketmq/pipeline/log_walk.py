@@ -1,8 +1,8 @@
-"""Records of a log found from one to the next, for a store whose queues are missing.
+"""Finds the records of a log one after the other, for a store whose queues are missing.
 
-Each record says how long it is, so this is a loop: a tenth of a microsecond a record, besides
-reading every page. Where a record is broken, the next sound one is looked for: it has the magic
-number, and says itself at which log offset it stands.
+Each record has its length in its first field, so this is a loop: 0.1 us per record, besides
+reading every page. Behind a broken record it searches for the next valid one, which has the magic
+number and contains the log offset at which it lies.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ _HEAD: Final = RECORD.picking("TOTALSIZE", "MAGICCODE", "PHYSICALOFFSET")
 _MAGICS: Final = tuple(magic.to_bytes(4, "big", signed=True) for magic in (MAGIC_V1, MAGIC_V2))
 _MAGIC_AT: Final = 4
 _MAX_RECORD_BYTES: Final = 64 * 1024 * 1024
-"""A record that claims more is not believed."""
+"""A length above this is taken for damage."""
 
 
 @dataclass(slots=True)
 class Window:
-    """A stretch of the log in memory; valid until the next one is asked for."""
+    """A part of the log in memory; valid until the next one is requested."""
 
     buffer: Bytes
     base: int
     """Log offset of the buffer's first byte."""
     positions: Ints
     broken: list[tuple[int, str]]
-    """(log offset, reason) of what is no record, behind the last of these positions."""
+    """(log offset, reason) of the invalid bytes behind the last of these positions, if any."""
 
 
 def walk(log: FileRow, start: int, end: int) -> Iterator[Window]:
-    """The records from log offset `start` on, a file or part of one, up to `end`."""
+    """The records between two log offsets of one file."""
     size = WINDOW_BYTES
     at = start
     while at < end:
@@ -67,10 +67,11 @@ _BLANK: Final = "blank"
 
 
 def _positions(data: bytearray, base: int, *, is_end: bool) -> tuple[list[int], int, str]:
-    """Where records begin, how many bytes they take, and why it goes no further.
+    """Where records begin, how many bytes they take, and why the next is not among them.
 
-    The reason is empty, `cut` when the next record continues behind these bytes, `blank` at the
-    end of the file's records, or what is wrong with the next record.
+    The reason is empty at the end of the data or after `ROWS` records, `cut` when the next record
+    goes on behind the data, `blank` at the end of the file's records, or else what is wrong with
+    the next record.
     """
     positions: list[int] = []
     at, limit = 0, len(data)
@@ -95,12 +96,12 @@ def _positions(data: bytearray, base: int, *, is_end: bool) -> tuple[list[int], 
 def _why_not(data: bytearray, base: int, at: int) -> str:
     found = check_record(memoryview(data), at, check_crc=False)
     if found.kind is RecordKind.RECORD:
-        return f"it says that it stands at {found.physical_offset}, and stands at {base + at}"
+        return f"its physical offset is {found.physical_offset}, but it lies at {base + at}"
     return found.reason or "zeros"
 
 
 def _next_sound(log: FileRow, start: int, end: int) -> int:
-    """Log offset of the next record that stands where it says, or `end`."""
+    """Log offset of the next record whose physical offset is right, or `end`."""
     at = start
     while at < end:
         data = log.read(at, min(WINDOW_BYTES, end - at))
@@ -121,7 +122,7 @@ def _next_sound(log: FileRow, start: int, end: int) -> int:
             return at + best
         if len(data) < WINDOW_BYTES:
             return end
-        at += len(data) - _HEAD.size  # a head may lie across the windows' border
+        at += len(data) - _HEAD.size  # a head may lie across the border of two windows
     return end
 
 

@@ -1,7 +1,7 @@
-"""One event loop in a thread of its own, for code that Spark calls without one.
+"""One event loop in its own thread, for code that Spark calls outside of any loop.
 
-A Python worker serves many tasks one after the other. The loop and the connections opened on it
-stay between them; a process that was forked from ours starts its own.
+A Python worker runs many tasks one after the other. The loop and its connections are kept between
+tasks; a forked process starts its own loop.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class LoopThread:
         self.loop.run_forever()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the loop, and wait for its result here."""
+        """Run a coroutine on the loop, and block until its result is there."""
         return self.start(coroutine).result()
 
     def start(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run a coroutine on the loop, and go on here."""
+        """Start a coroutine on the loop, and return at once; the future gets its result."""
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
 
@@ -42,7 +42,7 @@ _lock = threading.Lock()
 
 
 def shared_loop() -> LoopThread:
-    """This process's loop."""
+    """The loop of this process, started on first use."""
     global _shared
     with _lock:
         if _shared is None or _shared[0] != os.getpid():

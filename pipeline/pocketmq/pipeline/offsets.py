@@ -1,9 +1,9 @@
-"""Offsets of many queues: the JSON that users write and Spark stores, and arithmetic on them.
+"""Offsets of many queues: the JSON that users write and Spark stores, and how ranges are split.
 
     {"Orders": {"broker-a": {"0": 23, "1": -2}, "broker-b": {"0": -1}}}
 
-is rocketmq-spark's shape: topic, broker name, queue id. -2 stands for the earliest message that is
-stored, -1 for the end.
+is rocketmq-spark's form: topic, broker name, queue id. -2 means the earliest stored message, -1
+the end.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Tree = dict[str, dict[str, dict[str, int]]]
 
 
 def to_tree(offsets: Mapping[MessageQueue, int]) -> Tree:
-    """The offsets in the shape of the JSON."""
+    """The offsets as the JSON's nested objects."""
     tree: Tree = {}
     for queue in sorted(offsets):
         brokers = tree.setdefault(queue.topic, {})
@@ -36,7 +36,7 @@ def to_tree(offsets: Mapping[MessageQueue, int]) -> Tree:
 
 
 def from_tree(tree: Mapping[str, Mapping[str, Mapping[str, int]]]) -> Offsets:
-    """The reverse; the tree is sound, since we made it."""
+    """The reverse of `to_tree`, for trees that `to_tree` made: nothing is checked."""
     return {
         MessageQueue(topic, broker, int(queue_id)): offset
         for topic, brokers in tree.items()
@@ -51,10 +51,10 @@ def to_json(offsets: Mapping[MessageQueue, int]) -> str:
 
 
 def parse(options: Options, name: str) -> Offsets:
-    """Numbers by queue out of an option's JSON.
+    """Read an option's JSON as a number for each queue.
 
     Raises:
-        OptionError: It is no JSON, or not of this shape; the message says where it departs.
+        OptionError: It is no JSON, or has another form; the message names the wrong part.
     """
     found: Offsets = {}
     for topic, brokers in options.json_object(name, EXAMPLE).items():
@@ -70,7 +70,7 @@ def parse(options: Options, name: str) -> Offsets:
 
 
 def parse_assignment(options: Options, name: str) -> list[MessageQueue]:
-    """Queues out of an option's JSON: topic, broker, list of queue ids."""
+    """Read an option's JSON as queues: topic, broker, list of queue ids."""
     found = []
     for topic, brokers in options.json_object(name, ASSIGN_EXAMPLE).items():
         for broker, ids in _object(options, name, brokers, f"topic {topic!r}").items():
@@ -114,32 +114,32 @@ def check_known(
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where to begin or end, before the queues are known."""
+    """A start or end as the options give it, before the queues are known."""
 
     option: str
-    """Which option said so."""
+    """Name of the option that gave it, for error messages."""
     default: int = EARLIEST
-    """For queues that it does not name: `EARLIEST` or `LATEST`."""
+    """`EARLIEST` or `LATEST`, for queues that the option does not name."""
     group: str = ""
-    """Where this group goes on."""
+    """The group whose consumer offsets are meant; empty for none."""
     offsets: Mapping[MessageQueue, int] = field(default_factory=dict)
     moment_ms: int | None = None
     moments_ms: Mapping[MessageQueue, int] = field(default_factory=dict)
     must_exist: bool = True
-    """Whether a moment after the last message is an error."""
+    """Whether a timestamp after the last message is an error."""
 
     @property
     def moves(self) -> bool:
-        """Whether it may mean another offset each time it is asked for."""
+        """Whether the offset that it means may differ from one call to the next."""
         ends = self.default == LATEST or LATEST in self.offsets.values()
         return ends or bool(self.group) or not self.must_exist
 
 
 def limited(start: Offsets, end: Offsets, most: int) -> Offsets:
-    """An end no more than `most` messages behind the start; each queue gets its share.
+    """An end at most `most` messages behind the start, shared among the queues.
 
-    The shares follow what there is to read, as the Kafka connector's do; a queue with anything to
-    read moves at least by one while the sum allows it.
+    A queue's share is proportional to what it has to read, as with the Kafka connector; each queue
+    with messages gets at least one while the sum allows it.
     """
     sizes = {queue: max(0, end[queue] - start.get(queue, 0)) for queue in end}
     total = sum(sizes.values())
@@ -159,9 +159,9 @@ def limited(start: Offsets, end: Offsets, most: int) -> Offsets:
 def split_ranges(
     ranges: Mapping[MessageQueue, tuple[int, int]], least: int
 ) -> list[tuple[MessageQueue, int, int]]:
-    """Ranges of offsets cut into at least `least` pieces where there is enough to cut.
+    """Split ranges of offsets into at least `least` parts, if they have that many messages.
 
-    Each queue is cut into pieces in proportion to its size, as the Kafka connector does it.
+    The number of a queue's parts is proportional to its size, as with the Kafka connector.
     """
     whole = {queue: (low, high) for queue, (low, high) in ranges.items() if low < high}
     total = sum(high - low for low, high in whole.values())

@@ -1,8 +1,8 @@
-"""Options of reads and writes: their names, what they mean, and a hint for a mistyped one.
+"""Looks up and checks options of reads and writes; proposes the right name for a mistyped one.
 
-Names are those of the Kafka connector or of rocketmq-spark, whatever their case; `rocketmq.` may
-stand before each. An unknown name is an error: a read that ignores `maxOffsetPerTrigger` would run
-for hours before anybody notices.
+Names are those of the Kafka connector or of rocketmq-spark, in any case, with or without the prefix
+`rocketmq.`. An unknown name is an error: a read that ignores a mistyped `maxOffsetPerTrigger` would
+run for hours before anybody notices.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ SPARKS_OWN: Final = frozenset(
         "recursivefilelookup", "__scheme__",
     }
 )  # fmt: skip
-"""What Spark adds by itself to the options of a source or sink."""
+"""Options that Spark itself adds to those of a source or sink."""
 
 _UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000}
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option; documentation is made from it."""
+    """One option; the tables of docs/spark.md are checked against it."""
 
     name: str
     help: str
     default: str = ""
-    """As text; empty for none."""
+    """The default as text; empty for none."""
     aliases: tuple[str, ...] = ()
 
 
 class Options:
-    """What the user gave, looked up by any of an option's names.
+    """The user's options, looked up by any of their names.
 
     Args:
-        source: `pocketmq` or `pocketmq-store`, for messages.
-        given: Names and values as Spark hands them over.
-        known: The options that there are.
+        source: `pocketmq` or `pocketmq-store`, for error messages.
+        given: Names and values as Spark passes them.
+        known: All options of the source.
 
     Raises:
         OptionError: A name is not known, or two names of one option have different values.
@@ -87,22 +87,22 @@ class Options:
         return name in self._values
 
     def error(self, name: str, problem: str, *, near: Iterable[str] = ()) -> OptionError:
-        """The error to raise for this option, under the name that the user wrote."""
+        """An error to raise for this option; it has the name that the user wrote."""
         return OptionError(self.source, self._written.get(name, name), problem, near=near)
 
     def text(self, name: str) -> str:
-        """The value, or the default."""
+        """The value as text, or the default."""
         return self._values.get(name, self._known[name].default).strip()
 
     def required(self, name: str, example: str) -> str:
-        """The value, which must be given."""
+        """The value of an option that must be given; `example` is for the error message."""
         value = self.text(name)
         if not value:
             raise self.error(name, f"must be given, such as {example!r}")
         return value
 
     def words(self, name: str) -> list[str]:
-        """The value as a list; commas separate."""
+        """The value as a list, separated by commas."""
         return [word.strip() for word in self.text(name).split(",") if word.strip()]
 
     def flag(self, name: str) -> bool:
@@ -124,11 +124,11 @@ class Options:
         return number
 
     def number_or_none(self, name: str, *, least: int = 0) -> int | None:
-        """The same; None when it was not given."""
+        """The value as a whole number; None when the option was not given."""
         return self.number(name, least=least) if name in self else None
 
     def choice(self, name: str, values: Sequence[str]) -> str:
-        """One of the values, whatever its case."""
+        """The value, which must be one of `values` in any case."""
         value = self.text(name)
         for each in values:
             if each.lower() == value.lower():
@@ -147,7 +147,7 @@ class Options:
         return int(digits) * _UNITS_MS[unit]
 
     def json_object(self, name: str, shape: str) -> dict[str, Any]:
-        """The value as a JSON object; `shape` is an example for the message."""
+        """The value as a JSON object; `shape` is an example for the error message."""
         value = self.text(name)
         try:
             found = json.loads(value)

@@ -1,7 +1,7 @@
-"""Errors as users see them in Spark: the message, and not the way through our code.
+"""Shows users of Spark an error's message without the traceback through PocketMQ's code.
 
-Spark prints a worker's whole traceback. An error of ours stands alone; how it came about concerns
-nobody who gave a wrong option. Any other exception keeps its traceback: that is a bug.
+Spark prints a worker's whole traceback. For a `PocketMQError`, such as a wrong option, it is cut
+off. Any other exception keeps its traceback, because it is a bug.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def plainly(method: Callable[P, T]) -> Callable[P, T]:
-    """A method that Spark calls, with its errors bare."""
+    """Decorate a method that Spark calls: a `PocketMQError` leaves it without its traceback."""
 
     @wraps(method)
     def called(*arguments: P.args, **named: P.kwargs) -> T:
@@ -32,7 +32,7 @@ def plainly(method: Callable[P, T]) -> Callable[P, T]:
 
 
 def rows_plainly(rows: Iterator[Any]) -> Iterator[Any]:
-    """Rows that Spark iterates over, the same way."""
+    """Wrap rows that Spark iterates over in the same way."""
     try:
         yield from rows
     except PocketMQError as exc:
@@ -40,7 +40,7 @@ def rows_plainly(rows: Iterator[Any]) -> Iterator[Any]:
 
 
 def told_by_spark(error: Exception) -> PocketMQError:
-    """What went wrong in a query, in one line: our own error inside Spark's, or its first line."""
+    """A query's error in one line: the PocketMQ error inside Spark's, or Spark's first line."""
     if isinstance(error, PocketMQError):
         return error
     ours = re.findall(r"^pocketmq\.[\w.]+: (.+)$", str(error), re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Which queues a read takes, and from which offset to which: asked of the cluster on the driver."""
+"""Decides, on the driver, which queues a read takes and from which offset to which."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pocketmq.protocol.validation import is_retry
 
 
 async def find_queues(client: ClusterClient, settings: ReadSettings) -> list[MessageQueue]:
-    """Queues of the topics that the options name, as the name servers know them now.
+    """Queues of the topics that the options name, from routes fetched now.
 
     Raises:
         OptionError: A topic or queue does not exist, or the pattern matches none.
@@ -51,10 +51,10 @@ async def resolve(
     position: Position,
     bounds: Mapping[MessageQueue, Bounds],
 ) -> Offsets:
-    """The offset that a position means in each queue.
+    """Look up the offset that a position means in each queue.
 
     Raises:
-        OptionError: It names a queue that there is not, or a moment after the last message.
+        OptionError: It names a queue that does not exist, or a time after the last message.
     """
     options = settings.options
     queues = list(bounds)
@@ -87,10 +87,10 @@ def checked(
     offsets: Offsets,
     bounds: Mapping[MessageQueue, Bounds],
 ) -> Offsets:
-    """The offsets, each within what is stored.
+    """Check that the offsets are stored; moves those that are not, or raises.
 
     Raises:
-        DataLossError: One is not, and that is to fail.
+        DataLossError: One is not, and `failOnDataLoss` is set.
     """
     found = {}
     for queue, offset in offsets.items():
@@ -115,10 +115,10 @@ async def narrow(
     ranges: dict[MessageQueue, tuple[int, int]],
     bounds: RowFilter,
 ) -> dict[MessageQueue, tuple[int, int]]:
-    """What of the ranges can have wanted rows; never too little.
+    """Narrow ranges to where rows within `bounds` can be; never too far.
 
-    A moment's place is asked for a millisecond early, and its end one message late: RocketMQ 4.9
-    answers with the nearest message, on either side.
+    RocketMQ 4.9 answers a search by time with the nearest message, before or after. So the begin
+    is searched for one millisecond earlier, and the end is one message later.
     """
     ids, numbers = bounds.range("queueId"), bounds.range("queueOffset")
     kept = {
@@ -152,7 +152,7 @@ async def _search(
 
 
 def kafka_partitions(queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
-    """A number for each queue of a topic, as Kafka has them: by broker name and queue id."""
+    """Number each topic's queues from 0, by broker name and queue id: Kafka's partitions."""
     numbers: dict[MessageQueue, int] = {}
     next_number: dict[str, int] = {}
     for queue in sorted(queues):

@@ -1,12 +1,12 @@
-"""Pulls a range of one queue's offsets from its broker, several requests under way at a time.
+"""Pulls a range of one queue's offsets from its broker, with several requests at a time.
 
     range     [start .................................................. end)
-    requests  [ 32 ][ 32 ][ 32 ][ 32 ]        each asks for the offsets after the one before
-    replies      in any order; handed on in the order of the offsets
+    requests  [ 32 ][ 32 ][ 32 ][ 32 ]        each begins where the one before ends
+    replies   in any order; yielded in the order of the offsets
 
-A reply may bring less than was asked for (a broker bounds its bytes): the rest of that stretch is
-asked for again, in its place. With a subscription nobody knows how far a reply will reach, so there
-is one request at a time.
+A reply may have fewer messages than requested (brokers bound its bytes): then the rest is requested
+again before later replies are yielded. With a subscription the end of a reply cannot be known
+beforehand, so there is one request at a time.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from pocketmq.protocol.store_layout import FIXED_SIZE, RECORD
 from pocketmq.protocol.subscription import SUB_ALL
 
 DEPTH: Final = 4
-"""Requests under way for one range."""
+"""Requests of one range that may be unanswered at a time."""
 MOST_BYTES: Final = 4 * 1024 * 1024
-"""What a request asks for at most; brokers have smaller limits of their own."""
+"""Maximum bytes that a request asks for; brokers may have a smaller limit."""
 
 _FULL_BEFORE_MORE: Final = 32
-"""Replies with all that was asked for, after which more is asked for."""
+"""After this many full replies in a row, the next requests ask for twice as many messages."""
 
 _SIZE: Final = struct.Struct(">i")
 _QUEUE_OFFSET: Final = struct.Struct(">q")
@@ -49,16 +49,16 @@ _READABLE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PullOptions:
-    """How to pull."""
+    """How a range is pulled."""
 
     group: str
     batch: int = 256
-    """Messages to ask for; a broker sends fewer if its own limit is lower (32 by default)."""
+    """Maximum messages per request; a broker may send fewer (its own limit is 32 by default)."""
     timeout_s: float = 10.0
     retries: int = 5
     retry_wait_s: float = 0.5
     expression: str = SUB_ALL
-    """Tags, as in a subscription."""
+    """A tag expression, as in a subscription: `TagA || TagB`."""
     fail_on_data_loss: bool = True
 
     @property
@@ -68,11 +68,11 @@ class PullOptions:
 
 
 class Reply(NamedTuple):
-    """Records of one answer, back to back."""
+    """The records of one reply, one behind the other."""
 
     records: Buffer
     positions: list[int]
-    """Where each begins."""
+    """Where each record begins."""
 
 
 _NOTHING: Final = Reply(b"", [])
@@ -80,7 +80,7 @@ _NOTHING: Final = Reply(b"", [])
 
 @dataclass(slots=True)
 class _Stretch:
-    """Offsets [low, high) and the request for them."""
+    """The request for offsets [low, high) and its answer."""
 
     low: int
     high: int
@@ -89,14 +89,14 @@ class _Stretch:
 
 @dataclass(slots=True)
 class RangePull:
-    """One range being pulled; its coroutines run on the shared loop.
+    """One range being pulled; iterate over `replies`. Its coroutines run on the shared loop.
 
     Args:
-        client: Asks the broker.
-        queue: Whose offsets.
+        client: The connections to brokers.
+        queue: The queue to pull from.
         start: First offset.
-        end: One behind the last.
-        options: How.
+        end: The offset behind the last.
+        options: How it is pulled.
     """
 
     client: ClusterClient
@@ -105,16 +105,16 @@ class RangePull:
     end: int
     options: PullOptions
     lost: int = 0
-    """Messages that were to be read and are not stored any more."""
+    """Number of the range's messages that are not stored any more."""
     _batch: int = 0
     _full: int = 0
     _next: int = 0
 
     async def replies(self) -> AsyncIterator[Reply]:
-        """Records of the range, reply by reply, in the order of the offsets.
+        """Yield the records of the range, reply by reply, in the order of the offsets.
 
         Raises:
-            DataLossError: Offsets of the range are not stored any more, and that is to fail.
+            DataLossError: Offsets of the range are not stored any more; with `fail_on_data_loss`.
             BrokerError, RemotingError: The broker refused, or did not answer after all retries.
         """
         self._batch = self.options.batch
@@ -135,7 +135,7 @@ class RangePull:
         finally:
             for stretch in under_way:
                 if not stretch.answer.cancel() and not stretch.answer.cancelled():
-                    stretch.answer.exception()  # the first error is the one that is told
+                    stretch.answer.exception()  # marked as seen: only the first error is raised
 
     def _ask_ahead(self, under_way: deque[_Stretch]) -> None:
         depth = 1 if self.options.is_filtered else DEPTH
@@ -177,7 +177,7 @@ class RangePull:
         raise AssertionError("the loop returns or raises")
 
     def _read(self, stretch: _Stretch, response: Command) -> tuple[int, Reply]:
-        """How far a reply reaches, and its records."""
+        """The offset behind a reply, and the reply's records."""
         header = response.header(PullMessageResponseHeader)
         low, high = stretch.low, stretch.high
         if response.code == 0:
@@ -198,14 +198,14 @@ class RangePull:
         if header.min_offset > low:
             self._lose(low, min(header.min_offset, high), header.min_offset)
             return header.min_offset, _NOTHING
-        # The queue ends before the range does: it was made anew, or its store was replaced.
+        # The queue ends before the range does: it was created again, or its store was replaced.
         if self.options.fail_on_data_loss:
             raise DataLossError(str(self.queue), low, header.max_offset)
         self.lost += high - low
         return high, _NOTHING
 
     def _learn(self, count: int, *, is_short: bool) -> None:
-        """Ask for as many as the broker sends, or its replies leave gaps that cost a request."""
+        """Adapt the requests to the size of replies: after a short one the rest takes a request."""
         if is_short:
             self._batch, self._full = count, 0
             return

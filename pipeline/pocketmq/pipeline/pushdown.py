@@ -1,9 +1,9 @@
-"""Lets a reader take filters where the session allows it, and do without where it does not.
+"""Lets a reader take filters where the session allows it, and work without where it does not.
 
-Spark calls `pushFilters` only with `spark.sql.python.filterPushdown.enabled`, and refuses a reader
-that merely has the method without it. A plain session, which found our sources by itself, would
-then fail on every read. Spark looks at the method's `__func__`: ours says that it is the inherited
-one. Spark then tests the conditions itself.
+Spark calls `pushFilters` only with `spark.sql.python.filterPushdown.enabled`. Without it, Spark
+refuses every reader that overrides the method, so each read in a plain session would fail. Spark
+detects an override by the method's `__func__`: that of `QuietPushdown` is the inherited method, so
+Spark accepts the reader and tests the conditions itself.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pyspark.sql.datasource import DataSourceReader
 
 
 class QuietPushdown:
-    """`pushFilters` of a reader, as an attribute of it."""
+    """Assign this to a reader's `pushFilters`; `absorb` takes the filters if Spark passes any."""
 
     def __init__(self, absorb: Callable[[list[Any]], Iterable[Any]]) -> None:
         self._absorb = absorb

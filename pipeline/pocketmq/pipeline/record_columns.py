@@ -1,12 +1,12 @@
-"""Many stored records as columns, without a Python loop over them.
+"""Decodes many stored records into columns, without a Python loop over the records.
 
-Records lie anywhere in one buffer: a stretch of a commit-log file, or the bodies of pull replies.
-Given where each begins, NumPy gathers the fixed fields of all of them at once (fixed_fields.py).
+Records lie anywhere in one buffer: part of a commit-log file, or the bodies of pull replies. Given
+where each begins, NumPy gathers the fixed fields of all of them at once (fixed_fields.py).
 Bodies and property strings become Arrow `binary_view`s that point into the buffer; the cast to
 `binary` copies them in C. What few records have (IPv6 hosts, topics over 127 bytes) is corrected in
 the rows that have it. Layout of the record: `pocketmq.protocol.record`.
 
-About 100 ns a record for the columns; take some 16,000 at a time, so that they stay in the cache.
+Takes about 100 ns per record. Pass some 16,000 records at a time, so that they stay in the cache.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.store_layout import BODY_AT, FIXED_SIZE, MAGIC_V1, MAGIC_V2, RECORD, V6_EXTRA
 
 ROWS: Final = 16_384
-"""Records to take at a time."""
+"""Records to pass at a time."""
 
 _TAIL: Final = np.dtype(
     [(name, HEAD[name]) for name in ("reconsume_times", "prepared", "body_len")]
@@ -37,21 +37,21 @@ _VIEW: Final = np.dtype([("len", "<i4"), ("prefix", "V4"), ("buffer", "<i4"), ("
 _INLINE: Final = 12
 _INLINE_VIEW: Final = np.dtype([("len", "<i4"), ("data", f"V{_INLINE}")])
 _FIRST_BYTES: Final = np.tri(_INLINE + 1, _INLINE, -1, np.uint8) * np.uint8(255)
-"""Row n keeps the first n bytes."""
+"""Row n is a mask that keeps the first n of 8 bytes."""
 _HEX: Final = np.frombuffer("".join(f"{byte:02X}" for byte in range(256)).encode(), "V2")
 
 
 @dataclass(slots=True)
 class RecordColumns:
-    """The good records among those asked for: fixed fields, and where variable parts lie."""
+    """The valid ones of the requested records: their fixed fields, and where variable parts lie."""
 
     buffer: Bytes
     rows: Ints
-    """Indices, in the positions that were asked for, of these records."""
+    """Indices of these records among the requested positions."""
     positions: Ints
     sizes: Ints
     head: npt.NDArray[Any]
-    """`HEAD` of each; with IPv6 hosts the two host fields mean nothing."""
+    """The `HEAD` of each; for a record with IPv6 hosts its two host fields are meaningless."""
     sys_flags: npt.NDArray[np.int32]
     body_at: Ints
     body_len: Ints
@@ -60,7 +60,7 @@ class RecordColumns:
     properties_at: Ints
     properties_len: Ints
     bad: Ints
-    """Indices, in the positions that were asked for, of records that are none."""
+    """Indices, among the requested positions, of what is no valid record."""
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -77,7 +77,7 @@ class RecordColumns:
         )
 
     def bodies(self) -> pa.Array:
-        """Stored bodies (compressed ones stay so) as Arrow `binary`."""
+        """Bodies as stored, compressed ones too, as Arrow `binary`."""
         return binary(self.buffer, self.body_at, self.body_len)
 
     def properties(self) -> pa.Array:
@@ -92,7 +92,7 @@ class RecordColumns:
         length = int(self.topic_len[0])
         first = self.buffer[int(self.topic_at[0]) :][:length].tobytes()
         if (self.topic_len == length).all() and self._topics_equal(length, first):
-            return pa.repeat(pa.scalar(_text(first), pa.string()), count)  # as good as always
+            return pa.repeat(pa.scalar(_text(first), pa.string()), count)  # nearly always
         names = binary(self.buffer, self.topic_at, self.topic_len).dictionary_encode()
         texts = pa.array([_text(name.as_py()) for name in names.dictionary], pa.string())
         return texts.take(names.indices)
@@ -139,13 +139,13 @@ class RecordColumns:
 def read_columns(buffer: Bytes, positions: Ints, sizes: Ints | None = None) -> RecordColumns:
     """Gather the records at `positions`.
 
-    A record is bad, and left out of the columns, when it does not lie whole within the buffer, has
-    no magic, or its inner lengths do not add up to its size. Never raises on any bytes.
+    A record is bad, and left out of the columns, if the buffer does not hold all of it, it has no
+    magic number, or its inner lengths do not add up to its size. No bytes make this raise.
 
     Args:
         buffer: Under 2 GiB; the columns keep it.
         positions: Where records begin; any order.
-        sizes: What a consume queue says of their sizes, to hold the records against.
+        sizes: Their sizes by the consume queue, if known; records of another size are bad.
     """
     limit = len(buffer)
     count = len(positions)
@@ -225,7 +225,7 @@ def _correct_hosts(
     sys_flag: npt.NDArray[np.int32],
     good: npt.NDArray[np.bool_],
 ) -> Ints:
-    """Read again what IPv6 hosts have shifted; returns the length of the fixed fields of each."""
+    """Read fields again that IPv6 hosts have shifted; returns the length of each fixed part."""
     born = (sys_flag & MessageSysFlag.BORN_HOST_V6) != 0
     store = (sys_flag & MessageSysFlag.STORE_HOST_V6) != 0
     fixed: Ints = BODY_AT + V6_EXTRA * (born.astype(np.int64) + store)
@@ -250,16 +250,17 @@ def binary(buffer: Bytes, starts: Ints, lengths: Ints) -> pa.Array:
 
 
 def binary_views(buffer: Bytes, starts: Ints, lengths: Ints) -> pa.Array:
-    """The same without a copy, as `binary_view`; it keeps `buffer`, which must not change."""
+    """The same without a copy, as `binary_view`. It refers to `buffer`, which must not change."""
     if len(starts) == 0:
         return pa.array([], pa.binary_view())
     return _views(buffer, starts, lengths, with_prefix=True)
 
 
 def _views(buffer: Bytes, starts: Ints, lengths: Ints, *, with_prefix: bool = False) -> pa.Array:
-    """Views of up to 12 bytes hold their bytes, longer ones their first 4 and a place.
+    """Arrow's view structs: up to 12 bytes are inline, longer values are a prefix and a place.
 
-    A cast does not look at those first 4, and gathering them would cost as much as the rest.
+    The prefix of 4 bytes is left out by default: a cast to `binary` does not look at it, and to
+    gather it takes as long as everything else.
     """
     views = np.zeros(len(starts), _VIEW)
     views["len"] = lengths
@@ -290,7 +291,7 @@ def _fill_in(
 
 
 def _equal_strings(characters: npt.NDArray[Any], width: int) -> pa.Array:
-    """Strings of one width out of their bytes, one after the other."""
+    """A string array of values of one width, whose bytes are one behind the other."""
     count = characters.nbytes // width if width else 0
     offsets = np.arange(count + 1, dtype=np.int32) * width
     data = pa.py_buffer(np.ascontiguousarray(characters).reshape(-1))
@@ -298,7 +299,7 @@ def _equal_strings(characters: npt.NDArray[Any], width: int) -> pa.Array:
 
 
 def utf8(column: pa.Array) -> pa.Array:
-    """`binary` without nulls as `string`; what is no UTF-8 reads as U+FFFD, as in `MessageExt`."""
+    """`binary` without nulls as `string`; invalid UTF-8 becomes U+FFFD, as in `MessageExt`."""
     try:
         return column.cast(pa.string())
     except pa.ArrowInvalid:
@@ -319,9 +320,9 @@ def _text(name: bytes) -> str | None:
 
 
 def timestamps(milliseconds: npt.NDArray[Any]) -> pa.Array:
-    """Epoch milliseconds as Arrow timestamps in microseconds, UTC: the kind that Spark takes.
+    """Epoch milliseconds as Arrow timestamps in microseconds, UTC, which Spark expects.
 
-    Null where microseconds would overflow.
+    Null where the microseconds do not fit into 64 bits.
     """
     whole = milliseconds.astype(np.int64)
     limit = np.iinfo(np.int64).max // 1000
@@ -334,9 +335,9 @@ def timestamps(milliseconds: npt.NDArray[Any]) -> pa.Array:
 
 
 def positions_in(reply: bytes | memoryview, start: int = 0) -> list[int]:
-    """Where the records of a pull reply begin, counted from `start`; a short loop over sizes.
+    """Where the records of a pull reply begin, counted from `start`; a loop over their sizes.
 
-    Bytes behind the last whole record are not looked at.
+    Bytes behind the last complete record are ignored.
     """
     positions = []
     at, end = 0, len(reply)

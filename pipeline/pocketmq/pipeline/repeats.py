@@ -1,9 +1,10 @@
-"""Messages that our sink sent twice, told by the property it puts on each (at-least-once).
+"""Finds messages that the sink sent twice, by a property that it sets on each (at-least-once).
 
     SPARK_ROW = <write>:<batch>:<task>:<row>
 
-`write` is one write of one query, `row` counts within the task. A task that Spark runs again sends
-the same rows with the same values to the same queues, so whoever reads a queue can drop the second.
+`write` identifies one write of one query, `row` counts within the task. A task that Spark runs
+again sends the same rows with the same values to the same queues, so the reader of a queue can drop
+the second.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ ROW_PROPERTY: Final = "SPARK_ROW"
 
 
 def row_prefix(write: str, batch: int, task: int) -> str:
-    """What the values of one task begin with; the row's number follows."""
+    """The prefix of all values of one task; the row's number follows it."""
     return f"{write}:{batch}:{task}:"
 
 
 class SeenRows:
-    """The rows of tasks that were read already: a byte for each."""
+    """Remembers which rows of which tasks were read: a byte per row."""
 
     def __init__(self) -> None:
         self._seen: dict[str, bytearray] = {}
         self.dropped = 0
 
     def first_time(self, records: RecordColumns) -> npt.NDArray[np.bool_]:
-        """Which records were not seen before; those without the property always count as new."""
+        """Which records are new; remembers them. Those without the property always count as new."""
         new = np.ones(len(records), np.bool_)
         values = read_properties(records.properties()).values_of(ROW_PROPERTY)
         for index, value in enumerate(values.to_pylist()):
@@ -56,4 +57,4 @@ class SeenRows:
 
 
 _MOST_DIGITS: Final = 9
-"""Of a row's number; a longer one is not ours."""
+"""Digits of a row's number; a longer one was not set by the sink."""

@@ -1,4 +1,4 @@
-"""Which of the records that were read a query wants, before bodies are touched."""
+"""Selects the records that a query needs, before their bodies are decoded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TIMES = {"storeTimestamp": "store_timestamp", "bornTimestamp": "born_timestamp"
 
 
 def wanted(records: RecordColumns, bounds: RowFilter) -> RecordColumns:
-    """Those of the records that keep the filter's bounds."""
+    """The records within the filter's bounds."""
     keep = np.ones(len(records), np.bool_)
     for column, name in _NUMBERS.items():
         _narrow(keep, records.head[name], bounds.range(column))

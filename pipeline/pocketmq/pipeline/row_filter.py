@@ -1,7 +1,8 @@
-"""Conditions that Spark hands to a reader, as bounds on queues, offsets, times and tags.
+"""Conditions that Spark passes to a reader, as bounds on queues, offsets, times and tags.
 
-Spark gives the parts of a WHERE that are joined by AND. What is taken in full is not tested again;
-what only narrows the read (times to the millisecond, tags by their hash) Spark tests as well.
+Spark passes the parts of a WHERE that are joined by AND. Those that the reader guarantees are not
+tested again; those that only narrow the read (times to the millisecond, tags by their hash) Spark
+tests as well.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ KAFKA_NAMES: Final = {"offset": "queueOffset", "timestamp": "storeTimestamp"}
 
 @dataclass(slots=True)
 class Range:
-    """Whole numbers from `low` to `high`, both included; None is no bound."""
+    """Integers from `low` to `high`, both included; None means no bound."""
 
     low: int | None = None
     high: int | None = None
 
     def narrow(self, low: int | None = None, high: int | None = None) -> None:
-        """Keep what lies in both ranges."""
+        """Reduce this range to its intersection with another."""
         if low is not None and (self.low is None or low > self.low):
             self.low = low
         if high is not None and (self.high is None or high < self.high):
@@ -38,12 +39,12 @@ class Range:
 
     @property
     def is_open(self) -> bool:
-        """Whether nothing is excluded."""
+        """Whether it has no bound at all."""
         return self.low is None and self.high is None
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is left."""
+        """Whether no number is in it."""
         return self.low is not None and self.high is not None and self.low > self.high
 
     def __contains__(self, number: int) -> bool:
@@ -54,36 +55,36 @@ class Range:
 
 @dataclass(slots=True)
 class RowFilter:
-    """Bounds that every wanted row keeps."""
+    """Bounds that every row of the result is within."""
 
     texts: dict[str, frozenset[str]] = field(default_factory=dict)
-    """Column -> the values it may have; `topic`, `brokerName`, `tags`."""
+    """Column -> the values that it may have; for `topic`, `brokerName`, `tags`."""
     numbers: dict[str, Range] = field(default_factory=dict)
-    """Column -> bounds; `queueId`, `queueOffset`, `physicalOffset`."""
+    """Column -> bounds; for `queueId`, `queueOffset`, `physicalOffset`."""
     times_ms: dict[str, Range] = field(default_factory=dict)
-    """Column -> bounds in epoch ms; `storeTimestamp`, `bornTimestamp`."""
+    """Column -> bounds in epoch ms; for `storeTimestamp`, `bornTimestamp`."""
 
     def absorb(self, filters: Iterable[Any], *, exact: Iterable[str]) -> list[Any]:
         """Narrow the bounds by Spark's filters; returns those that Spark must test as well.
 
         Args:
-            filters: Joined by AND.
-            exact: Columns whose bounds the reader keeps row by row.
+            filters: Spark's filters, joined by AND.
+            exact: Columns whose bounds the reader tests row by row.
         """
         kept = frozenset(exact)
         return [each for each in filters if not self._take(each, kept)]
 
     def allows(self, column: str, value: str) -> bool:
-        """Whether rows with this text are wanted."""
+        """Whether rows with this value of a text column are within the bounds."""
         values = self.texts.get(column)
         return values is None or value in values
 
     def range(self, column: str) -> Range:
-        """Bounds of a number; an open range when there are none."""
+        """Bounds of a numeric column; an open range when there are none."""
         return self.numbers.get(column) or Range()
 
     def times(self, column: str) -> Range:
-        """Bounds of a time in epoch ms."""
+        """Bounds of a time column in epoch ms."""
         return self.times_ms.get(column) or Range()
 
     def _take(self, each: Any, exact: frozenset[str]) -> bool:
@@ -116,7 +117,7 @@ class RowFilter:
 
 
 def _narrow(ranges: dict[str, Range], name: str, kind: str, each: Any, convert: Any) -> bool:
-    """Narrow a range; whether the condition is now kept in full."""
+    """Narrow a range; whether its bounds now guarantee the condition."""
     bounds = ranges.setdefault(name, Range())
     if kind == "EqualTo":
         bounds.narrow(*convert(each.value))
@@ -146,7 +147,7 @@ def _whole(value: int) -> tuple[int, int]:
 
 
 def _epoch_ms(value: datetime) -> tuple[int, int]:
-    """The millisecond that a moment lies in, and the one it ends in."""
+    """A time rounded down to a millisecond, and rounded up."""
     moment = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
     micros = (moment - _EPOCH) // timedelta(microseconds=1)
     return micros // 1000, -(-micros // 1000)

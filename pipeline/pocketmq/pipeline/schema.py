@@ -1,4 +1,4 @@
-"""The columns of a message, declared once: name and Spark type."""
+"""Declares the columns of a message: name and Spark type."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MESSAGE: Final[Mapping[str, str]] = {
     "reconsumeTimes": "int",
     "physicalOffset": "bigint",
 }
-"""What both sources give."""
+"""The columns of both sources."""
 
 KAFKA: Final[Mapping[str, str]] = {
     "key": "binary",
@@ -73,10 +73,10 @@ OFFSETS: Final[Mapping[str, str]] = {
 
 
 def chosen(options: Options, columns: Mapping[str, str]) -> dict[str, str]:
-    """Those of the columns that option `columns` names, in its order; all without it.
+    """The columns that option `columns` names, in its order; all columns without it.
 
     Raises:
-        OptionError: It names a column that there is not.
+        OptionError: It names a column that does not exist.
     """
     wanted = options.words("columns")
     if not wanted:
@@ -87,7 +87,7 @@ def chosen(options: Options, columns: Mapping[str, str]) -> dict[str, str]:
 def map_names(
     options: Options, option: str, wanted: Sequence[str], columns: Mapping[str, str]
 ) -> list[str]:
-    """Column names in their own spelling; each once.
+    """Column names as declared, for names in any case; each once.
 
     Raises:
         OptionError: One does not exist.
@@ -109,10 +109,10 @@ def ddl(columns: Mapping[str, str]) -> str:
 
 
 def of_spark(schema: Any, columns: Mapping[str, str], source: str) -> dict[str, str]:
-    """The columns that Spark wants: ours, or those of the user's own `schema(...)`.
+    """The columns that Spark asks for: all, or those of the user's `schema(...)`.
 
     Raises:
-        ColumnsError: The user's schema has a column that we do not, or another type for it.
+        ColumnsError: The user's schema has an unknown column, or another type for a column.
     """
     wanted = {}
     for field in schema.fields:

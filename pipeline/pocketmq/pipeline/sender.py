@@ -1,7 +1,6 @@
-"""Sends batches from Spark's thread: several under way, in order within a queue, repeated on error.
+"""Sends batches from Spark's thread: several at a time, in order per queue, repeated on error.
 
-A batch that was not answered is sent again to the same queue, so it may be stored twice; what is
-promised is at least once.
+An unanswered batch is sent again to the same queue, so it may be stored twice: at least once.
 """
 
 from __future__ import annotations
@@ -33,18 +32,18 @@ STORED: Final = (
     ResponseCode.SLAVE_NOT_AVAILABLE,
     ResponseCode.FLUSH_SLAVE_TIMEOUT,
 )
-"""Answers that mean that the master has the messages."""
+"""Response codes after which the master has the messages."""
 
 
 @dataclass(slots=True)
 class Sender:
-    """Sends one task's batches.
+    """Sends one task's batches: call `send` for each, then `finish`, or `cancel` on an error.
 
     Args:
         access: How to reach the cluster.
         group: Producer group.
-        retries: How often a batch is sent again.
-        in_flight: Batches under way at a time.
+        retries: How often a batch is sent again at most.
+        in_flight: Batches that may be unanswered at a time.
     """
 
     access: Access
@@ -55,7 +54,7 @@ class Sender:
     sent_batches: int = 0
     sent_bytes: int = 0
     repeated: int = 0
-    """Batches that had to be sent again."""
+    """How often a batch was sent again."""
     _client: ClusterClient = field(init=False)
     _places: threading.Semaphore = field(init=False)
     _under_way: list[Future[None]] = field(default_factory=list)
@@ -67,7 +66,7 @@ class Sender:
         self._places = threading.Semaphore(self.in_flight)
 
     def queues_of(self, topic: str) -> list[MessageQueue]:
-        """Queues that a topic can be written to; asked once per task, so that places hold."""
+        """Queues that a topic can be written to; looked up once per task, so they stay the same."""
         found = self._queues.get(topic)
         if found is None:
             found = shared_loop().run(self._client.write_queues(topic, max_age_s=5.0))
@@ -81,7 +80,7 @@ class Sender:
         return UniqKeyFactory("127.0.0.1", os.getpid(), self._client.clock.time_ms)
 
     def send(self, batch: Batch) -> None:
-        """Begin to send; waits while too many are under way.
+        """Begin to send a batch; blocks while `in_flight` batches are unanswered.
 
         Raises:
             BrokerError, RemotingError: An earlier batch could not be sent.
@@ -94,11 +93,11 @@ class Sender:
             self._settle(wait=False)
 
     def finish(self) -> None:
-        """Wait for all answers; raises what `send` raises."""
+        """Wait until all batches are acknowledged; raises the errors of `send`."""
         self._settle(wait=True)
 
     def cancel(self) -> None:
-        """Send nothing more; the task has failed."""
+        """Stop sending, because the task has failed."""
         for future in self._under_way:
             future.cancel()
         self._under_way.clear()
@@ -114,7 +113,7 @@ class Sender:
 
     async def _send(self, batch: Batch) -> None:
         lane = self._lanes.setdefault(batch.queue, asyncio.Lock())
-        async with lane:  # its waiters take their turns, so batches of a queue keep their order
+        async with lane:  # a lock wakes its waiters in order, so batches of a queue keep theirs
             header = self._header(batch)
             body = batch.body
             for attempt in range(self.retries + 1):

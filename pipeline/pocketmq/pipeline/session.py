@@ -1,10 +1,10 @@
-"""A Spark session with what PySpark needs, and one clear line when Java is missing.
+"""Makes a Spark session with suitable settings; says in one line when Java is missing.
 
     from pocketmq.pipeline import session
     spark = session("flights")
 
-Any other session works too; this one saves the settings that people forget: workers run this very
-Python, times are UTC, nothing listens beyond this machine, and conditions reach our sources.
+Any other session works too. This one has the settings that are easily forgotten: workers run the
+same Python, times are UTC, Spark listens on this machine only, and filters reach the sources.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.pyspark.worker.logging.enabled": "true",
     "spark.sql.shuffle.partitions": "4",
 }
-"""What `session` sets; the caller's own settings win."""
+"""The settings of `session`; the caller's settings take precedence."""
 
 
 def session(
@@ -51,10 +51,10 @@ def session(
     """The Spark session of this process, made if there is none.
 
     Args:
-        app_name: How it is called in Spark's own pages.
-        master: Where it runs; all cores of this machine by default, or what the environment's
-            `SPARK_MASTER` or spark-submit says.
-        settings: More of Spark's settings, or others.
+        app_name: Its name in Spark's web pages.
+        master: Where it runs; by default what `SPARK_MASTER` in the environment or spark-submit
+            says, or else all cores of this machine.
+        settings: Further settings of Spark, or other values for those made here.
 
     Raises:
         MissingToolError: PySpark, or Java 17 or later, is not installed.
@@ -77,7 +77,7 @@ def session(
 
 
 def check_spark() -> None:
-    """Make sure that Spark can be started here.
+    """Check that Spark can be started here.
 
     Raises:
         MissingToolError: PySpark is not installed, or Java is not, or too old.
@@ -88,7 +88,7 @@ def check_spark() -> None:
 
 
 def check_java() -> None:
-    """Make sure that Spark will find a Java it can run on.
+    """Check that Spark will find a Java that it can run on.
 
     Raises:
         MissingToolError: There is none, or it is too old.
@@ -102,7 +102,7 @@ def check_java() -> None:
 
 
 def java_version() -> tuple[str, int] | None:
-    """The Java that Spark would start, and its feature release; None when there is none."""
+    """Path and feature release of the Java that Spark would start; None when there is none."""
     home = os.environ.get("JAVA_HOME")
     inside = Path(home, "bin", "java") if home else None
     path = str(inside) if inside and inside.exists() else shutil.which("java")

@@ -1,4 +1,4 @@
-"""The options of the data source `pocketmq`, read side and write side, checked."""
+"""Declares and checks the options of the data source `pocketmq`, for reads and writes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ READ: Final = (
     *WHAT,
     Option(
         "startingOffsets",
-        "`earliest`, `latest`, `group:NAME` (where a group goes on), or "
+        "`earliest`, `latest`, `group:NAME` (a group's consumer offsets), or "
         f"`{offsets.EXAMPLE}`; -2 is the earliest, -1 the end. Batches begin with the earliest, "
         "streams with the latest.",
     ),
@@ -51,61 +51,61 @@ READ: Final = (
     Option("endingOffsetsByTimestamp", "The same by queue, in the shape of `endingOffsets`."),
     Option(
         "startingOffsetsByTimestampStrategy",
-        "`error` or `latest`: what if no message is that young.",
+        "`error` or `latest`: what to do if no message is stored at that time or later.",
         "error",
     ),
     Option("failOnDataLoss", "Whether to fail when offsets are not stored any more.", "true"),
-    Option("minPartitions", "At least so many tasks; queues are split for it.", "1"),
+    Option("minPartitions", "Minimum number of tasks; queues are split for it.", "1"),
     Option("tags", "Tags to read, as in a subscription: `TagA || TagB`.", "", ("subExpression",)),
-    Option("columns", "Columns to make, separated by commas; others cost nothing."),
+    Option("columns", "Columns to make, separated by commas; others take no time."),
     Option("includeProperties", "Whether column `properties` is there.", "true"),
-    Option("kafkaCompatible", "Columns as the Kafka connector's.", "false"),
+    Option("kafkaCompatible", "Whether columns are those of the Kafka connector.", "false"),
     Option("includeHeaders", "Whether `kafkaCompatible` has column `headers`.", "false"),
     Option("mode", "`FAILFAST`, or `PERMISSIVE` to skip and count broken bodies.", "FAILFAST"),
-    Option("maxBodyBytes", "How far a compressed body may grow.", "4194304"),
-    Option("dedupe", "Drop what our sink sent a second time.", "false"),
+    Option("maxBodyBytes", "Maximum size of a compressed body once decompressed.", "4194304"),
+    Option("dedupe", "Whether to drop messages that the sink sent a second time.", "false"),
     Option(
         "dedupeWindow",
-        "Streams: messages before a batch that are read again for what they say of repeats.",
+        "Streams: messages before a batch that are read again to recognise repeats.",
         "10000",
     ),
-    Option("groupId", "Group to pull as; it is not joined.", "", ("group", "kafka.group.id")),
-    Option("groupIdPrefix", "The same, with a name of ours behind it.", "", ()),
+    Option("groupId", "Group to pull as, without joining it.", "", ("group", "kafka.group.id")),
+    Option("groupIdPrefix", "The same, with a generated suffix.", "", ()),
     Option("commitGroup", "Streams: group under which progress is committed to the brokers."),
-    Option("maxOffsetsPerTrigger", "Streams: most messages of a batch.", "", ("maxRows",)),
-    Option("minOffsetsPerTrigger", "Streams: wait for so many messages.", "", ("minRows",)),
+    Option("maxOffsetsPerTrigger", "Streams: maximum messages of a batch.", "", ("maxRows",)),
+    Option("minOffsetsPerTrigger", "Streams: wait for this many messages.", "", ("minRows",)),
     Option("maxTriggerDelay", "Streams: but no longer than this.", "15m"),
-    Option("pullBatchSize", "Messages to ask for in one request.", "256"),
-    Option("maxRecordsPerBatch", "Most rows of an Arrow record batch.", "16384"),
+    Option("pullBatchSize", "Maximum messages of one request.", "256"),
+    Option("maxRecordsPerBatch", "Maximum rows of an Arrow record batch.", "16384"),
 )
 
 WRITE: Final = (
     *COMMON,
-    Option("topic", "Where to send; without it column `topic` says it."),
+    Option("topic", "Topic to send to; without it, the row's column `topic`."),
     Option("tagColumn", "Column with the tag.", "tags"),
     Option("keyColumns", "Columns with keys, separated by commas.", "keys"),
-    Option("batchRows", "Most messages of one send.", "256", ("batchSize",)),
-    Option("batchBytes", "Most bytes of one send.", "1048576"),
-    Option("inFlight", "Sends under way at a time, for a task.", "8"),
+    Option("batchRows", "Maximum messages of one send.", "256", ("batchSize",)),
+    Option("batchBytes", "Maximum bytes of one send.", "1048576"),
+    Option("inFlight", "Sends of a task that may be unanswered at a time.", "8"),
     Option("producerGroup", "Group to send as.", GROUP_PREFIX, ("groupId", "group")),
-    Option("waitStoreOk", "Whether an answer waits for what the flush mode promises.", "true"),
+    Option("waitStoreOk", "Whether an answer waits for what the flush mode guarantees.", "true"),
 )
 
 
 def access_of_text(source: str, name_servers: str) -> Access:
-    """How to reach a cluster that is given as text.
+    """How to reach a cluster whose name servers are given as text.
 
     Raises:
-        OptionError: A name server's address is none.
+        OptionError: An address is malformed.
     """
     return access_of(Options(source, {"nameServer": name_servers}, COMMON))
 
 
 def access_of(options: Options) -> Access:
-    """How to reach the cluster.
+    """How to reach the cluster that the options name.
 
     Raises:
-        OptionError: A name server's address is none.
+        OptionError: An address is malformed.
     """
     text = options.required("nameServer", "127.0.0.1:9876")
     addresses = tuple(part.strip() for part in text.replace(",", ";").split(";") if part.strip())
@@ -222,7 +222,7 @@ class ReadSettings:
 
 
 def near_position(text: str) -> list[str]:
-    """The word that was perhaps meant."""
+    """Words similar to the value, for the error message."""
     from pocketmq.pipeline.errors import near
 
     return near(text, ("earliest", "latest"))

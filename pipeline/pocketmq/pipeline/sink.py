@@ -2,7 +2,8 @@
 
     df.write.format("pocketmq").option("nameServer", ...).option("topic", "T").mode("append").save()
 
-Each message carries where it comes from (`repeats`): readers with `dedupe=true` see it once.
+Each message has a property that identifies its row (`repeats`): a reader with `dedupe=true` yields
+it once.
 """
 
 from __future__ import annotations
@@ -26,27 +27,27 @@ from pocketmq.runtime.errors import CallerError
 
 QUERY_ID_PROPERTY = "sql.streaming.queryId"
 BATCH_ID_PROPERTY = "streaming.sql.batchId"
-"""Where Spark tells a task which query and which micro-batch it works for."""
+"""Spark's local properties that identify the query and the micro-batch of a task."""
 
 
 @dataclass
 class TaskSent(WriterCommitMessage):
-    """What one task sent."""
+    """Counts of what one task sent."""
 
     task: int
     rows: int
     batches: int
     bytes: int
     repeated: int
-    """Sends that had to be repeated; their messages may be stored twice."""
+    """How often a send was repeated; its messages may be stored twice."""
 
 
 class WriteSettings:
     """The options of one write, checked against the data frame's columns.
 
     Raises:
-        OptionError: An option is wrong.
-        ColumnsError: A column is.
+        OptionError: An option has an unknown name or a wrong value.
+        ColumnsError: A column has an unknown name or the wrong type, or is missing.
     """
 
     def __init__(self, given: Mapping[str, str], schema: Any) -> None:
@@ -85,11 +86,11 @@ class TopicWriter(DataSourceArrowWriter):
         return send_rows(self.settings, iterator, self.write_id, 0, context.partitionId())
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """All tasks have sent their rows."""
+        """Spark calls this when all tasks have sent their rows."""
         tell(messages)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """A task failed for good. What the others sent is sent."""
+        """Spark calls this when a task failed for good. What others sent stays sent."""
         tell(messages, aborted=True)
 
 
@@ -109,16 +110,16 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
         return send_rows(self.settings, iterator, write_id, batch, context.partitionId())
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """All tasks of the micro-batch have sent their rows."""
+        """Spark calls this when all tasks of the micro-batch have sent their rows."""
         tell(messages, batch=batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """A task failed for good. Spark will run the whole micro-batch again."""
+        """Spark calls this when a task failed for good; it will run the whole micro-batch again."""
         tell(messages, batch=batchId, aborted=True)
 
 
 def task_context() -> Any:
-    """What Spark knows of the task that runs here."""
+    """Spark's context of the task that runs here."""
     from pyspark import TaskContext
 
     return TaskContext.get()
@@ -127,7 +128,7 @@ def task_context() -> Any:
 def send_rows(
     settings: WriteSettings, iterator: Iterator[Any], write_id: str, batch: int, task: int
 ) -> TaskSent:
-    """Send rows as they come; returns when every one is acknowledged."""
+    """Send rows; returns when every one is acknowledged."""
     from pocketmq.pipeline.repeats import row_prefix
     from pocketmq.pipeline.sender import Sender
     from pocketmq.pipeline.sink_rows import RowEncoder
@@ -158,7 +159,7 @@ def send_rows(
 
 
 def tell(messages: list[WriterCommitMessage | None], **facts: Any) -> None:
-    """One line about a finished write."""
+    """Log one line about a finished write."""
     from pocketmq.pipeline.worker_log import log
 
     sent = [message for message in messages if isinstance(message, TaskSent)]
@@ -174,7 +175,7 @@ def tell(messages: list[WriterCommitMessage | None], **facts: Any) -> None:
 
 
 def refuse_overwrite(overwrite: bool) -> None:
-    """Messages cannot be taken back.
+    """Refuse to overwrite: messages that are stored cannot be removed.
 
     Raises:
         CallerError: The write's mode is overwrite, or a stream's output mode complete.

@@ -1,8 +1,8 @@
-"""Rows of a data frame as bodies of SEND_BATCH_MESSAGE (E-47, P-49).
+"""Encodes rows of a data frame as bodies of SEND_BATCH_MESSAGE (320) (E-47, P-49).
 
-Which queue takes a row depends on the row's place in its task alone, unless a column says it. So a
-task that Spark runs again sends each row to the queue that has it already, and a reader of that
-queue can drop the second (`repeats`).
+Unless a column names the queue, it depends only on the row's position in its task. So a task that
+Spark runs again sends each row to the queue that has it already, and a reader of that queue can
+drop the second (`repeats`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ROLES: Final[Mapping[str, tuple[str, ...]]] = {
     "delayLevel": ("int", "bigint"),
     "flag": ("int", "bigint"),
 }
-"""Columns of the sink and the types they may have; tags and keys may be called otherwise."""
+"""The sink's columns and their types; options may choose other columns for tags and keys."""
 
 KAFKA_NAMES: Final[Mapping[str, str]] = {"value": "body", "headers": "properties"}
 KEY_TYPES: Final = ("string", "binary", "array<string>")
@@ -45,10 +45,10 @@ KEY_TYPES: Final = ("string", "binary", "array<string>")
 
 @dataclass(frozen=True, slots=True)
 class SinkColumns:
-    """Which column of the data frame plays which part."""
+    """The column of the data frame for each of the sink's columns."""
 
     place: Mapping[str, int]
-    """Part -> index of the column."""
+    """Column of the sink -> index in the data frame."""
     tags: int | None
     keys: tuple[int, ...]
 
@@ -56,16 +56,16 @@ class SinkColumns:
     def of(
         cls, schema: Mapping[str, str], *, topic: str, tag_column: str, key_columns: Sequence[str]
     ) -> SinkColumns:
-        """Assign the data frame's columns.
+        """Assign the data frame's columns to those of the sink.
 
         Args:
             schema: Column names and Spark types.
-            topic: The option; without it there must be a column.
-            tag_column: Column with the tag, which need not exist if it is the default.
-            key_columns: Columns with keys, as well.
+            topic: Option `topic`; if empty there must be a column `topic`.
+            tag_column: Column with the tag; the default one need not exist.
+            key_columns: Columns with keys; the default one need not exist.
 
         Raises:
-            ColumnsError: A column has no part or a wrong type, or a needed one is missing.
+            ColumnsError: A column is unknown or has the wrong type, or a required one is missing.
         """
         place: dict[str, int] = {}
         keys: list[int] = []
@@ -83,7 +83,7 @@ class SinkColumns:
             elif lower in by_lower:
                 role = KAFKA_NAMES.get(by_lower[lower], by_lower[lower])
                 if role in place:
-                    raise ColumnsError(f"pocketmq: two columns play the part of {role!r}")
+                    raise ColumnsError(f"pocketmq: two columns are both {role!r}; leave one out")
                 _check_type(name, kind, ROLES[role])
                 place[role] = index
             else:
@@ -112,35 +112,35 @@ def _check_type(name: str, kind: str, allowed: Sequence[str]) -> None:
 
 @dataclass(slots=True)
 class Batch:
-    """Messages for one queue that travel together; or one delayed message, which travels alone."""
+    """Messages for one queue that are sent together; or one delayed message, sent alone."""
 
     queue: MessageQueue
     parts: list[bytes] = field(default_factory=list)
     size: int = 0
     rows: int = 0
     delayed_properties: str = ""
-    """Properties of a delayed message, whose body is then bare."""
+    """Properties of a delayed message; `body` then is that message's body only."""
     flag: int = 0
 
     @property
     def body(self) -> bytes:
-        """What follows the request's header."""
+        """The body of the request."""
         return b"".join(self.parts)
 
 
 @dataclass(slots=True)
 class RowEncoder:
-    """Turns record batches into batches to send.
+    """Turns record batches into batches to send: call `encode` for each, and `rest` at the end.
 
     Args:
-        columns: Which column plays which part.
-        topic: Where all rows go, unless empty.
-        row_prefix: What the rows' SPARK_ROW begins with.
-        task: Spreads the tasks over the queues.
+        columns: The column of the data frame for each of the sink's columns.
+        topic: The topic of all rows; if empty, each row names its topic.
+        row_prefix: Prefix of the rows' property SPARK_ROW.
+        task: Number of the task; tasks begin with different queues.
         queues_of: Queues that a topic can be written to, in order.
         new_key: Makes UNIQ_KEYs.
-        batch_rows: Most messages of a batch.
-        batch_bytes: Most bytes of a batch.
+        batch_rows: Maximum messages of a batch.
+        batch_bytes: Maximum bytes of a batch.
     """
 
     columns: SinkColumns
@@ -155,15 +155,15 @@ class RowEncoder:
     rows: int = 0
     _open: dict[MessageQueue, Batch] = field(default_factory=dict)
     _turns: dict[str, tuple[MessageQueue, int]] = field(default_factory=dict)
-    """Topic -> the queue that takes rows without a place of their own, and how many more."""
+    """Topic -> the queue for rows that name none, and how many more rows it takes."""
     _turn: int = 0
 
     def encode(self, record_batch: Any) -> Iterator[Batch]:
-        """Batches that are full now.
+        """Add rows; yields the batches that are full now.
 
         Raises:
-            IllegalMessageError: A row breaks a limit; it is named.
-            ColumnsError: A row names a queue that there is not.
+            IllegalMessageError: A row breaks a limit; the message has its number.
+            ColumnsError: A row names a queue that does not exist.
         """
         place = self.columns.place
         column = {role: record_batch.column(index).to_pylist() for role, index in place.items()}
@@ -206,7 +206,7 @@ class RowEncoder:
             self.rows += 1
 
     def rest(self) -> Iterator[Batch]:
-        """Batches that are not full, at the end."""
+        """Yield the batches that are not full; call it once, at the end."""
         yield from self._open.values()
         self._open.clear()
 
@@ -223,7 +223,7 @@ class RowEncoder:
                 f"its properties take {len(properties)} bytes, {MAX_PROPERTIES_BYTES} fit"
             )
         if alone:
-            # Batches carry no delay (P-49). What came before it leaves first.
+            # A batch cannot be delayed (P-49). Earlier rows of the queue are sent first.
             before = self._open.pop(queue, None)
             if before is not None:
                 yield before
@@ -248,7 +248,7 @@ class RowEncoder:
             yield self._open.pop(queue)
 
     def _next_queue(self, topic: str) -> MessageQueue:
-        """Queues take turns, a batch's worth of rows each, so that batches are full."""
+        """Queues take turns after as many rows as fill a batch."""
         queue, left = self._turns.get(topic, (None, 0))
         if queue is None or left == 0:
             queues = self._queues(topic)
@@ -290,13 +290,13 @@ def _list(record_batch: Any, index: int) -> list[Any]:
 
 
 def _entries(value: Any) -> dict[str, str]:
-    """Properties out of a map's pairs, or out of Kafka's headers."""
+    """Properties from a map's pairs, or from Kafka's headers."""
     entries = {}
     for pair in value:
         name, text = (pair["key"], pair["value"]) if isinstance(pair, dict) else pair
         if isinstance(text, bytes):
             text = text.decode("utf-8", "replace")
-        if name and text:  # readers drop the others anyway
+        if name and text:  # readers would ignore the others (S-6)
             entries[name] = text
     return entries
 

@@ -1,8 +1,8 @@
-"""The data source `pocketmq`, batch: topics as tables, straight from the brokers.
+"""The batch reader of data source `pocketmq`: topics as tables, straight from the brokers.
 
     spark.read.format("pocketmq").option("nameServer", "127.0.0.1:9876").option("topic", "T").load()
 
-The driver asks which offsets there are; each task pulls a range of one queue.
+The driver asks for the queues' offsets; each task pulls a range of one queue.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class TopicReader(DataSourceReader):
 
     @plainly
     def partitions(self) -> list[InputPartition]:
-        """A task for each queue, or for a part of one."""
+        """Plan a task for each queue, or several for parts of a queue."""
         from pocketmq.pipeline.loop import shared_loop
 
         return [InputPartition(part) for part in shared_loop().run(self._plan())]
@@ -59,22 +59,22 @@ class TopicReader(DataSourceReader):
             client, {queue: (start[queue], end[queue]) for queue in queues}, self.row_filter
         )
         numbers = plan_reads.kafka_partitions(queues)
-        least = 1 if settings.dedupe else settings.least_parts  # who drops repeats reads them all
+        least = 1 if settings.dedupe else settings.least_parts  # repeats must be in one task
         return [
             PullPart(queue, low, high, numbers[queue])
             for queue, low, high in split_ranges(ranges, least)
         ]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The rows of one task as Arrow record batches."""
-        if partition.value is None:  # Spark's way of saying that there were no partitions
+        """Yield the rows of one task as Arrow record batches."""
+        if partition.value is None:  # Spark passes None if `partitions` returned nothing
             return iter(())
         read = reading(self.settings, self.columns, self.row_filter)
         return rows_plainly(read.batches(partition.value))
 
 
 def row_filter_of(settings: ReadSettings) -> RowFilter:
-    """What the options alone exclude."""
+    """The bounds that follow from the options alone."""
     row_filter = RowFilter()
     if settings.tags:
         row_filter.texts["tags"] = frozenset(settings.tags)
@@ -82,7 +82,7 @@ def row_filter_of(settings: ReadSettings) -> RowFilter:
 
 
 def reading(settings: ReadSettings, columns: dict[str, str], row_filter: RowFilter) -> WireRead:
-    """What reads parts on a worker."""
+    """The object that reads parts on a worker."""
     from dataclasses import replace
 
     from pocketmq.pipeline.arrow import Shape
@@ -104,5 +104,5 @@ def reading(settings: ReadSettings, columns: dict[str, str], row_filter: RowFilt
 
 
 def _is_plain(tag: str) -> bool:
-    """Whether an expression can name the tag."""
+    """Whether a tag expression can contain this tag."""
     return bool(tag) and tag == tag.strip() and "|" not in tag and tag != "*"

@@ -1,8 +1,8 @@
-"""Files of a broker's store, read and never written: the log, the queues, the index (S-1 to S-4).
+"""Reads files of a broker's store, and never writes: log, queues, index (S-1 to S-4).
 
-Bytes are read into memory of our own rather than mapped. A broker may cut or delete a file at any
-time; a mapping would then kill this process (SIGBUS), while a read just returns less. It is no
-slower: four megabytes fit the cache in which they are decoded next.
+Bytes are read into a buffer rather than mapped. A broker may truncate or delete a file at any time;
+access to a mapping would then kill this process (SIGBUS), while a read just returns less. It is no
+slower: 4 MiB fit into the cache, from which they are decoded next.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ import numpy.typing as npt
 from pocketmq.pipeline.fixed_fields import QUEUE_ENTRY, Ints
 from pocketmq.protocol.store_layout import FILLER_SIZE as FILLER_SIZE
 
-"""Size of an entry that stands for no message (S-33)."""
+"""Size in entries that fill up a file and belong to no message (S-33)."""
 
 Entries = npt.NDArray[Any]
 
 
 class FileRow:
-    """Files named by the offset of their first byte, as one sequence of bytes.
+    """Files named by the offset of their first byte, read as one sequence of bytes.
 
     Args:
-        directory: Need not exist: then there are no files.
+        directory: If it does not exist, there are no files.
     """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         found = sorted(_files(directory))
         if found and found[-1][1] == 0:
-            found.pop()  # what a crash left between creating and sizing it (S-3)
+            found.pop()  # created by a broker that crashed before it gave it its size (S-3)
         self.starts = [start for start, _ in found]
         self.lengths = [length for _, length in found]
         self._open: dict[int, int] = {}
@@ -47,7 +47,7 @@ class FileRow:
         self.close()
 
     def close(self) -> None:
-        """Let go of all descriptors."""
+        """Close all descriptors."""
         for descriptor in self._open.values():
             os.close(descriptor)
         self._open.clear()
@@ -57,7 +57,7 @@ class FileRow:
 
     @property
     def start(self) -> int:
-        """Offset of the first byte that there is; 0 without files."""
+        """Offset of the first byte; 0 without files."""
         return self.starts[0] if self.starts else 0
 
     @property
@@ -66,25 +66,25 @@ class FileRow:
         return self.starts[-1] + self.lengths[-1] if self.starts else 0
 
     def path(self, index: int) -> Path:
-        """Where a file lies."""
+        """Path of a file."""
         return self.directory / f"{self.starts[index]:020d}"
 
     def index(self, offset: int) -> int:
-        """Which file holds a byte; -1 when none does."""
+        """Index of the file that holds a byte; -1 when none does."""
         found = bisect.bisect_right(self.starts, offset) - 1
         if found < 0 or offset >= self.starts[found] + self.lengths[found]:
             return -1
         return found
 
     def place(self, offset: int) -> tuple[Path, int]:
-        """File and position of a byte, for messages; also of a byte that is gone."""
+        """File and position of a byte, for error messages; also of a deleted byte."""
         found = bisect.bisect_right(self.starts, offset) - 1
         if found >= 0:
             return self.path(found), offset - self.starts[found]
         return self.directory, offset
 
     def read_into(self, target: memoryview, offset: int) -> int:
-        """Fill `target` from byte `offset` on, within one file; returns how much there was."""
+        """Fill `target` from byte `offset` on, within one file; returns the number of bytes."""
         index = self.index(offset)
         if index < 0:
             return 0
@@ -92,7 +92,7 @@ class FileRow:
         if descriptor is None:
             try:
                 descriptor = os.open(self.path(index), os.O_RDONLY)
-            except FileNotFoundError:  # retention took it after we had looked
+            except FileNotFoundError:  # deleted by retention after the directory was listed
                 return 0
             self._open[index] = descriptor
         position = offset - self.starts[index]
@@ -114,7 +114,7 @@ class FileRow:
 
 
 def _files(directory: Path) -> Iterator[tuple[int, int]]:
-    """(first offset, length) of each file of a row; those that vanish meanwhile are left out."""
+    """(first offset, length) of each file; files deleted meanwhile are left out."""
     if not directory.is_dir():
         return
     for name in os.listdir(directory):
@@ -127,7 +127,7 @@ def _files(directory: Path) -> Iterator[tuple[int, int]]:
 
 
 class QueueFiles:
-    """One queue's entries in `consumequeue/<topic>/<queueId>/`."""
+    """Reads the entries of one queue, `consumequeue/<topic>/<queueId>/`."""
 
     def __init__(self, root: Path, topic: str, queue_id: int) -> None:
         self.topic = topic
@@ -140,11 +140,11 @@ class QueueFiles:
 
     @property
     def first(self) -> int:
-        """Number of the first entry for which there is a file."""
+        """Queue offset of the first entry in the files."""
         return self.row.start // QUEUE_ENTRY.itemsize
 
     def entries(self, low: int, high: int) -> Entries:
-        """Entries from number `low` to before `high`; fewer when the files end."""
+        """Entries of queue offsets [low, high); fewer when the files end before."""
         parts = []
         while low < high:
             index = self.row.index(low * QUEUE_ENTRY.itemsize)
@@ -162,7 +162,7 @@ class QueueFiles:
         return np.concatenate(parts) if parts else np.empty(0, QUEUE_ENTRY)
 
     def written_end(self) -> int:
-        """Number behind the last entry that is written: files are longer than their content."""
+        """Queue offset behind the last entry; the last file is longer than its content."""
         for index in range(len(self.row) - 1, -1, -1):
             low = self.row.starts[index] // QUEUE_ENTRY.itemsize
             count = self.row.lengths[index] // QUEUE_ENTRY.itemsize
@@ -176,16 +176,16 @@ class QueueFiles:
         return not len(found) or found["size"][0] == 0
 
     def index_at(self, position: int, low: int, high: int) -> int:
-        """First entry in [low, high) whose record begins at log offset `position` or later.
+        """Queue offset of the first entry in [low, high) with a record at `position` or later.
 
-        Offsets rise along a queue; fillers are stepped over.
+        Physical offsets ascend along a queue; fillers are skipped.
         """
         files = [
             index
             for index in range(len(self.row))
             if self._bounds(index)[0] < high and self._bounds(index)[1] > low
         ]
-        # The first file whose first message lies behind the position: ours is the one before.
+        # Search the first file whose first message lies behind the position; take the one before.
         later = bisect.bisect_left(
             files, True, key=lambda index: self._first_offset(index, low, high) >= position
         )
@@ -215,7 +215,7 @@ class QueueFiles:
         return -1
 
     def _offsets(self, index: int, begin: int, end: int) -> Ints:
-        """Log offsets of some entries of a file, rising: a filler has that of its predecessor."""
+        """Log offsets of some entries of a file, ascending: a filler gets its predecessor's."""
         start, stop = self._bounds(index)
         if self._last_read is None or self._last_read[0] != index:
             found = self.entries(start, stop)["offset"].astype(np.int64)

@@ -1,11 +1,11 @@
-"""What a read of a store will show, decided once: which entries of which queues, in which parts.
+"""Plans a read of a store: which entries of which queues, split into which parts.
 
-A store may be in use. So a read begins with a snapshot: how far each queue is written, and how far
-the log is sound. Rows beyond it do not exist for this read, however late its tasks run; entries
-whose records are deleted already (S-34), or not yet there, do not either.
+A store may be in use. So a read begins with a snapshot: the end of each queue, and the end of the
+log's valid records. Messages stored later are not part of the read, however late its tasks run; nor
+are entries whose records are already deleted (S-34) or not yet written.
 
-    queue A   . . [low . . . . . . . high)         a part takes the entries of every queue whose
-    queue B       [low . . . . high)               records lie in one stretch of the log, so that
+    queue A   . . [low . . . . . . . high)         a part has the entries of all queues whose
+    queue B       [low . . . . high)               records lie in one section of the log, so that
     log       ....|====part 1====|====part 2====|  each part reads the files once and in order
 """
 
@@ -27,7 +27,7 @@ from pocketmq.protocol.record_check import RecordKind, check_record
 from pocketmq.protocol.store_layout import FIXED_SIZE
 
 LIGHT_QUEUE_PREFIX: Final = "%LMQ%"
-"""Light queues (RocketMQ 5) list records of other topics a second time."""
+"""Topics of light queues (RocketMQ 5), which list records of other topics a second time."""
 
 DEFAULT_PART_BYTES: Final = 128 * 1024 * 1024
 
@@ -44,7 +44,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class QueuePart:
-    """One task: records that queues name, within a stretch of the log."""
+    """One task: the records of queue entries, within a section of the log."""
 
     root: str
     broker_name: str
@@ -52,13 +52,13 @@ class QueuePart:
 
     @property
     def rows(self) -> int:
-        """Entries to look at."""
+        """Number of entries, before filters."""
         return sum(each.high - each.low for each in self.slices)
 
 
 @dataclass(frozen=True, slots=True)
 class LogPart:
-    """One task: records found by walking the log from a record's begin to `end`."""
+    """One task: the records found by reading the log from a record's begin to `end`."""
 
     root: str
     broker_name: str
@@ -71,7 +71,7 @@ Part = QueuePart | LogPart
 
 @dataclass(frozen=True, slots=True)
 class Root:
-    """A store to read."""
+    """Directory of a store to read, and its name in column `brokerName`."""
 
     path: Path
     broker_name: str
@@ -81,7 +81,7 @@ def find_roots(paths: Sequence[str], names: Sequence[str], source: str) -> list[
     """The stores that options `path` and `brokerName` name.
 
     Raises:
-        OptionError: A path is no store, or there are not as many names.
+        OptionError: A path is no store, or there are not as many names as paths.
     """
     if not paths:
         problem = "must be given: one or more store directories, separated by commas"
@@ -107,7 +107,7 @@ def find_roots(paths: Sequence[str], names: Sequence[str], source: str) -> list[
 def choose_queues(
     root: Root, topics: Sequence[str], row_filter: RowFilter
 ) -> list[tuple[str, int]]:
-    """Queues of a store that may have wanted rows."""
+    """Queues of a store that may have rows within the filter's bounds."""
     ids = row_filter.range("queueId")
     return [
         (topic, queue_id)
@@ -121,7 +121,7 @@ def choose_queues(
 def check_topics(
     roots: Sequence[Root], topics: Sequence[str], error: Callable[..., Exception]
 ) -> None:
-    """Raise `error(problem, near=...)` when no store has a queue of one of the topics."""
+    """Raise `error(problem, near=...)` for a topic of which no store has a queue."""
     known = {topic for root in roots for topic, _ in queues_of(root.path)}
     for topic in topics:
         if known and topic not in known:
@@ -136,7 +136,7 @@ def plan_queues(
     part_bytes: int,
     least_parts: int,
 ) -> list[QueuePart]:
-    """Parts for the queues of one store."""
+    """Plan the parts for the queues of one store."""
     with FileRow(root.path / "commitlog") as log:
         slices, end = snapshot(root, queues, log)
         bounds = [_bounded(files, low, high, row_filter) for files, low, high in slices]
@@ -150,10 +150,10 @@ def plan_queues(
 def snapshot(
     root: Root, queues: Iterable[tuple[str, int]], log: FileRow
 ) -> tuple[list[tuple[QueueFiles, int, int]], int]:
-    """Entries [low, high) of each queue whose records exist, and the end of the last such record.
+    """Find the entries [low, high) of each queue whose records exist, and the end of those records.
 
-    Behind the last sound record that any queue names the log has none: entries that point there
-    were written by a broker that died, or come from a copy that was made while it ran.
+    The end is behind the last valid record that any queue has an entry for. Entries that point
+    behind it were left by a broker that died, or by a copy that was made while it ran.
     """
     found = []
     end = log.start
@@ -173,7 +173,7 @@ def snapshot(
 
 
 def _sound_end(files: QueueFiles, low: int, high: int, log: FileRow) -> int:
-    """Number behind the last entry whose record is sound; nearly always `high`."""
+    """Queue offset behind the last entry whose record is valid; nearly always `high`."""
 
     def is_sound(number: int) -> bool:
         entry = files.entries(number, number + 1)
@@ -250,7 +250,7 @@ def _first_offset(files: QueueFiles, low: int) -> int:
 
 
 def plan_log(root: Root) -> list[LogPart]:
-    """Parts for walking the log of a store without queues: one a file, up to the last record."""
+    """Plan to read the log of a store without queues: a part per file, up to the last record."""
     with FileRow(root.path / "commitlog") as log:
         ends = [start + length for start, length in zip(log.starts, log.lengths, strict=True)]
         if ends:

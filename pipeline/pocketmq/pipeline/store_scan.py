@@ -1,8 +1,8 @@
-"""A part of a store as record batches: what a worker does (S-5, S-30).
+"""Reads a part of a store as record batches, on a worker (S-5, S-30).
 
-The queues' entries say where records begin; sorted by log offset, they are read in stretches of a
-few megabytes into one buffer that stays in the cache, and each stretch becomes one record batch.
-Every record is held against its entry: size, log offset, queue and number.
+The queues' entries say where records begin. They are sorted by log offset, and the records are read
+in sections of a few megabytes into one buffer that stays in the cache. Each section becomes one
+record batch. Every record is compared with its entry: size, log offset, queue and queue offset.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from pocketmq.protocol.subscription import tags_code
 CHUNK_BYTES: Final = 4 * 1024 * 1024
 """Read and decoded at a time: with it 1 KiB messages decode at 7 GB/s, mapped files at 5.8."""
 GAP_BYTES: Final = 32 * 1024
-"""Bytes of others' records that are read along rather than asked for separately."""
+"""Gaps of up to this many bytes between records are read too: cheaper than a second read."""
 SHOWN: Final = 5
-"""Skipped records that the log names one by one."""
+"""Skipped records that are logged one by one; more are only counted."""
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 
 _INT32_MIN: Final = -(2**31)
@@ -44,23 +44,23 @@ _INT32_MIN: Final = -(2**31)
 
 @dataclass(slots=True)
 class Scan:
-    """How to read parts, and what became of it."""
+    """Reads parts; `skipped` is the number of broken records of the last one."""
 
     shape: Shape
     row_filter: RowFilter
     permissive: bool = False
     topics: Sequence[str] = ()
-    """Only for walks; queues were chosen when the read was planned."""
+    """Topics to keep when the log is read; queues were chosen when the read was planned."""
     rows: int = 0
     skipped: int = 0
-    """Records that were no record."""
+    """Number of broken records that were skipped."""
     _buffer: Bytes = field(default_factory=lambda: np.empty(CHUNK_BYTES, np.uint8))
 
     def batches(self, part: Part) -> Iterator[pa.RecordBatch]:
-        """The part's rows; in the log's order.
+        """Yield the part's rows, in the log's order.
 
         Raises:
-            CorruptRecordError: A record is broken or gone, and the mode is FAILFAST.
+            CorruptRecordError: A record is broken or missing, and the mode is FAILFAST.
         """
         self.rows = self.skipped = 0
         with FileRow(Path(part.root, "commitlog")) as log:
@@ -77,7 +77,7 @@ class Scan:
                 "records.skipped", count=self.skipped, rows=self.rows, store=part.root
             )
 
-    # -- through the queues -----------------------------------------------------------------
+    # -- by the queues' entries --------------------------------------------------------------
 
     def _queued(self, part: QueuePart, log: FileRow) -> Iterator[pa.RecordBatch]:
         for entries in self._by_file(self._entries(part), log):
@@ -85,7 +85,7 @@ class Scan:
                 yield self._chunk(part, log, entries[low:high])
 
     def _by_file(self, entries: _Entries, log: FileRow) -> Iterator[_Entries]:
-        """The entries file by file; what cannot be a record within a file is broken."""
+        """The entries file by file; one that cannot lie within its file counts as broken."""
         cuts = np.searchsorted(entries.offsets, log.starts).tolist()
         for row in range(cuts[0] if cuts else len(entries.offsets)):
             self._lost(log, int(entries.offsets[row]), int(entries.sizes[row]))
@@ -111,7 +111,7 @@ class Scan:
                 path, position = files.row.place((each.low + len(found)) * QUEUE_ENTRY.itemsize)
                 missing = each.high - each.low - len(found)
                 self._broken(
-                    path, position, f"{missing} entries of the queue are gone", count=missing
+                    path, position, f"{missing} entries of the queue are missing", count=missing
                 )
             parts.append(_Entries.of(found, number, each.low))
         entries = _Entries.joined(parts)
@@ -121,7 +121,7 @@ class Scan:
             no_hash = [each.topic == SCHEDULE_TOPIC for each in part.slices]
             kept &= (
                 np.isin(entries.tags, codes)
-                | (entries.tags < _INT32_MIN)  # a place in a queue's extension, no hash
+                | (entries.tags < _INT32_MIN)  # not a hash, but an address in the queue's extension
                 | np.array(no_hash, np.bool_)[entries.queue]
             )
         return entries[np.flatnonzero(kept)].sorted()
@@ -138,14 +138,14 @@ class Scan:
         elsewhere = self._elsewhere(part, entries, records)
         if elsewhere.any():
             for row in records.rows[elsewhere].tolist():
-                reason = "the record there is another than the queue says"
+                reason = "the record there belongs to another queue or offset than the entry"
                 self._broken(*log.place(int(entries.offsets[row])), reason)
             records = records.take(~elsewhere)
         places = entries.offsets - positions
         return self._batch(part, log, records, places)
 
     def _read(self, log: FileRow, entries: _Entries) -> tuple[Bytes, Ints]:
-        """The bytes of all these records, and where in them each begins."""
+        """Read all these records; returns a buffer and where in it each begins."""
         first, last = entries.runs()
         ends = np.maximum.accumulate(entries.ends)
         lows, highs = entries.offsets[first], ends[last]
@@ -165,7 +165,7 @@ class Scan:
     def _elsewhere(
         self, part: QueuePart, entries: _Entries, records: RecordColumns
     ) -> npt.NDArray[np.bool_]:
-        """Records that stand at a queue's entry and do not belong there."""
+        """Which records are not those of their entries: other log offset, queue or queue offset."""
         rows = records.rows
         head = records.head
         wrong: npt.NDArray[np.bool_] = head["physical_offset"] != entries.offsets[rows]
@@ -178,7 +178,7 @@ class Scan:
         wrong |= strange & own[queue]
         return wrong
 
-    # -- by walking -------------------------------------------------------------------------
+    # -- by reading the log ------------------------------------------------------------------
 
     def _walked(self, part: LogPart, log: FileRow) -> Iterator[pa.RecordBatch]:
         for window in walk(log, part.start, part.end):
@@ -187,7 +187,7 @@ class Scan:
                 self._lost(log, window.base + int(window.positions[row]), 0)
             for offset, reason in window.broken:
                 self._broken(*log.place(offset), reason)
-            # What queues would not list either: half messages that were rolled back (S-22).
+            # Queues do not list them either: transactions' half and rollback records (S-22).
             kind = records.sys_flags & MessageSysFlag.TRANSACTION_MASK
             listed = (kind == MessageSysFlag.TRANSACTION_NONE) | (
                 kind == MessageSysFlag.TRANSACTION_COMMIT
@@ -203,10 +203,10 @@ class Scan:
     def _batch(
         self, part: Part, log: FileRow, records: RecordColumns, places: Ints
     ) -> pa.RecordBatch:
-        """The record batch of those records that the filter lets through.
+        """The record batch of the records within the filter's bounds.
 
         Args:
-            places: What to add to a record's position for its log offset, by asked-for row.
+            places: For each requested position, what to add to it to get the log offset.
         """
         records = wanted(records, self.row_filter)
         batch = MessageBatch(records, self.shape, part.broker_name)
@@ -219,16 +219,16 @@ class Scan:
         return made
 
     def _lost(self, log: FileRow, offset: int, size: int) -> None:
-        """Say why there is no record at a log offset where one should be."""
+        """Find out why there is no record at a log offset, and count or raise it."""
         path, position = log.place(offset)
         if log.index(offset) < 0:
-            self._broken(path, position, "the file, or this part of it, is gone")
+            self._broken(path, position, "the file, or this part of it, is missing")
             return
         head = log.read(offset, FIXED_SIZE)
         if len(head) == FIXED_SIZE and size:
             said = int.from_bytes(head[:4], "big", signed=True)
             if said != size:
-                reason = f"the queue says that it has {size} bytes, itself it says {said}"
+                reason = f"its size is {said} bytes, but {size} in the queue's entry"
                 self._broken(path, position, reason)
                 return
             head = log.read(offset, size)
@@ -248,13 +248,13 @@ class Scan:
 
 @dataclass(slots=True)
 class _Entries:
-    """Entries of several queues side by side."""
+    """Entries of several queues, as columns."""
 
     offsets: Ints
     sizes: Ints
     tags: Ints
     queue: Ints
-    """Which of the part's slices."""
+    """Index of the entry's slice in the part."""
     numbers: Ints
     """Queue offset."""
 
@@ -286,26 +286,26 @@ class _Entries:
         )
 
     def sorted(self) -> _Entries:
-        """In the log's order."""
+        """The entries in the log's order."""
         return self[np.argsort(self.offsets, kind="stable")]
 
     @property
     def ends(self) -> Ints:
-        """Where each record ends."""
+        """Log offset behind each record."""
         return self.offsets + self.sizes
 
     def outside(self, log: FileRow, file_end: int) -> npt.NDArray[np.bool_]:
-        """Entries that cannot be a record's: too short, or beyond the end of their file."""
+        """Which entries cannot be right: too short, or beyond the end of their file."""
         beyond: npt.NDArray[np.bool_] = self.ends > file_end
         beyond |= self.sizes < FIXED_SIZE
         for row in np.flatnonzero((self.sizes > CHUNK_BYTES) & ~beyond).tolist():
-            # Before so much memory is taken, the record itself must say that it is so long.
+            # Before so much memory is allocated, the record's own size field must be the same.
             head = log.read(int(self.offsets[row]), 4)
             beyond[row] = int.from_bytes(head, "big") != self.sizes[row]
         return beyond
 
     def runs(self) -> tuple[Ints, Ints]:
-        """First and last row of each stretch that is read at once, others' records included."""
+        """First and last row of each section that is read at once, with the gaps in it."""
         ends = np.maximum.accumulate(self.ends)
         first = np.flatnonzero(self.offsets[1:] - ends[:-1] > GAP_BYTES) + 1
         last = len(self.offsets) - 1
@@ -313,7 +313,7 @@ class _Entries:
 
 
 def _chunks(entries: _Entries) -> Iterator[tuple[int, int]]:
-    """Rows [low, high) to read and decode together: few enough, and not too many bytes."""
+    """Rows [low, high) to read and decode together: bounded in number and bytes."""
     count = len(entries.offsets)
     taken = entries.sizes.copy()
     gaps = entries.offsets[1:] - entries.ends[:-1]

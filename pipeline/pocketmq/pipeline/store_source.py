@@ -1,8 +1,8 @@
-"""The data source `pocketmq-store`: a broker's store directories as tables, with no broker.
+"""The data source `pocketmq-store`: reads a broker's store directories without a broker.
 
     spark.read.format("pocketmq-store").load("/data/broker-a/store,/data/broker-b/store")
 
-RocketMQ's stores and PocketMQ's are the same files. They may be in use while they are read.
+RocketMQ's stores and PocketMQ's have the same format. They may be in use while they are read.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ NAME: Final = "pocketmq-store"
 
 OPTIONS: Final = (
     Option(
-        "path", "Store directories, separated by commas; what `load()` is given.", "", ("paths",)
+        "path", "Store directories, separated by commas; or pass them to `load()`.", "", ("paths",)
     ),
     Option("table", "`messages`, `consumequeue`, `index` or `offsets`.", "messages"),
-    Option("topic", "Topics to read, separated by commas; all without it.", "", ("topics",)),
+    Option("topic", "Topics to read, separated by commas; by default all.", "", ("topics",)),
     Option("tags", "Tags to read, as in a subscription: `TagA || TagB`.", "", ("subExpression",)),
     Option(
         "mode",
@@ -34,20 +34,20 @@ OPTIONS: Final = (
         "counts broken records.",
         "FAILFAST",
     ),
-    Option("columns", "Columns to make, separated by commas; others cost nothing."),
+    Option("columns", "Columns to make, separated by commas; others take no time."),
     Option("includeProperties", "Whether column `properties` is there.", "true"),
-    Option("brokerName", "What column `brokerName` says for each path; the path without it."),
-    Option("verifyCrc", "Test each body's checksum; a wrong one is a broken record.", "false"),
-    Option("maxBodyBytes", "How far a compressed body may grow.", "4194304"),
+    Option("brokerName", "Value of column `brokerName` for each path; by default the path."),
+    Option("verifyCrc", "Whether to check bodies' CRCs; a wrong one is a broken record.", "false"),
+    Option("maxBodyBytes", "Maximum size of a compressed body once decompressed.", "4194304"),
     Option(
         "scan",
-        "`consumequeue`: what consumers see; `commitlog`: walk the log, for a store without "
+        "`consumequeue`: what consumers see; `commitlog`: read the log, for a store without "
         "queues; `auto`: the log where there are no queues.",
         "auto",
     ),
-    Option("minPartitions", "At least so many tasks.", "1"),
-    Option("partitionBytes", "Bytes of the log for a task.", "134217728"),
-    Option("indexSlots", "Hash slots of an index file, if not RocketMQ's proportion."),
+    Option("minPartitions", "Minimum number of tasks.", "1"),
+    Option("partitionBytes", "Bytes of the log per task.", "134217728"),
+    Option("indexSlots", "Hash slots of an index file, if not a quarter of its entries."),
 )
 
 TABLES: Final = {
@@ -62,7 +62,7 @@ class StoreSettings:
     """The options of one read, checked.
 
     Raises:
-        OptionError: One of them is wrong.
+        OptionError: An option has an unknown name or a wrong value.
     """
 
     def __init__(self, given: Mapping[str, str]) -> None:
@@ -105,7 +105,7 @@ class StoreReader(DataSourceReader):
 
     @plainly
     def partitions(self) -> list[InputPartition]:
-        """A task for each stretch of the log, or of the table's files."""
+        """Plan a task for each section of the log, or of the table's files."""
         from pocketmq.pipeline import store_plan, store_tables
 
         settings = self.settings
@@ -142,14 +142,14 @@ class StoreReader(DataSourceReader):
         return self.settings.scan == "commitlog"
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The rows of one task as Arrow record batches."""
+        """Yield the rows of one task as Arrow record batches."""
         from pocketmq.pipeline import store_tables
         from pocketmq.pipeline.arrow import Shape
         from pocketmq.pipeline.store_scan import Scan
 
         part = partition.value
         settings = self.settings
-        if part is None:  # Spark's way of saying that there were no partitions
+        if part is None:  # Spark passes None if `partitions` returned nothing
             return iter(())
         if settings.table == "consumequeue":
             return store_tables.queue_batches(part, self.columns)

@@ -1,4 +1,4 @@
-"""The other tables of a store: consume queues, index and consumers' offsets, as record batches."""
+"""Reads a store's consume queues, index and consumer offsets as record batches."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from pocketmq.protocol.errors import BadRequestError
 from pocketmq.protocol.store_layout import INDEX_SLOT
 
 ROWS: Final = 65_536
-"""Rows of a batch; these tables are narrow."""
+"""Maximum rows of a batch."""
 
 _SLOT_BYTES: Final = INDEX_SLOT.struct.size
 _ENTRIES_PER_SLOT: Final = 4
-"""RocketMQ's proportion: 5,000,000 slots and 20,000,000 entries; the file does not say it."""
+"""RocketMQ makes 5,000,000 slots and 20,000,000 entries; the file does not contain these."""
 
 
 def _batch(columns: dict[str, str], values: dict[str, Any]) -> pa.RecordBatch:
@@ -46,7 +46,7 @@ def _same(value: str, count: int) -> pa.Array:
 
 
 def queue_batches(part: QueuePart, columns: dict[str, str]) -> Iterator[pa.RecordBatch]:
-    """Entries of queues, as they stand in their files; fillers are left out (S-33)."""
+    """Yield entries of queues as stored; fillers are left out (S-33)."""
     for each in part.slices:
         files = QueueFiles(Path(part.root), each.topic, each.queue_id)
         with files.row:
@@ -84,14 +84,14 @@ class IndexPart:
 
 
 def plan_index(root: Root, *, slots: int | None, part_rows: int) -> list[IndexPart]:
-    """Parts for all index files of a store.
+    """Plan the parts for all index files of a store.
 
     Args:
-        slots: Hash slots of a file; None for RocketMQ's proportion of slots and entries.
-        part_rows: Entries of a part.
+        slots: Hash slots of a file; None for a quarter of its entries, as RocketMQ makes them.
+        part_rows: Maximum entries of a part.
 
     Raises:
-        CorruptRecordError: A file's length fits no number of slots.
+        CorruptRecordError: A file's length is that of no number of slots.
     """
     parts = []
     directory = root.path / "index"
@@ -100,7 +100,7 @@ def plan_index(root: Root, *, slots: int | None, part_rows: int) -> list[IndexPa
             continue
         length = path.stat().st_size
         if length < INDEX_HEADER.itemsize:
-            continue  # just being made
+            continue  # a broker is creating it
         found = _slots(path, length) if slots is None else slots
         with path.open("rb") as file:
             header = np.frombuffer(file.read(INDEX_HEADER.itemsize), INDEX_HEADER)[0]
@@ -121,13 +121,13 @@ def _slots(path: Path, length: int) -> int:
         raise CorruptRecordError(
             path,
             length,
-            "it has not four entries a slot as RocketMQ's index files; give option indexSlots",
+            "it does not have four entries per slot like RocketMQ's files; give option indexSlots",
         )
     return slots
 
 
 def index_batches(part: IndexPart, columns: dict[str, str]) -> Iterator[pa.RecordBatch]:
-    """Entries of an index file, in the order in which they were written (S-47)."""
+    """Yield entries of an index file, in the order in which they were written (S-47)."""
     path = Path(part.path)
     entries_at = INDEX_HEADER.itemsize + part.slots * _SLOT_BYTES
     with path.open("rb") as file:
@@ -158,7 +158,7 @@ def index_batches(part: IndexPart, columns: dict[str, str]) -> Iterator[pa.Recor
 def offset_batches(
     root: str, broker_name: str, columns: dict[str, str]
 ) -> Iterator[pa.RecordBatch]:
-    """Committed offsets of all groups beside the bounds of their queues (B-31)."""
+    """Yield committed offsets of all groups beside the bounds of their queues (B-31)."""
     path = Path(root, "config", "consumerOffset.json")
     queues = set(queues_of(Path(root)))
     rows: dict[str, list[Any]] = {name: [] for name in columns}
@@ -192,7 +192,7 @@ def _bounds(root: Path, topic: str, queue_id: int, log: FileRow) -> tuple[int, i
 
 
 def _offset_table(path: Path) -> dict[str, dict[int, int]]:
-    """The table in the file, or in its copy while a broker replaces it."""
+    """Load the offset table, from the backup file while a broker replaces the file."""
     for candidate in (path, path.with_name(path.name + ".bak")):
         try:
             data = candidate.read_bytes()

@@ -1,7 +1,7 @@
-"""The data source `pocketmq`, streaming: micro-batches between offsets that Spark remembers.
+"""The stream reader of data source `pocketmq`: micro-batches between offsets that Spark stores.
 
-Offsets are stored in the shape of `startingOffsets`. Each trigger asks the name servers anew, so
-new queues and new brokers are found while the query runs; a new queue is read from its beginning.
+Offsets are stored in the form of option `startingOffsets`. Each trigger fetches the routes again,
+so new queues and brokers are found while the query runs; a new queue is read from its beginning.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pocketmq.runtime.errors import CallerError
 
 
 class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """One query's reader; lives in a process beside the driver, and a copy on each worker."""
+    """A query's reader; it is in a process beside the driver, with a copy on each worker."""
 
     def __init__(self, settings: ReadSettings, columns: dict[str, str]) -> None:
         self.settings = settings
@@ -40,7 +40,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly
     def initialOffset(self) -> dict[str, Any]:
-        """Where a new query begins; Spark asks twice and must hear the same."""
+        """Where a new query begins; Spark calls it twice and must get the same result."""
         from pocketmq.pipeline.offsets import to_tree
 
         if self._initial is None:
@@ -57,7 +57,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return plan_reads.checked(settings, start, bounds)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """What the options allow a batch."""
+        """The options' limits for a batch."""
         if self.settings.max_rows is not None:
             return ReadMaxRows(self.settings.max_rows)
         if self.settings.min_rows is not None:
@@ -77,19 +77,19 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         client = _client(self.settings)
         if not self._is_pinned and start == self._initial:
-            # Spark stores where a batch ends, and asks again where the first one began if that was
-            # cut off. So a beginning that moves, such as the latest, is stored by an empty batch.
+            # Spark stores where a batch ends. If the first batch was interrupted, it asks again for
+            # its begin. So a begin that moves, such as `latest`, is stored by an empty batch.
             self._is_pinned = True
             return start
-        # Spark asks for the next end when the batch before it is done. It commits that batch only
-        # with the next one, and the last one of a finished query never.
+        # Spark asks for the next end when the previous batch is done, but calls `commit` for it
+        # only with the next batch, and never for the last one of a finished query.
         await self._commit(start)
         ends = await client.ends(await plan_reads.find_queues(client, self.settings))
         if self._target is not None:
             ends = {queue: min(end, self._target.get(queue, 0)) for queue, end in ends.items()}
         begin = await self._with_new_queues(client, start, ends)
-        # A queue that nobody knows just now (its broker is down) stays where it is, and one that
-        # was cut is not read backwards.
+        # The offset of a queue without a route (its broker is down) stays as it is, and that of a
+        # truncated queue does not go back.
         end = {queue: max(offset, ends.get(queue, offset)) for queue, offset in begin.items()}
         if isinstance(limit, ReadAllAvailable):
             return end
@@ -127,12 +127,12 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly
     def prepareForTriggerAvailableNow(self) -> None:
-        """Remember the present end of every queue; a queue that comes later is not read."""
+        """Remember the current end of every queue; a queue created later is not read."""
         self._target = _run(self._ends())
 
     @plainly
     def reportLatestOffset(self) -> dict[str, Any]:
-        """The present end of every queue, for the query's progress."""
+        """The current end of every queue, for the query's progress."""
         from pocketmq.pipeline.offsets import to_tree
 
         return to_tree(_run(self._ends()))
@@ -149,7 +149,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """A task for each queue that has something new, or for a part of it."""
+        """Plan a task for each queue with new messages, or several for its parts."""
         from pocketmq.pipeline.offsets import from_tree
 
         return [InputPartition(part) for part in _run(self._plan(from_tree(start), from_tree(end)))]
@@ -182,13 +182,13 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return parts
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """The rows of one task as Arrow record batches."""
+        """Yield the rows of one task as Arrow record batches."""
         read = reading(self.settings, self.columns, row_filter_of(self.settings))
         return rows_plainly(read.batches(partition.value))
 
     @plainly
     def commit(self, end: dict[str, Any]) -> None:
-        """Tell the brokers how far the query has come, if it is to show there."""
+        """Commit the query's offsets to the brokers, if option `commitGroup` is given."""
         from pocketmq.pipeline.offsets import from_tree
 
         _run(self._commit(from_tree(end)))
@@ -203,7 +203,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         try:
             await _client(self.settings).commit(group, offsets)
         except (RemotingError, BrokerNotFoundError) as exc:
-            # Spark keeps the offsets that count; these are for people who look at the group.
+            # The query goes on from Spark's offsets; these only show its progress at the brokers.
             log.warning("progress.not_committed", group=group, reason=str(exc))
         else:
             self._committed = dict(offsets)

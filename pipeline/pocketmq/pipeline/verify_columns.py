@@ -1,17 +1,17 @@
-"""`pocketmq store verify` by columns: most of a log is right, and NumPy can say so quickly.
+"""`pocketmq store verify` by columns: confirms with NumPy, quickly, the parts that are right.
 
-Every record with its queue entry and its index entries is compared for thousands of records at
-once. What is in any way unusual, or wrong, is left to the broker's own loop, which goes record by
-record and finds the words (`pocketmq.broker.store.verify_log`). So nothing here judges: it only
-names the stretches in which there is nothing to judge.
+Thousands of records at a time are compared with their queue entries and index entries. Whatever is
+unusual or wrong is left to the broker's own loop, which goes record by record and reports problems
+(`pocketmq.broker.store.verify_log`). This module reports none: it only returns the sections in
+which everything is certainly right.
 
     queue entries --> positions --> heads --> compared with queues
         tails --> a shape (verify_shapes.py), or properties (verify_properties.py) --> keys, tag
         keys --> compared with the index (verify_index.py) --> CRCs
 
-About 1.3 us for a record of 1 KiB, two thirds of it CRC. That is why the check is written once more
-here: the broker's loop takes 2.0 to 3.7 times as long, and 10 to 16 times where messages have keys
-of their own (logs of 128 MiB to 1 GiB; docs/store.md).
+A record of 1 KiB takes about 1.3 us, two thirds of it for the CRC. This speed is why the check
+exists twice: the broker's loop takes 2.0 to 3.7 times as long, and 10 to 16 times where messages
+have keys of their own (logs of 128 MiB to 1 GiB; docs/store.md).
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ if TYPE_CHECKING:
     from pocketmq.pipeline.verify_properties import PropertiesReader
 
 MOST_QUEUES: Final = 2000
-"""With more of them, finding each queue's part takes longer than is won."""
+"""With more queues, finding each queue's part takes longer than is saved."""
 
 _ROWS: Final = 8192
-"""Records at a time."""
+"""Records that are compared at a time."""
 _PAUSE: Final = 15
 _FEW: Final = 512
-"""While fewer than one in so many records has no shape, the broker's loop takes these: to split
-their properties would load Arrow."""
+"""While fewer than one record in this many has no known shape, those are left to the broker's loop:
+splitting their properties would load Arrow."""
 _CRC: Final = 0x7FFFFFFF
 _COPIED_BODY: Final = 8 * KIB
 _COPIED: Final = 128 * KIB
-"""Bodies of so many bytes are copied at once: they stay in the cache."""
+"""Bytes of bodies that are copied at once: they stay in the cache."""
 
 
 class ColumnReader:
-    """Names the parts of a stopped store in which all is right; a `QuickReader`."""
+    """Finds the parts of a stopped store in which everything is right; a `QuickReader`."""
 
     def __init__(self, store: StoppedStore) -> None:
         self._store = store
@@ -68,13 +68,13 @@ class ColumnReader:
         self._shapes = Shapes(self._topics, hashes)
         self._properties: PropertiesReader | None = None
         self._pause = 0
-        """How often to do without shapes, as the last time they were no help."""
+        """For how many more blocks shapes are not tried, because they fitted few records."""
         self._seen = 0
         self._odd = 0
-        """Records without a shape, of all those seen."""
+        """Records without a known shape, out of all those seen."""
 
     def right_stretches(self, start: int, end: int) -> Right:
-        """Stretches of the log between two offsets where records begin."""
+        """The right sections of the log between two offsets; records must begin at both."""
         right = Right()
         log = self._store.log
         if len(self._topics) > MOST_QUEUES or not self._index.is_in_order:
@@ -94,7 +94,7 @@ class ColumnReader:
         return index_is_right(file)
 
     def _look(self, buffer: Bytes, base: int, entries: _Entries, right: Right) -> None:
-        """Add to `right` what is so among the records of these entries."""
+        """Add to `right` the records of these entries that are certainly right."""
         rows, counts = np.empty(0, np.int64), np.empty(0, np.int64)
         if self._pause:
             self._pause -= 1
@@ -128,7 +128,7 @@ class ColumnReader:
                 right.matched[name] = right.matched.get(name, 0) + count
 
     def _by_shapes(self, buffer: Bytes, base: int, entries: _Entries) -> tuple[Ints, Ints]:
-        """Which of these lead to a right record of a known shape, and how many keys that has."""
+        """Indices of the entries with a right record of a known shape, and its number of keys."""
         ends = entries.offsets - base + entries.sizes
         rows = np.flatnonzero((entries.sizes >= FIXED_SIZE) & (ends <= len(buffer)))
         head = gather(buffer, (entries.offsets - base)[rows], HEAD)
@@ -175,10 +175,10 @@ class ColumnReader:
         hashes: Sequence[Ints],
         bodies: tuple[Ints, Ints],
     ) -> tuple[Ints, Ints]:
-        """Of records that are good so far, those that fit the index and their CRC.
+        """Of records that are right so far, those with a right CRC and right index entries.
 
         Returns:
-            Which, and how many index entries each has.
+            Their indices, and how many index entries each has.
         """
         counts = np.zeros(len(entries), np.int64)
         if self._index.is_there:
@@ -200,7 +200,7 @@ class ColumnReader:
 
 @dataclass(slots=True)
 class _Entries:
-    """Queue entries, with whose and which each is."""
+    """Queue entries as columns, with queue and queue offset of each."""
 
     offsets: Ints
     sizes: Ints
@@ -212,7 +212,7 @@ class _Entries:
         return len(self.offsets)
 
     def take(self, chosen: Ints | slice) -> _Entries:
-        """Those at these indices, which are ascending, or of this part."""
+        """The entries at these ascending indices, or of this slice."""
         if not isinstance(chosen, slice) and len(chosen) == len(self):
             return self
         columns = self.offsets, self.sizes, self.tags, self.queues, self.numbers
@@ -220,12 +220,12 @@ class _Entries:
 
 
 def _entries(store: StoppedStore, start: int, end: int) -> _Entries:
-    """All queue entries that lead to records between two log offsets, in the log's order."""
+    """All queue entries of records between two log offsets, in the log's order."""
     none = np.empty(0, np.int64)
     found = [_Entries(none, none, none, none, none)]
     for number, queue in enumerate(store.queues):
         if queue.topic == SCHEDULE_TOPIC:
-            continue  # its entries hold times
+            continue  # in the queue of delayed messages tags codes are times
         for file in queue.row.files:
             first = file.start // ENTRY_SIZE
             count = max(0, min(file.size // ENTRY_SIZE, queue.end - first))
@@ -244,7 +244,7 @@ def _entries(store: StoppedStore, start: int, end: int) -> _Entries:
                 )
     offsets = np.concatenate([part.offsets for part in found])
     order = np.argsort(offsets, kind="stable")
-    # A damaged queue is not in order, and what bisection found in it may lead anywhere.
+    # A damaged queue is not in order; bisection may have found entries of any log offset.
     order = order[slice(*np.searchsorted(offsets, (start, end), sorter=order))]
     return _Entries(
         offsets[order],
@@ -256,10 +256,10 @@ def _entries(store: StoppedStore, start: int, end: int) -> _Entries:
 
 
 def _crcs(buffer: Bytes, starts: Ints, lengths: Ints) -> Ints:
-    """CRC of each body: most of the work, and all of it in C."""
+    """CRC of each body: most of the processor time, all of it in C."""
     length = int(lengths[0]) if len(lengths) else 0
     if 0 < length <= _COPIED_BODY and (lengths == length).all():
-        # As `bytes`, copied many at once, they cost less than slices.
+        # Slices of `bytes`, copied many bodies at once, take less time than slices of the array.
         step, body = _COPIED // length, np.dtype(f"V{length}")
         parts = (gather(buffer, starts[n : n + step], body) for n in range(0, len(starts), step))
         bodies = chain.from_iterable(map(np.ndarray.tolist, parts))

@@ -1,4 +1,4 @@
-"""The index, for verification by columns: its chains, and its entries beside the log's records."""
+"""Verifies the index by columns: its chains, and its entries against the log's records."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from pocketmq.pipeline.fixed_fields import INDEX_ENTRY, Ints
 from pocketmq.pipeline.verify_shapes import INT32_MAX, Mask
 
 UNUSUAL: Final = -2
-"""Hash of a key that takes a closer look."""
+"""Instead of a hash: the record must be checked by the broker's loop."""
 
 
 def index_is_right(file: IndexFile) -> bool:
     """Whether chains, slots and header of an index file fit its entries.
 
-    20 to 60 ns an entry; `index_file_problems`, which finds the words, takes 8 to 22 times as long.
+    Takes 20 to 60 ns per entry; `index_file_problems`, which reports problems, 8 to 22 times that.
 
-    An entry names the next older one of its slot, or none. If it is one of the same slot, nobody
-    else names it, and each slot has one entry that nobody names, then the entries of a slot form
-    one chain. It goes through all of them, from new to old.
+    An entry refers to the next older one of its slot, or to none. If each entry refers to an
+    older one of the same slot, no entry is referred to twice, and each slot has one entry that
+    none refers to, then the entries of a slot form one chain from the newest to the oldest.
     """
     entries = np.frombuffer(file.entries(1), INDEX_ENTRY)
     if not len(entries):
@@ -44,7 +44,7 @@ def index_is_right(file: IndexFile) -> bool:
     is_newest = np.ones(len(entries), np.bool_)
     is_newest[named] = False
     newest = np.flatnonzero(is_newest)
-    if len(newest) != len(entries) - len(rows):  # some are named twice
+    if len(newest) != len(entries) - len(rows):  # some are referred to twice
         return False
     said = np.frombuffer(file.slot_numbers(), ">i4")
     if (said[slots[newest]] != newest + 1).any():
@@ -53,7 +53,7 @@ def index_is_right(file: IndexFile) -> bool:
 
 
 class IndexEntries:
-    """The index' entries, to be asked for those of ascending records once they are in order."""
+    """The entries of all index files; call `fits` with ascending records if `is_in_order`."""
 
     def __init__(self, files: Sequence[IndexFile]) -> None:
         self._files = [file for file in files if file.next_entry > 1]
@@ -61,7 +61,7 @@ class IndexEntries:
 
     @cached_property
     def is_in_order(self) -> bool:
-        """Whether entries can be found by bisection, as the broker's loop finds them too."""
+        """Whether entries can be found by bisection, as in the broker's loop."""
         last = 0
         for file in self._files:
             places = np.frombuffer(file.entries(1), INDEX_ENTRY)["offset"].astype(np.int64)
@@ -73,12 +73,12 @@ class IndexEntries:
         return True
 
     def fits(self, offsets: Ints, stored_ms: Ints, hashes: Sequence[Ints]) -> tuple[Mask, Ints]:
-        """Which records have exactly the entries that their keys want, and how many that are.
+        """Which records have exactly the index entries of their keys, and how many each has.
 
         Args:
-            offsets: log offsets of the records, ascending.
-            stored_ms: their store times.
-            hashes: of their first keys, of their second keys, ...
+            offsets: Log offsets of the records, ascending.
+            stored_ms: Their store times.
+            hashes: Hashes of their first keys, of their second keys, ...
         """
         expected = np.zeros(len(offsets), np.int64)
         fits = np.ones(len(offsets), np.bool_)
@@ -91,7 +91,7 @@ class IndexEntries:
         for column in hashes:
             count += column >= 0
         if len(places) == count.sum() and (places == np.repeat(offsets, count)).all():
-            first = np.cumsum(count) - count  # each has as many as it wants, as good as always
+            first = np.cumsum(count) - count  # each has as many as it has keys, nearly always
         else:
             first = np.searchsorted(places, offsets)
             count = np.searchsorted(places, offsets, "right") - first
@@ -109,7 +109,7 @@ class IndexEntries:
         return fits, expected
 
     def _entries(self, start: int, end: int) -> tuple[npt.NDArray[Any], Ints]:
-        """Entries for records between two log offsets, and each one's begin of file in ms."""
+        """Entries of records between two log offsets, and the begin time in ms of their files."""
         parts = [(entries, file.begin_ms) for file, entries in self._parts(start, end)]
         if not parts:
             return np.empty(0, INDEX_ENTRY), np.empty(0, np.int64)
@@ -126,9 +126,9 @@ class IndexEntries:
 
 
 def between(column: npt.NDArray[Any], start: int, end: int) -> tuple[int, int]:
-    """Indices between which ascending values are from `start` to below `end`.
+    """The index range in which ascending values are >= `start` and < `end`.
 
-    By bisection in Python: `searchsorted` would first copy a column that is big endian.
+    By bisection in Python: `searchsorted` would first copy a big-endian column.
     """
     low = bisect_left(range(len(column)), start, key=column.__getitem__)
     return low, bisect_left(range(len(column)), end, low, key=column.__getitem__)

@@ -1,6 +1,6 @@
-"""Records of any kind, for verification by columns: all their properties are taken apart.
+"""Verifies records of any kind by columns, by splitting all their properties.
 
-For those that have no shape (verify_shapes.py). It loads Arrow, and costs a microsecond a record.
+For those without a shape (verify_shapes.py). It loads Arrow, and takes 1 us per record.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from pocketmq.protocol.subscription import tags_code
 
 
 class PropertiesReader:
-    """Reads records beside their queue entries.
+    """Compares records with their queue entries.
 
     Args:
-        topics: of each queue.
-        topic_hashes: of each queue, Java's hash of `topic#`.
+        topics: The topic of each queue.
+        topic_hashes: For each queue, Java's hash of `topic#`.
     """
 
     def __init__(self, topics: Sequence[bytes], topic_hashes: Sequence[int]) -> None:
@@ -37,20 +37,19 @@ class PropertiesReader:
         """Read the records at `positions`.
 
         Args:
-            buffer: in which they lie.
-            positions: where each begins.
-            sizes: how long each is.
-            queues: number of its queue.
-            codes: what its queue entry says of its tag.
+            buffer: The bytes in which they lie.
+            positions: Where each begins.
+            sizes: How long each is.
+            queues: Index of its queue.
+            codes: The tags code in its queue entry.
 
         Returns:
-            The columns of those that are records; which of them have a whole tail, the topic of
-            their queue and this tags code; and of each of `KEY_NAMES` the hash, `ABSENT` or
-            `UNUSUAL`.
+            The columns of the valid records; which of them have an intact tail, the topic of their
+            queue and this tags code; and for each of `KEY_NAMES` the hash, `ABSENT` or `UNUSUAL`.
         """
         columns = read_columns(buffer, positions, sizes)
         queues = queues[columns.rows]
-        # A record that ends in a zero has a torn tail (`check_record`).
+        # If its last byte is zero, the record's tail was not written (`check_record`).
         last = buffer[columns.positions + columns.sizes - 1]
         good: Mask = (last != 0) | (columns.properties_len == 0)
         good &= self._topics_fit(columns, queues)
@@ -68,7 +67,7 @@ class PropertiesReader:
 
 
 def _tags_codes(properties: PropertyColumns) -> Ints:
-    """What `tags_code` says of each row's tag."""
+    """The `tags_code` of each row's tag."""
     found = properties.find("TAGS")
     codes = np.full(properties.rows, tags_code(None), np.int64)
     if len(found):
@@ -80,19 +79,19 @@ def _tags_codes(properties: PropertyColumns) -> Ints:
 
 
 def _indices(encoded: pa.DictionaryArray) -> npt.NDArray[np.int32]:
-    """Which word of its dictionary each is. Arrow's own `to_numpy` would load pandas."""
+    """Each row's index in the dictionary. Arrow's own `to_numpy` would load pandas."""
     return np.frombuffer(encoded.indices.buffers()[1], np.int32, len(encoded))
 
 
 def _key_hashes(properties: PropertyColumns, name: str, topics: Ints) -> Ints:
-    """`index_file.key_hash` of each; `ABSENT` without a key, `UNUSUAL` if that is no plain one.
+    """`index_file.key_hash` of each row's key; `ABSENT` without one, `UNUSUAL` unless it is plain.
 
-    Java's hash is a polynomial, so that of `topic#key` follows from the hashes of both parts.
+    Java's hash is a polynomial, so that of `topic#key` can be computed from those of both parts.
 
     Args:
-        properties: of the rows.
-        name: which of them holds the key.
-        topics: hash of each row's `topic#`.
+        properties: The rows' properties.
+        name: The property with the key.
+        topics: Hash of each row's `topic#`.
     """
     hashes = np.full(properties.rows, ABSENT, np.int64)
     found = properties.find(name)

@@ -1,13 +1,14 @@
-"""Recognises records that differ only in their body and in the letters of their keys.
+"""Recognises records that differ only in their bodies and in the letters of their keys.
 
-What follows a record's body, its tail, is a topic and properties. Nearly all messages of a topic
-with the same tag have the same tail but for `UNIQ_KEY` and `KEYS`. So one record is taken apart,
-and the others are held against it, eight bytes of all of them at a time:
+A record's tail, the part behind its body, has topic and properties. Nearly all messages of a topic
+with the same tag have the same tail but for the values of `UNIQ_KEY` and `KEYS`: the same *shape*.
+So one record is split into its properties, and the others are compared with it, eight bytes of all
+of them at a time:
 
     2 order-topic 0x00 0x4a UNIQ_KEY 0x01 ................ 0x02 TAGS 0x01 paid 0x02
     = =========== ========= ============= letters, hashed  =======================
 
-About 100 ns a record, a tenth of what it takes to split each one's properties.
+Takes about 100 ns per record, a tenth of splitting each one's properties.
 """
 
 from __future__ import annotations
@@ -27,21 +28,21 @@ Words: TypeAlias = npt.NDArray[np.uint64]
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 LONGEST_TAIL: Final = 1024
-"""Longer ones take less time as properties."""
+"""For longer tails, splitting the properties is faster."""
 KEY_NAMES: Final = (b"UNIQ_KEY", b"KEYS")
-"""Properties that are keys, in the order of their index entries."""
+"""Properties with keys, in the order of their index entries."""
 ABSENT: Final = -1
-"""Hash of a key that a record has not."""
+"""Instead of a hash: the record does not have the key."""
 INT32_MAX: Final = 2**31 - 1
 
 _WORD: Final = np.dtype("<u8")
 _FEW: Final = 256
-"""Fewer records are not worth a shape."""
+"""No shape is made for fewer records."""
 _MOST_OF_KIND: Final = 4
-"""Shapes that are tried on records of one kind."""
+"""Shapes that are tried on records of the same topic, tail length and tags code."""
 _MOST_KINDS: Final = 4096
 
-# Bytes of a word are summed in pairs, those in pairs, and those again: a Java hash of 8 letters.
+# Bytes of a word are added in pairs, the sums in pairs, and again: the Java hash of 8 letters.
 _PAIRS: Final = tuple(
     (np.uint64(mask), np.uint64(shift), np.uint64(31 ** (shift // 8)))
     for mask, shift in (
@@ -58,23 +59,23 @@ _HIGH_BITS: Final = np.uint64(0x8080808080808080)
 
 @dataclass(slots=True)
 class _Letters:
-    """Where a key stands in the words of a tail."""
+    """Where a key lies in the 8-byte words of a tail."""
 
     words: list[tuple[int, np.uint64, np.uint64]]
-    """(which word, bits of it that are letters, what stands for letters in the others)."""
+    """(index of the word, mask of the key's letters, plain letters to fill up its other bytes)."""
     factor: np.uint64
-    """Takes the hash of whole words back to where the last letter stands."""
+    """Corrects the hash of whole words for the bytes behind the key's last letter."""
     before: np.uint64
-    """What `topic#` before it adds to the hash."""
+    """What the prefix `topic#` adds to the hash."""
 
     def hashes(self, words: Words) -> tuple[Ints, Mask]:
-        """`index_file.key_hash` of each row's key, and where it is right: keys of plain letters."""
+        """`index_file.key_hash` of each row's key, and whether the key is plain: the hash valid."""
         found = np.zeros(len(words), np.uint64)
         odd = np.zeros(len(words), np.uint64)
         for number, mask, rest in self.words:
             letters = words[:, number] & mask
             filled = letters | rest
-            odd |= filled | (filled - np.uint64(_FIRST_PLAIN))  # above 0x7F, or a borrow: below
+            odd |= filled | (filled - np.uint64(_FIRST_PLAIN))  # high bit: above 0x7F, or a borrow
             for half, shift, power in _PAIRS:
                 letters = (letters & half) * power + ((letters >> shift) & half)
             found *= _LETTERS_8
@@ -87,12 +88,12 @@ class _Letters:
 class _Shape:
     tags_code: int
     fixed: list[tuple[int, np.uint64, np.uint64]]
-    """(which word, its bits that are the same in all, what these are)."""
+    """(index of the word, mask of its bits that are the same in all records, their value)."""
     keys: list[_Letters | None]
-    """One for each of `KEY_NAMES`."""
+    """For each of `KEY_NAMES` where its key lies; None if the shape does not have it."""
 
     def fits(self, words: Words) -> Mask:
-        """Which tails have it; their keys are not looked at."""
+        """Which tails have this shape; the letters of their keys are not compared."""
         different = np.zeros(len(words), np.uint64)
         for number, mask, value in self.fixed:
             different |= (words[:, number] ^ value) & mask
@@ -100,7 +101,7 @@ class _Shape:
         return same
 
     def found(self, rows: Ints, words: Words) -> Iterator[tuple[Ints, list[Ints | None]]]:
-        """Of tails that have it, those with plain keys, and their hashes."""
+        """Of tails with this shape, those whose keys are plain, and their keys' hashes."""
         plain = np.ones(len(rows), np.bool_)
         hashes: list[Ints | None] = []
         for letters in self.keys:
@@ -116,11 +117,11 @@ class _Shape:
 
 
 class Shapes:
-    """Those met so far.
+    """The shapes of all records so far.
 
     Args:
-        topics: of each queue.
-        topic_hashes: of each queue, Java's hash of `topic#`.
+        topics: The topic of each queue.
+        topic_hashes: For each queue, Java's hash of `topic#`.
     """
 
     def __init__(self, topics: Sequence[bytes], topic_hashes: Sequence[int]) -> None:
@@ -131,24 +132,24 @@ class Shapes:
         self._topics = list(numbers)
         self._hashes = dict(zip(topics, topic_hashes, strict=True))
         self._known: dict[tuple[int, int, int], list[_Shape]] = {}
-        """By topic, length of the tail, and tags code."""
+        """Shapes by topic, length of the tail, and tags code."""
         self._varied: set[tuple[int, int, int]] = set()
-        """Of which no more shapes are made: those made last fit few."""
+        """Kinds for which no more shapes are made, because the latest ones fitted few records."""
 
     def recognise(
         self, buffer: Bytes, ends: Ints, tails: Ints, queues: Ints, codes: Ints
     ) -> tuple[Mask, list[Ints]]:
-        """Which records have the topic of their queue, this tags code, and keys as shapes have.
+        """Which records have a known shape, with the topic of their queue and this tags code.
 
         Args:
-            buffer: in which they lie.
-            ends: where each ends; before it lie at least 8 bytes more than its tail.
-            tails: how long each one's tail is; from 3 to `LONGEST_TAIL`.
-            queues: number of its queue.
-            codes: what its queue entry says of its tag.
+            buffer: The bytes in which they lie.
+            ends: Where each ends; at least 8 bytes of the buffer lie before its tail.
+            tails: Length of each one's tail; from 3 to `LONGEST_TAIL`.
+            queues: Index of its queue.
+            codes: The tags code in its queue entry.
 
         Returns:
-            Which, and of each of `KEY_NAMES` the hash; only those that are recognised have one.
+            Which have, and for each of `KEY_NAMES` their hashes, valid only for recognised records.
         """
         known = np.zeros(len(ends), np.bool_)
         hashes = [np.full(len(ends), ABSENT, np.int64) for _ in KEY_NAMES]
@@ -159,7 +160,7 @@ class Shapes:
             first = int(rows[0])
             kind = int(topics[first]), int(tails[first]), int(codes[first])
             if (codes[rows] != kind[2]).any():
-                continue  # none is wider than 32 bits, unless it is damaged
+                continue  # only a damaged tags code is wider than 32 bits
             width = -(-kind[1] // _WORD.itemsize) * _WORD.itemsize
             cells = gather(buffer, ends[rows] - width, np.dtype(f"V{width}"))
             words = cells.view(_WORD).reshape(len(rows), -1)
@@ -173,7 +174,7 @@ class Shapes:
     def _recognise(
         self, kind: tuple[int, int, int], words: Words
     ) -> Iterator[tuple[Ints, list[Ints | None]]]:
-        """Tails of one kind: (which of them have a shape, hashes of their keys), shape by shape."""
+        """For each shape of this kind: (the tails that have it, hashes of their keys)."""
         if len(self._known) > _MOST_KINDS:
             self._known.clear()
             self._varied.clear()
@@ -203,14 +204,14 @@ class Shapes:
 
 
 def positive(hashes: npt.NDArray[np.uint32]) -> Ints:
-    """Java's hashes as the index has them (S-46): without their sign, 0 for the one that stays."""
+    """Hashes as the index has them (S-46): absolute values, and 0 for -2**31, which has none."""
     values = np.abs(hashes.view(np.int32).astype(np.int64))
     values[values > INT32_MAX] = 0
     return values
 
 
 def _groups(kinds: Ints) -> Iterator[Ints]:
-    """Rows of each kind, ascending."""
+    """The ascending rows of each kind."""
     if not len(kinds):
         return
     if (kinds == kinds[0]).all():
@@ -221,11 +222,11 @@ def _groups(kinds: Ints) -> Iterator[Ints]:
 
 
 def _shape_of(tail: bytes, topic: bytes, topic_hash: int) -> _Shape | None:
-    """The shape of a record of which this is all behind its body; None if it is an unusual one."""
+    """The shape of a record with this tail; None if it is an unusual one."""
     start = 3 + len(topic)
     text = tail[start:]
     head = bytes((len(topic),)) + topic + len(text).to_bytes(2, "big")
-    # A record that ends in a zero has a torn tail (`check_record`).
+    # If its last byte is zero, the record's tail was not written (`check_record`).
     if len(topic) > MAX_TOPIC_BYTES_V1 or tail[:start] != head or text.endswith(b"\0"):
         return None
     places: dict[bytes, tuple[int, int]] = {}
@@ -267,6 +268,6 @@ def _shape_of(tail: bytes, topic: bytes, topic_hash: int) -> _Shape | None:
 
 
 def _bits(width: int, first: int, end: int) -> Words:
-    """Words in which the bytes from `first` to below `end` are all ones, the others zeros."""
+    """Words with all bits set in bytes [first, end), and no other bit."""
     row = bytes(first) + b"\xff" * (end - first) + bytes(width - end)
     return np.frombuffer(row, _WORD)

@@ -1,7 +1,7 @@
-"""A range of a queue's messages as record batches: what a worker does, over the wire.
+"""Reads a range of a queue's messages from its broker as record batches, on a worker.
 
-The loop's thread pulls ahead while this one decodes: replies are handed over in portions of a few
-megabytes, and the puller waits when two of them are not yet taken.
+The loop's thread pulls ahead while this one decodes: it passes replies on in portions of a few
+megabytes, and waits while two of them are not yet taken.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ class PullPart:
     start: int
     end: int
     partition: int = 0
-    """Kafka's number for the queue."""
+    """The queue's partition number in a `kafkaCompatible` table."""
     seen_from: int = -1
-    """Offsets from here to `start` are read for what they say of repeats; -1 for none."""
+    """Offsets from here to `start` are read only to recognise repeats; -1 for none."""
 
 
 @dataclass(slots=True)
 class WireRead:
-    """How to read parts, and what became of the last one."""
+    """Reads parts; counts what the last one lost, skipped and dropped as repeats."""
 
     access: Access
     pull: PullOptions
@@ -62,10 +62,10 @@ class WireRead:
     _seen: SeenRows = field(default_factory=SeenRows)
 
     def batches(self, part: PullPart) -> Iterator[pa.RecordBatch]:
-        """The part's rows, in the queue's order.
+        """Yield the part's rows, in the queue's order.
 
         Raises:
-            DataLossError: Offsets of the part are not stored any more, and that is to fail.
+            DataLossError: Offsets of the part are not stored any more; with `failOnDataLoss`.
             BrokerError, RemotingError: The broker refused, or did not answer after all retries.
             RecordError, BodyError: A message is broken, and the mode is FAILFAST.
         """
@@ -83,7 +83,7 @@ class WireRead:
     def _portions(
         self, part: PullPart, start: int, end: int, *, may_fail: bool = True
     ) -> Iterator[list[Reply]]:
-        """Replies in portions; pulled by the loop's thread."""
+        """Yield replies in portions; the loop's thread pulls them."""
         ready: queue.SimpleQueue[list[Reply] | BaseException | None] = queue.SimpleQueue()
         client = self.access.client()
         loop = shared_loop()
@@ -118,7 +118,7 @@ class WireRead:
             base += len(reply.records)
         records = read_columns(np.frombuffer(data, np.uint8), np.array(positions, np.int64))
         for row in records.bad.tolist():
-            self._broken(part, RecordError("its lengths contradict each other", at=positions[row]))
+            self._broken(part, RecordError("its lengths are inconsistent", at=positions[row]))
         records = wanted(records, self.row_filter)
         if self.dedupe:
             records = records.take(self._seen.first_time(records))
@@ -163,7 +163,7 @@ async def _feed(
     credit: asyncio.Semaphore,
     most_rows: int,
 ) -> None:
-    """Hand over what is pulled, and in the end None or the error that ended it."""
+    """Put replies into `ready` in portions, and at the end None, or the error that stopped it."""
     portion: list[Reply] = []
     rows = size = 0
     try:

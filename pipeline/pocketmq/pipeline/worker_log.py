@@ -1,4 +1,4 @@
-"""Log of Spark's Python workers: structlog's words through the standard `logging`.
+"""Log of Spark's Python workers: structlog's events through the standard `logging`.
 
 Spark collects what goes through `logging` when `spark.sql.pyspark.worker.logging.enabled` is true,
 and shows it as the table `spark.tvf.python_worker_logs()`. Otherwise warnings go to standard error.

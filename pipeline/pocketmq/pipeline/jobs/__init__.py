@@ -1,1 +1,1 @@
-"""Spark jobs over the flights: the demo's last step, and `pocketmq pipeline flights`."""
+"""Spark jobs on the flights: the demo's last step, and `pocketmq pipeline flights`."""

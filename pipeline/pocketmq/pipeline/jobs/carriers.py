@@ -2,7 +2,7 @@
 
     python -m pocketmq.pipeline.jobs.carriers --nameservers 127.0.0.1:9876 --topic flights
 
-prints one JSON object a carrier. The sums are whole numbers, so the means are exact.
+prints one JSON object per carrier. The sums are integers, so the means are exact.
 """
 
 from __future__ import annotations
@@ -21,34 +21,34 @@ from pocketmq.runtime.errors import PocketMQError
 from pocketmq.runtime.process import report
 
 FLIGHT = "carrier string, dep_delay int, time_hour timestamp"
-"""What the jobs need of a flight's JSON."""
+"""The fields of a flight's JSON that the jobs use, as a Spark schema."""
 
 
 @dataclass(frozen=True, slots=True)
 class CarrierDelay:
-    """One carrier's row."""
+    """Flights and delays of one carrier."""
 
     carrier: str
     flights: int
     departed: int
     """Flights whose departure delay is known."""
     minutes: int
-    """Their delays together; early departures count negative."""
+    """Sum of their delays in minutes; an early departure counts as negative."""
 
     @property
     def mean(self) -> Fraction | None:
-        """Mean departure delay in minutes, exact; None when none is known."""
+        """Mean departure delay in minutes, exact; None when no delay is known."""
         return Fraction(self.minutes, self.departed) if self.departed else None
 
 
 def table(
     nameservers: str, topic: str = "flights", *, master: str = "local[2]"
 ) -> list[CarrierDelay]:
-    """One row per carrier, in their order; every message of the topic counts.
+    """One row per carrier, sorted by carrier; every message of the topic counts.
 
     Args:
         nameservers: `host:port;host:port`.
-        topic: Messages with a flight as JSON each.
+        topic: Its messages have a flight as JSON each.
         master: Where Spark runs.
 
     Raises:

@@ -1,4 +1,4 @@
-"""A picture of the delays: mean departure delay by carrier and hour of the day in New York."""
+"""Draws the mean departure delay by carrier and hour of the day in New York."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ZONE = "America/New_York"
 
 
 def check_matplotlib() -> None:
-    """Raise `MissingToolError` if there is no matplotlib; better before the work than after."""
+    """Raise `MissingToolError` if matplotlib is not installed; call it before a long job."""
     if importlib.util.find_spec("matplotlib") is None:
         raise MissingToolError("matplotlib", "the picture", "pip install 'pocketmq[spark]'")
 

@@ -1,14 +1,14 @@
-"""Delay per carrier and hour, while the flights come in: structured streaming over their topic.
+"""Delay per carrier and hour while the flights arrive: structured streaming on their topic.
 
     topic flights -> JSON -> windows of an hour by event time, per carrier -> every batch:
-        Parquet     updates/batch=N        the windows that have changed
-        topic       flight-delays          the same, one JSON message a window, keyed by it
+        Parquet     updates/batch=N        the windows that changed
+        topic       flight-delays          the same, a JSON message per window, with it as key
         a callback  on_batch               totals per carrier, for a live table
 
-When the run ends, `delays/` holds each window's last state, and `delays.png` shows them.
+At the end `delays/` holds each window's last state, and `delays.png` shows them.
 
-The flights do not come in the order of their times: the demo's file has January, then October. A
-watermark says how late one may be; with less than a year the job would drop what it has not seen.
+The flights are not in the order of their times: in the demo's file October follows January. The
+watermark says how late a flight may be; with less than a year the job would drop most of them.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class FlightsJob:
 
     Args:
         nameservers: `host:port;host:port`.
-        folder: Gets Parquet, the picture and Spark's checkpoint; a second run goes on from it.
-        topic: Where the flights are.
-        to_topic: Where the windows go; it must exist. Empty for nowhere.
-        window: Length of a window.
-        watermark: How late a flight may be.
-        rows_per_batch: Most flights of a micro-batch.
+        folder: For Parquet, the picture and Spark's checkpoint, from which a second run goes on.
+        topic: The flights are read from it.
+        to_topic: The windows are sent to it; it must exist. Empty to send nothing.
+        window: Length of a window, as Spark writes it.
+        watermark: How late a flight may be, as Spark writes it.
+        rows_per_batch: Maximum number of flights in a micro-batch.
         on_batch: Called after each batch with its number and the totals so far.
     """
 
@@ -57,7 +57,7 @@ class FlightsJob:
     _windows: dict[tuple[str, Any], tuple[int, int, int]] = field(default_factory=dict)
 
     def run(self, *, follow: bool = False, spark: SparkSession | None = None) -> Totals:
-        """Work through what there is, or go on until the query is stopped; the final totals.
+        """Process the topic's flights, with `follow` until the query is stopped; the final totals.
 
         Raises:
             MissingToolError: PySpark, Java 17 or later, or matplotlib is not installed.
@@ -79,7 +79,7 @@ class FlightsJob:
         return self.finish(spark)
 
     def check_topics(self) -> None:
-        """Ask for both topics before Spark is started.
+        """Check that both topics exist; takes no Spark, which is slow to start.
 
         Raises:
             OptionError: One does not exist, or no name server answers.
@@ -93,7 +93,7 @@ class FlightsJob:
             shared_loop().run(client.route(topic))
 
     def start(self, spark: SparkSession, *, follow: bool) -> StreamingQuery:
-        """Begin; the caller waits for the query, and then calls `finish`."""
+        """Start the query; the caller waits for its end, and then calls `finish`."""
         self._recall(spark)
         writer = (
             self.delays(spark)
@@ -136,7 +136,7 @@ class FlightsJob:
     def _write(self, windows: DataFrame, batch: int) -> None:
         windows = windows.persist()
         try:
-            # Overwritten when Spark runs a batch again, so no window of it is there twice.
+            # Overwritten when Spark runs a batch again, so none of its windows is stored twice.
             windows.write.mode("overwrite").parquet(str(self.folder / f"updates/batch={batch}"))
             if self.to_topic:
                 self._send(windows)
@@ -161,7 +161,7 @@ class FlightsJob:
             self._windows[row.carrier, row.hour] = (row.flights, row.departed, row.minutes)
 
     def _recall(self, spark: SparkSession) -> None:
-        """What earlier runs have written."""
+        """Read the windows that earlier runs wrote."""
         if any(self.folder.glob("updates/batch=*/*.parquet")):
             self._remember(self.latest(spark))
 
