@@ -62,6 +62,8 @@ def config_page() -> str:
         "A value comes from the first of: flag, environment variable, TOML file (`--config`),",
         "`broker.conf` (`-c`), default.",
         "In TOML the table is the section and the key the flag's name with underscores.",
+        "What is live acts at once when it is changed in a running broker or nameserver, with",
+        "`pocketmq config set`; all else acts after a restart.",
     ]
     for config_class in config_classes():
         summary = (config_class.__doc__ or "").strip().splitlines()[0]
@@ -71,8 +73,8 @@ def config_page() -> str:
             "",
             summary,
             "",
-            "| flag | environment | broker.conf | type | default | meaning | rule |",
-            "|---|---|---|---|---|---|---|",
+            "| flag | environment | broker.conf | type | default | meaning | live | rule |",
+            "|---|---|---|---|---|---|---|---|",
             *(_row(each) for each in describe(config_class)),
         ]
     return "\n".join([*lines, ""])
@@ -90,6 +92,7 @@ def _row(each: OptionDescription) -> str:
         kind,
         f"`{default}`" if default else "",
         each.help.replace("|", "\\|"),
+        "yes" if each.live else "",
         each.rule,
     )
     return "| " + " | ".join(cells) + " |"

@@ -21,6 +21,7 @@ POCKETMQ = [sys.executable, "-m", "pocketmq.cluster.cli.main"]
 COMMANDS = [
     "nameserver", "broker", "up", "demo", "send", "consume",
     "clock advance", "clock show", "topic create", "topic list", "topic route", "config show",
+    "config get", "config set",
     "group list", "group show", "group simulate",
 ]  # fmt: skip
 
@@ -204,6 +205,36 @@ def test_every_command_teaches_by_example(command: str) -> None:
     shown = pocketmq(*command.split(), "--help")
     assert shown.returncode == 0
     assert re.search(rf"Examples?:\n +pocketmq {command}", shown.stdout)
+
+
+@pytest.mark.cluster
+def test_options_of_running_roles_are_shown_and_changed(nameservers: str) -> None:
+    changed = pocketmq(
+        "config", "set", "transactionCheckMax=4", "mappedFileSizeCommitLog=2147483648",
+        "--broker", "broker-a", nameservers=nameservers,
+    )  # fmt: skip
+    assert changed.returncode == 0, changed.stderr
+    words = [re.sub(r"[^\w.-]+", " ", line).split() for line in changed.stdout.splitlines()]
+    assert ["broker-a", "transactionCheckMax", "15", "4", "at", "once"] in words
+    assert [
+        "broker-a", "mappedFileSizeCommitLog", "1073741824", "2147483648",
+        "after", "a", "restart",
+    ] in words  # fmt: skip
+    assert "only after a restart with this file: mappedFileSizeCommitLog" in changed.stdout
+    shown = pocketmq("config", "get", "transactionCheckMax", nameservers=nameservers).stdout
+    assert re.search(r"transactionCheckMax\W+4\W+15\W+at once", shown)
+    refused = pocketmq(
+        "config", "set", "transactionCheckMax=often", "none=1", nameservers=nameservers
+    )
+    assert refused.returncode == 1
+    assert "none (no such option)" in refused.stdout
+    listed = pocketmq("config", "set", "brokerConfigPath=/x", nameservers=nameservers)
+    assert (listed.returncode, "black list" in listed.stderr) == (1, True)
+    asked = pocketmq("config", "set", "--nameserver", "orderMessageEnable=true",
+                     nameservers=nameservers)  # fmt: skip
+    assert (asked.returncode, "false" in asked.stdout) == (0, True)
+    unknown = pocketmq("config", "get", "nosuch", "--nameserver", nameservers=nameservers)
+    assert unknown.stderr == "pocketmq: nosuch: is unknown there; `pocketmq config get` lists all\n"
 
 
 def test_config_show_tells_values_and_where_they_come_from(tmp_path: Path) -> None:

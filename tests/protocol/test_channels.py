@@ -232,7 +232,7 @@ async def test_late_answers_leave_together_and_not_to_a_peer_that_has_gone() -> 
         def get_write_buffer_size(self) -> int:
             return 0
 
-    channel, wire = Channel(Echo().dispatcher, peers=PeerMemory(Budget())), Wire()
+    channel, wire = Channel(Echo().dispatcher, peers=PeerMemory(Budget)), Wire()
     channel.connection_made(wire)
     requests = [Command(SILENT, opaque=n) for n in range(3)]
     channel.reply_all(requests, [b"one ", b"two ", None])

@@ -17,25 +17,29 @@ from pocketmq.runtime.options import option
 class Sample:
     section: ClassVar[str] = "sample"
 
-    max_count: int = option(3, help="How many.")
-    mode: Literal["PULL", "POP"] = option("PULL", help="Which.")
+    max_count: int = option(3, help="How many.", live=True, within=(1, 9))
+    mode: Literal["PULL", "POP"] = option("PULL", help="Which.", live=True)
     folder: str = option("", help="Where.")
     limit: int | None = option(None, help="Unset.")
     password: str = option("x", help="Hidden.", secret=True)
 
 
 def live() -> LiveOptions:
-    return LiveOptions(Sample(), live={"maxCount", "mode"}, protected={"rocketmqHome"})
+    return LiveOptions(Sample(), protected={"rocketmqHome"}, others={"haListenPort": "1"})
 
 
 def test_live_options_act_at_once_and_others_only_in_the_file() -> None:  # O-2, O-3
-    options = live()
+    options, heard = live(), []
+    options.changed.connect(heard.append)
     change = options.update(b"# by hand\nmaxCount = 4\nmode:pop\nfolder=a\\\\b\n")
     assert (change.applied, change.at_restart) == (("maxCount", "mode"), ("folder",))
     assert options.current(Sample) == Sample(max_count=4, mode="POP")
     assert options.text() == "folder=a\\b\nmaxCount=4\nmode=POP\n"
     assert parse_properties(options.file_text())["folder"] == "a\\b"
+    assert parse_properties(options.file_text())["haListenPort"] == "1"
     assert change.remark == "only after a restart with this file: folder"
+    assert heard == [{"maxCount", "mode"}]
+    assert "maxCount ('10' is not 1 up to 9)" in str(options.update(b"maxCount=10").remark)
 
 
 def test_what_cannot_be_taken_is_named_and_the_others_apply() -> None:  # O-5, O-6

@@ -44,7 +44,7 @@ class Echo:
     def __init__(self, budget: Budget = DEFAULT_BUDGET) -> None:
         self.waiting: list[tuple[Peer, Command]] = []
         self.codes: list[int] = []
-        self.dispatcher = Dispatcher(budget)
+        self.dispatcher = Dispatcher(lambda: budget)
         for code, processor in (
             (ECHO, self.echo),
             (SILENT, self.silent),

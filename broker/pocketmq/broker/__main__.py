@@ -47,6 +47,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if config_loaded.origins["data"] == "default":  # the directory has two names
         asked = replace(asked, data=Path(store_config.store_path_root_dir))
 
+    file = parser.parse_args(arguments).broker_conf
+    if file is not None and asked.broker_config_path is None:  # what it was started with (O-7)
+        asked = replace(asked, broker_config_path=Path(file))
+
     async def serve(role: RoleContext) -> None:
         from pocketmq.broker.server import Broker
         from pocketmq.broker.store.fault_disk import disk_of

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
 from pocketmq.runtime.options import option
 
-LIVE_OPTIONS: Final = frozenset(
-    {
-        "autoCreateTopicEnable",
-        "autoCreateSubscriptionGroup",
-        "recallMessageEnable",
-        "allowRecallWhenBrokerNotWriteable",
-        "rejectTransactionMessage",
-    }
-)
-"""Those that UPDATE_BROKER_CONFIG (25) changes at once; the others act after a restart (O-3)."""
+PERMISSION: Final = "brokerPermission"
+"""An option whose change is told to the name servers (O-7)."""
 
 PROTECTED_OPTIONS: Final = frozenset({"brokerConfigPath", "configBlackList", "rocketmqHome"})
 """Those that it may not change (O-4)."""
@@ -61,15 +54,31 @@ class BrokerConfig:
         Path("~/store"), help="Root of the store.", rocketmq_name="storePathRootDir"
     )
 
+    broker_config_path: Path | None = option(
+        None,
+        help="File of options that tools changed: FILE of -c FILE, else in the store.",
+        rule="O-7",
+    )
+
     # -- what it allows
     broker_permission: int = option(
-        6, help="Permission bits of the whole broker: 4 read, 2 write.", rule="B-5"
+        6,
+        help="Permission bits of the whole broker: 4 read, 2 write.",
+        rule="B-5",
+        live=True,
+        within=(0, 7),
     )
     auto_create_topic_enable: bool = option(
-        True, help="Create unknown topics from the template topic TBW102.", rule="B-12"
+        True,
+        help="Create unknown topics from the template topic TBW102.",
+        rule="B-12",
+        live=True,
     )
     auto_create_subscription_group: bool = option(
-        True, help="Create unknown consumer groups.", rule="B-40"
+        True,
+        help="Create unknown consumer groups.",
+        rule="B-40",
+        live=True,
     )
     default_topic_queue_nums: int = option(
         8, help="Number of queues of the template topic TBW102.", rule="B-12"
@@ -82,14 +91,23 @@ class BrokerConfig:
     )
     trace_topic_enable: bool = option(False, help="Create the system topic for message traces.")
     slave_read_enable: bool = option(
-        False, help="Tell consumers that lag far behind to pull from a slave.", rule="B-63"
+        False,
+        help="Tell consumers that lag far behind to pull from a slave.",
+        rule="B-63",
+        live=True,
     )
 
     recall_message_enable: bool = option(
-        False, help="Let producers recall timer messages.", rule="R-31"
+        False,
+        help="Let producers recall timer messages.",
+        rule="R-31",
+        live=True,
     )
     allow_recall_when_broker_not_writeable: bool = option(
-        True, help="Allow recalls also while the broker has no write permission.", rule="R-31"
+        True,
+        help="Allow recalls also while the broker has no write permission.",
+        rule="R-31",
+        live=True,
     )
 
     # -- pop
@@ -97,43 +115,68 @@ class BrokerConfig:
         8, help="Number of queues of the revive topic (check points and acks of pops).", rule="K-10"
     )
     enable_retry_topic_v2: bool = option(
-        False, help="Name pop retry topics %RETRY%group+topic, not %RETRY%group_topic.", rule="K-13"
+        False,
+        help="Name pop retry topics %RETRY%group+topic, not %RETRY%group_topic.",
+        rule="K-13",
+        live=True,
     )
     retrieve_message_from_pop_retry_topic_v1: bool = option(
         True,
         help="With the new names, also read retry topics named %RETRY%group_topic.",
         rule="K-33",
+        live=True,
     )
     pop_from_retry_probability: int = option(
-        20, help="Share of pops that read the retry topic first.", rule="K-33", unit="%"
+        20,
+        help="Share of pops that read the retry topic first.",
+        rule="K-33",
+        unit="%",
+        live=True,
+        within=(0, 100),
     )
     pop_response_return_actual_retry_topic: bool = option(
-        False, help="Return retried messages under the name of their retry topic.", rule="K-35"
+        False,
+        help="Return retried messages under the name of their retry topic.",
+        rule="K-35",
+        live=True,
     )
     init_pop_offset_by_check_msg_in_mem: bool = option(
         True,
         help="A new group starts at a queue's first message while that is in memory.",
         rule="K-34",
+        live=True,
     )
     enable_pop_message_threshold: bool = option(
-        False, help="Pop nothing from queues with too many unacknowledged messages.", rule="K-34"
+        False,
+        help="Pop nothing from queues with too many unacknowledged messages.",
+        rule="K-34",
+        live=True,
     )
     pop_inflight_message_threshold: int = option(
         10_000,
         help="Unacknowledged messages of a group and queue from which that holds.",
         rule="K-34",
+        live=True,
+        within=(0, inf),
     )
 
     server_load_balancer_enable: bool = option(
-        True, help="Divide queues among group members that ask the broker for them.", rule="K-22"
+        True,
+        help="Divide queues among group members that ask the broker for them.",
+        rule="K-22",
+        live=True,
     )
     default_message_request_mode: Literal["PULL", "POP"] = option(
-        "PULL", help="Pull or pop, for groups for which no mode was set.", rule="K-20"
+        "PULL",
+        help="Pull or pop, for groups for which no mode was set.",
+        rule="K-20",
+        live=True,
     )
     default_pop_share_queue_num: int = option(
         -1,
         help="With POP: number of other members whose queues a client pops too; -1: all.",
         rule="K-24",
+        live=True,
     )
 
     # -- registration
@@ -161,10 +204,16 @@ class BrokerConfig:
         rule="B-24",
     )
     long_polling_enable: bool = option(
-        True, help="Long polling: hold a pull for as long as the consumer asks.", rule="B-70"
+        True,
+        help="Long polling: hold a pull for as long as the consumer asks.",
+        rule="B-70",
+        live=True,
     )
     enable_property_filter: bool = option(
-        False, help="Allow subscriptions by SQL92 expressions.", rule="Q-21"
+        False,
+        help="Allow subscriptions by SQL92 expressions.",
+        rule="Q-21",
+        live=True,
     )
     short_polling_time_ms: int = option(
         1_000,
@@ -172,6 +221,8 @@ class BrokerConfig:
         help="How long pulls are held without long polling.",
         rule="B-70",
         rocketmq_name="shortPollingTimeMills",
+        live=True,
+        within=(0, inf),
     )
     lock_max_live_time_ms: int = option(
         60_000,
@@ -181,7 +232,9 @@ class BrokerConfig:
         rocketmq_name="rocketmq.broker.rebalance.lockMaxLiveTime",
     )
     use_server_side_reset_offset: bool | None = option(
-        None, help="Reset offsets at the next pull, not by a push; default: by profile."
+        None,
+        help="Reset offsets at the next pull, not by a push; default: by profile.",
+        live=True,
     )
     enable_broadcast_offset_store: bool | None = option(
         None,
@@ -202,16 +255,27 @@ class BrokerConfig:
     )
 
     # -- transactions
-    reject_transaction_message: bool = option(False, help="Refuse half messages.", rule="B-100")
+    reject_transaction_message: bool = option(
+        False,
+        help="Refuse half messages.",
+        rule="B-100",
+        live=True,
+    )
     transaction_time_out_ms: int = option(
         6_000,
         unit="ms",
         help="Age of a half message before its producer is asked (transaction check).",
         rule="B-107",
         rocketmq_name="transactionTimeOut",
+        live=True,
+        within=(0, inf),
     )
     transaction_check_max: int = option(
-        15, help="Most checks of a half message; after them it is given up.", rule="B-107"
+        15,
+        help="Most checks of a half message; after them it is given up.",
+        rule="B-107",
+        live=True,
+        within=(0, inf),
     )
     transaction_check_interval_ms: int | None = option(
         None,
@@ -219,9 +283,15 @@ class BrokerConfig:
         help="Interval of transaction checks; default: by profile.",
         rule="B-106",
         rocketmq_name="transactionCheckInterval",
+        live=True,
+        within=(100, inf),
     )
     transaction_op_msg_max_size: int = option(
-        4_096, help="Length in characters from which an op record is written at once.", rule="X-25"
+        4_096,
+        help="Length in characters from which an op record is written at once.",
+        rule="X-25",
+        live=True,
+        within=(1, inf),
     )
     transaction_op_batch_interval_ms: int = option(
         3_000,
@@ -229,6 +299,8 @@ class BrokerConfig:
         help="Interval at which op records are written; at once with SYNC_FLUSH.",
         rule="X-25",
         rocketmq_name="transactionOpBatchInterval",
+        live=True,
+        within=(0, inf),
     )
 
     # -- requests and replies
@@ -236,6 +308,7 @@ class BrokerConfig:
         True,
         help="Store replies in the reply topic, besides pushing them to the requester.",
         rule="R-13",
+        live=True,
     )
 
     # -- files
@@ -256,19 +329,38 @@ class BrokerConfig:
 
     # -- overload
     broker_fast_failure_enable: bool = option(
-        True, help="Answer SYSTEM_BUSY (2) to requests that have waited too long.", rule="B-161"
+        True,
+        help="Answer SYSTEM_BUSY (2) to requests that have waited too long.",
+        rule="B-161",
+        live=True,
     )
     wait_time_mills_in_send_queue: int = option(
-        200, unit="ms", help="Refuse sends that waited longer.", rule="B-161"
+        200,
+        unit="ms",
+        help="Refuse sends that waited longer.",
+        rule="B-161",
+        live=True,
     )
     wait_time_mills_in_pull_queue: int = option(
-        5_000, unit="ms", help="Refuse pulls that waited longer.", rule="B-161"
+        5_000,
+        unit="ms",
+        help="Refuse pulls that waited longer.",
+        rule="B-161",
+        live=True,
     )
     wait_time_mills_in_heartbeat_queue: int = option(
-        31_000, unit="ms", help="Refuse heartbeats that waited longer.", rule="B-161"
+        31_000,
+        unit="ms",
+        help="Refuse heartbeats that waited longer.",
+        rule="B-161",
+        live=True,
     )
     wait_time_mills_in_admin_broker_queue: int = option(
-        5_000, unit="ms", help="Refuse admin requests that waited longer.", rule="B-161"
+        5_000,
+        unit="ms",
+        help="Refuse admin requests that waited longer.",
+        rule="B-161",
+        live=True,
     )
     transient_store_pool_enable: bool = option(
         False, help="Refuse sends while too much of the log is unflushed.", rule="B-162"
@@ -277,13 +369,18 @@ class BrokerConfig:
         5, help="Limit of the unflushed log, in commit-log files.", rule="B-162"
     )
     disable_consume_if_consumer_read_slowly: bool = option(
-        False, help="Forbid groups that lag too far behind to consume.", rule="B-168"
+        False,
+        help="Forbid groups that lag too far behind to consume.",
+        rule="B-168",
+        live=True,
     )
     consumer_fallbehind_threshold: int = option(
         16 * 1024**3,
         unit="bytes",
         help="Lag from which a group may no longer consume.",
         rule="B-168",
+        live=True,
+        within=(0, inf),
     )
 
     @property

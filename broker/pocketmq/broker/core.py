@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import TypeVar
 
 from pocketmq.broker.address import BrokerAddress
-from pocketmq.broker.config import LIVE_OPTIONS, PROTECTED_OPTIONS, BrokerConfig
+from pocketmq.broker.config import PROTECTED_OPTIONS, BrokerConfig
 from pocketmq.broker.signals import BrokerSignals
 from pocketmq.broker.stats import BrokerStats
 from pocketmq.broker.store import Disk, MessageStore, StoreConfig
 from pocketmq.broker.store.rooted_disk import rooted
 from pocketmq.broker.tables.table_file import TableFile
-from pocketmq.protocol.budget import Budget
+from pocketmq.protocol.budget import Budget, BudgetSource
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.config import all_in
 from pocketmq.runtime.live_options import LiveOptions
 from pocketmq.runtime.profile import Profile
 
@@ -29,7 +30,8 @@ class BrokerCore:
     """Options, seams, the store, and the signals."""
 
     options: LiveOptions
-    """The broker's and the store's; `config` has the broker's as they are now."""
+    """The broker's, the store's and the budget's; `config` has the broker's as they are now. Its
+    signal `changed` says which act with new values."""
     profile: Profile
     """4.9 or 5.x rules where they differ."""
     clock: Clock
@@ -38,8 +40,8 @@ class BrokerCore:
     """Where the store and the tables lie."""
     store: MessageStore
     address: BrokerAddress
-    budget: Budget
-    """What peers may cost."""
+    budget: BudgetSource
+    """What peers may cost now."""
     signals: BrokerSignals
     stats: BrokerStats = field(default_factory=BrokerStats)
 
@@ -62,22 +64,29 @@ class BrokerCore:
         root = os.path.abspath(config.data.expanduser())
         disk = rooted(disk, root)
         signals = BrokerSignals()
+        store_config = replace(store_config, store_path_root_dir=root)
+        options = LiveOptions(
+            config,
+            store_config,
+            budget,
+            protected=PROTECTED_OPTIONS,
+            others=all_in(config.broker_config_path),
+        )
         return cls(
-            options=LiveOptions(
-                config, store_config, live=LIVE_OPTIONS, protected=PROTECTED_OPTIONS
-            ),
+            options=options,
             profile=profile,
             clock=clock,
             disk=disk,
             store=MessageStore(
-                replace(store_config, store_path_root_dir=root),
+                store_config,
                 disk,
                 clock,
                 profile.broker,
                 on_arrival=signals.message_arrived.emit,
+                now=lambda: options.current(StoreConfig),
             ),
             address=BrokerAddress(config.broker_ip1 or config.host, config.port),
-            budget=budget,
+            budget=lambda: options.current(Budget),
             signals=signals,
         )
 

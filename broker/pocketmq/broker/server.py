@@ -67,7 +67,7 @@ class Broker:
         self._vip_listener: Listener | None = None
         self._stopping = False
         self._control = ControlProcessor(clock, self.status)
-        self.dispatcher = Dispatcher(budget)
+        self.dispatcher = Dispatcher(self.core.budget)
         self.dispatcher.add(self._control)
         self.subjects.register(self.dispatcher)
 

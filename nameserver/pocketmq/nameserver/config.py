@@ -8,17 +8,6 @@ from typing import ClassVar, Final
 
 from pocketmq.runtime.options import option
 
-LIVE_OPTIONS: Final = frozenset(
-    {
-        "enableAllTopicList",
-        "enableTopicList",
-        "orderMessageEnable",
-        "deleteTopicWithBrokerRegistration",
-        "returnOrderTopicConfigToBroker",
-    }
-)
-"""Those that UPDATE_NAMESRV_CONFIG (318) changes at once; the others act after a restart (O-8)."""
-
 PROTECTED_OPTIONS: Final = frozenset(
     {"configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"}
 )
@@ -43,15 +32,34 @@ class NameServerConfig:
         None, help="File of options that tools changed; by default beside that.", rule="O-8"
     )
     order_message_enable: bool = option(
-        False, help="Put the order configuration of a topic into its route.", rule="N-26"
+        False,
+        help="Put the order configuration of a topic into its route.",
+        rule="N-26",
+        live=True,
     )
     return_order_topic_config_to_broker: bool = option(
-        True, help="Tell brokers the order configuration when they register.", rule="N-18"
+        True,
+        help="Tell brokers the order configuration when they register.",
+        rule="N-18",
+        live=True,
     )
-    enable_topic_list: bool = option(True, help="Answer lists of some topics.", rule="N-34")
-    enable_all_topic_list: bool = option(True, help="Answer the list of all topics.", rule="N-34")
+    enable_topic_list: bool = option(
+        True,
+        help="Answer lists of some topics.",
+        rule="N-34",
+        live=True,
+    )
+    enable_all_topic_list: bool = option(
+        True,
+        help="Answer the list of all topics.",
+        rule="N-34",
+        live=True,
+    )
     delete_topic_with_broker_registration: bool = option(
-        False, help="Forget topics that a broker no longer registers.", rule="N-15"
+        False,
+        help="Forget topics that a broker no longer registers.",
+        rule="N-15",
+        live=True,
     )
     need_wait_for_service: bool = option(
         False, help="Answer no routes right after the start, until brokers had time.", rule="N-26"

@@ -11,7 +11,7 @@ import asyncio
 
 import structlog
 
-from pocketmq.nameserver.config import LIVE_OPTIONS, PROTECTED_OPTIONS, NameServerConfig
+from pocketmq.nameserver.config import PROTECTED_OPTIONS, NameServerConfig
 from pocketmq.nameserver.kv_config import KvConfig
 from pocketmq.nameserver.kv_file import KvFile, KvStorage, kv_writer
 from pocketmq.nameserver.liveness import LiveBroker
@@ -28,6 +28,7 @@ from pocketmq.protocol.option_updates import options_writer
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.network import Listener, Network
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.config import all_in
 from pocketmq.runtime.durable_file import DurableFile
 from pocketmq.runtime.live_options import LiveOptions
 from pocketmq.runtime.periodic import PeriodicService
@@ -59,9 +60,10 @@ class NameServer:
         kv_storage: KvStorage | None = None,
         budget: Budget = DEFAULT_BUDGET,
     ) -> None:
-        self._budget = budget
         self.config = config
-        self.options = LiveOptions(config, live=LIVE_OPTIONS, protected=PROTECTED_OPTIONS)
+        self.options = LiveOptions(
+            config, budget, protected=PROTECTED_OPTIONS, others=all_in(config.config_store_path)
+        )
         self.table = RouteTable(
             profile.nameserver,
             delete_topic_with_registration=lambda: (
@@ -89,7 +91,7 @@ class NameServer:
             self.expire_silent_brokers,
             initial_delay_s=profile.nameserver.scan_initial_delay_ms / 1000,
         )
-        self.dispatcher = Dispatcher(budget)
+        self.dispatcher = Dispatcher(self._budget)
 
     @property
     def port(self) -> int:
@@ -197,6 +199,9 @@ class NameServer:
         if not self.config.need_wait_for_service:
             return True
         return self._clock.monotonic() - self._started_at >= self.config.wait_seconds_for_service
+
+    def _budget(self) -> Budget:
+        return self.options.current(Budget)
 
     def _now(self) -> NameServerConfig:
         """The options as they are now."""

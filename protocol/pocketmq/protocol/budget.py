@@ -8,8 +8,10 @@ single request holds the event loop for 100 ms. What exceeds one is refused with
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from math import inf
+from typing import ClassVar, Final, TypeAlias
 
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import OverBudgetError
@@ -29,47 +31,91 @@ class Budget:
         unit="bytes",
         help="What all peers together may have waiting here: answers they do not read, half "
         "frames, held pulls. Above it the heaviest is closed.",
+        live=True,
+        within=(1, inf),
     )
     connection_bytes: int = option(
         64 * MIB,
         unit="bytes",
         help="What one connection may have waiting; above it that connection is closed.",
+        live=True,
+        within=(1, inf),
     )
     header_bytes: int = option(
-        256 * 1024, unit="bytes", help="Header of a frame; a longer one ends its connection."
+        256 * 1024,
+        unit="bytes",
+        help="Header of a frame; a longer one ends its connection.",
+        live=True,
+        within=(1, inf),
     )
     body_bytes: int = option(
-        MIB, unit="bytes", help="Structured body of a request: heartbeats, locks, groups."
+        MIB,
+        unit="bytes",
+        help="Structured body of a request: heartbeats, locks, groups.",
+        live=True,
+        within=(1, inf),
     )
     registration_bytes: int = option(
-        4 * MIB, unit="bytes", help="Body of a broker's registration, and what it inflates to."
+        4 * MIB,
+        unit="bytes",
+        help="Body of a broker's registration, and what it inflates to.",
+        live=True,
+        within=(1, inf),
     )
     topics_per_registration: int = option(
-        10_000, help="Topics that a broker registers at a nameserver."
+        10_000,
+        help="Topics that a broker registers at a nameserver.",
+        live=True,
+        within=(1, inf),
     )
     queues_per_topic: int = option(
-        16_384, help="Queues of one topic, on brokers and in registrations."
+        16_384,
+        help="Queues of one topic, on brokers and in registrations.",
+        live=True,
+        within=(1, inf),
     )
     routes: int = option(
-        200_000, help="Topics times brokers that a nameserver keeps; what is known may change."
+        200_000,
+        help="Topics times brokers that a nameserver keeps; what is known may change.",
+        live=True,
+        within=(1, inf),
     )
     groups_per_heartbeat: int = option(
-        500, help="Groups of consumers and of producers in one heartbeat."
+        500,
+        help="Groups of consumers and of producers in one heartbeat.",
+        live=True,
+        within=(1, inf),
     )
     subscriptions_per_heartbeat: int = option(
-        5_000, help="Subscriptions in one heartbeat, over all its groups."
+        5_000,
+        help="Subscriptions in one heartbeat, over all its groups.",
+        live=True,
+        within=(1, inf),
     )
     subscription_chars: int = option(
-        16_384, help="Length of a subscription's expression, in a heartbeat and in a pull."
+        16_384,
+        help="Length of a subscription's expression, in a heartbeat and in a pull.",
+        live=True,
+        within=(1, inf),
     )
     held_pulls_per_connection: int = option(
-        10_000, help="Pulls of one connection that may wait for messages at once."
+        10_000,
+        help="Pulls of one connection that may wait for messages at once.",
+        live=True,
+        within=(1, inf),
     )
     records: int = option(
         20_000,
         help="Topics, and groups, from which on none is created by itself; tools still create.",
+        live=True,
+        within=(1, inf),
     )
-    offsets: int = option(100_000, help="Pairs of topic and group whose offsets a broker keeps.")
+    offsets: int = option(
+        100_000,
+        help="Pairs of topic and group whose offsets a broker keeps.",
+        live=True,
+        within=(1, inf),
+    )
 
     def check(
         self,
@@ -97,4 +143,12 @@ class Budget:
             raise OverBudgetError(what, found, limit, f"{self.section}.{name}", advice, code)
 
 
-DEFAULT_BUDGET = Budget()
+BudgetSource: TypeAlias = Callable[[], Budget]
+"""The budget as it is now; tools may change it while a role runs."""
+
+DEFAULT_BUDGET: Final = Budget()
+
+
+def default_budget() -> Budget:
+    """What holds where no options are."""
+    return DEFAULT_BUDGET

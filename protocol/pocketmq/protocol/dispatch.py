@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 import structlog
 
-from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
+from pocketmq.protocol.budget import BudgetSource, default_budget
 from pocketmq.protocol.codes import RequestCode, ResponseCode, request_name
 from pocketmq.protocol.command import Body, Command, Encoding
 from pocketmq.protocol.header import REQUEST_HEADERS, Header
@@ -109,9 +109,10 @@ class Dispatcher:
         budget: how long structured bodies of requests may be.
     """
 
-    def __init__(self, budget: Budget = DEFAULT_BUDGET) -> None:
+    def __init__(self, budget: BudgetSource = default_budget) -> None:
         self.budget = budget
-        self._most_body_bytes: dict[int, int] = {}
+        self._body_limit: dict[int, str] = {}
+        """Code -> option that bounds its body."""
         self.single: dict[int, Processor] = {}
         self.batch: dict[int, BatchProcessor] = {}
         self._shares: list[tuple[Peer, Sequence[Command]]] = []
@@ -156,7 +157,7 @@ class Dispatcher:
         if header is not None and header.BODY is not None:
             is_registration = code == RequestCode.REGISTER_BROKER
             name = "registration_bytes" if is_registration else "body_bytes"
-            self._most_body_bytes[int(code)] = getattr(self.budget, name)
+            self._body_limit[int(code)] = name
 
     @property
     def codes(self) -> set[int]:
@@ -172,11 +173,9 @@ class Dispatcher:
                 remark=f"request type {request.code} is not supported",
             )
         try:
-            most = self._most_body_bytes.get(request.code)
-            if most is not None and len(request.body) > most:
-                is_registration = request.code == RequestCode.REGISTER_BROKER
-                name = "registration_bytes" if is_registration else "body_bytes"
-                self.budget.check(name, len(request.body), "bytes of the request's body")
+            limit = self._body_limit.get(request.code)
+            if limit is not None:
+                self.budget().check(limit, len(request.body), "bytes of the request's body")
             return processor(peer, request)
         except Exception as exc:  # noqa: BLE001 - the peer is told of any failure
             return error_reply(peer, request, exc)

@@ -16,7 +16,6 @@ from typing import Any, Generic, TypeVar
 
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.runtime.java_properties import parse_properties
-from pocketmq.runtime.option_types import as_type
 from pocketmq.runtime.options import OptionDescription, describe, env_prefix, section_of
 
 T = TypeVar("T")
@@ -108,7 +107,7 @@ def unknown_names(
 
 def _convert(value: Any, each: OptionDescription, origin: str) -> Any:
     try:
-        return as_type(value, each.annotation)
+        return each.value_of(value)
     except ValueError as exc:
         shown = "the value" if each.secret else repr(value)
         raise ConfigError(each.name, f"{shown} is not {exc}", origin=origin) from exc
@@ -124,6 +123,11 @@ def read_properties(path: Path) -> dict[str, str]:
         ConfigError: The file cannot be read.
     """
     return parse_properties(_read_text(path))
+
+
+def all_in(path: Path | None) -> dict[str, str]:
+    """All that a properties file holds; nothing where there is none."""
+    return {} if path is None or not path.exists() else read_properties(path)
 
 
 def _toml_table(

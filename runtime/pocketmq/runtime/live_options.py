@@ -6,14 +6,15 @@ options act at once, the others after a restart: `text` shows and the file keeps
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from pocketmq.runtime.errors import PocketMQError
 from pocketmq.runtime.java_properties import parse_properties
-from pocketmq.runtime.option_types import as_text, as_type
+from pocketmq.runtime.option_types import as_text
 from pocketmq.runtime.options import OptionDescription, describe
+from pocketmq.runtime.signals import Signal
 
 T = TypeVar("T")
 
@@ -51,17 +52,23 @@ class LiveOptions:
     """The present values of some configurations.
 
     Args:
-        configs: as they are at the start; each is replaced as a whole when a value changes.
-        live: RocketMQ's names of the options that act at once.
+        configs: as they are at the start; each is replaced as a whole when a value changes. Options
+            declared as `live` act at once.
         protected: RocketMQ's names of options that may not be changed.
+        others: what else stands in the file, and is kept there: options of RocketMQ that have no
+            meaning here.
     """
 
     def __init__(
-        self, *configs: Any, live: Collection[str] = (), protected: Collection[str] = ()
+        self,
+        *configs: Any,
+        protected: Collection[str] = (),
+        others: Mapping[str, str] | None = None,
     ) -> None:
         self.changes = 0
         """How many were taken."""
-        self._live = frozenset(live)
+        self.changed: Signal[[frozenset[str]]] = Signal()
+        """(RocketMQ's names): these act now with new values."""
         self._protected = frozenset(protected)
         self._current: dict[type[Any], Any] = {type(config): config for config in configs}
         self._saved = dict(self._current)
@@ -72,6 +79,7 @@ class LiveOptions:
             for each in describe(cls)
             if not each.secret
         }
+        self._others = {key: text for key, text in (others or {}).items() if key not in self._known}
 
     def current(self, config_class: type[T]) -> T:
         """The values that act now."""
@@ -83,8 +91,9 @@ class LiveOptions:
         return "".join(f"{key}={text}\n" for key, text in self._texts())
 
     def file_text(self) -> str:
-        """The same as a properties file."""
-        return "".join(f"{key}={_escaped(text)}\n" for key, text in self._texts())
+        """The same as a properties file, with what else stood in it."""
+        texts = sorted([*self._texts(), *self._others.items()])
+        return "".join(f"{key}={_escaped(text)}\n" for key, text in texts)
 
     def update(self, body: bytes) -> OptionChange:
         """Take over what can be; keys that are unknown or have a wrong value stay as they are.
@@ -111,7 +120,9 @@ class LiveOptions:
             if problem is not None:
                 refused.append(f"{key} ({problem})")
             else:
-                (applied if key in self._live else at_restart).append(key)
+                (applied if known[1].live else at_restart).append(key)
+        if applied:
+            self.changed.emit(frozenset(applied))
         return OptionChange(tuple(applied), tuple(at_restart), tuple(refused))
 
     def _change(self, cls: type[Any], each: OptionDescription, text: str) -> str | None:
@@ -119,9 +130,9 @@ class LiveOptions:
         if not text.isprintable():
             return "one line of printable text, please"
         try:
-            change = {each.name: as_type(text, each.annotation)}
+            change = {each.name: each.value_of(text)}
             self._saved[cls] = replace(self._saved[cls], **change)
-            if each.rocketmq_name in self._live:
+            if each.live:
                 self._current[cls] = replace(self._current[cls], **change)
         except (ValueError, PocketMQError) as exc:
             return f"{text[:100]!r} is not {exc}"

@@ -13,9 +13,10 @@ from __future__ import annotations
 import dataclasses
 import typing
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
-from pocketmq.runtime.option_types import choices, type_name
+from pocketmq.runtime.option_types import as_type, choices, type_name
 
 _MARK = "pocketmq.option"
 
@@ -27,6 +28,8 @@ class _Declared:
     rule: str
     rocketmq_name: str | None
     secret: bool
+    live: bool
+    within: tuple[float, float] | None
 
 
 def option(
@@ -37,6 +40,8 @@ def option(
     rule: str = "",
     rocketmq_name: str | None = None,
     secret: bool = False,
+    live: bool = False,
+    within: tuple[float, float] | None = None,
 ) -> Any:
     """Declare a field of a configuration dataclass.
 
@@ -47,8 +52,10 @@ def option(
         rule: Id of the rule in docs/rules/ from which the default comes.
         rocketmq_name: Key in `broker.conf`; by default the field in camel case.
         secret: Its value is shown nowhere.
+        live: A change acts at once in a running process; else after a restart.
+        within: The least and the greatest number that it may be.
     """
-    declared = {_MARK: _Declared(help, unit, rule, rocketmq_name, secret)}
+    declared = {_MARK: _Declared(help, unit, rule, rocketmq_name, secret, live, within)}
     if isinstance(default, (list, dict, set)):
         return dataclasses.field(default_factory=lambda: type(default)(default), metadata=declared)
     return dataclasses.field(default=default, metadata=declared)
@@ -74,10 +81,28 @@ class OptionDescription:
     help: str
     rule: str
     secret: bool
+    live: bool
+    """A change acts at once in a running process."""
+    within: tuple[float, float] | None
+    """The least and the greatest number allowed."""
     choices: tuple[str, ...]
     """The allowed words, for an enum or Literal."""
     annotation: Any
     """The field's resolved type."""
+
+    def value_of(self, found: Any) -> Any:
+        """What a flag, a variable or a file says, as the field's type.
+
+        Raises:
+            ValueError: it cannot be; the text completes "... is not".
+        """
+        value = as_type(found, self.annotation)
+        if self.within is not None and isinstance(value, (int, float)):
+            least, most = self.within
+            if not least <= value <= most:
+                bound = f"up to {most:g}" if most != inf else "or more"
+                raise ValueError(f"{least:g} {bound}")
+        return value
 
 
 def section_of(config_class: type[Any]) -> str:
@@ -116,6 +141,8 @@ def describe(config_class: type[Any]) -> list[OptionDescription]:
                 help=declared.help,
                 rule=declared.rule,
                 secret=declared.secret,
+                live=declared.live,
+                within=declared.within,
                 choices=choices(annotation),
                 annotation=annotation,
             )

@@ -35,7 +35,7 @@ class PeriodicService:
     Args:
         name: Names the task and the log lines.
         clock: What the waits between runs are measured on.
-        period_s: From the end of a run to the begin of the next.
+        period_s: From the end of a run to the begin of the next; a function is asked each time.
         action: Sync or async. A number that it returns replaces the period for the next wait.
         initial_delay_s: Before the first run; None means one period, 0 at once.
         on_error: Gets what the action raised, in place of a log line.
@@ -45,19 +45,19 @@ class PeriodicService:
         self,
         name: str,
         clock: Clock,
-        period_s: float,
+        period_s: float | Callable[[], float],
         action: Action,
         *,
         initial_delay_s: float | None = None,
         on_error: Callable[[Exception], None] | None = None,
     ) -> None:
         self.name = name
-        self.period_s = period_s
+        self._period_s = period_s
         self.runs = 0
         """How often the action has begun."""
         self._clock = clock
         self._action = action
-        self._initial_delay_s = period_s if initial_delay_s is None else initial_delay_s
+        self._initial_delay_s = self.period_s if initial_delay_s is None else initial_delay_s
         self._on_error = on_error
         self._latch = Latch()
         self._resting = False
@@ -65,6 +65,11 @@ class PeriodicService:
         """A rest was ended by `resume`, and by nothing that wants a run at once."""
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
+
+    @property
+    def period_s(self) -> float:
+        """From the end of a run to the begin of the next."""
+        return self._period_s() if callable(self._period_s) else self._period_s
 
     @property
     def running(self) -> bool:

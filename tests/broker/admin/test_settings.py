@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pocketmq.broker.config import BrokerConfig
+from pocketmq.broker.store.config import StoreConfig
 from pocketmq.protocol.command import Encoding
 from pocketmq.protocol.headers.settings import (
     GetBrokerConfigRequestHeader,
@@ -34,9 +35,9 @@ async def test_a_change_acts_at_once_and_is_in_the_file(tmp_path: Path) -> None:
         voice = await rig.voice()
         update = UpdateBrokerConfigRequestHeader()
         assert (await voice.try_send("first")).code == 0
-        reply = await voice.ask(update, b"autoCreateTopicEnable=false\ntransactionCheckMax=7")
+        reply = await voice.ask(update, b"autoCreateTopicEnable=false\nmessageDelayLevel=1s 2s")
         assert reply.code == 0
-        assert reply.remark == "only after a restart with this file: transactionCheckMax"
+        assert reply.remark == "only after a restart with this file: messageDelayLevel"
         assert (await voice.try_send("second")).code == 17
         shown = await voice.ask(GetBrokerConfigRequestHeader())
         assert '"counter":1' in shown.header(GetBrokerConfigResponseHeader).version
@@ -44,8 +45,9 @@ async def test_a_change_acts_at_once_and_is_in_the_file(tmp_path: Path) -> None:
         assert lines == sorted(lines)
         assert "autoCreateTopicEnable=false" in lines
         file = Path(rig.broker.store.root) / "config" / "broker.properties"
-        again = load(BrokerConfig, {}, {}, broker_conf=file).config
-        assert (again.auto_create_topic_enable, again.transaction_check_max) == (False, 7)
+        assert not load(BrokerConfig, {}, {}, broker_conf=file).config.auto_create_topic_enable
+        again = load(StoreConfig, {}, {}, broker_conf=file).config
+        assert again.message_delay_level == "1s 2s"
 
 
 async def test_bad_changes_get_rocketmqs_codes(tmp_path: Path) -> None:  # O-3 to O-6

@@ -22,7 +22,7 @@ class Turn:
         self.overload = Overload(
             lambda: self.now,
             self.later.append,
-            LIMITS,
+            LIMITS.get,
             **options,  # type: ignore[arg-type]
         )
 
@@ -60,7 +60,7 @@ def test_the_next_turn_begins_anew() -> None:  # B-161
 
 
 def test_sends_behind_a_slow_append_are_refused_and_nothing_else() -> None:  # B-160
-    turn = Turn(busy_append_s=0.1)
+    turn = Turn(busy_append_s=lambda: 0.1)
     turn.overload.check(Work.SEND)
     turn.overload.note_append(0.1)
     assert turn.refusal(Work.SEND) is None

@@ -98,8 +98,8 @@ def test_keep_and_give_up_are_told_apart() -> None:  # K-22
 def test_modes_are_stored_as_rocketmq_stores_them() -> None:  # K-26
     modes = RequestModes()
     assert modes.of("T", "G").mode == "PULL"
-    assert RequestModes("POP").of("T", "G").pop_share_queue_num == -1
-    assert RequestModes("POP").of("%RETRY%G", "G").mode == "PULL"
+    assert RequestModes(lambda: ("POP", -1)).of("T", "G").pop_share_queue_num == -1
+    assert RequestModes(lambda: ("POP", -1)).of("%RETRY%G", "G").mode == "PULL"
     modes.set(RequestModeBody(topic="TP", consumer_group="G1", mode="POP", pop_share_queue_num=2))
     assert json.loads(encode_json(modes.wrapper())) == json.loads(
         java_text("file.messageRequestMode")

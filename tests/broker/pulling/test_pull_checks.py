@@ -55,7 +55,7 @@ class House:
 
 
 def test_a_broker_that_may_not_be_read_refuses_every_pull() -> None:  # B-55, B-56
-    assert House(broker_permission=2).refusal() == 16
+    assert House(broker_permission=lambda: 2).refusal() == 16
 
 
 def test_an_unknown_group_is_created_or_refused() -> None:  # B-55, B-56

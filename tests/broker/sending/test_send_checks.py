@@ -83,7 +83,7 @@ def test_a_topic_without_its_write_bit_takes_messages_all_the_same() -> None:  #
 def test_a_broker_that_may_not_be_written_refuses_order_topics_only() -> None:  # B-110, B-111
     ordered = TopicConfig(topic_name="ordered", order=True)
     plain = TopicConfig(topic_name="plain")
-    sends = checks(ordered, plain, broker_permission=4)
+    sends = checks(ordered, plain, broker_permission=lambda: 4)
     assert refusal(sends, "ordered") == ResponseCode.NO_PERMISSION
     assert plan(sends, "plain").queue_limit == 16
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pocketmq.broker.store import Boundary, GetStatus, MessageStore, StoredMessage
 from pocketmq.broker.store.lookup import offset_by_time, offset_nearest_time, outside
+from pocketmq.broker.store.queue_reader import LimitsNow
 from pocketmq.runtime.manual_clock import ManualClock
 
 Make = Callable[..., MessageStore]
@@ -122,7 +123,7 @@ def test_data_that_left_memory_comes_in_smaller_batches(  # B-61, B-62
 ) -> None:
     store = open_store()
     store.put_messages([message(b"%d" % n) for n in range(60)])
-    store._limits.memory_bytes = 1000
+    store._limits = LimitsNow(lambda: store.config, 2500)  # 40 % of it: 1000
     result = store.get_message("T", 0, 0, 32)
     assert result.count == 8
     assert result.suggest_pulling_from_slave

@@ -122,7 +122,7 @@ async def test_a_clock_that_is_set_back_makes_nothing_early_and_loses_nothing(
 async def test_a_message_further_ahead_than_the_window_rolls_and_comes_in_time(
     tmp_path: Path,
 ) -> None:  # T-122
-    rules = TimerRules(roll_window_slots=60, max_delay_ms=3_600_000)
+    rules = TimerRules(roll_window_slots=60, max_delay=lambda: 3_600_000)
     async with timers_at(tmp_path, rules=rules) as rig:
         rig.send(b"far", TIMER_DELAY_SEC="300")
         rig.send(b"near", TIMER_DELAY_SEC="61")

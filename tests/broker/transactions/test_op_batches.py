@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pocketmq.broker.transactions.decisions import Decisions
 from pocketmq.broker.transactions.half_messages import Outcome
-from pocketmq.broker.transactions.op_batches import OpBatches
+from pocketmq.broker.transactions.op_batches import OpBatches, OpLimits
 
 
 def test_a_batch_is_due_three_seconds_after_the_last_or_when_it_is_long() -> None:
-    batches = OpBatches(max_chars=10, interval_s=3.0)
+    batches = OpBatches(lambda: OpLimits(max_chars=10, interval_s=3.0))
     batches.add(0, 17, now=100.0)
     assert batches.due(102.9) == []
     assert batches.next_due_in_s(102.0) == 1.0
@@ -22,7 +22,7 @@ def test_a_batch_is_due_three_seconds_after_the_last_or_when_it_is_long() -> Non
 
 
 def test_a_long_batch_is_taken_in_parts() -> None:
-    batches = OpBatches(max_chars=6, interval_s=3.0)
+    batches = OpBatches(lambda: OpLimits(max_chars=6, interval_s=3.0))
     for offset in (17, 18, 19):
         batches.add(5, offset, now=0.0)
     assert batches.take(5, 0.0) == "17,18,"
@@ -32,7 +32,7 @@ def test_a_long_batch_is_taken_in_parts() -> None:
 
 
 def test_what_could_not_be_stored_comes_first_again() -> None:
-    batches = OpBatches(max_chars=3, interval_s=3.0)
+    batches = OpBatches(lambda: OpLimits(max_chars=3, interval_s=3.0))
     batches.add(0, 1, now=0.0)
     batches.add(0, 2, now=0.0)
     body = batches.take(0, 0.0)
@@ -42,7 +42,7 @@ def test_what_could_not_be_stored_comes_first_again() -> None:
 
 
 def test_queues_do_not_mix() -> None:
-    batches = OpBatches(max_chars=100, interval_s=0.0)
+    batches = OpBatches(lambda: OpLimits(max_chars=100, interval_s=0.0))
     batches.add(0, 1, now=0.0)
     batches.add(1, 2, now=0.0)
     assert sorted(batches.due(0.0)) == [0, 1]

@@ -21,6 +21,7 @@ from pocketmq.broker.traffic import MINUTE_PERIOD_MS
 from pocketmq.protocol.option_updates import options_writer
 from pocketmq.runtime.durable_file import DurableFile
 from pocketmq.runtime.periodic import PeriodicService
+from pocketmq.runtime.text_files import OsTextFiles
 
 
 def assemble_admin(
@@ -46,7 +47,12 @@ def assemble_admin(
 
     core.signals.topic_deleted.connect(stats.forget_topic)
     core.signals.group_deleted.connect(group_deleted)
-    file = DurableFile(Path(core.store.root) / "config" / "broker.properties", core.disk)
+    given = core.config.broker_config_path
+    file = (
+        DurableFile(Path(core.store.root) / "config" / "broker.properties", core.disk)
+        if given is None
+        else DurableFile(given, OsTextFiles())
+    )
     writer = options_writer(core.options, file)
     sampling = PeriodicService("stats.sample", clock, MINUTE_PERIOD_MS / 1000, sample)
     return Subject(

@@ -21,6 +21,5 @@ class Filters(Subject):
 def assemble_filters(core: BrokerCore) -> Filters:
     """By tags, and by SQL92 where `enable_property_filter` allows it."""
     filters = MessageFilters()
-    if core.config.enable_property_filter:
-        filters.add(SQL92, Sql92Filters().of)
+    filters.add(SQL92, Sql92Filters().of, lambda: core.config.enable_property_filter)
     return Filters(message_filters=filters)

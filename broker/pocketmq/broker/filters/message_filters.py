@@ -32,10 +32,17 @@ class MessageFilters:
 
     def __init__(self) -> None:
         self._compilers: dict[str, Compile] = {TAG: by_tags}
+        self._is_allowed: dict[str, Callable[[], bool]] = {TAG: lambda: True}
 
-    def add(self, expression_type: str, compiler: Compile) -> None:
-        """Filter by expressions of this type too."""
+    def add(
+        self,
+        expression_type: str,
+        compiler: Compile,
+        is_allowed: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Filter by expressions of this type too, while that is allowed."""
         self._compilers[expression_type] = compiler
+        self._is_allowed[expression_type] = is_allowed
 
     def of(self, subscription: SubscriptionData) -> MessageFilter:
         """The filter of a subscription.
@@ -45,7 +52,7 @@ class MessageFilters:
             FilterError: the expression is wrong.
         """
         compiler = self._compilers.get(subscription.expression_type)
-        if compiler is None:
+        if compiler is None or not self._is_allowed[subscription.expression_type]():
             raise RequestRefusedError(
                 ResponseCode.SYSTEM_ERROR,
                 f"The broker does not support consumer to filter message by "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pocketmq.broker.overload.overload import Overload, Work
 from pocketmq.protocol.bodies.clients import HeartbeatData
-from pocketmq.protocol.budget import Budget
+from pocketmq.protocol.budget import BudgetSource
 
 
 class HeartbeatLimits:
@@ -15,7 +15,7 @@ class HeartbeatLimits:
         budget: how many groups and subscriptions it may hold.
     """
 
-    def __init__(self, overload: Overload, budget: Budget) -> None:
+    def __init__(self, overload: Overload, budget: BudgetSource) -> None:
         self._overload = overload
         self._budget = budget
 
@@ -33,7 +33,7 @@ class HeartbeatLimits:
         Raises:
             OverBudgetError: it holds too many groups or subscriptions, or too long ones.
         """
-        budget, consumers = self._budget, data.consumer_data_set
+        budget, consumers = self._budget(), data.consumer_data_set
         groups = len(consumers) + len(data.producer_data_set)
         budget.check("groups_per_heartbeat", groups, "groups of the heartbeat")
         wanted = [each.subscription_data_set for each in consumers]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from pocketmq.protocol.bodies.topics import DataVersion
-from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
+from pocketmq.protocol.budget import BudgetSource, default_budget
 from pocketmq.protocol.errors import IllegalNameError
 from pocketmq.protocol.validation import (
     SYSTEM_GROUPS,
@@ -30,7 +30,7 @@ class SubscriptionGroupManager:
         *,
         auto_create: Callable[[], bool] = lambda: True,
         max_name_chars: int | None = 120,
-        budget: Budget = DEFAULT_BUDGET,
+        budget: BudgetSource = default_budget,
     ) -> None:
         self._budget = budget
         self.auto_create = auto_create
@@ -70,7 +70,7 @@ class SubscriptionGroupManager:
                 return None
         if not is_folder_name(retry_topic(group)):
             return None
-        self._budget.check(
+        self._budget().check(
             "records",
             len(self._table) + 1,
             "subscription groups of this broker",

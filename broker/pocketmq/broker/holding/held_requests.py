@@ -37,6 +37,7 @@ class HeldRequests(Service, Generic[HELD]):
 
     def __init__(self, name: str, core: BrokerCore, answer_again: Callable[[HELD], Reply]) -> None:
         self.table: HoldTable[HELD] = HoldTable(core.budget)
+        self._core = core
         self._clock = core.clock
         self._max_offset = core.store.max_offset
         self._answer_again = answer_again
@@ -44,7 +45,7 @@ class HeldRequests(Service, Generic[HELD]):
         self._service = PeriodicService(
             name,
             core.clock,
-            CHECK_S if core.config.long_polling_enable else SHORT_CHECK_S,
+            self._check_s,
             self.sweep,
         )
         core.signals.message_arrived.connect(self.arrived)
@@ -87,6 +88,9 @@ class HeldRequests(Service, Generic[HELD]):
         """
         self._answer_soon(self.table.due(self._clock.monotonic(), self._max_offset))
         return None if self.table else AT_REST
+
+    def _check_s(self) -> float:
+        return CHECK_S if self._core.config.long_polling_enable else SHORT_CHECK_S
 
     def topic_deleted(self, topic: str) -> None:
         """The topic was deleted: answer all requests that wait for it."""

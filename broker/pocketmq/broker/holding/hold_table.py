@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, Protocol, TypeVar
 
-from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
+from pocketmq.protocol.budget import BudgetSource, default_budget
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer
@@ -59,7 +59,7 @@ HeldT = TypeVar("HeldT", bound=Held)
 class HoldTable(Generic[HeldT]):
     """(topic, queue) -> waiting requests, in the order in which they came."""
 
-    def __init__(self, budget: Budget = DEFAULT_BUDGET) -> None:
+    def __init__(self, budget: BudgetSource = default_budget) -> None:
         self._budget = budget
         self._held: dict[QueueKey, dict[HeldT, int]] = {}
         """With the bytes that each is counted as."""
@@ -83,7 +83,7 @@ class HoldTable(Generic[HeldT]):
         """
         own = self._of_peer.get(held.peer)
         if own is not None:
-            self._budget.check(
+            self._budget().check(
                 "held_pulls_per_connection",
                 len(own) + 1,
                 "pulls of this connection that wait",

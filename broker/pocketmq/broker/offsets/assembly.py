@@ -49,16 +49,23 @@ def assemble_offsets(core: BrokerCore, topics: Topics, groups: Groups) -> Offset
     processor = OffsetProcessor(
         table, store, topics.configs, groups.configs, clock, profile, budget=core.budget
     )
-    server_side_reset = config.use_server_side_reset_offset
+
+    def server_side_reset() -> bool:
+        wanted = core.config.use_server_side_reset_offset
+        return profile.server_side_reset_offset if wanted is None else wanted
+
+    def stop_behind_bytes() -> int | None:
+        config = core.config
+        stops = config.disable_consume_if_consumer_read_slowly
+        return config.consumer_fallbehind_threshold if stops else None
+
     care = GroupCare(
         groups.configs,
         groups.consumers,
         table,
         store,
         clock,
-        stop_behind_bytes=config.consumer_fallbehind_threshold
-        if config.disable_consume_if_consumer_read_slowly
-        else None,
+        stop_behind_bytes=stop_behind_bytes,
     )
     return Offsets(
         table=table,
@@ -72,9 +79,7 @@ def assemble_offsets(core: BrokerCore, topics: Topics, groups: Groups) -> Offset
                 groups.configs,
                 groups.consumers,
                 broker_name=config.name,
-                server_side=profile.server_side_reset_offset
-                if server_side_reset is None
-                else server_side_reset,
+                server_side=server_side_reset,
             ),
         ),
         services=(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 import structlog
 
@@ -24,7 +26,7 @@ class GroupCare:
         offsets: where stale entries are removed.
         store: bounds of queues and of the log.
         clock: stamps changes.
-        stop_behind_bytes: groups further behind are stopped; None stops nobody.
+        stop_behind_bytes: groups further behind are stopped, now; None stops nobody.
     """
 
     def __init__(
@@ -35,7 +37,7 @@ class GroupCare:
         store: MessageStore,
         clock: Clock,
         *,
-        stop_behind_bytes: int | None,
+        stop_behind_bytes: Callable[[], int | None],
     ) -> None:
         self._groups = groups
         self._consumers = consumers
@@ -52,8 +54,9 @@ class GroupCare:
         )
         for topic, group in stale:
             log.info("offset.forgotten", topic=topic, group=group)
-        if self._stop_behind_bytes is not None:
-            self._stop_slow_groups(self._stop_behind_bytes)
+        threshold_bytes = self._stop_behind_bytes()
+        if threshold_bytes is not None:
+            self._stop_slow_groups(threshold_bytes)
 
     def _stop_slow_groups(self, threshold_bytes: int) -> None:
         behind = groups_far_behind(

@@ -15,7 +15,7 @@ from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
 from pocketmq.broker.store import Boundary, GetStatus, MessageStore
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol.body import encode_body
-from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
+from pocketmq.protocol.budget import BudgetSource, default_budget
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
@@ -57,7 +57,7 @@ class OffsetProcessor:
         clock: Clock,
         profile: BrokerProfile,
         *,
-        budget: Budget = DEFAULT_BUDGET,
+        budget: BudgetSource = default_budget,
     ) -> None:
         self._budget = budget
         self._offsets = offsets
@@ -112,7 +112,7 @@ class OffsetProcessor:
             )
         self._check_queue(topic, queue_id)
         if not self._offsets.queues(group, topic):
-            self._budget.check(
+            self._budget().check(
                 "offsets",
                 self._offsets.pair_count + 1,
                 "pairs of topic and group with offsets",

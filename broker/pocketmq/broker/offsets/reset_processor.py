@@ -7,6 +7,8 @@ needs at least one (E-30).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import structlog
 
 from pocketmq.broker.errors import RequestRefusedError
@@ -54,7 +56,7 @@ class ResetProcessor:
         consumers: ConsumerManager,
         *,
         broker_name: str,
-        server_side: bool,
+        server_side: Callable[[], bool],
     ) -> None:
         self._offsets = offsets
         self._store = store
@@ -74,13 +76,14 @@ class ResetProcessor:
                 ResponseCode.TOPIC_NOT_EXIST, f"topic {header.topic} does not exist here"
             )
         queue_ids = range(config.read_queue_nums)
-        if self._server_side:
+        server_side = self._server_side()
+        if server_side:
             table = self._reset_here(header, queue_ids)
         else:
             table = self._push(header, queue_ids)
         log.info(
             "offset.reset", group=header.group, topic=header.topic, queues=len(table),
-            server_side=self._server_side,
+            server_side=server_side,
         )  # fmt: skip
         body = ResetOffsetBody(
             offset_table={mq_key(self._queue(header.topic, q)): o for q, o in table.items()}

@@ -24,8 +24,8 @@ def assemble_overload(core: BrokerCore) -> OverloadGuard:
         guard=Overload(
             core.clock.monotonic,
             defer,
-            _longest_waits(config),
-            store_config.os_page_cache_busy_timeout_ms / 1000,
+            lambda work: _longest_wait_s(core.config, work),
+            lambda: core.store.config.os_page_cache_busy_timeout_ms / 1000,
             config.transient_store_pool_size * store_config.mapped_file_size_commit_log
             if config.transient_store_pool_enable
             else None,
@@ -33,12 +33,16 @@ def assemble_overload(core: BrokerCore) -> OverloadGuard:
     )
 
 
-def _longest_waits(config: BrokerConfig) -> dict[Work, float]:
+def _longest_wait_s(config: BrokerConfig, work: Work) -> float | None:
+    """How long a request may wait; None: for ever."""
     if not config.broker_fast_failure_enable:
-        return {}
-    return {
-        Work.SEND: config.wait_time_mills_in_send_queue / 1000,
-        Work.PULL: config.wait_time_mills_in_pull_queue / 1000,
-        Work.HEARTBEAT: config.wait_time_mills_in_heartbeat_queue / 1000,
-        Work.ADMIN: config.wait_time_mills_in_admin_broker_queue / 1000,
-    }
+        return None
+    match work:
+        case Work.SEND:
+            return config.wait_time_mills_in_send_queue / 1000
+        case Work.PULL:
+            return config.wait_time_mills_in_pull_queue / 1000
+        case Work.HEARTBEAT:
+            return config.wait_time_mills_in_heartbeat_queue / 1000
+        case Work.ADMIN:
+            return config.wait_time_mills_in_admin_broker_queue / 1000

@@ -39,10 +39,10 @@ class Overload:
     defer: Callable[[Deferred], object]
     """Calls a function when this turn of the loop is over."""
 
-    longest_wait_s: dict[Work, float]
-    """From B-161; kinds that are missing may wait for ever."""
+    longest_wait_s: Callable[[Work], float | None]
+    """From B-161; None: for ever."""
 
-    busy_append_s: float = 1.0
+    busy_append_s: Callable[[], float] = lambda: 1.0
     """An append that took longer means that the page cache is busy (B-160)."""
 
     pool_bytes: int | None = None
@@ -65,7 +65,7 @@ class Overload:
         if self._is_append_slow and work is Work.SEND:
             raise _busy("[PCBUSY_CLEAN_QUEUE]broker busy, start flow control for a while")
         waited_s = self.now() - began_at
-        limit_s = self.longest_wait_s.get(work)
+        limit_s = self.longest_wait_s(work)
         if limit_s is not None and waited_s > limit_s:
             raise _busy(
                 "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, "
@@ -101,7 +101,7 @@ class Overload:
 
     def note_append(self, took_s: float) -> None:
         """An append is done; sends that waited behind a slow one are refused in this turn."""
-        if took_s > self.busy_append_s:
+        if took_s > self.busy_append_s():
             self._is_append_slow = True
 
     def _turn_ended(self) -> None:

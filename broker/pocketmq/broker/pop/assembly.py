@@ -26,7 +26,7 @@ from pocketmq.broker.tables.periodic_table import PeriodicTable
 from pocketmq.broker.tables.saved_tables import SavedTable
 from pocketmq.broker.timers.assembly import Timers
 from pocketmq.broker.topics.assembly import Topics
-from pocketmq.protocol.bodies.pop import MessageRequestModes
+from pocketmq.protocol.bodies.pop import MessageRequestModes, RequestMode
 from pocketmq.protocol.transport.network import Network
 from pocketmq.protocol.validation import REVIVE_TOPIC_PREFIX
 
@@ -81,7 +81,11 @@ def assemble_pop(
         )
         return orders.wrapper()
 
-    modes = RequestModes(config.default_message_request_mode, config.default_pop_share_queue_num)
+    def default_mode() -> tuple[RequestMode, int]:
+        config = core.config
+        return config.default_message_request_mode, config.default_pop_share_queue_num
+
+    modes = RequestModes(default_mode)
     routes = RouteCache(core, network)
     modes_file = core.table_file(
         "messageRequestMode.json", MessageRequestModes, modes.load, modes.wrapper

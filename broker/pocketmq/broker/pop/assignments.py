@@ -43,14 +43,15 @@ class RequestModes:
     """Topic and group -> pull or pop; `messageRequestMode.json` (K-26).
 
     Args:
-        default: for groups for which no mode was set.
-        default_share: how many other members' queues a member pops then.
+        default: for groups for which no mode was set, now: the mode, and how many other members'
+            queues a member pops.
     """
 
-    def __init__(self, default: RequestMode = "PULL", default_share: int = -1) -> None:
+    def __init__(
+        self, default: Callable[[], tuple[RequestMode, int]] = lambda: ("PULL", -1)
+    ) -> None:
         self.changed: Signal[[]] = Signal()
         self._default = default
-        self._default_share = default_share
         self._modes: dict[str, dict[str, RequestModeBody]] = {}
 
     def of(self, topic: str, group: str) -> RequestModeBody:
@@ -58,8 +59,9 @@ class RequestModes:
         known = self._modes.get(topic, {}).get(group)
         if known is not None:
             return known
-        mode: RequestMode = "PULL" if is_retry(topic) else self._default
-        share = self._default_share if mode == "POP" else 0
+        default_mode, default_share = self._default()
+        mode: RequestMode = "PULL" if is_retry(topic) else default_mode
+        share = default_share if mode == "POP" else 0
         return RequestModeBody(
             topic=topic, consumer_group=group, mode=mode, pop_share_queue_num=share
         )

@@ -73,14 +73,14 @@ def assemble_pulling(
             groups.consumers,
             filters.message_filters,
             broker_name=config.name,
-            broker_permission=config.broker_permission,
+            broker_permission=lambda: core.config.broker_permission,
             invalid_parameter_code=profile.invalid_parameter_code,
             budget=core.budget,
         ),
         offsets.table,
         core.stats,
         clock,
-        slave_read_enable=config.slave_read_enable,
+        slave_read_enable=lambda: core.config.slave_read_enable,
         moved_events=OffsetMovedEvents(storing.puts, core.address, clock, config.name)
         if profile.write_offset_moved_event
         else None,
@@ -91,12 +91,17 @@ def assemble_pulling(
         return reader.read(pull.peer, pull.request, pull.header, None)
 
     held = HeldRequests("check held pulls", core, pull_again)
+
+    def short_polling_ms() -> int | None:
+        config = core.config
+        return None if config.long_polling_enable else config.short_polling_time_ms
+
     processor = PullProcessor(
         reader,
         held,
         overload.guard,
         clock,
-        short_polling_ms=None if config.long_polling_enable else config.short_polling_time_ms,
+        short_polling_ms=short_polling_ms,
     )
     return Pulling(
         held=held.table,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from pocketmq.broker.errors import RequestRefusedError
@@ -11,7 +13,7 @@ from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
 from pocketmq.broker.store.lookup import GetStatus
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
-from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
+from pocketmq.protocol.budget import BudgetSource, default_budget
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import FilterError, SubscriptionError
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
@@ -68,7 +70,7 @@ class PullChecks:
         consumers: subscriptions from heartbeats.
         filters: compile subscriptions.
         broker_name: for remarks.
-        broker_permission: the broker's own permission bits.
+        broker_permission: the broker's own permission bits, now.
         invalid_parameter_code: answer to illegal queue ids, by profile.
         budget: how long an expression may be.
     """
@@ -81,9 +83,9 @@ class PullChecks:
         filters: MessageFilters,
         *,
         broker_name: str,
-        broker_permission: int = Perm.RW,
+        broker_permission: Callable[[], int] = lambda: Perm.RW,
         invalid_parameter_code: int = ResponseCode.INVALID_PARAMETER,
-        budget: Budget = DEFAULT_BUDGET,
+        budget: BudgetSource = default_budget,
     ) -> None:
         self._budget = budget
         self._topics = topics
@@ -101,7 +103,7 @@ class PullChecks:
         Raises:
             RequestRefusedError: with the code of the first check that failed.
         """
-        if not Perm.is_readable(self._permission):
+        if not Perm.is_readable(self._permission()):
             raise RequestRefusedError(
                 ResponseCode.NO_PERMISSION,
                 f"broker {self._broker_name} may not be read: its own permission lacks the bit",
@@ -184,7 +186,7 @@ class PullChecks:
     def _parse(self, header: PullMessageRequestHeader) -> SubscriptionData:
         """The header's own expression; parsed ones are kept, for a consumer repeats its own."""
         kind = header.expression_type or TAG
-        self._budget.check(
+        self._budget().check(
             "subscription_chars",
             len(header.subscription or ""),
             "characters of the subscription",

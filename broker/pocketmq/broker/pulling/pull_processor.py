@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pocketmq.broker.holding.held_requests import HeldRequests
 from pocketmq.broker.overload.overload import Overload, Work
 from pocketmq.broker.pulling.held_pull import HeldPull
@@ -25,7 +27,7 @@ class PullProcessor:
         held: the pulls that wait.
         overload: refuses what has waited too long.
         clock: measures how long pulls are held.
-        short_polling_ms: how long a pull is held; None: as long as the consumer asks.
+        short_polling_ms: how long a pull is held now; None: as long as the consumer asks.
     """
 
     def __init__(
@@ -35,7 +37,7 @@ class PullProcessor:
         overload: Overload,
         clock: Clock,
         *,
-        short_polling_ms: int | None = None,
+        short_polling_ms: Callable[[], int | None] = lambda: None,
     ) -> None:
         self._reader = reader
         self._held = held
@@ -57,7 +59,7 @@ class PullProcessor:
         header: PullMessageRequestHeader,
         subscription: SubscriptionData,
     ) -> None:
-        held_ms = self._short_polling_ms
+        held_ms = self._short_polling_ms()
         if held_ms is None:
             held_ms = header.suspend_timeout_millis
         deadline_at = self._clock.monotonic() + max(0, held_ms) / 1000

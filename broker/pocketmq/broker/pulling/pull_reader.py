@@ -38,7 +38,7 @@ class PullReader:
         offsets: takes commits that pulls carry; holds resets that wait for a pull.
         stats: counts.
         clock: stamps commits.
-        slave_read_enable: whether consumers that lag are sent to a slave.
+        slave_read_enable: whether consumers that lag are sent to a slave now.
         moved_events: stores a message about each PULL_OFFSET_MOVED (21); only 4.9 does.
         broadcasts: pull offsets of broadcasting groups' members; 4.9 does not track
             them (B-36).
@@ -52,7 +52,7 @@ class PullReader:
         stats: BrokerStats,
         clock: Clock,
         *,
-        slave_read_enable: bool = False,
+        slave_read_enable: Callable[[], bool] = lambda: False,
         moved_events: OffsetMovedEvents | None = None,
         broadcasts: BroadcastOffsets | None = None,
     ) -> None:
@@ -132,7 +132,7 @@ class PullReader:
             suggest_which_broker_id=suggested_broker_id(
                 plan.group,
                 slow=result.suggest_pulling_from_slave,
-                slave_read_enable=self._slave_read_enable,
+                slave_read_enable=self._slave_read_enable(),
             ),
             next_begin_offset=result.next_begin_offset,
             min_offset=result.min_offset,

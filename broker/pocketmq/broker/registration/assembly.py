@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pocketmq.broker.config import PERMISSION
 from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.registration.registration import (
     BrokerIdentity,
@@ -45,9 +46,12 @@ def assemble_registration(core: BrokerCore, network: Network, topics: Topics) ->
             timeout_s=profile.broker.register_timeout_ms / 1000,
             force=config.force_register,
             incremental=profile.broker.register_created_topics_incrementally,
-            permission=config.broker_permission,
+            permission=lambda: core.config.broker_permission,
         ),
     )
     signals.topic_changed.connect(registration.topic_changed)
     signals.nameserver_lost.connect(registration.nameserver_lost)
+    core.options.changed.connect(
+        lambda names: registration.permission_changed() if PERMISSION in names else None
+    )
     return Registration(nameservers=registration, services=(registration,))

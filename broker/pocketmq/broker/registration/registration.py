@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
@@ -77,8 +77,8 @@ class RegistrationRules:
     """Register at every period (B-3)."""
     incremental: bool = True
     """Created topics register alone, not the whole table (B-6)."""
-    permission: int = 6
-    """Permission bits of the whole broker (B-5)."""
+    permission: Callable[[], int] = lambda: 6
+    """Permission bits of the whole broker, now (B-5)."""
 
 
 class BrokerRegistration(Service):
@@ -157,6 +157,13 @@ class BrokerRegistration(Service):
         if self._nameservers:
             self._service.wakeup()
 
+    def permission_changed(self) -> None:
+        """The whole table looks different: register anew (O-7)."""
+        self._topics.note_new_permission(self._clock.time_ms())
+        if self._nameservers:
+            self._again = True
+            self._service.wakeup()
+
     def nameserver_lost(self, peer: Peer) -> None:
         """A name server closed its connection, and with it forgot us: register soon."""
         if self._service.running:
@@ -167,7 +174,7 @@ class BrokerRegistration(Service):
     # behaviour 47
     async def register(self, topics: Sequence[str] | None = None) -> None:
         """Register all topics, or some, with every name server in parallel."""
-        wrapper = self._topics.wrapper(topics, permission=self._rules.permission)
+        wrapper = self._topics.wrapper(topics, permission=self._rules.permission())
         timeout_s = self._rules.timeout_s if topics is None else INCREMENT_TIMEOUT_S
         outcomes = await asyncio.gather(
             *(self._register_with(address, wrapper, timeout_s) for address in self._nameservers)

@@ -18,6 +18,6 @@ def assemble_replies(core: BrokerCore, topics: Topics, groups: Groups, storing: 
         storing.puts,
         core.address,
         core.clock,
-        store_replies=core.config.store_reply_message_enable,
+        store_replies=lambda: core.config.store_reply_message_enable,
     )
     return Subject(processors=(processor,))

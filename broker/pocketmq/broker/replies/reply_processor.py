@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import structlog
 
@@ -55,7 +56,7 @@ class ReplyProcessor:
         address: BrokerAddress,
         clock: Clock,
         *,
-        store_replies: bool,
+        store_replies: Callable[[], bool],
     ) -> None:
         self._producers = producers
         self._topics = topics
@@ -144,7 +145,7 @@ class ReplyProcessor:
         place = SendMessageResponseHeader(
             msg_id="0", queue_id=queue_id, queue_offset=0, region=REGION, trace=TRACE_ON
         )
-        if self._store_replies:
+        if self._store_replies():
             host = self._address.packed
             message = stored(header, body, queue_id, packed_address(peer.address), host)
             result = self._puts.put(message)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from pocketmq.broker.config import PERMISSION
 from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.groups.assembly import Groups
 from pocketmq.broker.locks.assembly import Locks
@@ -34,9 +35,12 @@ def assemble_sending(
     checks = SendChecks(
         topics.configs,
         broker_name=config.name,
-        broker_permission=config.broker_permission,
+        broker_permission=lambda: core.config.broker_permission,
         invalid_parameter_code=profile.invalid_parameter_code,
         max_retry_topic_chars=profile.retry_topic_max_chars,
+    )
+    core.options.changed.connect(
+        lambda names: checks.permission_changed() if PERMISSION in names else None
     )
     incoming = IncomingMessages(
         checks,
@@ -60,6 +64,6 @@ def assemble_sending(
         groups.configs,
         address,
         clock,
-        broker_permission=config.broker_permission,
+        broker_permission=lambda: core.config.broker_permission,
     )
     return Subject(processors=(sends, send_backs), services=(sends,))

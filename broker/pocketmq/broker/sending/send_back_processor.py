@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import randrange
 
 import structlog
@@ -35,7 +36,7 @@ class SendBackProcessor:
         groups: how often a group retries.
         address: goes into the copies.
         clock: stamps changes.
-        broker_permission: the broker's own permission bits.
+        broker_permission: the broker's own permission bits, now.
     """
 
     def __init__(
@@ -47,7 +48,7 @@ class SendBackProcessor:
         address: BrokerAddress,
         clock: Clock,
         *,
-        broker_permission: int = Perm.RW,
+        broker_permission: Callable[[], int] = lambda: Perm.RW,
     ) -> None:
         self._store = store
         self._puts = puts
@@ -72,7 +73,7 @@ class SendBackProcessor:
                 else f"group {header.group[:200]!r} cannot be the name of a folder; use letters, "
                 "digits, '_', '-', '%' and '|'",
             )
-        if not Perm.is_writable(self._permission):
+        if not Perm.is_writable(self._permission()):
             raise RequestRefusedError(
                 ResponseCode.NO_PERMISSION, "the broker takes no messages: it may not be written"
             )

@@ -6,6 +6,7 @@ The topic's W bit is *not* checked: write protection works through routes only (
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import randrange
 
 import msgspec
@@ -41,7 +42,7 @@ class SendChecks:
     Args:
         topics: the topics, which unknown ones may be added to.
         broker_name: for remarks.
-        broker_permission: the broker's own permission bits.
+        broker_permission: the broker's own permission bits, now.
         invalid_parameter_code: answer to illegal topics and queue ids, by profile.
         max_retry_topic_chars: longest `%RETRY%` and `%DLQ%` topic, by profile.
     """
@@ -51,7 +52,7 @@ class SendChecks:
         topics: TopicConfigManager,
         *,
         broker_name: str,
-        broker_permission: int = Perm.RW,
+        broker_permission: Callable[[], int] = lambda: Perm.RW,
         invalid_parameter_code: int = ResponseCode.INVALID_PARAMETER,
         max_retry_topic_chars: int = 255,
     ) -> None:
@@ -82,7 +83,7 @@ class SendChecks:
         plan = self.plans.get(topic)
         if plan is not None:
             return plan
-        cacheable = Perm.is_writable(self._permission)
+        cacheable = Perm.is_writable(self._permission())
         if not cacheable and self._topics.is_ordered(topic):
             raise RequestRefusedError(
                 ResponseCode.NO_PERMISSION,
@@ -116,6 +117,10 @@ class SendChecks:
         if cacheable:
             self.plans[topic] = plan
         return plan
+
+    def permission_changed(self) -> None:
+        """Plans were made with another permission of the broker; make them anew."""
+        self.plans.clear()
 
     def bad_queue(self, plan: SendPlan, queue_id: int) -> RequestRefusedError:
         """The answer to a queue id at or above `plan.queue_limit`."""

@@ -8,6 +8,7 @@ readers as RocketMQ does (S-72).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 
 import structlog
@@ -37,7 +38,7 @@ class Cleaner:
     Args:
         disk: tells space and ages.
         root: the store's directory.
-        config: levels and times.
+        config: levels and times, now.
         commit_log: whose files are deleted.
         queues: cut to what is left of the log.
         index: cut likewise; None when there is none.
@@ -49,7 +50,7 @@ class Cleaner:
         self,
         disk: Disk,
         root: str,
-        config: StoreConfig,
+        config: Callable[[], StoreConfig],
         commit_log: CommitLog,
         queues: ConsumeQueues,
         index: IndexService | None,
@@ -65,7 +66,6 @@ class Cleaner:
         self._index = index
         self._blocked_by = blocked_by
         self._manual_rounds = 0
-        self._hours = {int(hour) for hour in config.delete_when.split(";") if hour.strip()}
 
     def delete_soon(self) -> None:
         """Delete expired files in the next rounds, whatever the hour (S-70)."""
@@ -73,15 +73,15 @@ class Cleaner:
 
     def run(self, now_ms: int) -> float | None:
         """One round; how many seconds to wait before the next, None for the usual time."""
-        usage = self._disk.usage(self._root)
+        usage, config = self._disk.usage(self._root), self._config()
         self._note_level(usage)
         forced = (
-            usage.used_ratio > self._config.disk_space_clean_forcibly_ratio
-            and self._config.clean_file_forcibly_enable
+            usage.used_ratio > config.disk_space_clean_forcibly_ratio
+            and config.clean_file_forcibly_enable
         )
         is_due = (
-            datetime.fromtimestamp(now_ms / 1000).astimezone().hour in self._hours
-            or usage.used_ratio > self._config.disk_max_used_space_ratio / 100
+            datetime.fromtimestamp(now_ms / 1000).astimezone().hour in config.delete_hours()
+            or usage.used_ratio > config.disk_max_used_space_ratio / 100
             or self._manual_rounds > 0
         )
         self._manual_rounds = max(0, self._manual_rounds - 1)
@@ -96,7 +96,7 @@ class Cleaner:
 
     def _note_level(self, usage: DiskUsage) -> None:
         """Take no more messages above the warning level, and take them again below it."""
-        if usage.used_ratio > self._config.disk_space_warning_level_ratio:
+        if usage.used_ratio > self._config().disk_space_warning_level_ratio:
             if DISK_FULL not in self._blocked_by:
                 log.error("disk.full", used_ratio=round(usage.used_ratio, 3), path=self._root)
             self._blocked_by.add(DISK_FULL)
@@ -117,7 +117,7 @@ class Cleaner:
             # from: the queue would begin anew at offset 0, far behind its consumers.
             return False
         age_ms = now_ms - self._disk.modified_ms(first.path)
-        if not forced and age_ms < self._config.file_reserved_time_h * _HOUR_MS:
+        if not forced and age_ms < self._config().file_reserved_time_h * _HOUR_MS:
             return False
         row.remove_first()
         log.info("file.deleted", path=first.path, age_h=age_ms // _HOUR_MS, forced=forced)

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import structlog
 
@@ -77,12 +77,12 @@ class CommitLog:
         root: str,
         file_size: int,
         *,
-        max_message_size: int,
+        max_message_size: Callable[[], int],
         retry_topic_max: int = 255,
         synced_often: bool = False,
     ) -> None:
         self.files = MappedFiles(disk, os.path.join(root, "commitlog"), file_size, lasting=True)
-        self.max_message_size = max_message_size
+        self._max_message_size = max_message_size
         self._retry_topic_max = retry_topic_max
         self._synced_often = synced_often
         """Whether a few messages at a time are brought to the disk (SYNC_FLUSH)."""
@@ -144,9 +144,10 @@ class CommitLog:
         parts: list[Buffer] = []
         first = len(results)
         is_full = False
+        most_bytes = self._max_message_size()
         for message, queue in zip(messages[first:], queues[first:], strict=True):
             if (
-                len(message.body) > self.max_message_size
+                len(message.body) > most_bytes
                 or len(message.properties) > MAX_PROPERTIES_BYTES
                 or len(queue.topic_bytes) > MAX_TOPIC_BYTES_V1
             ) and (refusal := self._refusal(message, queue)) is not None:
@@ -185,7 +186,7 @@ class CommitLog:
             raise
 
     def _refusal(self, message: StoredMessage, queue: ConsumeQueue) -> PutStatus | None:
-        if len(message.body) > self.max_message_size:
+        if len(message.body) > self._max_message_size():
             return PutStatus.MESSAGE_ILLEGAL
         if len(message.properties) > MAX_PROPERTIES_BYTES:
             return PutStatus.PROPERTIES_SIZE_EXCEEDED

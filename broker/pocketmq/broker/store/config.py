@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from enum import Enum, unique
+from math import inf
 from typing import ClassVar
 
 from pocketmq.runtime.errors import ConfigError
@@ -67,34 +68,57 @@ class StoreConfig:
 
     # -- limits --------------------------------------------------------------------------------
     max_message_size: int = option(
-        4 * MIB, help="Most bytes in a message body.", unit="bytes", rule="S-11"
+        4 * MIB,
+        help="Most bytes in a message body.",
+        unit="bytes",
+        rule="S-11",
+        live=True,
+        within=(1, inf),
     )
     max_transfer_bytes_on_message_in_memory: int = option(
         256 * KIB,
         help="Most bytes in a pull reply while the data is in memory.",
         unit="bytes",
         rule="B-61",
+        live=True,
+        within=(1, inf),
     )
     max_transfer_count_on_message_in_memory: int = option(
-        32, help="Most messages in a pull reply while the data is in memory.", rule="B-61"
+        32,
+        help="Most messages in a pull reply while the data is in memory.",
+        rule="B-61",
+        live=True,
+        within=(1, inf),
     )
     max_transfer_bytes_on_message_in_disk: int = option(
         64 * KIB,
         help="Most bytes in a pull reply of data that is no longer in memory.",
         unit="bytes",
         rule="B-61",
+        live=True,
+        within=(1, inf),
     )
     max_transfer_count_on_message_in_disk: int = option(
-        8, help="Most messages in a pull reply of data that is no longer in memory.", rule="B-61"
+        8,
+        help="Most messages in a pull reply of data that is no longer in memory.",
+        rule="B-61",
+        live=True,
+        within=(1, inf),
     )
     access_message_in_memory_max_ratio: int = option(
         40,
         help="Share of the machine's memory that is taken to hold the newest messages.",
         unit="%",
         rule="B-61, B-62",
+        live=True,
+        within=(0, 100),
     )
     max_msgs_num_batch: int = option(
-        64, help="Most messages that a query by key returns.", rule="S-48"
+        64,
+        help="Most messages that a query by key returns.",
+        rule="S-48",
+        live=True,
+        within=(1, inf),
     )
     os_page_cache_busy_timeout_ms: int = option(
         1000,
@@ -102,6 +126,8 @@ class StoreConfig:
         unit="ms",
         rule="B-160",
         rocketmq_name="osPageCacheBusyTimeOutMills",
+        live=True,
+        within=(0, inf),
     )
     message_delay_level: str = option(
         DELAY_LEVELS, help="Delays of levels 1, 2, ...: numbers with s, m, h or d.", rule="B-90"
@@ -118,9 +144,15 @@ class StoreConfig:
         unit="ms",
         rule="S-50",
         rocketmq_name="flushIntervalCommitLog",
+        live=True,
+        within=(10, inf),
     )
     flush_commit_log_least_pages: int = option(
-        4, help="Dirty pages of the log from which a periodic flush syncs.", rule="S-50"
+        4,
+        help="Dirty pages of the log from which a periodic flush syncs.",
+        rule="S-50",
+        live=True,
+        within=(0, inf),
     )
     flush_commit_log_thorough_interval_ms: int = option(
         10_000,
@@ -128,6 +160,8 @@ class StoreConfig:
         unit="ms",
         rule="S-50",
         rocketmq_name="flushCommitLogThoroughInterval",
+        live=True,
+        within=(0, inf),
     )
     flush_interval_consume_queue_ms: int = option(
         1000,
@@ -135,6 +169,8 @@ class StoreConfig:
         unit="ms",
         rule="S-52",
         rocketmq_name="flushIntervalConsumeQueue",
+        live=True,
+        within=(10, inf),
     )
     flush_consume_queue_least_pages: int = option(
         2, help="Dirty pages of a consume queue from which a periodic flush syncs it.", rule="S-52"
@@ -145,11 +181,15 @@ class StoreConfig:
         unit="ms",
         rule="S-52",
         rocketmq_name="flushConsumeQueueThoroughInterval",
+        live=True,
+        within=(0, inf),
     )
     confirm_distance_bytes: int = option(
         64 * MIB,
         help="Also flush all queues after so much new log; bounds what a restart has to read.",
         unit="bytes",
+        live=True,
+        within=(1, inf),
     )
     sync_flush_timeout_ms: int = option(
         5000,
@@ -176,7 +216,12 @@ class StoreConfig:
         rule="T-122",
     )
     timer_max_delay_sec: int = option(
-        259_200, help="Refuse delivery times further ahead.", unit="s", rule="T-105"
+        259_200,
+        help="Refuse delivery times further ahead.",
+        unit="s",
+        rule="T-105",
+        live=True,
+        within=(0, inf),
     )
     mapped_file_size_timer_log: int = option(
         100 * MIB, help="Size of a timer log file.", unit="bytes", rule="T-113"
@@ -193,6 +238,7 @@ class StoreConfig:
         "04",
         help="Hours of the day at which expired files are deleted, separated by `;`.",
         rule="S-70",
+        live=True,
     )
     file_reserved_time_h: int = option(
         72,
@@ -200,25 +246,36 @@ class StoreConfig:
         unit="h",
         rule="S-71",
         rocketmq_name="fileReservedTime",
+        live=True,
+        within=(0, inf),
     )
     clean_file_forcibly_enable: bool = option(
         True,
         help="Delete files that have not expired when the disk is above the forcible level.",
         rule="S-71",
+        live=True,
     )
     disk_max_used_space_ratio: int = option(
         75,
         help="Disk usage above which expired files are deleted at any hour.",
         unit="%",
         rule="B-165",
+        live=True,
+        within=(0, 100),
     )
     disk_space_clean_forcibly_ratio: float = option(
         0.85,
         help="Forcible level: disk usage above which any file but the last is deleted.",
         rule="B-164",
+        live=True,
+        within=(0, 1),
     )
     disk_space_warning_level_ratio: float = option(
-        0.90, help="Warning level: disk usage above which the store refuses writes.", rule="B-163"
+        0.90,
+        help="Warning level: disk usage above which the store refuses writes.",
+        rule="B-163",
+        live=True,
+        within=(0, 1),
     )
     clean_resource_interval_ms: int = option(
         10_000,
@@ -226,7 +283,24 @@ class StoreConfig:
         unit="ms",
         rule="S-70",
         rocketmq_name="cleanResourceInterval",
+        live=True,
+        within=(100, inf),
     )
+
+    def __post_init__(self) -> None:
+        self.delete_hours()
+        self.delay_levels_ms()
+
+    def delete_hours(self) -> frozenset[int]:
+        """Hours of the day at which expired files are deleted.
+
+        Raises:
+            ConfigError: `delete_when` is something else.
+        """
+        hours = [text.strip() for text in self.delete_when.split(";") if text.strip()]
+        if not all(text.isdecimal() and int(text) < 24 for text in hours):
+            raise ConfigError("delete_when", f"{self.delete_when!r} is no list of hours, 0 to 23")
+        return frozenset(map(int, hours))
 
     def delay_levels_ms(self) -> tuple[int, ...]:
         """Delay of each level in milliseconds; index 0 is no level and 0 (B-90)."""

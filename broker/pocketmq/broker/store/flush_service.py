@@ -20,7 +20,7 @@ nothing is dirty, no timer runs.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import structlog
@@ -67,7 +67,7 @@ class FlushService:
     def __init__(
         self,
         disk: Disk,
-        config: StoreConfig,
+        config: Callable[[], StoreConfig],
         clock: Clock,
         commit_log: CommitLog,
         queues: ConsumeQueues,
@@ -90,13 +90,13 @@ class FlushService:
         self._log_passes = PeriodicService(
             "FlushCommitLog",
             clock,
-            config.flush_interval_commit_log_ms / 1000,
+            lambda: config().flush_interval_commit_log_ms / 1000,
             self.flush_log,
         )
         self._queue_passes = PeriodicService(
             "FlushConsumeQueue",
             clock,
-            config.flush_interval_consume_queue_ms / 1000,
+            lambda: config().flush_interval_consume_queue_ms / 1000,
             self.flush_queues,
         )
         self._log_thorough_at = self._queue_thorough_at = clock.monotonic()
@@ -142,9 +142,10 @@ class FlushService:
             self._log_flusher.restore(lambda: self._blocked_by.discard(SYNC_FAILED))
             return None
         now = self._clock.monotonic()
-        pages = self._config.flush_commit_log_least_pages
+        config = self._config()
+        pages = config.flush_commit_log_least_pages
         waited_ms = (now - self._log_thorough_at) * 1000
-        if waited_ms >= self._config.flush_commit_log_thorough_interval_ms:
+        if waited_ms >= config.flush_commit_log_thorough_interval_ms:
             self._log_thorough_at = now
             pages = 0
         if self._log_flusher.is_due(pages):
@@ -157,12 +158,12 @@ class FlushService:
 
         No further pass follows once the checkpoint covers all that was dispatched.
         """
-        now = self._clock.monotonic()
+        now, config = self._clock.monotonic(), self._config()
         unconfirmed = self._queue_dispatcher.offset - self._queue_flusher.confirmed
         waited_ms = (now - self._queue_thorough_at) * 1000
         if unconfirmed and (
-            waited_ms >= self._config.flush_consume_queue_thorough_interval_ms
-            or unconfirmed >= self._config.confirm_distance_bytes
+            waited_ms >= config.flush_consume_queue_thorough_interval_ms
+            or unconfirmed >= config.confirm_distance_bytes
         ):
             self._queue_thorough_at = now
             self._queue_flusher.flush_thoroughly(self._progress())

@@ -34,7 +34,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 import structlog
@@ -61,7 +61,7 @@ from pocketmq.broker.store.lookup import (
 from pocketmq.broker.store.mend import Mender
 from pocketmq.broker.store.query import QueryResult, query_messages
 from pocketmq.broker.store.queue_dispatch import ArrivalListener, QueueDispatcher, StoredBatch
-from pocketmq.broker.store.queue_reader import Accept, AcceptRecord, PullLimits, get_messages
+from pocketmq.broker.store.queue_reader import Accept, AcceptRecord, LimitsNow, get_messages
 from pocketmq.broker.store.recovery import Recoverer, Recovery
 from pocketmq.broker.store.rooted_disk import rooted
 from pocketmq.broker.store.stored_message import PutResult, PutStatus, StoredMessage
@@ -91,6 +91,7 @@ class MessageStore:
         clock: store timestamps and the flush and cleaning periods.
         profile: in what RocketMQ 4.9 and 5.x differ.
         on_arrival: told of messages that became readable, once per queue and batch.
+        now: the options as they are now; by default `config` for ever.
     """
 
     def __init__(
@@ -101,17 +102,18 @@ class MessageStore:
         profile: BrokerProfile,
         *,
         on_arrival: ArrivalListener | None = None,
+        now: Callable[[], StoreConfig] | None = None,
     ) -> None:
         root = os.path.abspath(os.path.expanduser(config.store_path_root_dir))
         disk = rooted(disk, root)
         self.root = root
         """Directory of the store."""
-        self.config = config
+        self._now = now or (lambda: config)
         self.commit_log = CommitLog(
             disk,
             root,
             config.mapped_file_size_commit_log,
-            max_message_size=config.max_message_size,
+            max_message_size=lambda: self.config.max_message_size,
             retry_topic_max=profile.retry_topic_max_chars,
             synced_often=config.flush_disk_type is FlushDiskType.SYNC_FLUSH,
         )
@@ -135,7 +137,7 @@ class MessageStore:
         self._profile = profile
         self._sync = config.flush_disk_type is FlushDiskType.SYNC_FLUSH
         self._mender = Mender(self.commit_log, self.queue_dispatcher)
-        self._limits = PullLimits.of(config, disk.memory_bytes())
+        self._limits = LimitsNow(self._now, disk.memory_bytes())
         self._abort = os.path.join(root, "abort")
         self._lock: DiskFile | None = None
         self._unflushed: deque[StoredBatch] = deque()
@@ -153,7 +155,7 @@ class MessageStore:
         )
         self._flush = FlushService(
             disk,
-            config,
+            lambda: self.config,
             clock,
             self.commit_log,
             self.consume_queues,
@@ -164,7 +166,7 @@ class MessageStore:
         self._cleaner = Cleaner(
             disk,
             root,
-            config,
+            lambda: self.config,
             self.commit_log,
             self.consume_queues,
             self.index,
@@ -174,11 +176,16 @@ class MessageStore:
         self._cleaning = PeriodicService(
             "CleanCommitLog",
             clock,
-            config.clean_resource_interval_ms / 1000,
+            lambda: self.config.clean_resource_interval_ms / 1000,
             lambda: self._cleaner.run(clock.time_ms()),
             initial_delay_s=_FIRST_CLEANING_S,
         )
         self._catching_up = PeriodicService("CatchUp", clock, _CATCH_UP_S, self._catch_up)
+
+    @property
+    def config(self) -> StoreConfig:
+        """The options as they are now."""
+        return self._now()
 
     # -- start and stop ---------------------------------------------------------------------------
 
@@ -412,7 +419,7 @@ class MessageStore:
             self.commit_log,
             offset,
             max_count,
-            self._limits,
+            self._limits(),
             self._mender.true_place,
             accept,
             max_bytes,

@@ -50,6 +50,24 @@ class PullLimits:
         )
 
 
+class LimitsNow:
+    """The limits as the options are now; made again when those change."""
+
+    def __init__(self, config: Callable[[], StoreConfig], machine_memory_bytes: int) -> None:
+        self._config = config
+        self._memory_bytes = machine_memory_bytes
+        self._made_of = config()
+        self._limits = PullLimits.of(self._made_of, machine_memory_bytes)
+
+    def __call__(self) -> PullLimits:
+        """The limits of the next pull."""
+        config = self._config()
+        if config is not self._made_of:
+            self._made_of = config
+            self._limits = PullLimits.of(config, self._memory_bytes)
+        return self._limits
+
+
 def get_messages(
     queue: ConsumeQueue,
     log: CommitLog,

@@ -38,7 +38,7 @@ def assemble_timers(core: BrokerCore, topics: Topics, storing: Storing) -> Timer
     rules = TimerRules.of(
         config.timer_precision_ms,
         config.timer_roll_window_slot,
-        config.timer_max_delay_sec,
+        lambda: store.config.timer_max_delay_sec * 1000,
         enabled=config.timer_wheel_enable,
     )
     wheel, counts = TimerWheel(rules.precision_ms), TimerCounts()

@@ -106,7 +106,7 @@ class RecallProcessor:
         if handle.broker_name != config.name:
             raise _illegal("recall failed, broker service not available")
         left_ms = handle.due_ms - self._core.clock.time_ms()
-        if not 0 < left_ms < self._rules.max_delay_ms:
+        if not 0 < left_ms < self._rules.max_delay():
             raise _illegal("recall failed, timestamp invalid")
         return handle
 

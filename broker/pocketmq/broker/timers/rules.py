@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pocketmq.broker.errors import RequestRefusedError
@@ -29,23 +29,28 @@ class TimerRules:
     Args:
         precision_ms: width of a slot: 100, 200, 500 or 1000.
         roll_window_slots: a message further ahead is put into the wheel once more on the way.
-        max_delay_ms: a time further ahead is refused.
+        max_delay: in ms, now; a time further ahead is refused.
         enabled: False refuses all.
     """
 
     precision_ms: int = 1000
     roll_window_slots: int = 172_800
-    max_delay_ms: int = 259_200_000
+    max_delay: Callable[[], int] = lambda: 259_200_000
     enabled: bool = True
 
     @classmethod
     def of(
-        cls, precision_ms: int, roll_window_slots: int, max_delay_s: int, *, enabled: bool
+        cls,
+        precision_ms: int,
+        roll_window_slots: int,
+        max_delay: Callable[[], int],
+        *,
+        enabled: bool,
     ) -> TimerRules:
         """From the options as a user writes them, mapped as RocketMQ maps them (T-101)."""
         most = SLOTS // 2 - BLANK_SLOTS
         window = roll_window_slots if 2 <= roll_window_slots <= most else most
-        return cls(precision_of(precision_ms), window, max_delay_s * SECOND_MS, enabled)
+        return cls(precision_of(precision_ms), window, max_delay, enabled)
 
     def floor(self, time_ms: int) -> int:
         """The slot that a time falls into."""
@@ -69,7 +74,7 @@ class TimerRules:
                 ResponseCode.SYSTEM_ERROR,
                 "accurate timer message is not enabled, timerWheelEnable is false",
             )
-        if due_ms - now_ms > self.max_delay_ms or (
+        if due_ms - now_ms > self.max_delay() or (
             due_ms <= now_ms and names.TIMER_DEL_UNIQKEY in properties
         ):
             raise self.illegal()
@@ -83,7 +88,7 @@ class TimerRules:
         return RequestRefusedError(
             ResponseCode.MESSAGE_ILLEGAL,
             "timer message illegal, the delay time should not be bigger than the max delay "
-            f"{self.max_delay_ms}ms; or if set del msg, the delay time should be bigger than the "
+            f"{self.max_delay()}ms; or if set del msg, the delay time should be bigger than the "
             "current time",
         )
 

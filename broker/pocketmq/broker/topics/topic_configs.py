@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import msgspec
 
 from pocketmq.protocol.bodies.topics import DataVersion, TopicConfig, TopicConfigSerializeWrapper
-from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
+from pocketmq.protocol.budget import BudgetSource, default_budget
 from pocketmq.protocol.scalars import Perm, TopicSysFlag
 from pocketmq.protocol.validation import (
     AUTO_CREATE_TOPIC,
@@ -62,7 +62,7 @@ class TopicConfigManager:
         changed: Signal[[str]] | None = None,
         rules: TopicRules | None = None,
         *,
-        budget: Budget = DEFAULT_BUDGET,
+        budget: BudgetSource = default_budget,
     ) -> None:
         rules = rules or TopicRules()
         self._budget = budget
@@ -140,6 +140,10 @@ class TopicConfigManager:
             data_version=self.data_version, topic_config_table=chosen
         )
 
+    def note_new_permission(self, now_ms: int) -> None:
+        """The broker's own permission changed: what name servers know is an old version (O-7)."""
+        self.data_version = self.data_version.next_version(now_ms)
+
     # -- changing -----------------------------------------------------------------------------
 
     def load(self, stored: TopicConfigSerializeWrapper) -> None:
@@ -178,7 +182,7 @@ class TopicConfigManager:
         if template is not None and default_topic == AUTO_CREATE_TOPIC and not self.auto_create():
             # A TBW102 from an older topics.json must not create topics when the option forbids it.
             template = None
-        self._budget.check(
+        self._budget().check(
             "records",
             len(self._table) + 1,
             "topics of this broker",

@@ -15,7 +15,7 @@ from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol.bodies.route import TopicList
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.body import encode_body
-from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
+from pocketmq.protocol.budget import BudgetSource, default_budget
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
@@ -59,7 +59,7 @@ class TopicProcessor:
         deleted: Signal[[str]],
         clock: Clock,
         *,
-        budget: Budget = DEFAULT_BUDGET,
+        budget: BudgetSource = default_budget,
         invalid_parameter_code: int,
     ) -> None:
         self._topics = topics
@@ -83,7 +83,7 @@ class TopicProcessor:
         for nums in (header.read_queue_nums, header.write_queue_nums):
             if nums < 0:
                 raise self._invalid(f"{nums} queues are fewer than none")
-        self._budget.check(
+        self._budget().check(
             "queues_per_topic",
             max(header.read_queue_nums, header.write_queue_nums),
             f"queues of topic {header.topic}",

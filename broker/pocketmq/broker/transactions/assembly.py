@@ -16,7 +16,7 @@ from pocketmq.broker.transactions.check_service import TransactionCheck
 from pocketmq.broker.transactions.decisions import Decisions
 from pocketmq.broker.transactions.end_processor import EndTransactionProcessor
 from pocketmq.broker.transactions.half_messages import is_half, to_half
-from pocketmq.broker.transactions.op_batches import OpBatches
+from pocketmq.broker.transactions.op_batches import OpBatches, OpLimits
 from pocketmq.broker.transactions.op_writer import OpWriter
 from pocketmq.broker.transactions.questions import Questions
 from pocketmq.protocol.codes import ResponseCode
@@ -28,14 +28,31 @@ def assemble_transactions(
     core: BrokerCore, topics: Topics, groups: Groups, offsets: Offsets, storing: Storing
 ) -> Subject:
     """Rewrites sends with TRAN_MSG into half messages."""
-    config, profile, clock, store = core.config, core.profile.broker, core.clock, core.store
+    profile, clock, store = core.profile.broker, core.clock, core.store
     decisions = Decisions()
     at_once = store.config.flush_disk_type is FlushDiskType.SYNC_FLUSH
-    ops = OpWriter(
-        OpBatches(
+
+    def op_limits() -> OpLimits:
+        config = core.config
+        return OpLimits(
             config.transaction_op_msg_max_size if profile.transaction_ops_batched else 1,
             config.transaction_op_batch_interval_ms / 1000,
-        ),
+        )
+
+    def check_limits() -> CheckLimits:
+        config = core.config
+        return CheckLimits(
+            config.transaction_time_out_ms,
+            config.transaction_check_max,
+            store.config.file_reserved_time_h * 3_600_000,
+        )
+
+    def interval_s() -> float:
+        default_ms = profile.transaction_check_interval_ms
+        return (core.config.transaction_check_interval_ms or default_ms) / 1000
+
+    ops = OpWriter(
+        OpBatches(op_limits),
         storing.puts,
         core.address,
         clock,
@@ -62,23 +79,23 @@ def assemble_transactions(
         return True
 
     storing.of_sends.add(to_half_topic)
-    interval_ms = config.transaction_check_interval_ms or profile.transaction_check_interval_ms
     check = TransactionCheck(
         store,
         storing.puts,
         offsets.table,
-        Questions(groups.producers, config.name),
+        Questions(groups.producers, core.config.name),
         decisions,
-        CheckLimits(
-            config.transaction_time_out_ms,
-            config.transaction_check_max,
-            store.config.file_reserved_time_h * 3_600_000,
-        ),
+        check_limits,
         clock,
         lambda: ensure(TRANS_CHECK_MAX_TIME_TOPIC),
     )
-    walks = PeriodicService("check transactions", clock, interval_ms / 1000, check.run)
+    walks = PeriodicService("check transactions", clock, interval_s, check.run)
     end = EndTransactionProcessor(
-        store, storing.puts, ops, decisions, clock, timeout_ms=config.transaction_time_out_ms
+        store,
+        storing.puts,
+        ops,
+        decisions,
+        clock,
+        timeout_ms=lambda: core.config.transaction_time_out_ms,
     )
     return Subject(processors=(end,), services=(ops, Periodically(walks)))

@@ -42,7 +42,7 @@ class TransactionCheck:
         offsets: of `GROUP`.
         questions: to producers.
         decisions: what is decided and not yet written as op records.
-        limits: what the options say.
+        limits: what the options say now.
         clock: says how old a half message is.
         on_give_up: creates the topic for half messages that are given up.
     """
@@ -54,7 +54,7 @@ class TransactionCheck:
         offsets: ConsumerOffsetManager,
         questions: Questions,
         decisions: Decisions,
-        limits: CheckLimits,
+        limits: Callable[[], CheckLimits],
         clock: Clock,
         on_give_up: Callable[[], None],
     ) -> None:
@@ -78,7 +78,7 @@ class TransactionCheck:
         half_before = self._progress(HALF_TOPIC, queue_id)
         op_before = self._progress(OP_HALF_TOPIC, queue_id)
         reads = _Queues(self._store, self._decisions, queue_id)
-        check = CheckRound(half_before, op_before, self._limits, self._clock.time_ms())
+        check = CheckRound(half_before, op_before, self._limits(), self._clock.time_ms())
         asked = 0
         while (step := check.next(reads, self._clock.time_ms())) is not None:
             if step.action is Action.PAUSE:

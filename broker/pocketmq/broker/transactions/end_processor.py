@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import structlog
 
 from pocketmq.broker.errors import RequestRefusedError
@@ -67,7 +69,7 @@ class EndTransactionProcessor:
         decisions: Decisions,
         clock: Clock,
         *,
-        timeout_ms: int,
+        timeout_ms: Callable[[], int],
     ) -> None:
         self._store = store
         self._puts = puts
@@ -91,7 +93,7 @@ class EndTransactionProcessor:
                 f"Find prepared transaction message failed: no half message begins at commit log "
                 f"offset {header.commit_log_offset}",
             )
-        check_end(header, half, self._clock.time_ms(), self._timeout_ms)
+        check_end(header, half, self._clock.time_ms(), self._timeout_ms())
         key = half.properties.get(names.UNIQ_KEY, "")
         before = self._decided_before(key, half, outcome)
         if before is not None and before is not outcome:

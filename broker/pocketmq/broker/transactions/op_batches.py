@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 
@@ -12,17 +13,25 @@ class _Waiting:
     written_at: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class OpLimits:
+    """When op records are written."""
+
+    max_chars: int
+    """A queue's text is written when it is longer (`transactionOpMsgMaxSize`),"""
+    interval_s: float
+    """or so long after the last one (`transactionOpBatchInterval`); 0: at once."""
+
+
 class OpBatches:
     """Collects queue offsets for each half queue.
 
     Args:
-        max_chars: a queue's text is written when it is longer (`transactionOpMsgMaxSize`).
-        interval_s: or so long after the last one (`transactionOpBatchInterval`); 0: at once.
+        limits: when to write, by the options now.
     """
 
-    def __init__(self, max_chars: int, interval_s: float) -> None:
-        self._max_chars = max_chars
-        self._interval_s = interval_s
+    def __init__(self, limits: Callable[[], OpLimits]) -> None:
+        self._limits = limits
         self._queues: dict[int, _Waiting] = {}
 
     def add(self, queue_id: int, half_offset: int, now: float) -> None:
@@ -34,17 +43,21 @@ class OpBatches:
 
     def due(self, now: float) -> list[int]:
         """Queues to write now."""
+        limits = self._limits()
         return [
             queue_id
             for queue_id, waiting in self._queues.items()
             if waiting.text
-            and (waiting.chars > self._max_chars or now - waiting.written_at >= self._interval_s)
+            and (waiting.chars > limits.max_chars or now - waiting.written_at >= limits.interval_s)
         ]
 
     def next_due_in_s(self, now: float) -> float | None:
         """Seconds until a queue is due; None when nothing waits."""
+        limits = self._limits()
         waits = [
-            waiting.written_at + self._interval_s - now if waiting.chars <= self._max_chars else 0.0
+            waiting.written_at + limits.interval_s - now
+            if waiting.chars <= limits.max_chars
+            else 0.0
             for waiting in self._queues.values()
             if waiting.text
         ]
@@ -56,12 +69,12 @@ class OpBatches:
 
     def take(self, queue_id: int, now: float) -> str:
         """The body of the queue's next op record; about `max_chars` of it at most."""
-        waiting = self._queues[queue_id]
+        waiting, max_chars = self._queues[queue_id], self._limits().max_chars
         chars = count = 0
         for text in waiting.text:
             chars += len(text)
             count += 1
-            if chars >= self._max_chars:
+            if chars >= max_chars:
                 break
         body = "".join(waiting.text[:count])
         del waiting.text[:count]

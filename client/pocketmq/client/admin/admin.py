@@ -13,6 +13,7 @@ from typing import Final, TypeVar, Unpack
 from pocketmq.client.admin.masters import Masters
 from pocketmq.client.admin.members import Members
 from pocketmq.client.admin.name_server_requests import NameServerRequests
+from pocketmq.client.admin.settings import change_options, options_of
 from pocketmq.client.api import ClientApi
 from pocketmq.client.config import ClientConfig, ClientOptions
 from pocketmq.client.instance import ClientInstance
@@ -43,6 +44,12 @@ from pocketmq.protocol.headers.offsets import (
     ResetOffsetRequestHeader,
 )
 from pocketmq.protocol.headers.query import QueryMessageRequestHeader, ViewMessageRequestHeader
+from pocketmq.protocol.headers.route import GetNamesrvConfigRequestHeader
+from pocketmq.protocol.headers.settings import (
+    GetBrokerConfigRequestHeader,
+    UpdateBrokerConfigRequestHeader,
+    UpdateNamesrvConfigRequestHeader,
+)
 from pocketmq.protocol.headers.topics import (
     DeleteTopicRequestHeader,
     GetAllTopicConfigRequestHeader,
@@ -109,6 +116,57 @@ class Admin(StartStop):
         address = await self._masters.of_broker(broker_name)
         header = GetBrokerRuntimeInfoRequestHeader()
         return (await self._api.call_for_body(address, header, KVTable)).table
+
+    async def broker_config(self, broker_name: str) -> dict[str, str]:
+        """A broker's options under RocketMQ's names: GET_BROKER_CONFIG (26)."""
+        return await options_of(
+            self._api, await self._masters.of_broker(broker_name), GetBrokerConfigRequestHeader()
+        )
+
+    async def update_broker_config(self, broker_name: str, changes: Mapping[str, str]) -> str:
+        """Change a broker's options while it runs: UPDATE_BROKER_CONFIG (25).
+
+        Args:
+            broker_name: whose.
+            changes: RocketMQ's name of an option -> value.
+
+        Returns:
+            What the broker remarks: what it did not take, and what needs a restart; empty when all
+            acts now. RocketMQ says nothing: ask `broker_config` what it took.
+
+        Raises:
+            BrokerError: nothing was changed: NO_PERMISSION (16) for an option that nobody may
+                change from outside.
+        """
+        return await change_options(
+            self._api,
+            await self._masters.of_broker(broker_name),
+            UpdateBrokerConfigRequestHeader(),
+            changes,
+        )
+
+    async def nameserver_config(self) -> dict[str, dict[str, str]]:
+        """Address of each name server -> its options: GET_NAMESRV_CONFIG (319)."""
+        header = GetNamesrvConfigRequestHeader()
+        return {
+            address: await options_of(self._api, address, header)
+            for address in self.config.nameservers
+        }
+
+    async def update_nameserver_config(self, changes: Mapping[str, str]) -> dict[str, str]:
+        """Change options of every name server: UPDATE_NAMESRV_CONFIG (318).
+
+        Returns:
+            Address -> remark, as `update_broker_config`.
+
+        Raises:
+            BrokerError: at the first that refuses; those before it are changed.
+        """
+        header = UpdateNamesrvConfigRequestHeader()
+        return {
+            address: await change_options(self._api, address, header, changes)
+            for address in self.config.nameservers
+        }
 
     async def wipe_write_perm(self, broker_name: str) -> int:
         """Remove a broker's write permission on every name server; how many topics (N-31)."""

@@ -1,4 +1,4 @@
-"""`pocketmq config`: every option, its value, and where the value comes from."""
+"""`pocketmq config show`: every option, its value, and where the value comes from."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from pocketmq.cluster.cli import config_live
 from pocketmq.cluster.spec import ClusterOptions
 from pocketmq.protocol.budget import Budget
 from pocketmq.runtime.config import load, unknown_names
@@ -34,9 +35,9 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
     group.command("show", help=SHOW_HELP)(show)
-    # With a callback typer keeps `show` a command of its own, although it is the only one.
-    group.callback()(lambda: None)
-    app.add_typer(group, name="config", help="Options and where their values come from.")
+    group.command("get", help=config_live.GET_HELP)(config_live.get)
+    group.command("set", help=config_live.SET_HELP)(config_live.set_options)
+    app.add_typer(group, name="config", help="Options: where they come from, and while roles run.")
 
 
 def config_classes(role: Role) -> list[type[Any]]:

@@ -23,7 +23,7 @@ from pocketmq.protocol.bodies.topics import (
     TopicConfigSerializeWrapper,
 )
 from pocketmq.protocol.body import decode_request_body, encode_body
-from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
+from pocketmq.protocol.budget import BudgetSource, default_budget
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
@@ -75,7 +75,7 @@ class RegisterProcessor:
         defer: Callable[[Callable[[], None]], object],
         queue_capacity: int = 3000,
         return_order_config: Callable[[], bool] = lambda: True,
-        budget: Budget = DEFAULT_BUDGET,
+        budget: BudgetSource = default_budget,
     ) -> None:
         self._budget = budget
         self._table = table
@@ -189,7 +189,7 @@ class RegisterProcessor:
 
     def _check(self, broker_name: str, topics: Mapping[str, TopicConfig]) -> None:
         """Pass a registration that others can bear: clients make an object of each queue."""
-        budget = self._budget
+        budget = self._budget()
         budget.check("topics_per_registration", len(topics), "topics of the registration")
         most, topic = max(
             ((max(c.read_queue_nums, c.write_queue_nums), name) for name, c in topics.items()),
@@ -210,7 +210,7 @@ class RegisterProcessor:
         if not data:
             return RegisterBrokerBody()
         if header.compressed:
-            return decode_compressed(data, self._budget)
+            return decode_compressed(data, self._budget())
         if request.version >= VERSION_3_0_11:
             return decode_request_body(request, RegisterBrokerBody)
         wrapper = decode_request_body(request, TopicConfigSerializeWrapper)

@@ -107,7 +107,7 @@ class Channel(asyncio.Protocol):
         self._decoder = (
             FrameDecoder()
             if peers is None
-            else FrameDecoder(max_header_bytes=peers.budget.header_bytes)
+            else FrameDecoder(max_header_bytes=peers.budget().header_bytes)
         )
         self._calls = PendingCalls()
         self._transport: asyncio.Transport | None = None
@@ -425,7 +425,7 @@ class Channel(asyncio.Protocol):
         if peers is None:
             return
         unsent = transport.get_write_buffer_size()
-        if self._paused and unsent > peers.budget.connection_bytes:
+        if self._paused and unsent > peers.budget().connection_bytes:
             log.warning("peer.overflowed", peer=self.address, unsent=unsent)
             transport.abort()
         elif unsent or self._noted_bytes:

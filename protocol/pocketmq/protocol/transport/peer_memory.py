@@ -6,7 +6,7 @@ from typing import Protocol
 
 import structlog
 
-from pocketmq.protocol.budget import Budget
+from pocketmq.protocol.budget import BudgetSource
 
 log = structlog.get_logger()
 
@@ -38,7 +38,7 @@ class PeerMemory:
         budget: `peer_memory_bytes`.
     """
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: BudgetSource) -> None:
         self.budget = budget
         self.total_bytes = 0
         self._bytes_of: dict[Holder, int] = {}
@@ -46,7 +46,7 @@ class PeerMemory:
     def note(self, holder: Holder, size_bytes: int) -> None:
         """A connection holds so much now. O(1) while all is well."""
         self._enter(holder, size_bytes)
-        if self.total_bytes > self.budget.peer_memory_bytes:
+        if self.total_bytes > self.budget().peer_memory_bytes:
             self._relieve()
 
     def forget(self, holder: Holder) -> None:
@@ -63,11 +63,11 @@ class PeerMemory:
     def _relieve(self) -> None:
         for holder in list(self._bytes_of):
             self._enter(holder, holder.waiting_bytes)
-        while self._bytes_of and self.total_bytes > self.budget.peer_memory_bytes:
+        while self._bytes_of and self.total_bytes > self.budget().peer_memory_bytes:
             heaviest = max(self._bytes_of, key=lambda holder: self._bytes_of[holder])
             log.warning(
                 "peer.too_heavy", peer=heaviest.address, waiting_bytes=self._bytes_of[heaviest],
-                of_all_bytes=self.total_bytes, limit_bytes=self.budget.peer_memory_bytes,
+                of_all_bytes=self.total_bytes, limit_bytes=self.budget().peer_memory_bytes,
                 advice="it reads no answers, or asks for too much at once; the limit is "
                 "budget.peer_memory_bytes",
             )  # fmt: skip
