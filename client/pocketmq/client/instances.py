@@ -20,7 +20,10 @@ def acquire(config: ClientConfig) -> ClientInstance:
     Raises:
         ClientError: it exists with other name servers or another encoding.
     """
-    shared = _instances.setdefault(asyncio.get_running_loop(), {})
+    loop = asyncio.get_running_loop()
+    if loop not in _instances:
+        _forget_closed_loops()
+    shared = _instances.setdefault(loop, {})
     key = _key(config)
     instance = shared.get(key)
     if instance is None:
@@ -49,6 +52,15 @@ async def release(instance: ClientInstance) -> None:
 def running() -> list[ClientInstance]:
     """Every instance of this process, of whichever loop; others may end at any moment."""
     return [instance for shared in list(_instances.values()) for instance in list(shared.values())]
+
+
+def _forget_closed_loops() -> None:
+    """Drop instances that nobody released before their loop ended.
+
+    An instance refers to its loop, so a weak key alone would keep both for ever.
+    """
+    for loop in [loop for loop in list(_instances) if loop.is_closed()]:
+        del _instances[loop]
 
 
 def _key(config: ClientConfig) -> tuple[object, ...]:
