@@ -321,18 +321,6 @@ async def test_the_heaviest_peer_is_the_one_that_is_closed() -> None:
             await peer.close()
 
 
-async def test_a_header_over_the_budget_ends_its_connection() -> None:
-    async with served(TcpNetwork(), Echo(Budget(header_bytes=1000)).dispatcher) as (_, address):
-        async with connected(TcpNetwork(), address) as healthy:
-            assert (await healthy.request(Word(word="x" * 800))).code == 0
-        peer = await RawPeer.connect(address)
-        with capture_logs() as logs:
-            peer.say(request_bytes(word="x" * 1000)[:9])  # before the rest has come
-            assert await peer.is_hung_up_on()
-        assert "(budget.header_bytes)" in logs[0]["reason"]
-        await peer.close()
-
-
 async def test_both_ends_of_a_connection_never_wait_for_each_other(echo: EchoAt) -> None:
     _, address, _ = echo
     async with connected(TcpNetwork(), address) as channel:

@@ -44,7 +44,7 @@ class Budget:
     header_bytes: int = option(
         256 * 1024,
         unit="bytes",
-        help="Header of a frame; a longer one ends its connection.",
+        help="Header of a frame; a longer one is read and not kept.",
         live=True,
         within=(1, inf),
     )

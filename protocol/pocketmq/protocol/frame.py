@@ -26,7 +26,8 @@ One frame in binary form, 44 bytes: which brokers have topic T?
 
 To read, feed a `FrameDecoder` whatever arrived, and process the commands that it returns. To write,
 pass the buffers of `encode_frame` on. A length is checked as soon as its four bytes are there,
-before anything of the frame is kept, so that a peer that announces 2 GB costs no memory.
+before anything of the frame is kept, so that a peer that announces 2 GB costs no memory. A header
+over the limit of a server is passed over, and its sender told (`long_header.py`).
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from pocketmq.protocol.codecs import codec_of
 from pocketmq.protocol.codes import LanguageCode
 from pocketmq.protocol.command import CODECS, HEADER_ERRORS, Command, Encoding
 from pocketmq.protocol.errors import FrameError
+from pocketmq.protocol.long_header import LongHeader, TooLong
 
 MAX_FRAME_BYTES = 16 * 1024 * 1024
 """Largest frame, its length word included."""
@@ -58,7 +60,16 @@ class FrameDecoder:
     is a view of the bytes that were fed: keep it as long as you like, it keeps them alive.
     """
 
-    __slots__ = ("_have", "_max_bytes", "_max_header_bytes", "_need", "_parts", "failure")
+    __slots__ = (
+        "_have",
+        "_max_bytes",
+        "_max_header_bytes",
+        "_need",
+        "_parts",
+        "_passing",
+        "failure",
+        "too_long",
+    )
 
     def __init__(
         self, max_frame_bytes: int = MAX_FRAME_BYTES, max_header_bytes: int = MAX_HEADER_BYTES
@@ -68,17 +79,25 @@ class FrameDecoder:
         self._parts: list[bytes] = []
         self._have = 0
         self._need = 4
+        self._passing: LongHeader | None = None
+        """A frame that is read and not kept."""
         self.failure: FrameError | None = None
+        self.too_long: list[TooLong] = []
+        """Requests whose headers were over the limit: answer them and empty this."""
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes of a frame that has begun and not ended; 0 between frames."""
-        return self._have
+        """Bytes kept of a frame that has begun and not ended; 0 between frames."""
+        return self._have or int(self._passing is not None)
 
     def feed(self, data: bytes) -> list[Command]:
         """Return the commands that `data` completes, in order; never raises on bad input."""
         if self.failure is not None:
             return []
+        if self._passing is not None:
+            data = data[self._pass_over(self._passing, memoryview(data)) :]
+            if not data or self.failure is not None:
+                return []
         have = self._have
         if have:
             self._parts.append(data)
@@ -102,8 +121,17 @@ class FrameDecoder:
             body_at = at + 8 + header_bytes
             stop = at + 4 + total
             if body_at > stop or total > max_total or header_bytes > max_header:
-                self._fail(self._bad_lengths(total, header_bytes))
-                return commands
+                if body_at > stop or total > max_total or word >> 24 not in _ENCODINGS:
+                    self._fail(self._bad_lengths(total, header_bytes))
+                    return commands
+                passed = LongHeader(
+                    _ENCODINGS[word >> 24], header_bytes, stop - body_at, max_header
+                )
+                at += 8
+                at += self._pass_over(passed, view[at:])
+                if self.failure is not None:
+                    return commands
+                continue
             if word >> 24 != codec_byte:
                 codec_byte = word >> 24
                 if codec_byte not in _ENCODINGS:
@@ -135,6 +163,18 @@ class FrameDecoder:
             self._have = len(rest)
         return commands
 
+    def _pass_over(self, frame: LongHeader, data: memoryview) -> int:
+        """Read on in a frame that is not kept; returns how many bytes belong to it."""
+        taken = frame.feed(data)
+        self._passing = None if frame.is_over else frame
+        if frame.is_over:
+            request, error = frame.request(), frame.error()
+            if request is None:
+                self._fail(FrameError(f"{error}; nor does it tell its opaque"))
+            else:
+                self.too_long.append(TooLong(request, error))
+        return taken
+
     def _learn_need(self, start: bytes) -> None:
         (total,) = _WORD.unpack_from(start)
         if 4 <= total <= self._max_bytes - 4:
@@ -144,11 +184,6 @@ class FrameDecoder:
             self._fail(self._bad_lengths(total, 0))
 
     def _bad_lengths(self, total: int, header_bytes: int) -> FrameError:
-        if header_bytes > self._max_header_bytes:
-            return FrameError(
-                f"a header of {header_bytes} bytes is over the limit of {self._max_header_bytes} "
-                "(budget.header_bytes)"
-            )
         if 4 <= total <= self._max_bytes - 4:
             return FrameError(f"a header of {header_bytes} bytes in a frame of {total}")
         return FrameError(f"frame length {total} is not between 4 and {self._max_bytes - 4}")

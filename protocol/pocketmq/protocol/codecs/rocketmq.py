@@ -21,6 +21,9 @@ from pocketmq.protocol.errors import FrameError
 from pocketmq.protocol.header import Header, HeaderT, convert, to_text_value
 
 _FIXED = struct.Struct(">hbhiii")
+FIXED_BYTES = _FIXED.size
+"""What each header begins with."""
+
 _I16 = struct.Struct(">h")
 _I32 = struct.Struct(">i")
 _LONG_CODES = {
@@ -28,6 +31,12 @@ _LONG_CODES = {
     for code in RequestCode
     if code > 0x7FFF
 }
+
+
+def fixed_part(header: Buffer) -> tuple[int, int, int]:
+    """Code, opaque and flag of a request's header of `FIXED_BYTES` at least."""
+    code, _, _, opaque, flag, _ = _FIXED.unpack_from(header)
+    return _LONG_CODES.get(code, code), opaque, flag
 
 
 class RocketmqCodec:

@@ -266,6 +266,8 @@ class Channel(asyncio.Protocol):
         commands = decoder.feed(data)
         if commands:
             self._process(commands)
+        if decoder.too_long:
+            self._refuse_too_long()
         if decoder.pending_bytes or self._noted_bytes:
             self._weigh()
         if decoder.failure is not None:
@@ -356,6 +358,14 @@ class Channel(asyncio.Protocol):
                 self._settle()
                 self._append_reply(command, dispatcher.process(self, command))
                 i += 1
+
+    def _refuse_too_long(self) -> None:
+        """Answer requests whose headers were not kept."""
+        refused, self._decoder.too_long = self._decoder.too_long, []
+        for each in refused:
+            log.warning("header.refused", peer=self.address, reason=str(each.error))
+            if not each.request.flag & 1:
+                self.reply(each.request, error_reply(self, each.request, each.error))
 
     def _settle(self) -> None:
         """Process what this peer asked before, so that its requests keep their order."""
