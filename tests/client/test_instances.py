@@ -12,7 +12,7 @@ from pocketmq.runtime.loop_clock import LoopClock
 
 
 def test_clients_that_nobody_shut_down_end_with_their_loop() -> None:
-    # An instance refers to its loop, by its clock or connections: 1,000 seeds of the simulation kept 6 GB.
+    # An instance refers to its loop by its clock or connections: 1,000 simulated seeds kept 6 GB.
     async def forget_to_shut_down() -> weakref.ref[asyncio.AbstractEventLoop]:
         clock = LoopClock(asyncio.get_running_loop(), 0)
         instance = acquire(ClientConfig(nameservers="127.0.0.1:1", clock=clock))

@@ -118,6 +118,16 @@ class RouteTable:
         """Whether a broker's queues of a topic are known."""
         return broker_name in self._topics.get(topic, ())
 
+    @property
+    def broker_count(self) -> int:
+        """Addresses and names of brokers, each name once for each of its clusters."""
+        return max(len(self.live), sum(map(len, self._clusters.values())))
+
+    def is_known(self, cluster: str, broker_name: str, address: str) -> bool:
+        """Whether a broker's registration would enter nobody new."""
+        is_named = broker_name in self._clusters.get(cluster, ())
+        return is_named and self.live.get(self.key(cluster, address)) is not None
+
     # -- registration -------------------------------------------------------------------------
 
     def register(self, registration: Registration, now: float) -> Registered:

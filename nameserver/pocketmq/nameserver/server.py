@@ -189,8 +189,8 @@ class NameServer:
                 is_ready=self._is_ready,
                 config=self._now,
             ),
-            KvProcessor(self.kv, self._kv_writer),
-            AdminProcessor(self.table),
+            KvProcessor(self.kv, self._kv_writer, self._budget),
+            AdminProcessor(self.table, self._budget),
             SettingsProcessor(self.options, self._options_writer),
             self._control,
         )

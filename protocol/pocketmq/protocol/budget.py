@@ -80,6 +80,15 @@ class Budget:
         live=True,
         within=(1, inf),
     )
+    brokers: int = option(
+        2_000, help="Brokers, and names of brokers, that a nameserver keeps; known ones may change."
+    )
+    name_chars: int = option(
+        1_024, help="Length of a name or address that is kept: of brokers, topics, groups, clients."
+    )
+    kv_bytes: int = option(
+        4 * MIB, unit="bytes", help="Key-value configuration of a nameserver, names and values."
+    )
     groups_per_heartbeat: int = option(
         500,
         help="Groups of consumers and of producers in one heartbeat.",

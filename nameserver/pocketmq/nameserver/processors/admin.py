@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import structlog
 
+from pocketmq.nameserver.processors.registration_limits import RegistrationLimits
 from pocketmq.nameserver.route_table import RouteTable
 from pocketmq.protocol.bodies.route import TopicRouteData
 from pocketmq.protocol.body import decode_request_body
+from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
@@ -30,7 +32,8 @@ log = structlog.get_logger()
 class AdminProcessor:
     """Changes the route table by request, in memory: a restart or a registration undoes it."""
 
-    def __init__(self, table: RouteTable) -> None:
+    def __init__(self, table: RouteTable, budget: Budget = DEFAULT_BUDGET) -> None:
+        self._limits = RegistrationLimits(table, budget)
         self._table = table
 
     @handles(RequestCode.WIPE_WRITE_PERM_OF_BROKER)
@@ -59,9 +62,10 @@ class AdminProcessor:
 
     @handles(RequestCode.REGISTER_TOPIC_IN_NAMESRV)
     def register_topic(self, _peer: Peer, request: Command) -> Reply:
-        """Enter a topic's queues on brokers that are known; always succeeds (N-32)."""
+        """Enter a topic's queues on brokers that are known (N-32); too many are refused."""
         header = request.header(RegisterTopicRequestHeader)
         if request.body_view:
             route = decode_request_body(request, TopicRouteData)
+            self._limits.check_route(header.topic, route.queue_datas)
             self._table.add_topic(header.topic, route.queue_datas)
         return request.reply()

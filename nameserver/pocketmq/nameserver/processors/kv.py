@@ -8,6 +8,7 @@ from __future__ import annotations
 from pocketmq.nameserver.kv_config import KvConfig
 from pocketmq.protocol.bodies.route import KVTable
 from pocketmq.protocol.body import encode_body
+from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
@@ -25,14 +26,23 @@ from pocketmq.runtime.shared_writes import SharedWrites
 class KvProcessor:
     """Reads and changes the table. A change is answered once it is in the file."""
 
-    def __init__(self, kv: KvConfig, writer: SharedWrites) -> None:
+    def __init__(self, kv: KvConfig, writer: SharedWrites, budget: Budget = DEFAULT_BUDGET) -> None:
+        self._budget = budget
         self._kv = kv
         self._writer = writer
 
     @handles(RequestCode.PUT_KV_CONFIG)
     def put(self, peer: Peer, request: Command) -> Reply:
-        """Set one value."""
+        """Set one value, unless all would become too large."""
         header = request.header(PutKvConfigRequestHeader)
+        growth = self._kv.growth(header.namespace, header.key, header.value)
+        if growth > 0:
+            self._budget.check(
+                "kv_bytes",
+                self._kv.size_bytes + growth,
+                "bytes of the key-value configuration",
+                advice="delete what nobody needs, or raise it",
+            )
         self._kv.put(header.namespace, header.key, header.value)
         self._answer_when_saved(peer, request)
         return None

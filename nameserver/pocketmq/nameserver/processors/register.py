@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import zlib
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NamedTuple
 
 import structlog
 
 from pocketmq.nameserver.kv_config import ORDER_TOPIC_CONFIG, KvConfig
+from pocketmq.nameserver.processors.registration_limits import RegistrationLimits
 from pocketmq.nameserver.route_table import Outcome, Registration, RouteTable
 from pocketmq.protocol.bodies.compressed_registration import decode_compressed
 from pocketmq.protocol.bodies.route import KVTable
 from pocketmq.protocol.bodies.topics import (
     DataVersion,
     RegisterBrokerBody,
-    TopicConfig,
     TopicConfigSerializeWrapper,
 )
 from pocketmq.protocol.body import decode_request_body, encode_body
@@ -78,6 +78,7 @@ class RegisterProcessor:
         budget: BudgetSource = default_budget,
     ) -> None:
         self._budget = budget
+        self._limits = RegistrationLimits(table, budget)
         self._table = table
         self._kv = kv
         self._clock = clock
@@ -93,7 +94,7 @@ class RegisterProcessor:
         header = request.header(RegisterBrokerRequestHeader)
         body = self._body(header, request)
         wrapper = body.topic_config_serialize_wrapper
-        self._check(header.broker_name, wrapper.topic_config_table)
+        self._limits.check(header, body)
         # A broker that left and registers again in one batch of frames must stay registered: its
         # queued unregistration is carried out first.
         self.carry_out_departures()
@@ -186,22 +187,6 @@ class RegisterProcessor:
         cluster, name, address = departure
         is_gone = self._table.unregister(cluster, name, address, broker_id)
         log.info("broker.unregistered", broker=name, address=address, group_gone=is_gone)
-
-    def _check(self, broker_name: str, topics: Mapping[str, TopicConfig]) -> None:
-        """Pass a registration that others can bear: clients make an object of each queue."""
-        budget = self._budget()
-        budget.check("topics_per_registration", len(topics), "topics of the registration")
-        most, topic = max(
-            ((max(c.read_queue_nums, c.write_queue_nums), name) for name, c in topics.items()),
-            default=(0, ""),
-        )
-        budget.check(
-            "queues_per_topic", most, f"queues of topic {topic[:80]!r} of broker {broker_name[:80]}"
-        )
-        routes = self._table.route_count
-        if routes + len(topics) > budget.routes:
-            new = sum(not self._table.has_route(topic, broker_name) for topic in topics)
-            budget.check("routes", routes + new if new else 0, "topics of all brokers")
 
     def _body(self, header: RegisterBrokerRequestHeader, request: Command) -> RegisterBrokerBody:
         data = request.body_view
