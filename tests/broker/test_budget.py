@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,23 @@ import pytest
 
 from pocketmq.broker.holding import held_requests
 from pocketmq.broker.pulling.pull_processor import PullProcessor
-from pocketmq.protocol.bodies.clients import ConsumerData, HeartbeatData, ProducerData
+from pocketmq.protocol.bodies.clients import (
+    ConsumerData,
+    HeartbeatData,
+    LockBatchBody,
+    ProducerData,
+)
 from pocketmq.protocol.body import encode_body
 from pocketmq.protocol.budget import Budget
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command, Encoding
+from pocketmq.protocol.errors import ConnectionLostError
 from pocketmq.protocol.frame import FrameDecoder, encode_frame
 from pocketmq.protocol.header import Header
 from pocketmq.protocol.headers.clients import HeartbeatRequestHeader
+from pocketmq.protocol.headers.locks import LockBatchMqRequestHeader
 from pocketmq.protocol.headers.topics import UpdateAndCreateTopicRequestHeader
+from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.subscription import SubscriptionData
 from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_X
 from support.broker_rig import (
@@ -251,6 +260,59 @@ async def test_offsets_of_groups_without_end_are_refused(tmp_path: Path) -> None
         codes = [(await voice.commit(1, group=f"g{number}")).code for number in range(4)]
         assert codes == [0, 0, ResponseCode.INVALID_PARAMETER, ResponseCode.INVALID_PARAMETER]
         assert (await voice.commit(2, group="g1", queue_id=2)).code == 0
+
+
+async def test_names_that_are_kept_have_a_length(tmp_path: Path) -> None:
+    long, orders = "x" * 1025, {"orders": "*"}
+    async with running_broker(tmp_path, PROFILE_4_9) as rig:
+        voice = await rig.voice()
+        await voice.create_topic()
+        for data in (
+            HeartbeatData(client_id=long),
+            HeartbeatData(client_id="c", producer_data_set=[ProducerData(group_name=long)]),
+            HeartbeatData(client_id="c", consumer_data_set=[consumer(long, orders)]),
+            HeartbeatData(client_id="c", consumer_data_set=[consumer("g", {long: "*"})]),
+        ):
+            refused(
+                await voice.ask(HeartbeatRequestHeader(), data), "name_chars",
+                ResponseCode.INVALID_PARAMETER,
+            )  # fmt: skip
+        refused(await voice.commit(1, group=long), "name_chars", ResponseCode.INVALID_PARAMETER)
+        assert not rig.broker.consumers.groups
+        assert rig.broker.offsets.pair_count == 0
+
+
+async def test_locks_end_at_a_number(tmp_path: Path) -> None:
+    def body(client_id: str, first: int, count: int, group: str = "g") -> LockBatchBody:
+        queues = [MessageQueue("orders", "broker-a", first + n) for n in range(count)]
+        return LockBatchBody(consumer_group=group, client_id=client_id, mq_set=queues)
+
+    async with running_broker(tmp_path, budget=Budget(queue_locks=5)) as rig:
+        voice = await rig.voice()
+        header = LockBatchMqRequestHeader()
+        invalid = ResponseCode.INVALID_PARAMETER
+        assert (await voice.ask(header, body("c", 0, 4))).code == 0
+        refused(await voice.ask(header, body("c", 3, 3)), "queue_locks", invalid)
+        assert (await voice.ask(header, body("c", 0, 5))).code == 0, "what it holds it may renew"
+        refused(await voice.ask(header, body("c", 0, 1, "h")), "queue_locks", invalid)
+        refused(await voice.ask(header, body("x" * 1025, 0, 1)), "name_chars", invalid)
+        await rig.advance(75)
+        assert (await voice.ask(header, body("c", 0, 5, "h"))).code == 0
+
+
+async def test_heartbeats_without_end_cost_their_connection(tmp_path: Path) -> None:
+    # Neither producer groups nor subscriptions counted as anybody's memory.
+    async with running_broker(tmp_path, budget=Budget(peer_memory_bytes=4 * 1024 * 1024)) as rig:
+        voice, healthy = await rig.voice(), await rig.voice()
+        for number in range(20):
+            producers = [ProducerData(group_name=f"{number}-{n}") for n in range(300)]
+            data = HeartbeatData(client_id="c", producer_data_set=producers)
+            with suppress(ConnectionLostError):
+                await voice.ask(HeartbeatRequestHeader(), data)
+        await rig.settle()
+        assert not voice.channel.is_open
+        assert not rig.broker.producers.groups
+        await healthy.create_topic()
 
 
 async def test_topics_and_groups_are_made_for_strangers_up_to_a_number(tmp_path: Path) -> None:

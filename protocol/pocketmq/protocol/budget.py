@@ -81,13 +81,23 @@ class Budget:
         within=(1, inf),
     )
     brokers: int = option(
-        2_000, help="Brokers, and names of brokers, that a nameserver keeps; known ones may change."
+        2_000,
+        help="Brokers, and names of brokers, that a nameserver keeps; known ones may change.",
+        live=True,
+        within=(1, inf),
     )
     name_chars: int = option(
-        1_024, help="Length of a name or address that is kept: of brokers, topics, groups, clients."
+        1_024,
+        help="Length of a name or address that is kept: of brokers, topics, groups, clients.",
+        live=True,
+        within=(1, inf),
     )
     kv_bytes: int = option(
-        4 * MIB, unit="bytes", help="Key-value configuration of a nameserver, names and values."
+        4 * MIB,
+        unit="bytes",
+        help="Key-value configuration of a nameserver, names and values.",
+        live=True,
+        within=(1, inf),
     )
     groups_per_heartbeat: int = option(
         500,
@@ -116,6 +126,12 @@ class Budget:
     records: int = option(
         20_000,
         help="Topics, and groups, from which on none is created by itself; tools still create.",
+        live=True,
+        within=(1, inf),
+    )
+    queue_locks: int = option(
+        100_000,
+        help="Queues that orderly consumers of all groups have locked at once.",
         live=True,
         within=(1, inf),
     )

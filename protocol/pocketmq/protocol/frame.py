@@ -95,9 +95,10 @@ class FrameDecoder:
         if self.failure is not None:
             return []
         if self._passing is not None:
-            data = data[self._pass_over(self._passing, memoryview(data)) :]
-            if not data or self.failure is not None:
+            taken = self._pass_over(self._passing, memoryview(data))
+            if taken == len(data):
                 return []
+            return self.feed(data[taken:])
         have = self._have
         if have:
             self._parts.append(data)
@@ -129,7 +130,7 @@ class FrameDecoder:
                 )
                 at += 8
                 at += self._pass_over(passed, view[at:])
-                if self.failure is not None:
+                if self._has_failed():
                     return commands
                 continue
             if word >> 24 != codec_byte:
@@ -162,6 +163,9 @@ class FrameDecoder:
             self._parts.append(rest)
             self._have = len(rest)
         return commands
+
+    def _has_failed(self) -> bool:
+        return self.failure is not None
 
     def _pass_over(self, frame: LongHeader, data: memoryview) -> int:
         """Read on in a frame that is not kept; returns how many bytes belong to it."""

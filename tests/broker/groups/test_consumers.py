@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from pocketmq.broker.groups.consumers import ConsumerManager, HeartbeatOutcome
+from pocketmq.broker.groups.consumers import (
+    MEMBER_BYTES,
+    SUBSCRIPTION_BYTES,
+    TAG_BYTES,
+    ConsumerManager,
+    HeartbeatOutcome,
+)
 from support.broker_rig import FakePeer, consumer
 
 JAVA, VERSION = 0, 479
@@ -169,3 +175,44 @@ def test_a_heartbeat_without_subscriptions_refreshes_the_channel_only() -> None:
     assert manager.expire(121.0) == []
     common["fingerprint"] = 8
     assert manager.heartbeat_without_subscriptions(data, peer, "one", now=101.0, **common)[1]
+
+
+# -- what members keep counts as memory of their connections -------------------------------------
+
+
+def test_members_and_subscriptions_count_until_they_leave() -> None:
+    manager, one, two = ConsumerManager(), FakePeer(), FakePeer()
+    tags = "||".join(f"tag-{number}" for number in range(1000))
+    beat(manager, one, topics={"orders": tags})
+    beat(manager, two, "two", topics={"orders": tags})
+    heavy, light = one.kept_bytes, two.kept_bytes
+    assert heavy > 1000 * 2 * TAG_BYTES
+    assert light < 2 * MEMBER_BYTES, "equal subscriptions are kept once"
+    manager.unregister("readers", one)
+    assert (one.kept_bytes, two.kept_bytes) == (0, heavy), "they stay, for whoever is left"
+    beat(manager, two, "two", topics={"orders": "*"}, version=2)
+    assert two.kept_bytes < light + 2 * SUBSCRIPTION_BYTES
+    beat(manager, two, "a longer name", topics=["orders", "refunds"], version=3)
+    assert light < two.kept_bytes < light + 3 * SUBSCRIPTION_BYTES
+    manager.channel_closed(two)
+    assert two.kept_bytes == 0
+
+
+def test_who_changes_the_subscriptions_pays_for_them() -> None:
+    manager, one, two = ConsumerManager(), FakePeer(), FakePeer()
+    beat(manager, one, topics={"orders": "a||b||c"})
+    paid = one.kept_bytes
+    beat(manager, two, "two", topics={"orders": "a||b||c"}, version=2)
+    assert (one.kept_bytes, two.kept_bytes) == (MEMBER_BYTES + len("one"), paid)
+    beat(manager, one, topics={"orders": "a||b||c"}, version=2)
+    assert two.kept_bytes == paid, "nothing is new"
+    manager.expire(1000.0)
+    assert (one.kept_bytes, two.kept_bytes) == (0, 0)
+
+
+def test_subscriptions_that_go_count_no_more() -> None:
+    manager, one = ConsumerManager(), FakePeer()
+    beat(manager, one, topics=[f"t{number}" for number in range(100)])
+    assert one.kept_bytes > 100 * SUBSCRIPTION_BYTES
+    beat(manager, one, topics=["t0"])
+    assert one.kept_bytes < 3 * SUBSCRIPTION_BYTES

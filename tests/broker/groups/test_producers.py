@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pocketmq.broker.groups.consumers import MEMBER_BYTES
 from pocketmq.broker.groups.producers import ProducerManager
 from support.broker_rig import FakePeer
 
@@ -43,3 +44,15 @@ def test_a_client_that_reconnected_keeps_its_new_channel_when_the_old_one_ends()
     beat(manager, new)
     manager.channel_closed(old)
     assert manager.channel_of("one") is new
+
+
+def test_members_count_as_memory_of_their_connection_until_they_leave() -> None:
+    manager, peer = ProducerManager(), FakePeer()
+    for number in range(100):
+        manager.heartbeat(str(number), peer, "one", language=0, version=479, now=0.0)
+        manager.heartbeat(str(number), peer, "one", language=0, version=479, now=1.0)
+    assert peer.kept_bytes == 100 * (MEMBER_BYTES + 3)
+    manager.unregister("7", peer)
+    assert peer.kept_bytes == 99 * (MEMBER_BYTES + 3)
+    manager.channel_closed(peer)
+    assert peer.kept_bytes == 0

@@ -13,11 +13,20 @@ from pocketmq.protocol.bodies.clients import ConsumerData
 from pocketmq.protocol.dispatch import Peer
 from pocketmq.protocol.subscription import SubscriptionData
 
+MEMBER_BYTES = 1024
+"""About what a member of a group takes beside its client id: entries of some tables."""
+
+SUBSCRIPTION_BYTES = 1024
+"""About what a subscription takes beside its texts."""
+
+TAG_BYTES = 200
+"""About what a tag of it takes beside its text, with its hash."""
+
 
 class ClientChannelInfo:
     """One connection of one client."""
 
-    __slots__ = ("channel", "client_id", "language", "last_update_at", "version")
+    __slots__ = ("channel", "client_id", "language", "last_update_at", "size_bytes", "version")
 
     def __init__(
         self, channel: Peer, client_id: str, language: int, version: int, now: float
@@ -28,6 +37,8 @@ class ClientChannelInfo:
         self.version = version
         self.last_update_at = now
         """The caller's monotonic seconds at its last heartbeat."""
+        self.size_bytes = MEMBER_BYTES + len(client_id)
+        """What it counts as memory of its connection."""
 
 
 class ConsumerGroupInfo:
@@ -42,6 +53,8 @@ class ConsumerGroupInfo:
         "ids",
         "members",
         "message_model",
+        "payer",
+        "size_bytes",
         "subscriptions",
     )
 
@@ -58,6 +71,10 @@ class ConsumerGroupInfo:
         """Of the last heartbeat that carried subscriptions (B-29)."""
         self.id_lists: dict[int, bytes] = {}
         """Encoded answers to GET_CONSUMER_LIST, by encoding; empty again when members change."""
+        self.payer: Peer | None = None
+        """The member whose memory the subscriptions count as: who changed them last."""
+        self.size_bytes = 0
+        """What they count."""
 
     @property
     def is_broadcasting(self) -> bool:
@@ -74,6 +91,7 @@ class ConsumerGroupInfo:
 
     def add(self, info: ClientChannelInfo) -> None:
         """Add a new channel."""
+        info.channel.keep(info.size_bytes)
         self.members[info.channel] = info
         self.ids[info.client_id] = self.ids.get(info.client_id, 0) + 1
         self.id_lists.clear()
@@ -83,11 +101,26 @@ class ConsumerGroupInfo:
         info = self.members.pop(channel, None)
         if info is not None:
             self._forget_id(info.client_id)
+            channel.keep(-info.size_bytes)
+            if self.payer is channel:
+                self.charge(next(iter(self.members), None))
         return info
+
+    def charge(self, payer: Peer | None) -> None:
+        """Count the subscriptions as memory of this member from now on; None: of nobody."""
+        if self.payer is not None:
+            self.payer.keep(-self.size_bytes)
+        self.payer = payer
+        if payer is not None:
+            self.size_bytes = sum(map(_size_bytes, self.subscriptions.values()))
+            payer.keep(self.size_bytes)
 
     def rename(self, info: ClientChannelInfo, client_id: str) -> None:
         """The channel now belongs to another client id."""
         self._forget_id(info.client_id)
+        size_bytes = MEMBER_BYTES + len(client_id)
+        info.channel.keep(size_bytes - info.size_bytes)
+        info.size_bytes = size_bytes
         info.client_id = client_id
         self.ids[client_id] = self.ids.get(client_id, 0) + 1
 
@@ -175,7 +208,8 @@ class ConsumerManager:
         info.fingerprint = fingerprint
         outcome = HeartbeatOutcome()
         self._see(info, channel, client_id, language, version, now, outcome)
-        self._subscribe(info, data.subscription_data_set, outcome)
+        if self._subscribe(info, data.subscription_data_set, outcome):
+            info.charge(channel)
         outcome.others = len(info.members) - 1
         return outcome
 
@@ -231,9 +265,11 @@ class ConsumerManager:
         info: ConsumerGroupInfo,
         wanted: Iterable[SubscriptionData],
         outcome: HeartbeatOutcome,
-    ) -> None:
+    ) -> bool:
+        """Take over what is wanted; whether anything is kept anew or no more."""
         subscriptions = info.subscriptions
         topics = set()
+        is_other = False
         for data in wanted:
             topics.add(data.topic)
             old = subscriptions.get(data.topic)
@@ -241,16 +277,19 @@ class ConsumerManager:
                 outcome.topics_added.append(data.topic)
                 self._groups_of_topic.setdefault(data.topic, set()).add(info.group)
                 subscriptions[data.topic] = data
+                is_other = True
             elif data.sub_version > old.sub_version:
                 if data.sub_string != old.sub_string:
                     outcome.expressions_changed.append(data.topic)
                 subscriptions[data.topic] = data
+                is_other = True
         outcome.topics_removed = [topic for topic in subscriptions if topic not in topics]
         for topic in outcome.topics_removed:
             del subscriptions[topic]
             self._unlink_topic(info.group, topic)
         if outcome.topics_added or outcome.topics_removed:
             outcome.changed = True
+        return is_other or bool(outcome.topics_removed)
 
     # -- leaving ------------------------------------------------------------------------------
 
@@ -310,3 +349,9 @@ class ConsumerManager:
             groups.discard(group)
             if not groups:
                 del self._groups_of_topic[topic]
+
+
+def _size_bytes(data: SubscriptionData) -> int:
+    """About what a subscription takes in memory."""
+    tags = TAG_BYTES * (len(data.tags_set) + len(data.code_set)) + sum(map(len, data.tags_set))
+    return SUBSCRIPTION_BYTES + len(data.topic) + len(data.sub_string) + tags

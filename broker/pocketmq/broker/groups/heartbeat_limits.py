@@ -42,6 +42,7 @@ class HeartbeatLimits:
             sum(map(len, wanted)),
             "subscriptions of the heartbeat",
         )
+        self._check_names(data)
         longest = max((len(data.sub_string) for each in wanted for data in each), default=0)
         budget.check(
             "subscription_chars",
@@ -49,3 +50,12 @@ class HeartbeatLimits:
             "characters of a subscription",
             advice="subscribe to fewer tags",
         )
+
+    def _check_names(self, data: HeartbeatData) -> None:
+        names = [data.client_id]
+        names += [each.group_name for each in data.consumer_data_set]
+        names += [each.group_name for each in data.producer_data_set]
+        names += [
+            each.topic for group in data.consumer_data_set for each in group.subscription_data_set
+        ]
+        self._budget().check("name_chars", max(map(len, names)), "characters of a name")

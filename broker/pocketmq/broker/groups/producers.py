@@ -37,7 +37,8 @@ class ProducerManager:
         members = self._groups.setdefault(group, {})
         info = members.get(channel)
         if info is None:
-            members[channel] = ClientChannelInfo(channel, client_id, language, version, now)
+            info = members[channel] = ClientChannelInfo(channel, client_id, language, version, now)
+            channel.keep(info.size_bytes)
             self._groups_of_channel.setdefault(channel, set()).add(group)
             self._channel_of_client[client_id] = channel
         else:
@@ -49,6 +50,7 @@ class ProducerManager:
         info = members.pop(channel, None) if members is not None else None
         if info is None:
             return None
+        channel.keep(-info.size_bytes)
         if not members:
             del self._groups[group]
         groups = self._groups_of_channel[channel]

@@ -31,6 +31,6 @@ def assemble_locks(core: BrokerCore) -> Locks:
 
     return Locks(
         table=table,
-        processors=(LockProcessor(table, clock),),
+        processors=(LockProcessor(table, clock, core.budget),),
         services=(Periodically(PeriodicService("expire queue locks", clock, EXPIRE_S, expire)),),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pocketmq.broker.locks.queue_locks import RebalanceLockManager
 from pocketmq.protocol.bodies.clients import LockBatchBody, LockedQueues
 from pocketmq.protocol.body import decode_request_body, encode_body
+from pocketmq.protocol.budget import BudgetSource, default_budget
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
@@ -14,7 +15,10 @@ from pocketmq.runtime.clock import Clock
 class LockProcessor:
     """Locks and unlocks queues for one member of a group."""
 
-    def __init__(self, locks: RebalanceLockManager, clock: Clock) -> None:
+    def __init__(
+        self, locks: RebalanceLockManager, clock: Clock, budget: BudgetSource = default_budget
+    ) -> None:
+        self._budget = budget
         self._locks = locks
         self._clock = clock
 
@@ -22,6 +26,7 @@ class LockProcessor:
     def lock(self, _peer: Peer, request: Command) -> Reply:
         """The queues that the caller holds now."""
         body = decode_request_body(request, LockBatchBody)
+        self._check(body)
         granted = self._locks.lock(
             body.consumer_group, body.client_id, body.mq_set, self._clock.monotonic()
         )
@@ -35,3 +40,13 @@ class LockProcessor:
         body = decode_request_body(request, LockBatchBody)
         self._locks.unlock(body.consumer_group, body.client_id, body.mq_set)
         return request.reply()
+
+    def _check(self, body: LockBatchBody) -> None:
+        """Pass what strangers may have kept here for a minute."""
+        names = [body.consumer_group, body.client_id]
+        names += [name for queue in body.mq_set for name in (queue.topic, queue.broker_name)]
+        budget = self._budget()
+        budget.check("name_chars", max(map(len, names)), "characters of a name")
+        if self._locks.count + len(body.mq_set) > budget.queue_locks:
+            locked = self._locks.count + self._locks.unknown(body.consumer_group, body.mq_set)
+            budget.check("queue_locks", locked, "locks of queues")

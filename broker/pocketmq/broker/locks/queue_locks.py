@@ -32,11 +32,21 @@ class RebalanceLockManager:
         default_factory=dict, init=False, repr=False
     )
 
+    @property
+    def count(self) -> int:
+        """Locks of all groups, expired ones too. O(groups)."""
+        return sum(map(len, self._table.values()))
+
+    def unknown(self, group: str, queues: Iterable[MessageQueue]) -> int:
+        """How many of the queues nobody of the group has locked yet."""
+        locks = self._table.get(group, {})
+        return sum(queue not in locks for queue in queues)
+
     def lock(
         self, group: str, client_id: str, queues: Iterable[MessageQueue], now: float
     ) -> list[MessageQueue]:
         """The queues that `client_id` holds after this call: free, its own, or expired (B-46)."""
-        locks = self._table.setdefault(group, {})
+        locks = self._table.get(group, {})
         granted = []
         for queue in queues:
             lock = locks.get(queue)
@@ -48,6 +58,8 @@ class RebalanceLockManager:
             else:
                 continue
             granted.append(queue)
+        if locks:
+            self._table[group] = locks
         return granted
 
     def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:

@@ -112,7 +112,9 @@ class OffsetProcessor:
             )
         self._check_queue(topic, queue_id)
         if not self._offsets.queues(group, topic):
-            self._budget().check(
+            budget = self._budget()
+            budget.check("name_chars", len(group), "characters of the group's name")
+            budget.check(
                 "offsets",
                 self._offsets.pair_count + 1,
                 "pairs of topic and group with offsets",

@@ -12,7 +12,7 @@ from pocketmq.nameserver.processors.registration_limits import RegistrationLimit
 from pocketmq.nameserver.route_table import RouteTable
 from pocketmq.protocol.bodies.route import TopicRouteData
 from pocketmq.protocol.body import decode_request_body
-from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
+from pocketmq.protocol.budget import BudgetSource, default_budget
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
@@ -32,7 +32,7 @@ log = structlog.get_logger()
 class AdminProcessor:
     """Changes the route table by request, in memory: a restart or a registration undoes it."""
 
-    def __init__(self, table: RouteTable, budget: Budget = DEFAULT_BUDGET) -> None:
+    def __init__(self, table: RouteTable, budget: BudgetSource = default_budget) -> None:
         self._limits = RegistrationLimits(table, budget)
         self._table = table
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pocketmq.nameserver.kv_config import KvConfig
 from pocketmq.protocol.bodies.route import KVTable
 from pocketmq.protocol.body import encode_body
-from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
+from pocketmq.protocol.budget import BudgetSource, default_budget
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
@@ -26,7 +26,7 @@ from pocketmq.runtime.shared_writes import SharedWrites
 class KvProcessor:
     """Reads and changes the table. A change is answered once it is in the file."""
 
-    def __init__(self, kv: KvConfig, writer: SharedWrites, budget: Budget = DEFAULT_BUDGET) -> None:
+    def __init__(self, kv: KvConfig, writer: SharedWrites, budget: BudgetSource = default_budget) -> None:
         self._budget = budget
         self._kv = kv
         self._writer = writer
@@ -37,7 +37,7 @@ class KvProcessor:
         header = request.header(PutKvConfigRequestHeader)
         growth = self._kv.growth(header.namespace, header.key, header.value)
         if growth > 0:
-            self._budget.check(
+            self._budget().check(
                 "kv_bytes",
                 self._kv.size_bytes + growth,
                 "bytes of the key-value configuration",

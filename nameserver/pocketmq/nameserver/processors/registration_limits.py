@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pocketmq.nameserver.route_table import RouteTable
 from pocketmq.protocol.bodies.route import QueueData
 from pocketmq.protocol.bodies.topics import RegisterBrokerBody, TopicConfig
-from pocketmq.protocol.budget import Budget
+from pocketmq.protocol.budget import BudgetSource
 from pocketmq.protocol.headers.route import RegisterBrokerRequestHeader
 
 
@@ -19,7 +19,7 @@ class RegistrationLimits:
         budget: the limits.
     """
 
-    def __init__(self, table: RouteTable, budget: Budget) -> None:
+    def __init__(self, table: RouteTable, budget: BudgetSource) -> None:
         self._table = table
         self._budget = budget
 
@@ -29,7 +29,7 @@ class RegistrationLimits:
         Raises:
             OverBudgetError: it is over a limit; nothing of it has been entered.
         """
-        budget, table = self._budget, self._table
+        budget, table = self._budget(), self._table
         topics = body.topic_config_serialize_wrapper.topic_config_table
         budget.check("topics_per_registration", len(topics), "topics of the registration")
         self._check_names(header, body, topics)
@@ -45,10 +45,10 @@ class RegistrationLimits:
 
     def check_route(self, topic: str, queues: Iterable[QueueData]) -> None:
         """The same for a topic that an administrator enters (N-32)."""
-        self._budget.check("name_chars", len(topic), "characters of the topic's name")
+        self._budget().check("name_chars", len(topic), "characters of the topic's name")
         for each in queues:
             most = max(each.read_queue_nums, each.write_queue_nums)
-            self._budget.check("queues_per_topic", most, f"queues of topic {topic[:80]!r}")
+            self._budget().check("queues_per_topic", most, f"queues of topic {topic[:80]!r}")
             self._check_routes(each.broker_name, (topic,))
 
     def _check_names(
@@ -66,7 +66,7 @@ class RegistrationLimits:
             "".join(body.filter_server_list or ()),
         )
         longest = max((len(name) for name in (*names, *topics)), default=0)
-        self._budget.check(
+        self._budget().check(
             "name_chars", longest, "characters of a name or address of the registration"
         )
 
@@ -75,11 +75,11 @@ class RegistrationLimits:
             ((max(c.read_queue_nums, c.write_queue_nums), name) for name, c in topics.items()),
             default=(0, ""),
         )
-        self._budget.check(
+        self._budget().check(
             "queues_per_topic", most, f"queues of topic {topic[:80]!r} of broker {broker_name[:80]}"
         )
 
     def _check_routes(self, broker_name: str, topics: Iterable[str]) -> None:
         table, routes = self._table, self._table.route_count
         new = sum(not table.has_route(topic, broker_name) for topic in topics)
-        self._budget.check("routes", routes + new if new else 0, "topics of all brokers")
+        self._budget().check("routes", routes + new if new else 0, "topics of all brokers")
