@@ -26,7 +26,9 @@ from pocketmq.runtime.shared_writes import SharedWrites
 class KvProcessor:
     """Reads and changes the table. A change is answered once it is in the file."""
 
-    def __init__(self, kv: KvConfig, writer: SharedWrites, budget: BudgetSource = default_budget) -> None:
+    def __init__(
+        self, kv: KvConfig, writer: SharedWrites, budget: BudgetSource = default_budget
+    ) -> None:
         self._budget = budget
         self._kv = kv
         self._writer = writer
