@@ -163,8 +163,9 @@ def test_modes_exclude_each_other() -> None:
                 r"[1-9]\d* messages failed 3 times, .* %DLQ%flights-consumers, and were sent again",
             ],
         ),
+        (["--pop"], [r"consumer-4 joined; settled in", r"popped messages are hidden for 10 s here"]),
     ],
-    ids=["orderly", "broadcast", "failures"],
+    ids=["orderly", "broadcast", "failures", "pop"],
 )
 def test_the_demo_loses_nothing_in_any_mode(options: list[str], facts: list[str]) -> None:
     try:

@@ -50,7 +50,7 @@ BESIDE_THE_CLASS = {
 """Fields that RocketMQ adds to the request or the reply without declaring them in its class."""
 
 NOT_KEPT = {
-    "ConsumerRunningInfo": {"mqPopTable", "userConsumerInfo"},  # of pop, of an application's own
+    "ConsumerRunningInfo": {"userConsumerInfo"},  # of an application's own
     "RegisterBrokerBody": {  # of static topics
         "topicConfigSerializeWrapper.mappingDataVersion",
         "topicConfigSerializeWrapper.topicQueueMappingDetailMap",

@@ -19,6 +19,7 @@ from pocketmq.protocol.bodies.clients import (
     LockBatchBody,
     LockedQueues,
 )
+from pocketmq.protocol.bodies.pop import QueryAssignmentBody, QueueAssignment, QueueAssignments
 from pocketmq.protocol.bodies.route import TopicRouteData
 from pocketmq.protocol.body import BodyT, decode_body
 from pocketmq.protocol.budget import DEFAULT_BUDGET
@@ -44,6 +45,7 @@ from pocketmq.protocol.headers.offsets import (
     SearchOffsetRequestHeader,
     UpdateConsumerOffsetRequestHeader,
 )
+from pocketmq.protocol.headers.pop import QueryAssignmentRequestHeader
 from pocketmq.protocol.headers.route import GetRouteInfoRequestHeader
 from pocketmq.protocol.headers.send import ConsumerSendMsgBackRequestHeader
 from pocketmq.protocol.message import MessageQueue
@@ -207,6 +209,18 @@ class ClientApi:
         """
         header = GetConsumerListRequestHeader(consumer_group=group)
         return (await self.call_for_body(address, header, ConsumerList)).consumer_id_list
+
+    async def query_assignment(
+        self, address: str, body: QueryAssignmentBody
+    ) -> list[QueueAssignment] | None:
+        """Which queues of a topic a broker gives us; None: it cannot tell (K-22).
+
+        Asks by QUERY_ASSIGNMENT (400). An empty list says: give up everything.
+        """
+        answer = await self.call_for_body(
+            address, QueryAssignmentRequestHeader(), QueueAssignments, body
+        )
+        return answer.message_queue_assignments
 
     async def check_client(
         self, address: str, client_id: str, group: str, subscription: SubscriptionData

@@ -28,6 +28,7 @@ from pocketmq.protocol.bodies.offsets import (
     TopicOffset,
     TopicStatsTable,
 )
+from pocketmq.protocol.bodies.pop import RequestMode, RequestModeBody
 from pocketmq.protocol.bodies.route import ClusterInfo, KVTable, TopicRouteData
 from pocketmq.protocol.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
 from pocketmq.protocol.body import parse_mq_key
@@ -43,6 +44,7 @@ from pocketmq.protocol.headers.offsets import (
     GetTopicStatsRequestHeader,
     ResetOffsetRequestHeader,
 )
+from pocketmq.protocol.headers.pop import SetMessageRequestModeRequestHeader
 from pocketmq.protocol.headers.query import QueryMessageRequestHeader, ViewMessageRequestHeader
 from pocketmq.protocol.headers.route import GetNamesrvConfigRequestHeader
 from pocketmq.protocol.headers.settings import (
@@ -300,6 +302,30 @@ class Admin(StartStop):
         header = GetAllSubscriptionGroupsRequestHeader()
         wrapper = await self._api.call_for_body(address, header, SubscriptionGroupWrapper)
         return wrapper.subscription_group_table
+
+    async def set_request_mode(
+        self, group: str, topic: str, mode: RequestMode, *, share_queues: int = 0
+    ) -> None:
+        """Have a group pop a topic, or pull it: SET_MESSAGE_REQUEST_MODE (401), on every master.
+
+        Counts for consumers that have the brokers share queues out (`client_rebalance=False`).
+
+        Args:
+            group: Consumer group.
+            topic: Not a retry topic.
+            mode: `POP` or `PULL`.
+            share_queues: With POP, how many neighbours' queues a member pops beside its own;
+                0: every member pops all (K-24).
+
+        Raises:
+            BrokerError: a broker refused.
+        """
+        body = RequestModeBody(
+            topic=topic, consumer_group=group, mode=mode, pop_share_queue_num=share_queues
+        )
+        masters = self._masters
+        targets = await masters.all()
+        await masters.tell(targets, SetMessageRequestModeRequestHeader(), body)
 
     async def consumer_ids(self, group: str, broker_name: str) -> list[str]:
         """Members of a group as one broker knows them, sorted: GET_CONSUMER_LIST_BY_GROUP (38)."""

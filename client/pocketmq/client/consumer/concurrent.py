@@ -10,6 +10,7 @@ only one.
                                   if that fails, sent to %RETRY%group as a plain message;
                                   if that fails too, handed to the listener again in 5 s
     failure, BROADCASTING         logged, and lost
+    popped                        ACK_MESSAGE (200051), or after a failure hidden for longer (K-170)
 """
 
 from __future__ import annotations
@@ -28,10 +29,12 @@ from pocketmq.client.consumer.listener import (
     ListenerCall,
 )
 from pocketmq.client.consumer.offset_table import OffsetTable
+from pocketmq.client.consumer.pop_queue import PopQueue
 from pocketmq.client.consumer.process_queue import ProcessQueue
 from pocketmq.client.consumer.settings import PushSettings
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.message import MessageExt, MessageQueue
+from pocketmq.protocol.receipts import user_topic
 from pocketmq.protocol.validation import retry_topic
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.periodic import PeriodicService
@@ -48,7 +51,10 @@ CLEAN_DELAY_LEVEL: Final = 3
 
 LATER: Final = ConsumeConcurrentlyStatus.RECONSUME_LATER
 
-Work: TypeAlias = tuple[list[MessageExt], ProcessQueue]
+Holder: TypeAlias = ProcessQueue | PopQueue
+"""Where messages are kept until they are done: pulled ones, or popped ones."""
+
+Work: TypeAlias = tuple[list[MessageExt], Holder]
 """Messages for one call of the listener, and where they are kept until they are done."""
 
 
@@ -159,6 +165,13 @@ class ConcurrentConsumeService:
         dispatch: bool,
     ) -> None:
         """Enqueue messages of one queue, in batches (C-54); `dispatch` is for orderly services."""
+        self._enqueue(messages, buffer)
+
+    def submit_popped(self, messages: list[MessageExt], popped: PopQueue) -> None:
+        """Enqueue popped messages (K-168)."""
+        self._enqueue(messages, popped)
+
+    def _enqueue(self, messages: list[MessageExt], buffer: Holder) -> None:
         size = self._batch_max_size
         line = self._line
         if size == 1:
@@ -212,10 +225,10 @@ class ConcurrentConsumeService:
 
     # -- the listener ---------------------------------------------------------------------------
 
-    async def _consume(self, messages: list[MessageExt], buffer: ProcessQueue) -> None:
-        if buffer.claim.dropped:
+    async def _consume(self, messages: list[MessageExt], buffer: Holder) -> None:
+        if self._is_void(messages, buffer):
             return
-        self.prepare(messages, buffer)
+        self._prepare(messages, buffer)
         context = ConsumeConcurrentlyContext(buffer.queue)
         listener = self._listener
         try:
@@ -231,10 +244,16 @@ class ConcurrentConsumeService:
                 exc_info=exc,
             )
             status = LATER
-        if not buffer.claim.dropped:
-            await self.settle(messages, buffer, status, context)
+        if not self._is_void(messages, buffer):
+            await self._settle(messages, buffer, status, context)
 
-    def prepare(self, messages: list[MessageExt], buffer: ProcessQueue) -> None:
+    def _is_void(self, messages: list[MessageExt], buffer: Holder) -> bool:
+        """Whether the messages are not ours any more, so that no answer for them counts."""
+        if isinstance(buffer, PopQueue):
+            return buffer.lapsed(messages, self._clock.time_ms())
+        return buffer.claim.dropped
+
+    def _prepare(self, messages: list[MessageExt], buffer: Holder) -> None:
         """Show retried messages under their original topic and note the start (C-54)."""
         now_text = str(self._clock.time_ms())
         for message in messages:
@@ -242,18 +261,25 @@ class ConcurrentConsumeService:
             properties[names.CONSUME_START_TIME] = now_text
             if message.topic == self._retry_topic:
                 message.topic = properties.get(names.RETRY_TOPIC, message.topic)
-        buffer.started(messages, self._clock.monotonic())
+            elif message.topic.startswith(self._retry_topic):
+                message.topic = user_topic(message.topic, self._group)
+        if not isinstance(buffer, PopQueue):
+            buffer.started(messages, self._clock.monotonic())
 
-    async def settle(
+    async def _settle(
         self,
         messages: list[MessageExt],
-        buffer: ProcessQueue,
+        buffer: Holder,
         status: object,
         context: ConsumeConcurrentlyContext,
     ) -> None:
-        """Act on what the listener answered (C-55, C-56)."""
+        """Act on what the listener answered (C-55, C-56, K-170)."""
         done = messages
         first_failed = self._first_failed(len(messages), status, context.ack_index)
+        if isinstance(buffer, PopQueue):
+            done, failed = messages[:first_failed], messages[first_failed:]
+            buffer.settle(done, failed, context.delay_level_when_next_consume)
+            return
         if first_failed < len(messages):
             kept = await self._give_back(messages[first_failed:], buffer, context)
             if kept:
@@ -302,7 +328,7 @@ class ConcurrentConsumeService:
                 kept.append(message)
         return kept
 
-    def _submit_later(self, messages: list[MessageExt], buffer: ProcessQueue) -> None:
+    def _submit_later(self, messages: list[MessageExt], buffer: Holder) -> None:
         def again() -> None:
             if not self._stopped:
                 self._line.append((messages, buffer))
@@ -317,8 +343,8 @@ class ConcurrentConsumeService:
         while not self._stopped:
             while self._line:
                 messages, buffer = self._line.popleft()
-                if not buffer.claim.dropped:
-                    self.prepare(messages, buffer)
+                if not self._is_void(messages, buffer):
+                    self._prepare(messages, buffer)
                     return messages, buffer
             self._waking = False
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -329,6 +355,13 @@ class ConcurrentConsumeService:
                 if waiter in self._idle:
                     self._idle.remove(waiter)
         return None
+
+    async def done(self, work: Work) -> None:
+        """What `next_work` gave is consumed."""
+        messages, buffer = work
+        if not self._is_void(messages, buffer):
+            context = ConsumeConcurrentlyContext(buffer.queue)
+            await self._settle(messages, buffer, None, context)
 
     # -- messages that take too long ------------------------------------------------------------
 

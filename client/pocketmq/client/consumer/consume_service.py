@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
+from pocketmq.client.consumer.pop_queue import PopQueue
 from pocketmq.client.consumer.process_queue import ProcessQueue
 from pocketmq.protocol.message import MessageExt, MessageQueue
 
@@ -44,4 +45,12 @@ class ConsumeService(Protocol):
 
     async def unlock_all(self) -> None:
         """Unlock all queues at once (C-71)."""
+        ...
+
+
+class ConsumesPopped(Protocol):
+    """Consumption of messages that were popped; concurrent only, as in RocketMQ's client."""
+
+    def submit_popped(self, messages: list[MessageExt], popped: PopQueue) -> None:
+        """Consume them; the queue settles what the listener answers."""
         ...

@@ -9,10 +9,6 @@ from __future__ import annotations
 from typing import Self
 
 from pocketmq.client.consumer.concurrent import ConcurrentConsumeService, Work
-from pocketmq.client.consumer.listener import (
-    ConsumeConcurrentlyContext,
-    ConsumeConcurrentlyStatus,
-)
 from pocketmq.protocol.message import MessageExt
 
 
@@ -39,14 +35,8 @@ class MessageIterator:
     async def done(self) -> None:
         """The message that was handed out last is consumed: it does not come again."""
         last, self._last = self._last, None
-        if last is not None and not last[1].claim.dropped:
-            messages, buffer = last
-            await self._service.settle(
-                messages,
-                buffer,
-                ConsumeConcurrentlyStatus.CONSUME_SUCCESS,
-                ConsumeConcurrentlyContext(buffer.queue),
-            )
+        if last is not None:
+            await self._service.done(last)
 
     async def __anext__(self) -> MessageExt:
         await self.done()

@@ -54,8 +54,16 @@ class PopClient:
         self._instance = instance
         self._max_body_bytes = max_body_bytes
 
-    async def pop(self, broker_name: str, header: PopMessageRequestHeader) -> list[MessageExt]:
+    async def pop(
+        self, broker_name: str, header: PopMessageRequestHeader, *, full_is_error: bool = False
+    ) -> list[MessageExt]:
         """Take messages of one broker; none when there are none.
+
+        Args:
+            broker_name: Who is asked.
+            header: What is wanted.
+            full_is_error: Whether POLLING_FULL (209) is refused and not "nothing": whoever asks
+                again at once must know that the broker did not wait.
 
         Raises:
             BrokerError: the broker refused.
@@ -71,7 +79,9 @@ class PopClient:
                     response = await answer
         finally:
             answer.cancel()
-        if response.code in NOTHING:
+        if response.code in NOTHING and not (
+            full_is_error and response.code == ResponseCode.POLLING_FULL
+        ):
             return []
         if response.code != ResponseCode.SUCCESS:
             raise BrokerError(response.code, response.remark)

@@ -20,6 +20,9 @@ pull for up to 15 s when there is nothing. A message passes these places:
     offset_table.py      the smallest offset not yet done, per queue
     offset_store.py      writes it to the broker every 5 s, when a queue is given up, at the end
 
+With `client_rebalance=False` the brokers say which queues are ours and whether they are popped;
+pop_queues.py then takes the place of the first two, and acks that of the last two (docs/pop.md).
+
 A crash between two writes delivers up to 5 s of messages again; none is lost. push_parts.py makes
 these parts and connects them; this class is what the application and the client instance see.
 """
@@ -68,7 +71,7 @@ class PushConsumer(GroupMember):
         threads: Runs plain listeners; by default a pool of `consume_thread_max` threads.
         offset_files: File system for a broadcasting consumer's progress (C-66).
         on_assignment_changed: Called after our share of a topic has changed (C-27).
-        on_pull: Called with the queue of each pull that is sent.
+        on_pull: Called with the queue of each pull or pop that is sent.
         options: See `PushSettings` and `ClientConfig`.
     """
 
@@ -227,6 +230,8 @@ class PushConsumer(GroupMember):
         parts = self._parts
         if parts is not None:
             parts.rebalancer.stop()
+            if parts.pops is not None:
+                await parts.pops.stop()
             await parts.consumption.stop(self.settings.await_termination_ms_when_shutdown / 1000)
             parts.threads.close()
             await parts.store.persist_all(parts.planner.owned())
@@ -275,8 +280,14 @@ class PushConsumer(GroupMember):
 
     @property
     def assignment(self) -> list[MessageQueue]:
-        """The queues that are ours now, sorted; `%RETRY%group`'s included."""
-        return [] if self._parts is None else self._parts.planner.owned()
+        """The queues that are ours now, sorted; `%RETRY%group`'s included.
+
+        Those that are popped come after them; queue id -1 stands for all queues of a broker.
+        """
+        if self._parts is None:
+            return []
+        pops = self._parts.pops
+        return self._parts.planner.owned() + ([] if pops is None else pops.owned)
 
     def story(self, topic: str | None = None) -> str:
         """Why we have these queues: the last rebalance decisions in words."""
@@ -297,6 +308,7 @@ class PushConsumer(GroupMember):
             self._subscriptions,
             list(parts.buffers.values()),
             parts.store.table,
+            popped=() if parts.pops is None else parts.pops.queues,
             epoch_at_zero_ms=clock.time_ms() - clock.monotonic() * 1000,
         )
 

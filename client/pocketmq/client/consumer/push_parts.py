@@ -3,8 +3,10 @@
 Each part gets what it needs when it is made and knows nobody above it:
 
     Rebalancer -> PushQueues -> PushPulls -> consumption -> SendBack
-        |             |             |            |
-    RebalancePlanner  +-------------+------------+--> OffsetStore, process queues
+     |  |             |             |            |  |
+     | RebalancePlanner +-----------+------------+--> OffsetStore, process queues
+     |                                              |
+    PopQueues -> PopClient                   PopSettling      only without client_rebalance
 """
 
 from __future__ import annotations
@@ -24,6 +26,9 @@ from pocketmq.client.consumer.membership import Membership
 from pocketmq.client.consumer.offset_moves import OffsetMoves
 from pocketmq.client.consumer.offset_store import OffsetStore, RemoteBrokerOffsetStore
 from pocketmq.client.consumer.orderly import OrderlyConsumeService
+from pocketmq.client.consumer.pop_queues import PopQueues
+from pocketmq.client.consumer.pop_settling import PopSettling
+from pocketmq.client.consumer.popping import PopClient
 from pocketmq.client.consumer.process_queue import ProcessQueue
 from pocketmq.client.consumer.push_pulls import PullListener, PushPulls
 from pocketmq.client.consumer.push_queues import AssignmentListener, PushQueues
@@ -77,6 +82,8 @@ class PushParts:
     """`consumption`, if it is the concurrent one; iterators take from it."""
     send_back: SendBack
     threads: ListenerThreads
+    pops: PopQueues | None
+    """What is popped; None when the client shares queues out."""
 
 
 # behaviour 64
@@ -161,8 +168,20 @@ def push_parts(
     queues = PushQueues(
         member, buffers, store, starts, consumption, pulls, hooks.on_assignment_changed
     )
+    pops: PopQueues | None = None
+    if clustering and not settings.client_rebalance and concurrent is not None:
+        client = PopClient(group, instance, instance.config.max_body_bytes)
+        settling = PopSettling(group, instance, client, settings.max_retries(orderly=False))
+        pops = PopQueues(
+            member, settings, strategy.name, client, settling, concurrent, hooks.on_pull
+        )
     rebalancer = Rebalancer(
-        planner, queues, api=instance.api, addresses=instance.addresses, clock=instance.clock
+        planner,
+        queues,
+        api=instance.api,
+        addresses=instance.addresses,
+        clock=instance.clock,
+        allocation=pops,
     )
     return PushParts(
         planner=planner,
@@ -175,4 +194,5 @@ def push_parts(
         concurrent=concurrent,
         send_back=send_back,
         threads=threads,
+        pops=pops,
     )

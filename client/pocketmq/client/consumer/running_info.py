@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from pocketmq.client.consumer.offset_table import OffsetTable
+from pocketmq.client.consumer.pop_queue import PopQueue
 from pocketmq.client.consumer.process_queue import ProcessQueue
-from pocketmq.protocol.bodies.clients import ConsumerRunningInfo, ProcessQueueInfo
+from pocketmq.protocol.bodies.clients import (
+    ConsumerRunningInfo,
+    PopProcessQueueInfo,
+    ProcessQueueInfo,
+)
 from pocketmq.protocol.body import mq_key
 from pocketmq.protocol.subscription import SubscriptionData
 
@@ -17,6 +22,7 @@ def running_info(
     buffers: Iterable[ProcessQueue],
     offsets: OffsetTable,
     *,
+    popped: Iterable[PopQueue] = (),
     epoch_at_zero_ms: float,
 ) -> ConsumerRunningInfo:
     """The body of the answer.
@@ -26,6 +32,7 @@ def running_info(
         subscriptions: What is consumed.
         buffers: What was pulled of each owned queue.
         offsets: How far they are.
+        popped: What brokers have us pop.
         epoch_at_zero_ms: Epoch ms at which the clock's `monotonic()` was 0.
     """
 
@@ -48,6 +55,17 @@ def running_info(
             last_pull_timestamp=moment_ms(claim.last_pull_at),
             last_consume_timestamp=moment_ms(buffer.last_consume_at),
         )
+    pop_table = {
+        mq_key(each.queue): PopProcessQueueInfo(
+            wait_ack_count=each.waiting,
+            droped=each.dropped,
+            last_pop_timestamp=moment_ms(each.last_pop_at),
+        )
+        for each in popped
+    }
     return ConsumerRunningInfo(
-        properties=dict(properties), subscription_set=list(subscriptions), mq_table=table
+        properties=dict(properties),
+        subscription_set=list(subscriptions),
+        mq_table=table,
+        mq_pop_table=pop_table,
     )

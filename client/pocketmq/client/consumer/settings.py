@@ -38,6 +38,10 @@ class PushOptions(ClientOptions, total=False):
     post_subscription_when_pull: bool
     await_termination_ms_when_shutdown: int
     local_offset_store_dir: Path | None
+    client_rebalance: bool
+    pop_invisible_time_ms: int
+    pop_batch_nums: int
+    pop_threshold_for_queue: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +89,16 @@ class PushSettings:
     local_offset_store_dir: Path | None = None
     """Where broadcasting consumers keep offsets; by default `~/.rocketmq_offsets` (C-66)."""
 
+    client_rebalance: bool = True
+    """False: brokers share the queues out and say whether they are pulled or popped (K-165).
+    Orderly and broadcasting consumers share out by themselves in any case, as in RocketMQ."""
+    pop_invisible_time_ms: int = 60_000
+    """How long a popped message is hidden from other members; its listener has to end by then."""
+    pop_batch_nums: int = 32
+    """Messages per pop (K-166)."""
+    pop_threshold_for_queue: int = 96
+    """Messages popped and not settled, per assigned queue, above which popping pauses (K-167)."""
+
     RANGES: ClassVar[dict[str, tuple[int, int]]] = {
         "consume_thread_max": (1, 1_000),
         "consume_message_batch_max_size": (1, 1_024),
@@ -95,6 +109,9 @@ class PushSettings:
         "pull_threshold_for_topic": (1, 6_553_500),
         "pull_threshold_size_for_topic_mib": (1, 102_400),
         "consume_concurrently_max_span": (1, 65_535),
+        "pop_invisible_time_ms": (5_000, 300_000),
+        "pop_batch_nums": (1, 32),
+        "pop_threshold_for_queue": (1, 65_535),
     }
     MAY_BE_OFF: ClassVar[frozenset[str]] = frozenset(
         {"pull_threshold_for_topic", "pull_threshold_size_for_topic_mib"}

@@ -53,6 +53,7 @@ from pocketmq.protocol.allocation.steps import (
     StartPulling,
     StartUnknown,
     SubscriptionsAre,
+    TopicAssigned,
     TopicSeen,
 )
 from pocketmq.protocol.allocation.strategy import (
@@ -181,6 +182,9 @@ class RebalancePlanner:
         match event:
             case TopicSeen():
                 return self._topic_seen(event, now)
+            case TopicAssigned(topic, queues, why):
+                mine = tuple(sorted_queues(queues))
+                return self._begin(Decision(now, topic, why, len(mine), (), mine), mine, now)
             case QueueReleased(queue):
                 self.claims.release(queue)
                 return self._released(queue, now, changed=True)
@@ -231,8 +235,13 @@ class RebalancePlanner:
             assigned = tuple(dict.fromkeys(mine or ()))  # duplicates collapse
             why = explain(self.strategy, self.client_id, all_queues, members)
         decision = Decision(now, topic, why, len(all_queues), members, assigned)
-        round_ = self._rounds[topic] = _Round(decision, all_queues, assigned)
+        return self._begin(decision, all_queues, now)
 
+    def _begin(
+        self, decision: Decision, all_queues: tuple[MessageQueue, ...], now: float
+    ) -> list[Instruction]:
+        topic, assigned = decision.topic, decision.assigned
+        round_ = self._rounds[topic] = _Round(decision, all_queues, assigned)
         wanted = set(assigned)
         drops: list[Instruction] = []
         for claim in self.claims:

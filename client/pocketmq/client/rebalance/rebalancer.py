@@ -10,6 +10,7 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
@@ -34,6 +35,7 @@ from pocketmq.protocol.allocation.steps import (
     StartPulling,
     StartUnknown,
     SubscriptionsAre,
+    TopicAssigned,
     TopicSeen,
 )
 from pocketmq.protocol.message import MessageQueue
@@ -78,6 +80,40 @@ class RebalancedConsumer(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class BrokerShare:
+    """A broker's answer: what of a topic is ours (K-20)."""
+
+    pulled: tuple[MessageQueue, ...]
+    popped: tuple[MessageQueue, ...]
+    """Queue id -1 stands for all queues of a broker (K-24)."""
+
+
+class BrokerAllocation(Protocol):
+    """Brokers share queues out, and say which are popped (K-165)."""
+
+    async def ask(self, topic: str) -> BrokerShare | None:
+        """Our share of a topic; None: keep what we have (K-22).
+
+        Raises:
+            NoAllocationError: the broker does not share queues out.
+            PocketMQError: it could not be asked.
+        """
+        ...
+
+    def take(self, topic: str, share: BrokerShare) -> bool:
+        """Begin to pop what is new, stop what is gone; whether that was anything."""
+        ...
+
+    def take_only(self, topics: Collection[str]) -> None:
+        """Stop popping every other topic."""
+        ...
+
+
+class NoAllocationError(PocketMQError):
+    """A broker that shares no queues out: it is older than 5.0 (K-20)."""
+
+
 class Rebalancer:
     """One consumer's rebalance.
 
@@ -88,6 +124,7 @@ class Rebalancer:
         addresses: Where topics and brokers are.
         clock: Moments for the planner.
         choose: Picks the broker to ask; a seeded one makes runs repeatable.
+        allocation: Brokers share queues out instead of the strategy; None: they do not.
     """
 
     def __init__(
@@ -99,6 +136,7 @@ class Rebalancer:
         addresses: BrokerAddresses,
         clock: Clock,
         choose: Callable[[Sequence[str]], str] = random.choice,
+        allocation: BrokerAllocation | None = None,
     ) -> None:
         self.planner = planner
         self._consumer = consumer
@@ -106,6 +144,7 @@ class Rebalancer:
         self._addresses = addresses
         self._clock = clock
         self._choose = choose
+        self._allocation = allocation
         self._stopped = False
         self.log = log.bind(group=planner.group, client_id=planner.client_id)
 
@@ -119,7 +158,7 @@ class Rebalancer:
         balanced = True
         for topic in sorted(topics):
             try:
-                await self._run_topic(topic)
+                balanced &= await self._run_topic(topic)
             except PocketMQError as exc:
                 balanced = False
                 self.log.warning("rebalance.skipped", topic=topic, reason=str(exc))
@@ -128,10 +167,36 @@ class Rebalancer:
                 self.log.exception("rebalance.failed", topic=topic)
             if self._stopped:
                 return True
+        if self._allocation is not None:
+            self._allocation.take_only(topics)
         await self._carry_out(self.planner.on(SubscriptionsAre(topics), self._clock.monotonic()))
         return balanced and self.planner.is_balanced
 
-    async def _run_topic(self, topic: str) -> None:
+    async def _run_topic(self, topic: str) -> bool:
+        """One topic; False when the broker's answer is missing."""
+        if self._allocation is not None:
+            try:
+                return await self._run_allocated(topic, self._allocation)
+            except NoAllocationError as exc:
+                self.log.info("rebalance.by_client", topic=topic, reason=str(exc))
+        await self._run_shared(topic)
+        return True
+
+    async def _run_allocated(self, topic: str, allocation: BrokerAllocation) -> bool:
+        share = await allocation.ask(topic)
+        if share is None:
+            # A retry topic has no route until something was retried: nothing is missing then.
+            return is_retry(topic) and self._addresses.routes.subscribe.get(topic) is None
+        changed = allocation.take(topic, share)
+        why = f"the broker says: {len(share.pulled)} to pull, {len(share.popped)} to pop"
+        seen = TopicAssigned(topic, share.pulled, why)
+        await self._carry_out(self.planner.on(seen, self._clock.monotonic()))
+        if changed and not self._stopped:
+            mine = (*self.planner.owned(topic), *share.popped)
+            await self._consumer.assignment_changed(topic, mine, mine)
+        return True
+
+    async def _run_shared(self, topic: str) -> None:
         queues = self._addresses.routes.subscribe.get(topic)
         members: list[str] | None = None
         if queues is None:

@@ -23,6 +23,7 @@ Examples:
   pocketmq demo --orderly             each queue in order, by one consumer at a time
   pocketmq demo --broadcast           every consumer gets every flight
   pocketmq demo --failures 0.05       listeners fail at random: retries and dead letters
+  pocketmq demo --pop                 no consumer owns queues: messages are popped and acknowledged
 """
 
 
@@ -55,6 +56,9 @@ def demo(
             show_default="none",
         ),
     ] = None,
+    pop: Annotated[
+        bool, typer.Option("--pop", help="Pop messages instead of sharing queues out.")
+    ] = False,
     no_spark: Annotated[
         bool, typer.Option("--no-spark", help="Leave out the last step, Spark's table.")
     ] = False,
@@ -62,5 +66,5 @@ def demo(
     from pocketmq.cluster.demo.modes import Mode
     from pocketmq.cluster.demo.run import run_demo
 
-    mode = Mode.chosen(orderly=orderly, broadcast=broadcast, failures=failures)
+    mode = Mode.chosen(orderly=orderly, broadcast=broadcast, failures=failures, pop=pop)
     return run_demo(flights=flights, seed=seed, data=data, mode=mode, spark=not no_spark)

@@ -24,7 +24,7 @@ from pocketmq.client import (
 )
 from pocketmq.client.consumer.settings import PushOptions
 from pocketmq.cluster.control_port import control_port
-from pocketmq.cluster.demo.modes import MAX_RECONSUME_TIMES
+from pocketmq.cluster.demo.modes import MAX_RECONSUME_TIMES, POP_INVISIBLE_MS
 from pocketmq.cluster.demo.tally import FlightId, record_line
 from pocketmq.cluster.demo.workers import (
     CONSUMER_GROUP,
@@ -165,6 +165,9 @@ def consumer_options(options: ConsumerOptions, clock: Clock) -> PushOptions:
         found["max_reconsume_times"] = MAX_RECONSUME_TIMES
     else:
         found["consume_message_batch_max_size"] = BATCH
+    if options.mode == "pop":
+        found["client_rebalance"] = False
+        found["pop_invisible_time_ms"] = POP_INVISIBLE_MS
     if options.mode == "broadcast":  # the name is part of the path of its offsets file
         found["message_model"] = MessageModel.BROADCASTING
         found["instance_name"] = options.name
@@ -189,7 +192,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         consumer.subscribe(TOPIC)
         failing = options.mode == "failures"
-        with RecordFile(options.records, with_ids=failing) as records:
+        with RecordFile(options.records, with_ids=failing or options.mode == "pop") as records:
             if failing:
                 seed = f"{options.seed} {options.name}"
                 consumer.listen(FlakyListener(records, options.failure_rate, seed).consume)

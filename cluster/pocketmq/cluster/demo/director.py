@@ -23,7 +23,7 @@ from pocketmq.cluster.demo.report import DemoReport, ProcessFigures
 from pocketmq.cluster.demo.retries import Retries
 from pocketmq.cluster.demo.spark_step import run_spark_step
 from pocketmq.cluster.demo.topic import DemoTopic
-from pocketmq.cluster.demo.workers import TOPIC, now_ms
+from pocketmq.cluster.demo.workers import CONSUMER_GROUP, TOPIC, now_ms
 from pocketmq.cluster.errors import ProcessDiedError
 from pocketmq.cluster.process import ChildProcess
 from pocketmq.cluster.spec import ClusterOptions, ProcessSpec, cluster_spec
@@ -146,9 +146,10 @@ class Director:
     async def _run(self) -> dict[str, Any]:
         await self._cluster.start()
         topic = DemoTopic(self._cluster)
-        self._log = AllocationLog(
-            await topic.create(), everyone_owns_all=self._mode.everyone_owns_all
-        )
+        queues = self._mode.assigned(await topic.create())
+        if self._mode.name == "pop":
+            await topic.have_popped(CONSUMER_GROUP)
+        self._log = AllocationLog(queues, everyone_owns_all=self._mode.everyone_owns_all)
         for process in self._cluster.processes:
             self._display.say(f"{process.name} listens on {process.address} (pid {process.pid})")
         await asyncio.gather(

@@ -4,20 +4,23 @@
     orderly      the same, but one message of a queue after the other
     broadcast    every consumer gets every message
     failures     as shared, with a listener that fails at random: retries and dead letters
+    pop          nobody owns queues: every consumer takes messages from all and acknowledges each
 
 Pure: a mode only says which arguments brokers and consumers get and how their files are added up.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+from pocketmq.cluster.demo.allocation import QueueName
 from pocketmq.cluster.demo.mode_tallies import BroadcastTally, OrderedTally, RetriedTally
 from pocketmq.cluster.demo.tally import Tally
 from pocketmq.runtime.errors import ConfigError
 
-ModeName: TypeAlias = Literal["shared", "orderly", "broadcast", "failures"]
+ModeName: TypeAlias = Literal["shared", "orderly", "broadcast", "failures", "pop"]
 
 LOCK_LIFE_MS: Final = 30_000
 """A killed consumer's queue locks outlive it by so much; RocketMQ's 60 s would double the run. No
@@ -31,6 +34,10 @@ MAX_RECONSUME_TIMES: Final = len(RETRY_DELAYS)
 
 FIRST_RETRY_LEVEL: Final = 3
 """Delay level of the first retry (B-83)."""
+
+
+POP_INVISIBLE_MS: Final = 10_000
+"""So long a message is hidden that a consumer popped; RocketMQ's 60 s would treble the run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,26 +59,36 @@ class Mode:
             )
 
     @classmethod
-    def chosen(cls, *, orderly: bool, broadcast: bool, failures: float | None) -> Mode:
+    def chosen(
+        cls, *, orderly: bool, broadcast: bool, failures: float | None, pop: bool = False
+    ) -> Mode:
         """The mode that a command line asks for.
 
         Raises:
             ConfigError: more than one was chosen, or the rate is none.
         """
-        if orderly + broadcast + (failures is not None) > 1:
+        if orderly + broadcast + (failures is not None) + pop > 1:
             raise ConfigError(
                 "mode",
-                "--orderly, --broadcast and --failures exclude each other",
+                "--orderly, --broadcast, --failures and --pop exclude each other",
                 advice="give one",
             )
         if failures is not None:
             return cls("failures", failures)
+        if pop:
+            return cls("pop")
         return cls("orderly" if orderly else "broadcast" if broadcast else "shared")
 
     @property
     def everyone_owns_all(self) -> bool:
         """Whether each consumer has all queues."""
-        return self.name == "broadcast"
+        return self.name in ("broadcast", "pop")
+
+    def assigned(self, queues: Iterable[QueueName]) -> list[QueueName]:
+        """What consumers together say that they own; -1 is all queues of a broker (K-24)."""
+        if self.name == "pop":
+            return sorted({QueueName(queue.broker, -1) for queue in queues})
+        return list(queues)
 
     @property
     def stores_copies(self) -> bool:
@@ -103,6 +120,11 @@ class Mode:
                 f"retries came after {' and '.join(RETRY_DELAYS)} here, 10s and 30s by default",
                 "Spark is left out: it would count dead letters that were sent again twice",
             ]
+        if self.name == "pop":
+            return [
+                f"popped messages are hidden for {POP_INVISIBLE_MS // 1000} s here, 60 s by "
+                "default: then those of the killed consumer came again"
+            ]
         return []
 
     def tally(self, total: int) -> Tally:
@@ -112,7 +134,7 @@ class Mode:
                 return OrderedTally()
             case "broadcast":
                 return BroadcastTally()
-            case "failures":
+            case "failures" | "pop":
                 return RetriedTally(total=total)
             case "shared":
                 return Tally()

@@ -48,6 +48,11 @@ class DemoTopic:
             QueueName(broker, queue) for broker in brokers for queue in range(QUEUES_PER_BROKER)
         ]
 
+    async def have_popped(self, group: str) -> None:
+        """Let a group pop it on every broker."""
+        async with Admin(nameservers=self._cluster.namesrv_addr) as admin:
+            await admin.set_request_mode(group, TOPIC, "POP")
+
     async def stored(self) -> dict[tuple[str, int], int]:
         """(broker, queue id) -> messages stored there."""
         found = {}

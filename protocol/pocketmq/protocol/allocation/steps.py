@@ -28,6 +28,16 @@ class TopicSeen:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicAssigned:
+    """A broker said which queues of a topic are ours to pull (K-20)."""
+
+    topic: str
+    queues: Collection[MessageQueue]
+    why: str
+    """In words, for `story()`."""
+
+
+@dataclass(frozen=True, slots=True)
 class QueueReleased:
     """A dropped queue was let go: nobody here consumes it any more."""
 
@@ -73,6 +83,7 @@ class SubscriptionsAre:
 
 Event: TypeAlias = (
     TopicSeen
+    | TopicAssigned
     | QueueReleased
     | QueueHeld
     | QueuesLocked

@@ -117,14 +117,23 @@ class ProcessQueueInfo(BodyStruct, kw_only=True, omit_defaults=False):
     last_consume_timestamp: Int64 = 0
 
 
+class PopProcessQueueInfo(BodyStruct, kw_only=True, omit_defaults=False):
+    """One popped queue inside a running consumer: GET_CONSUMER_RUNNING_INFO (307)."""
+
+    wait_ack_count: Int32 = 0
+    droped: bool = False
+    last_pop_timestamp: Int64 = 0
+
+
 class ConsumerRunningInfo(BodyStruct, kw_only=True, omit_defaults=False):
     """What a consumer does right now: GET_CONSUMER_RUNNING_INFO (307).
 
-    `mq_table` is keyed by `mq_key(queue)`.
+    `mq_table` and `mq_pop_table` are keyed by `mq_key(queue)`.
     """
 
     properties: dict[str, str] = {}
     subscription_set: list[SubscriptionData] = []
     mq_table: dict[str, ProcessQueueInfo] = {}
+    mq_pop_table: dict[str, PopProcessQueueInfo] = {}
     status_table: dict[str, dict[str, float]] = {}
     jstack: str | None = None
