@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pocketmq.broker.store.index_file import key_hash
+from pocketmq.broker.store.index_keys import key_hash
 from pocketmq.pipeline import verify_shapes
 from pocketmq.pipeline.fixed_fields import Ints
 from pocketmq.pipeline.verify_shapes import ABSENT, Mask, Shapes

@@ -10,7 +10,8 @@ import pytest
 
 from pocketmq.broker.store import MessageStore, StoredMessage
 from pocketmq.broker.store.disk import OsDisk
-from pocketmq.broker.store.index_file import HEADER, IndexFile, index_file_size, key_hash
+from pocketmq.broker.store.index_file import HEADER, IndexFile, index_file_size
+from pocketmq.broker.store.index_keys import key_hash
 from pocketmq.broker.store.index_service import IndexService
 from pocketmq.protocol.record import decode_record
 

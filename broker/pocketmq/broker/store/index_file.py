@@ -16,12 +16,11 @@ compares the real key in the record.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pocketmq.broker.store.config import KIB, MIB
 from pocketmq.broker.store.disk import Disk
 from pocketmq.broker.store.mapped_file import MappedFile
-from pocketmq.protocol.java import java_hash
 from pocketmq.protocol.store_layout import INDEX_ENTRY, INDEX_HEADER, INDEX_SLOT
 
 HEADER = INDEX_HEADER.struct
@@ -32,12 +31,6 @@ _INT32_MAX = 2**31 - 1
 _INT32 = INDEX_SLOT.struct
 _WINDOW_LOW = 64 * KIB
 _WINDOW_HIGH = MIB
-
-
-def key_hash(topic: str, key: str) -> int:
-    """Hash of `topic#key`: Java's, made positive; 0 for the one that has no positive (S-46)."""
-    value = abs(java_hash(f"{topic}#{key}"))
-    return 0 if value > _INT32_MAX else value
 
 
 def index_file_size(slots: int, entries: int) -> int:
@@ -120,26 +113,47 @@ class IndexFile:
         reserved = (self._file.reserved - self._entries_at) // ENTRY.size
         self.room_until = min(self.max_entries, reserved)
 
-    def put(self, hashed: int, physical_offset: int, store_ms: int) -> None:
-        """Add an entry; `next_entry` is below `room_until`."""
+    def put(self, keys: Sequence[tuple[int, int]], store_ms: int) -> None:
+        """Add an entry for each (hash, physical offset); there is room for all below `room_until`.
+
+        The slots are written last: a process killed in between leaves every chain whole.
+        """
         view = self._file.writable_view()
-        number = self.next_entry
-        slot_at = HEADER.size + hashed % self.slots * SLOT_SIZE
-        older = self._newest(view, slot_at)
-        seconds = 0
-        if self.begin_ms > 0:
-            seconds = min(max((store_ms - self.begin_ms) // 1000, 0), _INT32_MAX)
-        at = self._entries_at + number * ENTRY.size
-        ENTRY.pack_into(view, at, hashed, physical_offset, seconds, older)
-        _INT32.pack_into(view, slot_at, number)
-        if number <= 1:
-            self.begin_physical = physical_offset
-            self.begin_ms = store_ms
-        if older == 0:
-            self.used_slots += 1
-        self.next_entry = number + 1
+        first = number = self.next_entry
+        slots, slots_at, slot_size = self.slots, HEADER.size, SLOT_SIZE
+        read, pack = _INT32.unpack_from, ENTRY.pack
+        newest: dict[int, int] = {}
+        entries: list[bytes] = []
+        seconds = self._seconds(store_ms)
+        for hashed, physical_offset in keys:
+            slot_at = slots_at + hashed % slots * slot_size
+            older = newest.get(slot_at, -1)
+            if older < 0:
+                (older,) = read(view, slot_at)
+                if older < 0 or older >= first:
+                    older = self._newest(view, slot_at)
+                if older == 0:
+                    self.used_slots += 1
+            entries.append(pack(hashed, physical_offset, seconds, older))
+            if number <= 1:
+                self.begin_physical = physical_offset
+                self.begin_ms = store_ms
+                seconds = 0
+            newest[slot_at] = number
+            number += 1
+        view[self.entry_at(first) : self.entry_at(number)] = b"".join(entries)
+        write = _INT32.pack_into
+        for slot_at, number_at in newest.items():
+            write(view, slot_at, number_at)
+        self.next_entry = number
         self.end_physical = physical_offset
         self.end_ms = store_ms
+
+    def _seconds(self, store_ms: int) -> int:
+        """A store time as entries hold it, counted from the file's first message (S-47)."""
+        if self.begin_ms <= 0:
+            return 0
+        return min(max((store_ms - self.begin_ms) // 1000, 0), _INT32_MAX)
 
     def _newest(self, view: memoryview, slot_at: int) -> int:
         """Number of a slot's newest entry, 0 for none.

@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 
 import structlog
 
 from pocketmq.broker.store.disk import Disk
-from pocketmq.broker.store.index_file import IndexFile, key_hash
+from pocketmq.broker.store.index_file import IndexFile
+from pocketmq.broker.store.index_keys import key_hash, unique_key_hash
 
 log = structlog.get_logger()
 
 NAME_LENGTH = 17
 """Digits of an index file's name: year to millisecond (S-49)."""
+
+
+def hashes_of(topic: str, uniq_key: str | None, keys: str | None) -> list[int]:
+    """Under what a message is indexed: its unique key, and each of its keys (S-46).
+
+    Args:
+        topic: of the message.
+        uniq_key: UNIQ_KEY, None without one.
+        keys: KEYS, separated by spaces.
+    """
+    hashes = [] if uniq_key is None else [unique_key_hash(topic, uniq_key)]
+    if keys:
+        hashes += [key_hash(topic, key) for key in keys.split(" ") if key]
+    return hashes
 
 
 class IndexService:
@@ -85,38 +100,39 @@ class IndexService:
             self.files.append(file)
         return removed
 
-    def put(
-        self,
-        topic: str,
-        physical_offset: int,
-        store_ms: int,
-        uniq_key: str | None,
-        keys: str | None,
-    ) -> None:
-        """Index one message under its unique key and each of its keys.
+    def put(self, keys: Sequence[tuple[int, int]], store_ms: int) -> None:
+        """Index messages that were stored at one time, in the log's order.
 
-        A message that is in the index already is passed over, so dispatching a stretch of log
-        twice does no harm. Follow a batch of puts by `save`.
+        Messages that are in the index already are passed over, so dispatching a stretch of log
+        twice does no harm. Follow puts by `save`.
+
+        Args:
+            keys: (hash, physical offset) for each key of each message; see `hashes_of`.
+            store_ms: when they were stored.
 
         Raises:
-            DiskFullError: the message is in the index under none of its keys, or some.
+            DiskFullError: some of it is in the index.
         """
-        hashes = [] if uniq_key is None else [key_hash(topic, uniq_key)]
-        if keys:
-            hashes += [key_hash(topic, key) for key in keys.split(" ") if key]
-        if not hashes:
+        if not keys:
             return
         file = self.files[-1] if self.files else self._add_file(store_ms)
-        if physical_offset <= file.end_physical and (file.next_entry > 1 or len(self.files) > 1):
-            if physical_offset < file.end_physical:
-                return
-            hashes = [h for h in hashes if not file.holds(h, physical_offset)]
-        for hashed in hashes:
+        known = file.end_physical
+        if keys[0][1] <= known and (file.next_entry > 1 or len(self.files) > 1):
+            keys = [
+                (hashed, physical_offset)
+                for hashed, physical_offset in keys
+                if physical_offset > known
+                or (physical_offset == known and not file.holds(hashed, physical_offset))
+            ]
+        at = 0
+        while at < len(keys):
             if file.next_entry >= file.room_until:
                 if file.is_full:
                     file = self._add_file(store_ms)
-                file.reserve(1)
-            file.put(hashed, physical_offset, store_ms)
+                file.reserve(len(keys) - at)
+            end = at + file.room_until - file.next_entry
+            file.put(keys[at:end], store_ms)
+            at = end
 
     def save(self) -> None:
         """Make what was put part of the file."""

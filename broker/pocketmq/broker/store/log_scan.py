@@ -17,6 +17,7 @@ from pocketmq.broker.store.commit_log import UNCOUNTED, CommitLog
 from pocketmq.broker.store.config import KIB, MIB
 from pocketmq.broker.store.consume_queue import ConsumeQueue
 from pocketmq.broker.store.consume_queues import ConsumeQueues
+from pocketmq.broker.store.index_service import hashes_of
 from pocketmq.broker.store.mapped_file import MappedFile
 from pocketmq.broker.store.queue_dispatch import QueueDispatcher, StoredBatch
 from pocketmq.broker.store.stored_message import PutResult, PutStatus, StoredMessage
@@ -242,13 +243,9 @@ class LogScan:
             self._dispatch(record.commit_log_offset)  # the index is written in the log's order
         index = self._queue_dispatcher.index
         if index is not None and record.sys_flag & _TRANSACTION != _ROLLBACK:
-            index.put(
-                record.topic,
-                record.commit_log_offset,
-                record.store_timestamp_ms,
-                record.uniq_key,
-                record.keys,
-            )
+            hashes = hashes_of(record.topic, record.uniq_key, record.keys)
+            at = record.commit_log_offset
+            index.put([(hashed, at) for hashed in hashes], record.store_timestamp_ms)
 
     def _add(self, queue: ConsumeQueue, record: MessageExt) -> None:
         self._messages.append(message_of(record))

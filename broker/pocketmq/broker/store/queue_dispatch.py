@@ -16,7 +16,8 @@ import msgspec
 
 from pocketmq.broker.store.commit_log import UNCOUNTED
 from pocketmq.broker.store.consume_queue import ENTRY, ConsumeQueue
-from pocketmq.broker.store.index_service import IndexService
+from pocketmq.broker.store.index_keys import unique_key_hash
+from pocketmq.broker.store.index_service import IndexService, hashes_of
 from pocketmq.broker.store.stored_message import PutResult, PutStatus, StoredMessage
 from pocketmq.protocol.scalars import MessageSysFlag
 
@@ -102,19 +103,23 @@ class QueueDispatcher:
 
     @staticmethod
     def _index(index: IndexService, batch: StoredBatch) -> None:
-        put = index.put
+        keys: list[tuple[int, int]] = []
+        stored_ms = 0
         for message, result in zip(batch.messages, batch.results, strict=True):
-            if (message.uniq_key is None and not message.keys) or result.status is not _OK:
+            uniq_key = message.uniq_key
+            if (uniq_key is None and not message.keys) or result.status is not _OK:
                 continue
             if message.sys_flag & _TRANSACTION == _ROLLBACK:
                 continue
-            put(
-                message.topic,
-                result.physical_offset,
-                result.store_timestamp_ms,
-                message.uniq_key,
-                message.keys,
-            )
+            if result.store_timestamp_ms != stored_ms:
+                index.put(keys, stored_ms)
+                keys, stored_ms = [], result.store_timestamp_ms
+            if uniq_key is not None and not message.keys:
+                keys.append((unique_key_hash(message.topic, uniq_key), result.physical_offset))
+            else:
+                at = result.physical_offset
+                keys += [(each, at) for each in hashes_of(message.topic, uniq_key, message.keys)]
+        index.put(keys, stored_ms)
         index.save()
 
     def entry_code(self, queue: ConsumeQueue, message: StoredMessage, stored_ms: int) -> int:

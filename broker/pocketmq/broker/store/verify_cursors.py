@@ -8,14 +8,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from enum import Enum, unique
-from functools import lru_cache
 
 from pocketmq.broker.store.config import ENTRY_SIZE, SCHEDULE_TOPIC
 from pocketmq.broker.store.consume_queue import ENTRY, FILLER_SIZE
 from pocketmq.broker.store.index_file import ENTRY as INDEX_ENTRY
-from pocketmq.broker.store.index_file import IndexFile, key_hash
+from pocketmq.broker.store.index_file import IndexFile
+from pocketmq.broker.store.index_keys import key_hash, unique_key_hash
 from pocketmq.broker.store.stopped_store import Problem, StoppedQueue, StoppedStore
-from pocketmq.protocol.java import java_hash
 from pocketmq.protocol.message import MessageExt
 from pocketmq.protocol.record_check import check_record
 
@@ -25,11 +24,7 @@ NEVER = 1 << 63
 _CHUNK_LOW, _CHUNK_HIGH = 16, 4096
 """Entries copied at once: 100,000 queues must not be 100,000 mappings."""
 _MOST_TRIED = 64
-_MOST_HEADS = 64
 _INT32_MAX = 2**31 - 1
-_MASK = 0xFFFFFFFF
-_31_4 = 31**4
-_31_8 = 31**8
 
 
 @unique
@@ -49,10 +44,8 @@ class QueueCursor:
 
     __slots__ = (
         "_chunk",
-        "_heads",
         "_queue",
         "_store",
-        "_topic_hash",
         "entries",
         "is_schedule",
         "matched",
@@ -70,27 +63,10 @@ class QueueCursor:
         self._chunk = _CHUNK_LOW
         self._queue = queue
         self._store = store
-        self._topic_hash = java_hash(queue.topic + "#") & _MASK
-        self._heads: dict[bytes, int] = {}
 
     def hash(self, key: bytes) -> int:
-        """`index_file.key_hash`, quick for keys that have all but their last 8 bytes in common.
-
-        Right for ASCII; another key's hash is wrong, and the thorough way computes it.
-        """
-        if len(key) < 8:
-            return key_hash(self._queue.topic, key.decode("utf-8", "replace"))
-        head = self._heads.get(key[:-8])
-        if head is None:
-            if len(self._heads) > _MOST_HEADS:
-                self._heads.clear()
-            text = key[:-8].decode("utf-8", "replace")
-            head = self._topic_hash * 31 ** len(text) + (java_hash(text) & _MASK)
-            head = self._heads[key[:-8]] = head * _31_8 & _MASK
-        value = (head + _hash_of_4(key[-8:-4]) * _31_4 + _hash_of_4(key[-4:])) & _MASK
-        if value <= _INT32_MAX:
-            return value
-        return 0 if value == _INT32_MAX + 1 else _MASK + 1 - value
+        """Hash of a key of this queue's topic."""
+        return unique_key_hash(self._queue.topic, key.decode("utf-8", "replace"))
 
     def seek(self, offset: int) -> None:
         """Let `entries` begin at entry `offset`; none come when it is not there."""
@@ -122,11 +98,6 @@ class QueueCursor:
         what = "is missing" if found is None else f"is {_told(found)}"
         what = f"entry {offset} {what}, its record wants {_told(expected)}"
         return Outcome.WRONG, queue_problem(self._queue, offset, what)
-
-
-@lru_cache(maxsize=1 << 17)
-def _hash_of_4(text: bytes) -> int:
-    return java_hash(text.decode("ascii", "replace")) & _MASK
 
 
 def _told(entry: Sequence[int]) -> str:
