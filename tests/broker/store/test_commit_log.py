@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +12,12 @@ from pocketmq.broker.store import MessageStore, PutStatus, StoredMessage
 from pocketmq.protocol.record import decode_record
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.store_layout import MAGIC_BLANK
+from support.batches import batch_of
 from support.disks import NO_SPACE, SteppedDisk, fail_with
 
 Make = Callable[..., MessageStore]
 Message = Callable[..., StoredMessage]
+HOST = bytes((127, 0, 0, 1)) + (10911).to_bytes(4, "big")
 V6 = bytes(15) + b"\1" + (10911).to_bytes(4, "big")
 
 
@@ -55,11 +58,11 @@ def test_a_record_that_leaves_eight_bytes_fits_and_one_more_byte_does_not(  # S-
 def test_a_batch_request_goes_into_one_file_whole(open_store: Make, message: Message) -> None:
     store = open_store(mapped_file_size_commit_log=4096)
     store.put_messages([message(b"x" * 2000)])
-    puts = store.put_batch([message(b"%d" % n * 600) for n in range(4)])
-    assert puts[0].physical_offset == 4096
-    assert [put.queue_offset for put in puts] == [1, 2, 3, 4]
-    too_much = store.put_batch([message(b"x" * 1500) for _ in range(3)])
-    assert {put.status for put in too_much} == {PutStatus.MESSAGE_ILLEGAL}
+    put = store.put_batch(batch_of([message(b"%d" % n * 600) for n in range(4)]))
+    assert put.physical_offsets == [4096 + n * 692 for n in range(4)]
+    assert (put.queue_offset, put.end) == (1, 4096 + 4 * 692)
+    too_much = store.put_batch(batch_of([message(b"x" * 1500) for _ in range(3)]))
+    assert too_much.status is PutStatus.MESSAGE_ILLEGAL
     assert store.put_messages([message(b"next")])[0].queue_offset == 5
 
 
@@ -69,6 +72,57 @@ def test_independent_messages_may_part_at_a_file_end(open_store: Make, message: 
     assert [put.queue_offset for put in puts] == list(range(12))
     assert len({put.physical_offset // 4096 for put in puts}) == 3
     assert store.get_message("T", 0, 0, 32).count == 12
+
+
+@pytest.mark.parametrize("store_host", [HOST, V6], ids=["ipv4", "ipv6"])
+@pytest.mark.parametrize("born_host", [HOST, V6], ids=["ipv4", "ipv6"])
+def test_a_batch_leaves_the_bytes_that_its_messages_would(
+    open_store: Make, message: Message, tmp_path: Path, born_host: bytes, store_host: bytes
+) -> None:
+    messages = [
+        message(
+            b"%d" % n * (n + 1),
+            properties=f"UNIQ_KEY\x01{n:032X}\x02TAGS\x01A\x02".encode(),
+            uniq_key=f"{n:032X}",
+            keys="a b" if n == 3 else None,
+            flag=n,
+            tags_code=65,
+            born_host=born_host,
+            store_host=store_host,
+        )
+        for n in range(9)
+    ]
+    roots = [str(tmp_path / name) for name in ("single", "batch")]
+    single, batched = [open_store(store_path_root_dir=root) for root in roots]
+    places = [put.physical_offset for put in single.put_messages(messages)]
+    put = batched.put_batch(batch_of(messages))
+    assert put.physical_offsets == places
+    assert put.end == single.commit_log.max_offset
+    for store in (single, batched):
+        store.close_files()
+    contents = [
+        {
+            path.relative_to(root).parts[0]: path.read_bytes()
+            for folder in ("commitlog", "consumequeue", "index")
+            for path in sorted((Path(root) / folder).rglob("*"))
+            if path.is_file()
+        }
+        for root in roots
+    ]
+    assert set(contents[0]) == {"commitlog", "consumequeue", "index"}
+    assert contents[0] == contents[1]
+
+
+def test_a_batch_with_one_message_too_long_is_refused_whole(
+    open_store: Make, message: Message
+) -> None:
+    store = open_store(max_message_size=1000)
+    for bad, status in [
+        (message(b"x" * 1001), PutStatus.MESSAGE_ILLEGAL),
+        (message(b"x", properties=b"p" * 32768), PutStatus.PROPERTIES_SIZE_EXCEEDED),
+    ]:
+        assert store.put_batch(batch_of([message(b"a"), bad])).status is status
+    assert store.max_offset("T", 0) == store.commit_log.max_offset == 0
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pocketmq.broker.store import MessageStore, StoredMessage
 from pocketmq.broker.store.disk import OsDisk
 from pocketmq.broker.store.index_file import HEADER, IndexFile, index_file_size
 from pocketmq.broker.store.index_keys import key_hash
-from pocketmq.broker.store.index_service import IndexService
+from pocketmq.broker.store.index_service import IndexService, hashes_of
 from pocketmq.protocol.record import decode_record
 
 Make = Callable[..., MessageStore]
@@ -40,8 +40,8 @@ def test_the_hash_is_javas_made_positive() -> None:  # S-46
 
 def test_bytes_of_header_slots_and_entries(tmp_path: Path) -> None:  # S-45, S-47
     file = file_at(tmp_path)
-    file.put(6, 1000, NOW)
-    file.put(10, 2000, NOW + 5999)
+    file.put([(6, 1000)], NOW)
+    file.put([(10, 2000)], NOW + 5999)
     file.save_header()
     content = Path(file.path).read_bytes()
     assert HEADER.unpack(content[:40]) == (NOW, NOW + 5999, 1000, 2000, 1, 3)
@@ -53,8 +53,8 @@ def test_bytes_of_header_slots_and_entries(tmp_path: Path) -> None:  # S-45, S-4
 def test_the_newest_comes_first_and_times_bound_the_search(tmp_path: Path) -> None:  # S-48
     file = file_at(tmp_path)
     for n in range(5):
-        file.put(6, n, NOW + n * 1000)
-        file.put(10, 100 + n, NOW + n * 1000) if n < 2 else None
+        file.put([(6, n)], NOW + n * 1000)
+        file.put([(10, 100 + n)], NOW + n * 1000) if n < 2 else None
     assert list(file.find(6, 0, FOREVER)) == [4, 3, 2, 1, 0]
     assert list(file.find(10, 0, FOREVER)) == [101, 100]
     assert list(file.find(6, NOW + 1000, NOW + 3000)) == [3, 2, 1]
@@ -63,23 +63,52 @@ def test_the_newest_comes_first_and_times_bound_the_search(tmp_path: Path) -> No
 
 def test_entries_the_header_does_not_count_do_not_hide_older_ones(tmp_path: Path) -> None:
     file = file_at(tmp_path)
-    file.put(6, 1, NOW)
+    file.put([(6, 1)], NOW)
     file.save_header()
-    file.put(6, 2, NOW)
-    file.put(6, 3, NOW)  # a kill came before the header was saved
+    file.put([(6, 2)], NOW)
+    file.put([(6, 3)], NOW)  # a kill came before the header was saved
     again = IndexFile(OsDisk(), file.path, 4, 10)
     again.load()
     assert list(again.find(6, 0, FOREVER)) == [1]
     again.reserve(1)
-    again.put(6, 2, NOW)
+    again.put([(6, 2)], NOW)
     assert list(again.find(6, 0, FOREVER)) == [2, 1]
+
+
+def test_keys_of_one_write_form_the_chains_that_single_ones_would(tmp_path: Path) -> None:
+    keys = [(n * 7 % 5, 10 * n) for n in range(9)]  # S-47: several fall into one slot
+    for name in ("together", "singly"):
+        (tmp_path / name).mkdir()
+    together, singly = file_at(tmp_path / "together"), file_at(tmp_path / "singly")
+    together.put(keys[:1], NOW)
+    together.put(keys[1:], NOW + 3000)
+    for number, key in enumerate(keys):
+        singly.put([key], NOW + 3000 * (number > 0))
+    for file in (together, singly):
+        file.save_header()
+    assert Path(together.path).read_bytes() == Path(singly.path).read_bytes()
+    assert list(together.find(0, 0, FOREVER)) == [50, 0]
+
+
+def test_a_write_is_parted_where_a_file_ends(tmp_path: Path) -> None:  # S-49
+    service = IndexService(OsDisk(), str(tmp_path), 4, 10)
+    service.put([(6, n) for n in range(25)], NOW)
+    service.save()
+    assert [file.next_entry for file in service.files] == [10, 10, 8]
+    assert [offset for file in service.files for offset in file.find(6, 0, FOREVER)] == [
+        *range(8, -1, -1),
+        *range(17, 8, -1),
+        *range(24, 17, -1),
+    ]
+    service.put([(6, n) for n in range(20, 27)], NOW)
+    assert service.files[-1].next_entry == 10, "those up to 24 are there already"
 
 
 def test_a_full_file_is_followed_by_another(tmp_path: Path) -> None:  # S-49
     full: list[IndexFile] = []
     service = IndexService(OsDisk(), str(tmp_path), 4, 10, full.append)
     for n in range(25):
-        service.put("T", n, NOW + n, "key", None)
+        service.put([(key_hash("T", "key"), n)], NOW + n)
     service.save()
     assert [file.next_entry for file in service.files] == [10, 10, 8]
     assert full == service.files[:2]
@@ -96,29 +125,29 @@ def test_a_full_file_is_followed_by_another(tmp_path: Path) -> None:  # S-49
 
 def test_indexing_again_changes_nothing(tmp_path: Path) -> None:
     service = IndexService(OsDisk(), str(tmp_path), 4, 10)
-    service.put("T", 5, NOW, "u", "a b")
-    service.put("T", 5, NOW, "u", "a b")
-    service.put("T", 3, NOW, "u", "a b")
+    service.put([(hashed, 5) for hashed in hashes_of("T", "u", "a b")], NOW)
+    service.put([(hashed, 5) for hashed in hashes_of("T", "u", "a b")], NOW)
+    service.put([(hashed, 3) for hashed in hashes_of("T", "u", "a b")], NOW)
     assert service.files[0].next_entry == 4
 
 
 def test_a_file_made_just_before_a_crash_does_not_make_old_messages_new(tmp_path: Path) -> None:
     service = IndexService(OsDisk(), str(tmp_path), 4, 10)
     for n in range(9):
-        service.put("T", n, NOW + n, "key", None)
+        service.put([(key_hash("T", "key"), n)], NOW + n)
     service.save()
     IndexFile(OsDisk(), str(Path(service.directory) / "20991231235959999"), 4, 10).create()
     again = IndexService(OsDisk(), str(tmp_path), 4, 10)
     again.load(safe_until_ms=None)
     for n in range(5, 12):
-        again.put("T", n, NOW + n, "key", None)
+        again.put([(key_hash("T", "key"), n)], NOW + n)
     assert list(again.find("T", "key", 0, FOREVER)) == list(range(11, -1, -1))
 
 
 def test_after_a_power_cut_unflushed_files_go(tmp_path: Path) -> None:  # S-65
     service = IndexService(OsDisk(), str(tmp_path), 4, 10)
     for n in range(25):
-        service.put("T", n, NOW + n, "key", None)
+        service.put([(key_hash("T", "key"), n)], NOW + n)
     service.save()
     again = IndexService(OsDisk(), str(tmp_path), 4, 10)
     assert again.load(safe_until_ms=NOW + 10) == 2
@@ -167,7 +196,7 @@ def test_the_index_survives_a_restart(open_store: Make, message: Message) -> Non
 @pytest.mark.parametrize("value", [-1, 11, 2**31 - 1])
 def test_a_slot_that_points_nowhere_is_empty(tmp_path: Path, value: int) -> None:
     file = file_at(tmp_path)
-    file.put(6, 1, NOW)
+    file.put([(6, 1)], NOW)
     file.save_header()
     with open(file.path, "r+b") as raw:
         raw.seek(40 + 2 * 4)

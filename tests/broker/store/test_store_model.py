@@ -6,7 +6,6 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -17,6 +16,7 @@ from pocketmq.broker.store.disk_worker import InlineWorker
 from pocketmq.protocol.record import decode_records
 from pocketmq.runtime.manual_clock import ManualClock
 from pocketmq.runtime.profile import PROFILE_5_X
+from support.batches import batch_of
 from support.disks import SteppedDisk
 
 HOST = bytes((127, 0, 0, 1)) + (10911).to_bytes(4, "big")
@@ -65,18 +65,31 @@ class StoreMachine(RuleBasedStateMachine):
         together=st.booleans(),
     )
     def put(self, sizes: list[int], where: list[tuple[str, int]], *, together: bool) -> None:
+        if together:
+            return self.put_together(sizes, *where[0])
         messages = [self.message(size, *place) for size, place in zip(sizes, where, strict=False)]
-        put: Any = self.store.put_batch if together else self.store.put_messages
-        results = put(messages)
+        results = self.store.put_messages(messages)
         for message, result in zip(messages, results, strict=True):
-            if result.status is PutStatus.PUT_OK:
-                held = self.model.setdefault((message.topic, message.queue_id), [])
-                assert result.queue_offset == len(held)
-                held.append(bytes(message.body))
-                self.keys[f"{message.topic}-{message.keys}"] = result.physical_offset
-            else:
-                assert together
-                assert sum(sizes) > 1200
+            assert result.status is PutStatus.PUT_OK
+            self.note(message, result.queue_offset, result.physical_offset)
+        return None
+
+    def put_together(self, sizes: list[int], topic: str, queue_id: int) -> None:
+        messages = [self.message(size, topic, queue_id) for size in sizes]
+        result = self.store.put_batch(batch_of(messages))
+        if result.status is not PutStatus.PUT_OK:
+            assert sum(sizes) > 1200
+            return
+        for number, (message, at) in enumerate(
+            zip(messages, result.physical_offsets, strict=True), result.queue_offset
+        ):
+            self.note(message, number, at)
+
+    def note(self, message: StoredMessage, queue_offset: int, physical_offset: int) -> None:
+        held = self.model.setdefault((message.topic, message.queue_id), [])
+        assert queue_offset == len(held)
+        held.append(bytes(message.body))
+        self.keys[f"{message.topic}-{message.keys}"] = physical_offset
 
     def message(self, size: int, topic: str, queue_id: int) -> StoredMessage:
         self.serial += 1
@@ -94,6 +107,7 @@ class StoreMachine(RuleBasedStateMachine):
             now,
             HOST,
             HOST,
+            uniq_key=f"u{self.serial}",
             keys=key,
             tags_code=self.serial,
         )

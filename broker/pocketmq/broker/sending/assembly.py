@@ -9,7 +9,9 @@ from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.groups.assembly import Groups
 from pocketmq.broker.locks.assembly import Locks
 from pocketmq.broker.overload.assembly import OverloadGuard
+from pocketmq.broker.sending.batch_sends import BatchSends
 from pocketmq.broker.sending.incoming import IncomingMessages
+from pocketmq.broker.sending.incoming_batches import IncomingBatches
 from pocketmq.broker.sending.resends import Resends
 from pocketmq.broker.sending.send_back_processor import SendBackProcessor
 from pocketmq.broker.sending.send_checks import SendChecks
@@ -42,20 +44,24 @@ def assemble_sending(
     core.options.changed.connect(
         lambda names: checks.permission_changed() if PERMISSION in names else None
     )
+    stamp = BrokerStamp(
+        address, config.cluster_name, UniqKeyFactory(address.ip, os.getpid(), clock.time_ms)
+    )
     incoming = IncomingMessages(
         checks,
         Resends(topics.configs, groups.configs, locks.table, profile),
         storing.rewrites,
         storing.of_sends,
-        BrokerStamp(
-            address, config.cluster_name, UniqKeyFactory(address.ip, os.getpid(), clock.time_ms)
-        ),
+        stamp,
     )
     replies = SendReplies(
         address, version=core.profile.client_version, region=REGION, trace_on=TRACE_ON
     )
+    batches = BatchSends(
+        core.store, storing.puts, IncomingBatches(checks, stamp), replies, core.stats, clock
+    )
     sends = SendProcessor(
-        core.store, storing.puts, incoming, replies, core.stats, overload.guard, clock
+        core.store, storing.puts, incoming, batches, replies, core.stats, overload.guard, clock
     )
     send_backs = SendBackProcessor(
         core.store,

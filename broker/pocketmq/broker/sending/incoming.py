@@ -9,7 +9,6 @@ from __future__ import annotations
 from functools import lru_cache
 from random import randrange
 
-from pocketmq.broker.delays.delay import level_of
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.sending.resends import Resends
 from pocketmq.broker.sending.send_checks import SendChecks, SendPlan
@@ -18,16 +17,14 @@ from pocketmq.broker.sending.stamp import BrokerStamp
 from pocketmq.broker.store.stored_message import StoredMessage
 from pocketmq.broker.storing.rewrites import Rewrites
 from pocketmq.protocol import properties as names
-from pocketmq.protocol.batch import decode_batch
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import IllegalNameError
 from pocketmq.protocol.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
 from pocketmq.protocol.hosts import pack_host, parse_host_text
-from pocketmq.protocol.properties import decode_properties, encode_properties
+from pocketmq.protocol.properties import decode_properties
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.subscription import tags_code
-from pocketmq.protocol.validation import MAX_TOPIC_CHARS
 
 SendHeader = SendMessageRequestHeader | SendMessageRequestHeaderV2
 
@@ -90,7 +87,7 @@ class IncomingMessages:
         """
         plan = self._plans.get(header.topic)
         if plan is None:
-            plan = self._plan(header, now_ms)
+            plan = self._checks.plan_for(header, now_ms)
         queue_id = header.queue_id
         if queue_id >= plan.queue_limit:
             raise self._checks.bad_queue(plan, queue_id)
@@ -127,42 +124,6 @@ class IncomingMessages:
             keys,
             traits.wait_store_ok,
         ), queue_id
-
-    def batch(
-        self, request: Command, header: SendHeader, born_host: bytes, now_ms: int
-    ) -> tuple[list[StoredMessage], int]:
-        """What to store for a batch, and the queue id to answer with (B-19).
-
-        Raises:
-            RequestRefusedError, BatchError: none of it must be stored.
-        """
-        plan = self._plans.get(header.topic) or self._plan(header, now_ms)
-        if header.queue_id >= plan.queue_limit:
-            raise self._checks.bad_queue(plan, header.queue_id)
-        if plan.retry_group is not None or len(header.topic) > MAX_TOPIC_CHARS:
-            raise RequestRefusedError(
-                ResponseCode.MESSAGE_ILLEGAL,
-                f"a batch may not go to {header.topic}: retry topics take single messages, and "
-                f"the name may have {MAX_TOPIC_CHARS} characters",
-            )
-        queue_id = plan.queue_of(header.queue_id)
-        messages = []
-        for entry in decode_batch(request.body_view):
-            properties = decode_properties(entry.properties.decode("utf-8", "replace"))
-            if (
-                level_of(properties.get(names.DELAY)) > 0
-                or properties.get(names.TRANSACTION_PREPARED) == "true"
-            ):
-                raise RequestRefusedError(
-                    ResponseCode.MESSAGE_ILLEGAL,
-                    "a message of a batch can be neither delayed nor part of a transaction",
-                )
-            messages.append(
-                self._stored(
-                    header, plan.topic, queue_id, entry.body, properties, born_host, entry.flag
-                )
-            )
-        return messages, queue_id
 
     # -- the slow path --------------------------------------------------------------------------
 
@@ -212,15 +173,12 @@ class IncomingMessages:
         flag: int,
     ) -> StoredMessage:
         """The message with the broker's own properties; changes `properties` (B-18)."""
-        properties.pop(names.POP_CK, None)
-        properties.update(self._stamp.properties)
-        uniq_key = properties.setdefault(names.UNIQ_KEY, "") or self._new_key()
-        properties[names.UNIQ_KEY] = uniq_key
+        stored = self._stamp.complete(properties)
         return StoredMessage(
             topic=topic,
             queue_id=queue_id,
             body=memoryview(body),
-            properties=encode_properties(properties).encode(),
+            properties=stored,
             flag=flag,
             sys_flag=header.sys_flag & ~_TRANSACTION,
             born_timestamp_ms=header.born_timestamp,
@@ -228,16 +186,7 @@ class IncomingMessages:
             store_host=self._address.packed,
             reconsume_times=header.reconsume_times,
             tags_code=tags_code(properties.get(names.TAGS)),
-            uniq_key=uniq_key,
+            uniq_key=properties[names.UNIQ_KEY],
             keys=properties.get(names.KEYS),
             wait_store_ok=properties.get(names.WAIT) != "false",
-        )
-
-    def _plan(self, header: SendHeader, now_ms: int) -> SendPlan:
-        return self._checks.plan(
-            header.topic,
-            header.default_topic,
-            header.default_topic_queue_nums,
-            now_ms=now_ms,
-            unit_mode=header.unit_mode,
         )

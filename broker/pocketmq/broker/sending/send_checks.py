@@ -15,6 +15,7 @@ from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import IllegalNameError
+from pocketmq.protocol.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
 from pocketmq.protocol.scalars import Perm
 from pocketmq.protocol.validation import NOT_ALLOWED_SEND, RETRY_PREFIX, check_topic, is_retry
 
@@ -64,6 +65,18 @@ class SendChecks:
         self.plans: dict[str, SendPlan] = {}
         """Plans of topics that were sent to; look here first, then call `plan`."""
         topics.changed.connect(self._topic_changed)
+
+    def plan_for(
+        self, header: SendMessageRequestHeader | SendMessageRequestHeaderV2, now_ms: int
+    ) -> SendPlan:
+        """`plan` for a send's header."""
+        return self.plans.get(header.topic) or self.plan(
+            header.topic,
+            header.default_topic,
+            header.default_topic_queue_nums,
+            now_ms=now_ms,
+            unit_mode=header.unit_mode,
+        )
 
     def plan(
         self,

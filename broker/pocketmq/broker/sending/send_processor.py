@@ -13,7 +13,9 @@ from collections.abc import Sequence
 
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.overload.overload import Overload, Work
+from pocketmq.broker.sending.batch_sends import BatchSends
 from pocketmq.broker.sending.incoming import IncomingMessages, packed_address
+from pocketmq.broker.sending.not_stored import not_stored
 from pocketmq.broker.sending.send_replies import SendReplies
 from pocketmq.broker.stats import BrokerStats
 from pocketmq.broker.store import MessageStore, PutResult, PutStatus, StoredMessage
@@ -39,31 +41,6 @@ _HEADERS: dict[int, type[SendMessageRequestHeader] | type[SendMessageRequestHead
 
 _OK = PutStatus.PUT_OK
 
-NOT_STORED: dict[PutStatus, tuple[int, str]] = {
-    PutStatus.SERVICE_NOT_AVAILABLE: (
-        ResponseCode.SERVICE_NOT_AVAILABLE,
-        "the store takes no messages now",
-    ),
-    PutStatus.CREATE_MAPPED_FILE_FAILED: (
-        ResponseCode.SYSTEM_ERROR,
-        "no new commit-log file could be made; is the disk full?",
-    ),
-    PutStatus.MESSAGE_ILLEGAL: (
-        ResponseCode.MESSAGE_ILLEGAL,
-        "the message is too long: its body may have maxMessageSize bytes, its topic 127",
-    ),
-    PutStatus.PROPERTIES_SIZE_EXCEEDED: (
-        ResponseCode.MESSAGE_ILLEGAL,
-        "the message's properties are longer than 32767 bytes",
-    ),
-    PutStatus.OS_PAGE_CACHE_BUSY: (
-        ResponseCode.SYSTEM_BUSY,
-        "[PC_SYNCHRONIZED]broker busy, start flow control for a while",
-    ),
-    PutStatus.UNKNOWN_ERROR: (ResponseCode.SYSTEM_ERROR, "the store failed"),
-}
-"""Answers to messages that were not stored (B-110, B-111)."""
-
 
 class SendProcessor(Service):
     """Stores messages; refuses them before `start` and after `leave`.
@@ -72,6 +49,7 @@ class SendProcessor(Service):
         store: where they go.
         puts: calls back when they are safe.
         incoming: makes the message that is stored for a request.
+        batches: stores batch requests.
         replies: the answers' templates.
         stats: counts.
         overload: refuses what has waited too long.
@@ -83,6 +61,7 @@ class SendProcessor(Service):
         store: MessageStore,
         puts: SafePuts,
         incoming: IncomingMessages,
+        batches: BatchSends,
         replies: SendReplies,
         stats: BrokerStats,
         overload: Overload,
@@ -91,6 +70,7 @@ class SendProcessor(Service):
         self._store = store
         self._puts = puts
         self._incoming = incoming
+        self._batches = batches
         self._replies = replies
         self._stats = stats
         self._overload = overload
@@ -134,8 +114,7 @@ class SendProcessor(Service):
                     # Sends that came earlier have to be stored first.
                     self._put(peers, requests, messages, slots, replies, templates, now)
                     messages, slots = [], []
-                    many, queue_id = incoming.batch(request, header, born_host, now_ms)
-                    replies[index] = self._put_batch(peer, request, many, queue_id, templates, now)
+                    replies[index] = self._batches.put(peer, request, header, born_host, now_ms)
                     continue
                 message, queue_id = to_message(request, header, born_host, now_ms, now)
             except Exception as exc:  # noqa: BLE001 - one bad message, and the others go on
@@ -171,7 +150,7 @@ class SendProcessor(Service):
         for (index, queue_id), message, result in zip(slots, messages, results, strict=True):
             request = requests[index]
             if result.status is not _OK:
-                replies[index] = not_stored(request, result, self._store)
+                replies[index] = not_stored(request, result.status, self._store)
                 self._stats.puts_failed += 1
                 continue
             if message.topic != topic:
@@ -201,40 +180,6 @@ class SendProcessor(Service):
         if waiting:
             self._answer_when_safe(waiting)
 
-    def _put_batch(
-        self,
-        peer: Peer,
-        request: Command,
-        messages: list[StoredMessage],
-        queue_id: int,
-        templates: SendReplies,
-        now: float,
-    ) -> Reply:
-        """Store the messages of one batch request, all or none (B-19)."""
-        results = self._store.put_batch(messages)
-        bad = next((result for result in results if result.status is not _OK), None)
-        if bad is not None:
-            self._stats.puts_failed += len(messages)
-            return not_stored(request, bad, self._store)
-        done_at = self._clock.monotonic()
-        size_bytes = sum(result.size for result in results)
-        self._stats.note_put(messages[0].topic, len(results), size_bytes, done_at, done_at - now)
-        host = templates.store_host
-        stored = _Stored(
-            peer,
-            request,
-            queue_id,
-            messages[-1],
-            results[-1],
-            templates,
-            first_offset=results[0].queue_offset,
-            msg_id=",".join(offset_msg_id(host, result.physical_offset) for result in results),
-        )
-        if self._puts.must_wait:
-            self._answer_when_safe([stored])
-            return None
-        return stored.reply(_OK)
-
     # -- waiting for the disk -------------------------------------------------------------------
 
     def _answer_when_safe(self, waiting: Sequence[_Stored]) -> None:
@@ -257,11 +202,9 @@ class SendProcessor(Service):
 
 
 class _Stored:
-    """A stored message, or a batch of them, whose answer waits."""
+    """A stored message whose answer waits."""
 
     __slots__ = (
-        "_first_offset",
-        "_msg_id",
         "_queue_id",
         "_templates",
         "message",
@@ -278,9 +221,6 @@ class _Stored:
         message: StoredMessage,
         result: PutResult,
         templates: SendReplies,
-        *,
-        first_offset: int | None = None,
-        msg_id: str | None = None,
     ) -> None:
         self.peer = peer
         self.request = request
@@ -288,10 +228,6 @@ class _Stored:
         self.result = result
         self._queue_id = queue_id
         self._templates = templates
-        self._first_offset = first_offset
-        """Of a batch: its first message's."""
-        self._msg_id = msg_id
-        """Of a batch: all ids."""
 
     def reply(self, status: PutStatus) -> Command | bytes:
         """The answer, also FLUSH_DISK_TIMEOUT (10) when the message was not flushed in time."""
@@ -299,7 +235,7 @@ class _Stored:
         code, remark = ResponseCode.SUCCESS, None
         if status is not _OK and self.message.wait_store_ok:
             code, remark = ResponseCode.FLUSH_DISK_TIMEOUT, "stored, but not flushed in time"
-        elif self._msg_id is None and self.message.recall_handle is None:
+        elif self.message.recall_handle is None:
             return templates.builder(request.encoding)(
                 request.opaque,
                 result.physical_offset,
@@ -308,22 +244,12 @@ class _Stored:
                 self.message.uniq_key or "",
             )
         header = SendMessageResponseHeader(
-            msg_id=self._msg_id or offset_msg_id(templates.store_host, result.physical_offset),
+            msg_id=offset_msg_id(templates.store_host, result.physical_offset),
             queue_id=self._queue_id,
-            queue_offset=result.queue_offset if self._first_offset is None else self._first_offset,
-            transaction_id=self.message.uniq_key if self._msg_id is None else None,
+            queue_offset=result.queue_offset,
+            transaction_id=self.message.uniq_key,
             region=templates.region,
             trace=templates.trace_on,
             recall_handle=self.message.recall_handle,
         )
         return request.reply(header, code=code, remark=remark)
-
-
-def not_stored(request: Command, result: PutResult, store: MessageStore) -> Command:
-    """The answer to a message that the store refused (B-110, B-111)."""
-    code, remark = NOT_STORED.get(
-        result.status, (int(ResponseCode.SYSTEM_ERROR), f"the store said {result.status.name}")
-    )
-    if store.blocked_by:
-        remark += ": " + "; ".join(sorted(store.blocked_by))
-    return request.reply(code=code, remark=remark)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pocketmq.broker.address import BrokerAddress
-from pocketmq.protocol.properties import CLUSTER, MSG_REGION, TRACE_SWITCH, encode_properties
+from pocketmq.protocol.properties import (
+    CLUSTER,
+    MSG_REGION,
+    POP_CK,
+    TRACE_SWITCH,
+    UNIQ_KEY,
+    encode_properties,
+)
 
 REGION = "DefaultRegion"
 """MSG_REGION of every message and answer."""
@@ -30,3 +37,14 @@ class BrokerStamp:
         self.suffix = encode_properties(self.properties)
         """The properties, as the text that a message's own are followed by."""
         self.new_key = new_key
+
+    def complete(self, properties: dict[str, str]) -> bytes:
+        """A message's properties as they are stored; changes `properties` (B-18).
+
+        Raises:
+            IllegalMessageError: a name or value holds a separator.
+        """
+        properties.pop(POP_CK, None)
+        properties.update(self.properties)
+        properties[UNIQ_KEY] = properties.get(UNIQ_KEY) or self.new_key()
+        return encode_properties(properties).encode()

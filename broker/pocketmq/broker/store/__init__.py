@@ -4,9 +4,16 @@ from pocketmq.broker.store.config import FlushDiskType, StoreConfig
 from pocketmq.broker.store.disk import Disk, OsDisk
 from pocketmq.broker.store.lookup import Boundary, GetResult, GetStatus
 from pocketmq.broker.store.message_store import MessageStore
-from pocketmq.broker.store.stored_message import PutResult, PutStatus, StoredMessage
+from pocketmq.broker.store.stored_message import (
+    BatchResult,
+    PutResult,
+    PutStatus,
+    QueueBatch,
+    StoredMessage,
+)
 
 __all__ = [
+    "BatchResult",
     "Boundary",
     "Disk",
     "FlushDiskType",
@@ -16,6 +23,7 @@ __all__ = [
     "OsDisk",
     "PutResult",
     "PutStatus",
+    "QueueBatch",
     "StoreConfig",
     "StoredMessage",
 ]

@@ -32,11 +32,23 @@ from pocketmq.broker.store.consume_queue import ConsumeQueue
 from pocketmq.broker.store.disk import Disk
 from pocketmq.broker.store.mapped_file import MappedFile
 from pocketmq.broker.store.mapped_files import MappedFiles
-from pocketmq.broker.store.stored_message import PutResult, PutStatus, StoredMessage
+from pocketmq.broker.store.stored_message import (
+    BatchResult,
+    PutResult,
+    PutStatus,
+    QueueBatch,
+    StoredMessage,
+)
 from pocketmq.protocol.hosts import HOST_V4_BYTES, HOST_V6_BYTES
 from pocketmq.protocol.message import Buffer
 from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES
-from pocketmq.protocol.record import MAX_TOPIC_BYTES_V1, encode_blank, record_parts
+from pocketmq.protocol.record import (
+    MAX_TOPIC_BYTES_V1,
+    columns_parts,
+    columns_size,
+    encode_blank,
+    record_parts,
+)
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.store_layout import FIXED_SIZE, MAGIC_V1, MAGIC_V2, RECORD
 from pocketmq.runtime.errors import DiskError, DiskFullError
@@ -103,10 +115,8 @@ class CommitLog:
         messages: Sequence[StoredMessage],
         queues: Sequence[ConsumeQueue],
         now_ms: int,
-        *,
-        together: bool = False,
     ) -> list[PutResult]:
-        """Write a batch; the results stand in the order of the messages.
+        """Write independent messages; the results stand in the order of the messages.
 
         A message that is too long is refused alone. When the disk is full, the messages that no
         longer went in get SERVICE_NOT_AVAILABLE, and their queue offsets are free again.
@@ -115,17 +125,54 @@ class CommitLog:
             messages: what to write.
             queues: the queue of each message, which hands out its offset (S-12).
             now_ms: store timestamp of all of them.
-            together: all in one file or none, for a batch that came as one request (S-14).
         """
         results: list[PutResult] = []
         try:
             while len(results) < len(messages):
-                self._fill_file(messages, queues, now_ms, results, together=together)
+                self._fill_file(messages, queues, now_ms, results)
         except DiskError as exc:
-            log.error("append.failed", error=str(exc), messages=len(messages) - len(results))
-            status = _NO_SPACE if isinstance(exc, DiskFullError) else _NO_FILE
-            results += [PutResult(status)] * (len(messages) - len(results))
+            missing = len(messages) - len(results)
+            results += [PutResult(_failed(exc, missing))] * missing
         return results
+
+    def append_batch(self, batch: QueueBatch, queue: ConsumeQueue, now_ms: int) -> BatchResult:
+        """Write the messages of one batch request: all in one file, or none (S-14).
+
+        Args:
+            batch: what to write; it takes a place in its queue, whatever its system flag says.
+            queue: of the batch; it hands out the offsets (S-12).
+            now_ms: store timestamp of all of them.
+        """
+        if (refusal := self._batch_refusal(batch, queue)) is not None:
+            return BatchResult(refusal)
+        size = columns_size(batch, queue.topic_field)
+        first = queue.next_offset
+        try:
+            file = self._writable_file()
+            if size > file.size - BLANK_SIZE:
+                return BatchResult(PutStatus.MESSAGE_ILLEGAL)
+            if file.wrote + size > file.size - BLANK_SIZE:
+                self._end_file(file)
+                file = self._writable_file()
+            begin = file.start + file.wrote
+            offsets, parts = columns_parts(batch, queue.topic_field, first, begin, now_ms)
+            self._write(file, b"".join(parts))
+        except DiskError as exc:
+            return BatchResult(_failed(exc, len(batch.bodies)))
+        queue.next_offset = first + len(offsets)
+        return BatchResult(_OK, first, offsets, begin + size, now_ms)
+
+    def _batch_refusal(self, batch: QueueBatch, queue: ConsumeQueue) -> PutStatus | None:
+        if max(map(len, batch.bodies)) > self._max_message_size():
+            return PutStatus.MESSAGE_ILLEGAL
+        if max(map(len, batch.properties)) > MAX_PROPERTIES_BYTES:
+            return PutStatus.PROPERTIES_SIZE_EXCEEDED
+        return PutStatus.MESSAGE_ILLEGAL if self._is_too_long(queue) else None
+
+    def _end_file(self, file: MappedFile) -> None:
+        """Cover the rest of a file; the next record begins another."""
+        self._write(file, encode_blank(file.size - file.wrote))
+        file.wrote = file.size
 
     def _fill_file(
         self,
@@ -133,8 +180,6 @@ class CommitLog:
         queues: Sequence[ConsumeQueue],
         now_ms: int,
         results: list[PutResult],
-        *,
-        together: bool,
     ) -> None:
         """Write the messages behind `results` until they or the file end; then roll over."""
         file = self._writable_file()
@@ -169,18 +214,11 @@ class CommitLog:
             position += size
             if counted:
                 queue.next_offset = queue_offset + 1
-        if is_full and together:
-            self._take_back(messages, queues, results, first)
-            parts.clear()
-            if file.wrote == 0:
-                results += [PutResult(PutStatus.MESSAGE_ILLEGAL)] * (len(messages) - first)
-                return
         try:
             if parts:
                 self._write(file, b"".join(parts))
             if is_full:
-                self._write(file, encode_blank(file.size - file.wrote))
-                file.wrote = file.size
+                self._end_file(file)
         except DiskError:
             self._take_back(messages, queues, results, first)
             raise
@@ -190,10 +228,16 @@ class CommitLog:
             return PutStatus.MESSAGE_ILLEGAL
         if len(message.properties) > MAX_PROPERTIES_BYTES:
             return PutStatus.PROPERTIES_SIZE_EXCEEDED
+        return PutStatus.MESSAGE_ILLEGAL if self._is_too_long(queue) else None
+
+    def _is_too_long(self, queue: ConsumeQueue) -> bool:
+        """Whether a queue's topic has a longer name than records may hold (S-11)."""
+        if len(queue.topic_bytes) <= MAX_TOPIC_BYTES_V1:
+            return False
         limit = (
             self._retry_topic_max if queue.topic.startswith(_RETRY_PREFIX) else MAX_TOPIC_BYTES_V1
         )
-        return PutStatus.MESSAGE_ILLEGAL if len(queue.topic_bytes) > limit else None
+        return len(queue.topic_bytes) > limit
 
     def _take_back(
         self,
@@ -247,3 +291,9 @@ class CommitLog:
         at = _STORE_TIME_AT + (_V6_EXTRA if sys_flag & MessageSysFlag.BORN_HOST_V6 else 0)
         time_ms: int = _OFFSET.unpack_from(record, at)[0]
         return time_ms
+
+
+def _failed(error: DiskError, messages: int) -> PutStatus:
+    """What messages get that could not be written."""
+    log.error("append.failed", error=str(error), messages=messages)
+    return _NO_SPACE if isinstance(error, DiskFullError) else _NO_FILE

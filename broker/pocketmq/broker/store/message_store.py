@@ -60,11 +60,22 @@ from pocketmq.broker.store.lookup import (
 )
 from pocketmq.broker.store.mend import Mender
 from pocketmq.broker.store.query import QueryResult, query_messages
-from pocketmq.broker.store.queue_dispatch import ArrivalListener, QueueDispatcher, StoredBatch
+from pocketmq.broker.store.queue_dispatch import (
+    ArrivalListener,
+    PlacedBatch,
+    QueueDispatcher,
+    StoredBatch,
+)
 from pocketmq.broker.store.queue_reader import Accept, AcceptRecord, LimitsNow, get_messages
 from pocketmq.broker.store.recovery import Recoverer, Recovery
 from pocketmq.broker.store.rooted_disk import rooted
-from pocketmq.broker.store.stored_message import PutResult, PutStatus, StoredMessage
+from pocketmq.broker.store.stored_message import (
+    BatchResult,
+    PutResult,
+    PutStatus,
+    QueueBatch,
+    StoredMessage,
+)
 from pocketmq.protocol.validation import is_folder_name
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.errors import DiskError
@@ -140,7 +151,7 @@ class MessageStore:
         self._limits = LimitsNow(self._now, disk.memory_bytes())
         self._abort = os.path.join(root, "abort")
         self._lock: DiskFile | None = None
-        self._unflushed: deque[StoredBatch] = deque()
+        self._unflushed: deque[StoredBatch | PlacedBatch] = deque()
         """Appended under SYNC_FLUSH and not yet flushed, so not yet dispatched (S-20, S-24)."""
         self._log_flusher = LogFlusher(
             self.commit_log, clock, config.sync_flush_timeout_ms, self._flushed, self._flush_failed
@@ -287,40 +298,54 @@ class MessageStore:
         PUT_OK means that they survive the death of this process. Under SYNC_FLUSH pass the end of
         the last record to `when_flushed` before acknowledging.
         """
-        return self._put(messages, together=False)
-
-    def put_batch(self, messages: Sequence[StoredMessage]) -> list[PutResult]:
-        """Append the messages of one batch request: all in one file, or none (S-14)."""
-        return self._put(messages, together=True)
-
-    def _put(self, messages: Sequence[StoredMessage], *, together: bool) -> list[PutResult]:
         if self.blocked_by:
             return [_REFUSED] * len(messages)
         try:
             queues = self.consume_queues.of(messages)
         except IllegalPathError:
-            return self._put_legal(messages, together=together)
+            return self._put_legal(messages)
         now_ms = self._clock.time_ms()
         self._flush.appended(now_ms)
-        results = self.commit_log.append(messages, queues, now_ms, together=together)
-        batch = StoredBatch(self.commit_log.max_offset, messages, queues, results)
-        if self._sync:
-            self._unflushed.append(batch)
-            self._log_flusher.flush()
-        else:
-            self._dispatch(batch)
+        results = self.commit_log.append(messages, queues, now_ms)
+        self._appended(StoredBatch(self.commit_log.max_offset, messages, queues, results))
         return results
 
-    def _put_legal(self, messages: Sequence[StoredMessage], *, together: bool) -> list[PutResult]:
-        """Put those whose topic can be a folder; what came as one is refused as one."""
+    def _put_legal(self, messages: Sequence[StoredMessage]) -> list[PutResult]:
+        """Put those whose topic can be a folder."""
         legal = [message for message in messages if is_folder_name(message.topic)]
-        results = iter([] if together else self._put(legal, together=False))
+        results = iter(self.put_messages(legal))
         return [
             next(results, _ILLEGAL) if is_folder_name(message.topic) else _ILLEGAL
             for message in messages
         ]
 
-    def _dispatch(self, batch: StoredBatch) -> None:
+    def put_batch(self, batch: QueueBatch) -> BatchResult:
+        """Append the messages of one batch request: all in one file, or none (S-14).
+
+        PUT_OK means what it means for `put_messages`; pass the result's `end` to `when_flushed`.
+        """
+        if self.blocked_by:
+            return BatchResult(PutStatus.SERVICE_NOT_AVAILABLE)
+        try:
+            queue = self.consume_queues.get_or_create(batch.topic, batch.queue_id)
+        except IllegalPathError:
+            return BatchResult(PutStatus.MESSAGE_ILLEGAL)
+        now_ms = self._clock.time_ms()
+        self._flush.appended(now_ms)
+        result = self.commit_log.append_batch(batch, queue, now_ms)
+        if result.status is PutStatus.PUT_OK:
+            self._appended(PlacedBatch(batch, queue, result))
+        return result
+
+    def _appended(self, batch: StoredBatch | PlacedBatch) -> None:
+        """Make it visible: now, or once it is flushed (S-20, S-24)."""
+        if self._sync:
+            self._unflushed.append(batch)
+            self._log_flusher.flush()
+        else:
+            self._dispatch(batch)
+
+    def _dispatch(self, batch: StoredBatch | PlacedBatch) -> None:
         if BEHIND in self.blocked_by:
             return
         try:

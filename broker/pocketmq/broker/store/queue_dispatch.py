@@ -16,9 +16,15 @@ import msgspec
 
 from pocketmq.broker.store.commit_log import UNCOUNTED
 from pocketmq.broker.store.consume_queue import ENTRY, ConsumeQueue
-from pocketmq.broker.store.index_keys import unique_key_hash
+from pocketmq.broker.store.index_keys import unique_key_hash, unique_key_hashes
 from pocketmq.broker.store.index_service import IndexService, hashes_of
-from pocketmq.broker.store.stored_message import PutResult, PutStatus, StoredMessage
+from pocketmq.broker.store.stored_message import (
+    BatchResult,
+    PutResult,
+    PutStatus,
+    QueueBatch,
+    StoredMessage,
+)
 from pocketmq.protocol.scalars import MessageSysFlag
 
 ArrivalListener = Callable[[str, int, int, Sequence[int]], None]
@@ -37,6 +43,20 @@ class StoredBatch(msgspec.Struct, gc=False):
     messages: Sequence[StoredMessage]
     queues: Sequence[ConsumeQueue]
     results: Sequence[PutResult]
+
+
+class PlacedBatch(msgspec.Struct, gc=False):
+    """The messages of one batch request, which were appended together."""
+
+    batch: QueueBatch
+    queue: ConsumeQueue
+    result: BatchResult
+    """PUT_OK."""
+
+    @property
+    def end(self) -> int:
+        """Log offset behind the last record."""
+        return self.result.end
 
 
 class QueueDispatcher:
@@ -63,14 +83,32 @@ class QueueDispatcher:
         self._on_arrival = on_arrival
 
     # behaviour 57
-    def dispatch(self, batch: StoredBatch) -> None:
-        """Make a batch visible; messages in it that were not stored are passed over.
+    def dispatch(self, batch: StoredBatch | PlacedBatch) -> None:
+        """Make messages visible; those among them that were not stored are passed over.
 
         Dispatching the same again does no harm.
 
         Raises:
             DiskFullError: some of it is visible, `offset` has not moved; dispatch it again later.
         """
+        runs = self._runs(batch) if isinstance(batch, StoredBatch) else [self._batch_run(batch)]
+        for run in runs:
+            self.dirty.add(run.queue)
+            run.queue.put(run.first, b"".join(run.entries), run.end)
+        if self.index is not None:
+            if isinstance(batch, StoredBatch):
+                self._index(self.index, batch)
+            else:
+                self._index_batch(self.index, batch)
+        self.offset = max(self.offset, batch.end)
+        arrived = self._on_arrival
+        if arrived is not None:
+            for run in runs:
+                queue = run.queue
+                arrived(queue.topic, queue.queue_id, queue.max_offset, run.codes)
+
+    def _runs(self, batch: StoredBatch) -> list[_Run]:
+        """The entries of a batch, neighbours together."""
         runs: list[_Run] = []
         open_runs: dict[ConsumeQueue, _Run] = {}
         pack = ENTRY.pack
@@ -89,17 +127,35 @@ class QueueDispatcher:
             run.entries.append(pack(physical_offset, size, code))
             run.codes.append(code)
             run.end = physical_offset + size
-        for run in runs:
-            self.dirty.add(run.queue)
-            run.queue.put(run.first, b"".join(run.entries), run.end)
-        if self.index is not None:
-            self._index(self.index, batch)
-        self.offset = max(self.offset, batch.end)
-        arrived = self._on_arrival
-        if arrived is not None:
-            for run in runs:
-                queue = run.queue
-                arrived(queue.topic, queue.queue_id, queue.max_offset, run.codes)
+        return runs
+
+    @staticmethod
+    def _batch_run(placed: PlacedBatch) -> _Run:
+        result, codes = placed.result, placed.batch.tags_codes
+        run = _Run(placed.queue, result.queue_offset)
+        begins = result.physical_offsets
+        pack = ENTRY.pack
+        run.entries = [
+            pack(begin, end - begin, code)
+            for begin, end, code in zip(begins, [*begins[1:], result.end], codes, strict=True)
+        ]
+        run.codes = codes
+        run.end = result.end
+        return run
+
+    @staticmethod
+    def _index_batch(index: IndexService, placed: PlacedBatch) -> None:
+        batch, result = placed.batch, placed.result
+        topic, places = batch.topic, result.physical_offsets
+        keys = list(zip(unique_key_hashes(topic, batch.uniq_keys), places, strict=True))
+        if any(batch.keys):
+            keys = [
+                (hashed, at)
+                for key, user_keys, at in zip(batch.uniq_keys, batch.keys, places, strict=True)
+                for hashed in hashes_of(topic, key, user_keys)
+            ]
+        index.put(keys, result.store_timestamp_ms)
+        index.save()
 
     @staticmethod
     def _index(index: IndexService, batch: StoredBatch) -> None:

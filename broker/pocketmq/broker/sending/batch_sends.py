@@ -1,0 +1,109 @@
+"""Stores batch requests, and answers each with the ids of all its messages (B-19)."""
+
+from __future__ import annotations
+
+from pocketmq.broker.sending.incoming_batches import IncomingBatches
+from pocketmq.broker.sending.not_stored import not_stored
+from pocketmq.broker.sending.send_replies import SendReplies
+from pocketmq.broker.stats import BrokerStats
+from pocketmq.broker.store import MessageStore, PutResult, PutStatus, QueueBatch
+from pocketmq.broker.store.stored_message import BatchResult
+from pocketmq.broker.storing.safe_puts import SafePuts
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.dispatch import Peer, Reply
+from pocketmq.protocol.headers.send import (
+    SendMessageRequestHeader,
+    SendMessageRequestHeaderV2,
+    SendMessageResponseHeader,
+)
+from pocketmq.protocol.ids import offset_msg_ids
+from pocketmq.runtime.clock import Clock
+
+
+class BatchSends:
+    """Stores all messages of a batch request, or none.
+
+    Args:
+        store: where they go.
+        puts: calls back when they are safe.
+        incoming: makes the batch that is stored for a request.
+        replies: what all answers have in common.
+        stats: counts.
+        clock: for the counts.
+    """
+
+    def __init__(
+        self,
+        store: MessageStore,
+        puts: SafePuts,
+        incoming: IncomingBatches,
+        replies: SendReplies,
+        stats: BrokerStats,
+        clock: Clock,
+    ) -> None:
+        self._store = store
+        self._puts = puts
+        self._incoming = incoming
+        self._replies = replies
+        self._stats = stats
+        self._clock = clock
+
+    def put(
+        self,
+        peer: Peer,
+        request: Command,
+        header: SendMessageRequestHeader | SendMessageRequestHeaderV2,
+        born_host: bytes,
+        now_ms: int,
+    ) -> Reply:
+        """Store a batch; its answer, or None when that comes later.
+
+        Args:
+            peer: who sent it.
+            request: whose body holds the messages.
+            header: of the request.
+            born_host: packed address of the peer.
+            now_ms: the time, in epoch ms.
+
+        Raises:
+            RequestRefusedError, BatchError: none of it must be stored.
+        """
+        began_at = self._clock.monotonic()
+        batch = self._incoming.batch(request.body_view, header, born_host, now_ms)
+        result = self._store.put_batch(batch)
+        count = len(batch.bodies)
+        if result.status is not PutStatus.PUT_OK:
+            self._stats.puts_failed += count
+            return not_stored(request, result.status, self._store)
+        done_at = self._clock.monotonic()
+        size_bytes = result.end - result.physical_offsets[0]
+        self._stats.note_put(batch.topic, count, size_bytes, done_at, done_at - began_at)
+        if not self._puts.must_wait:
+            return self._reply(request, batch, result, PutStatus.PUT_OK)
+
+        def answer(status: PutStatus) -> None:
+            peer.reply(request, self._reply(request, batch, result, status))
+
+        begin = result.physical_offsets[-1]
+        last = PutResult(PutStatus.PUT_OK, 0, begin, result.end - begin)
+        self._puts.when_safe([last], answer, flushed=batch.wait_store_ok)
+        return None
+
+    def _reply(
+        self, request: Command, batch: QueueBatch, result: BatchResult, status: PutStatus
+    ) -> Command:
+        """The answer, also FLUSH_DISK_TIMEOUT (10) when the batch was not flushed in time."""
+        code, remark = ResponseCode.SUCCESS, None
+        if status is not PutStatus.PUT_OK and batch.wait_store_ok:
+            code, remark = ResponseCode.FLUSH_DISK_TIMEOUT, "stored, but not flushed in time"
+        replies = self._replies
+        header = SendMessageResponseHeader(
+            msg_id=offset_msg_ids(replies.store_host, result.physical_offsets),
+            queue_id=batch.queue_id,
+            queue_offset=result.queue_offset,
+            transaction_id=None,
+            region=replies.region,
+            trace=replies.trace_on,
+        )
+        return request.reply(header, code=code, remark=remark)

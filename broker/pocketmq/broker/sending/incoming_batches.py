@@ -1,0 +1,169 @@
+"""What is stored for a batch request: its messages in columns, with the broker's properties (B-19).
+
+The messages of one batch differ in body and UNIQ_KEY, and little else:
+
+    UNIQ_KEY 7F00...0001 WAIT true TAGS TagA
+    UNIQ_KEY 7F00...0002 WAIT true TAGS TagA
+    |-start-|-the key---|-----end----------|
+
+So start and end are read once and compared for the rest. Bytes are passed on as they came; only a
+message whose properties ask for more is decoded.
+"""
+
+from __future__ import annotations
+
+from pocketmq.broker.delays.delay import level_of
+from pocketmq.broker.errors import RequestRefusedError
+from pocketmq.broker.sending.send_checks import SendChecks
+from pocketmq.broker.sending.sent_properties import read_sent
+from pocketmq.broker.sending.stamp import BrokerStamp
+from pocketmq.broker.store.stored_message import QueueBatch
+from pocketmq.protocol import properties as names
+from pocketmq.protocol.batch import batch_columns
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
+from pocketmq.protocol.message import Buffer
+from pocketmq.protocol.properties import decode_properties
+from pocketmq.protocol.scalars import MessageSysFlag
+from pocketmq.protocol.subscription import tags_code
+from pocketmq.protocol.validation import MAX_TOPIC_CHARS
+
+_SEPARATOR = b"\x02"
+_KEY = b"UNIQ_KEY\x01"
+_COPIED_BYTES = 65536
+"""A body up to this length is copied once: slices of bytes cost half of what views do."""
+
+
+class IncomingBatches:
+    """Turns batch requests into batches for the store.
+
+    Args:
+        checks: what may be stored.
+        stamp: the properties that the broker adds to every message.
+    """
+
+    def __init__(self, checks: SendChecks, stamp: BrokerStamp) -> None:
+        self._checks = checks
+        self._stamp = stamp
+        self._suffix = stamp.suffix.encode()
+
+    def batch(
+        self,
+        body: Buffer,
+        header: SendMessageRequestHeader | SendMessageRequestHeaderV2,
+        born_host: bytes,
+        now_ms: int,
+    ) -> QueueBatch:
+        """What to store for a batch.
+
+        Args:
+            body: of the request.
+            header: of the request.
+            born_host: packed address of the peer.
+            now_ms: the time, in epoch ms.
+
+        Raises:
+            RequestRefusedError, BatchError: none of it must be stored.
+        """
+        plan = self._checks.plan_for(header, now_ms)
+        if header.queue_id >= plan.queue_limit:
+            raise self._checks.bad_queue(plan, header.queue_id)
+        if plan.retry_group is not None or len(header.topic) > MAX_TOPIC_CHARS:
+            raise RequestRefusedError(
+                ResponseCode.MESSAGE_ILLEGAL,
+                f"a batch may not go to {header.topic}: retry topics take single messages, and "
+                f"the name may have {MAX_TOPIC_CHARS} characters",
+            )
+        flags, bodies, properties = batch_columns(
+            bytes(body) if len(body) <= _COPIED_BYTES else body
+        )
+        batch = QueueBatch(
+            plan.topic,
+            plan.queue_of(header.queue_id),
+            header.sys_flag & ~MessageSysFlag.TRANSACTION_MASK,
+            header.born_timestamp,
+            born_host,
+            self._stamp.address.packed,
+            header.reconsume_times,
+            bodies,
+            [],
+            flags,
+            [],
+            [],
+            [],
+            wait_store_ok=False,
+        )
+        self._read_properties(properties, batch)
+        return batch
+
+    def _read_properties(self, sent: list[bytes], batch: QueueBatch) -> None:
+        """Fill the batch's columns that come from the messages' properties."""
+        if not self._read_alike(sent, batch):
+            for text in sent:
+                self._read_one(text, batch)
+
+    def _read_alike(self, sent: list[bytes], batch: QueueBatch) -> bool:
+        """`_read_properties` when only UNIQ_KEY differs; False, and nothing done, otherwise."""
+        first = sent[0]
+        try:
+            uniq_key, keys, traits = read_sent(first.decode())
+        except UnicodeDecodeError:
+            return False
+        if uniq_key is None or keys is not None or not traits.is_plain:
+            return False
+        at = first.index(_KEY) + len(_KEY)
+        stop = at + len(uniq_key.encode())
+        end = first[stop:]
+        if {text[:at] for text in sent} != {first[:at]} or {text[stop:] for text in sent} != {end}:
+            return False
+        uniq_keys = [text[at:stop] for text in sent]
+        joined = b"".join(uniq_keys)
+        if len(joined) != len(uniq_key) * len(sent) or not joined.isascii() or _SEPARATOR in joined:
+            return False
+        rest = self._rest(first)
+        batch.properties = [text + rest for text in sent]
+        batch.uniq_keys = [key.decode() for key in uniq_keys]
+        batch.tags_codes = [traits.tags_code] * len(sent)
+        batch.keys = [None] * len(sent)
+        batch.wait_store_ok = traits.wait_store_ok
+        return True
+
+    def _read_one(self, text: bytes, batch: QueueBatch) -> None:
+        """Add what one message's properties say."""
+        try:
+            uniq_key, keys, traits = read_sent(text.decode())
+        except UnicodeDecodeError:
+            return self._read_special(text, batch)
+        if not traits.is_plain:
+            return self._read_special(text, batch)
+        rest = self._rest(text)
+        if uniq_key is None:
+            uniq_key = self._stamp.new_key()
+            rest = rest[: -len(self._suffix)] + _KEY + uniq_key.encode() + _SEPARATOR + self._suffix
+        batch.properties.append(text + rest)
+        batch.uniq_keys.append(uniq_key)
+        batch.tags_codes.append(traits.tags_code)
+        batch.keys.append(keys)
+        batch.wait_store_ok |= traits.wait_store_ok
+        return None
+
+    def _rest(self, text: bytes) -> bytes:
+        """The broker's properties, and before them a separator where `text` ends without one."""
+        return self._suffix if text[-1:] in (b"", _SEPARATOR) else _SEPARATOR + self._suffix
+
+    def _read_special(self, text: bytes, batch: QueueBatch) -> None:
+        """A message whose properties ask for more than being stored, or may do so."""
+        properties = decode_properties(text.decode("utf-8", "replace"))
+        if (
+            level_of(properties.get(names.DELAY)) > 0
+            or properties.get(names.TRANSACTION_PREPARED) == "true"
+        ):
+            raise RequestRefusedError(
+                ResponseCode.MESSAGE_ILLEGAL,
+                "a message of a batch can be neither delayed nor part of a transaction",
+            )
+        batch.properties.append(self._stamp.complete(properties))
+        batch.uniq_keys.append(properties[names.UNIQ_KEY])
+        batch.tags_codes.append(tags_code(properties.get(names.TAGS)))
+        batch.keys.append(properties.get(names.KEYS))
+        batch.wait_store_ok |= properties.get(names.WAIT) != "false"

@@ -1,0 +1,109 @@
+"""A batch's messages are stored with the properties that they would get as single sends (B-19)."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pocketmq.broker.store.index_keys import key_hash, unique_key_hash, unique_key_hashes
+from pocketmq.protocol.batch import batch_columns, decode_batch
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.java import java_hash
+from support.broker_rig import BrokerRig, Voice, send_header
+
+KEY = "7F0000011A2B18B4AAC212345678"
+ALIKE = [f"UNIQ_KEY\x01{KEY}{n:04X}\x02WAIT\x01true\x02TAGS\x01TagA" for n in range(3)]
+
+
+def entry(properties: bytes, body: bytes = b"x") -> bytes:
+    total = 22 + len(body) + len(properties)
+    head = struct.pack(">iiiii", total, 0, 0, 0, len(body))
+    return head + body + struct.pack(">h", len(properties)) + properties
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ALIKE,
+        [text + "\x02" for text in ALIKE],
+        [ALIKE[0], ALIKE[1] + "\x02", ALIKE[2]],
+        [ALIKE[0], ALIKE[1].replace("TagA", "TagB"), ALIKE[2]],
+        [ALIKE[0], ALIKE[1].replace("true", "fals"), ALIKE[2] + "\x02KEYS\x01a b"],
+        [ALIKE[0] + "\x02POP_CK\x011 2", ALIKE[1] + "\x02CLUSTER\x01mine", ALIKE[2]],
+        [ALIKE[0], f"UNIQ_KEY\x01{'x' * 22}\x02UNIQ_KEY\x01y\x02WAIT\x01true\x02TAGS\x01TagA"],
+        [ALIKE[0], ALIKE[1].replace("0001", "\u00e9\u00e9"), ALIKE[2]],
+        ["", "UNIQ_KEY\x01", "UNIQ_KEY", "a\x01b", "KEYS\x01k"],
+    ],
+)
+async def test_properties_are_those_of_single_sends(
+    rig: BrokerRig, voice: Voice, texts: list[str]
+) -> None:
+    for text in texts:
+        await voice.send(properties=text)
+    body = b"".join(entry(text.encode()) for text in texts)
+    reply = await voice.ask(send_header(batch=True), body)
+    assert reply.code == 0, reply.remark
+    stored = [
+        {name: value for name, value in record.properties.items() if name != "UNIQ_KEY"}
+        | {"made": record.properties["UNIQ_KEY"] not in text}
+        for record, text in zip(await rig.queue("orders"), texts * 2, strict=True)
+    ]
+    assert stored[len(texts) :] == stored[: len(texts)]
+    for text in texts:
+        for key in [text[9:41]] if KEY in text else []:
+            asked = rig.broker.core.store.query("orders", key, 32, 0, 1 << 62)
+            assert len(asked.records) == 2, "found in the index as a single send is"
+
+
+async def test_a_message_that_hides_a_delay_in_its_key_is_refused(
+    rig: BrokerRig, voice: Voice
+) -> None:
+    hidden = f"UNIQ_KEY\x01{'x' * 22}\x02DELAY\x011\x02\x02".ljust(len(ALIKE[0]) - 20, "\x02")
+    hidden = hidden + ALIKE[0][len(hidden) :]
+    assert len(hidden) == len(ALIKE[0])
+    body = entry(ALIKE[0].encode()) + entry(hidden.encode())
+    reply = await voice.ask(send_header(batch=True), body)
+    assert reply.code == ResponseCode.MESSAGE_ILLEGAL
+    assert await rig.queue("orders") == []
+
+
+async def test_bytes_that_are_no_text_are_stored_as_text(rig: BrokerRig, voice: Voice) -> None:
+    body = entry(ALIKE[0].encode()) + entry(b"UNIQ_KEY\x01k\x02a\x01\xff\x02")
+    reply = await voice.ask(send_header(batch=True), body)
+    assert reply.code == 0, reply.remark
+    assert (await rig.queue("orders"))[1].properties["a"] == "\ufffd"
+
+
+@given(
+    topic=st.text(max_size=5),
+    keys=st.lists(
+        st.one_of(
+            st.integers(0, 0xFFFF).map(lambda n: f"{KEY}{n:04X}"),
+            st.integers(0, 0xFFFF).map(lambda n: f"{KEY}{n:04x}"),
+            st.text(max_size=40),
+        ),
+        min_size=1,
+    ),
+)
+def test_quick_hashes_are_javas(topic: str, keys: list[str]) -> None:  # S-46
+    expected = [key_hash(topic, key) for key in keys]
+    assert [unique_key_hash(topic, key) for key in keys] == expected
+    assert unique_key_hashes(topic, keys) == expected
+
+
+def test_the_one_hash_without_a_positive_is_zero() -> None:  # S-46
+    key = "113A3F0CC"
+    assert java_hash(f"T#{key}") == -(2**31)
+    assert unique_key_hash("T", key) == key_hash("T", key) == 0
+    assert unique_key_hashes("T", [key]) == [0]
+
+
+@given(st.binary(max_size=200))
+def test_columns_and_entries_agree(body: bytes) -> None:
+    body = entry(b"a\x01b") + entry(body[:50], body or b"x")
+    assert [tuple(each) for each in decode_batch(body)] == list(
+        zip(*batch_columns(body), strict=True)
+    )
