@@ -7,7 +7,9 @@ from itertools import count
 
 import pytest
 
+from pocketmq.broker.store.checkpoint import CHECKPOINT
 from pocketmq.cluster.simulation.invariants.durability import RULES, DurabilityLedger
+from pocketmq.cluster.simulation.invariants.durability.checkpoint import DURABLE_AT
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.headers.send import (
     ConsumerSendMsgBackRequestHeader,
@@ -169,10 +171,14 @@ def test_an_offset_is_noted_when_the_log_has_come_so_far(medium: Medium) -> None
     assert medium.found() == []
 
 
+def test_the_number_is_read_where_the_store_writes_it() -> None:
+    assert CHECKPOINT.offset_of("durable offset") == DURABLE_AT
+
+
 def test_the_checkpoint_confirms_what_log_and_queues_have_on_the_disk(medium: Medium) -> None:
     medium.write(b"m0")
     end = medium.write(b"m1")
-    note = bytes(32) + struct.pack(">q", end) + bytes(24)
+    note = bytes(64) + struct.pack(">q", end)
     medium.ledger.noted("/a/checkpoint", note)
     assert f"log offset {end}, the log is safe to 0" in medium.found()[0]
     medium.sync()
@@ -185,7 +191,7 @@ def test_queue_entries_of_what_is_confirmed_are_compared(medium: Medium) -> None
     end = medium.write(b"m1")
     medium.sync()
     medium.keep("/a/consumequeue/T/0/" + "0" * 20, struct.pack(">qiq", 0, end, 0))
-    medium.ledger.noted("/a/checkpoint", bytes(32) + struct.pack(">q", end) + bytes(24))
+    medium.ledger.noted("/a/checkpoint", bytes(64) + struct.pack(">q", end))
     assert medium.found() == []
 
 

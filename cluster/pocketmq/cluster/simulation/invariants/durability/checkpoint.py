@@ -1,4 +1,4 @@
-"""The checkpoint's confirmed offset never passes what is on the medium (S-53, S-54). Pure.
+"""The checkpoint's durable offset never passes what is on the medium (S-53, S-54). Pure.
 
 Recovery reads the log from there on: a record or queue entry below that is missing stays missing.
 """
@@ -11,9 +11,9 @@ from struct import Struct
 from pocketmq.cluster.simulation.invariants.medium import Kept, Medium
 from pocketmq.cluster.simulation.invariants.rule import DurabilityRule
 
-CONFIRMED = Struct(">q")
-CONFIRMED_AT = 32
-"""The fifth of the checkpoint's numbers, as RocketMQ 5 writes them."""
+DURABLE = Struct(">q")
+DURABLE_AT = 64
+"""Behind RocketMQ's five numbers, the entries and the boot id (docs/store.md)."""
 ENTRY = Struct(">qiq")
 """Log offset, size, code of the tags: an entry of a consume queue (S-30)."""
 
@@ -38,7 +38,7 @@ class CheckpointRule(DurabilityRule):
     def noted(self, path: str, content: bytes) -> None:
         if path != self.medium.path("checkpoint") or not content:
             return
-        (confirmed,) = CONFIRMED.unpack_from(content, CONFIRMED_AT)
+        (confirmed,) = DURABLE.unpack_from(content, DURABLE_AT)
         self.seen["checkpoints noted"] += 1
         if confirmed > self.medium.log_end:
             self.violated(f"log offset {confirmed}, the log is safe to {self.medium.log_end}")
