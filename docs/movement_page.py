@@ -1,4 +1,4 @@
-"""How many queues change hands when a group grows or shrinks by one: a table and a chart.
+"""How many queues change owner when a group grows or shrinks by one: a table and a chart.
 
 Deterministic, so that CI notices when a strategy moves more or less than the page says.
 """
@@ -62,7 +62,7 @@ class Movement:
     """A step between n and n + 1 members, the mean over who of the n + 1 it is."""
 
     moved: float
-    """Queues that change hands."""
+    """Queues that change owner."""
     needless: float
     """Of these, queues that neither come from nor go to the one member."""
 
@@ -91,7 +91,7 @@ def movement_page() -> str:
     found = movements()
     shown = [size for size in SIZES if size in (1, 2, 3, 4, 6, 8, 12, 16)]
     lines = [
-        "# Queues that change hands",
+        "# Queues that change owner",
         "",
         "Made by `make docs` from the strategies themselves; do not edit.",
         "",
@@ -100,7 +100,7 @@ def movement_page() -> str:
         "Each figure is the mean over which of the n + 1 members it is.",
         "In brackets: the needless part, queues that neither come from that member nor go to it.",
         "",
-        "![queues that change hands, by strategy](movement.svg)",
+        "![queues that change owner, by strategy](movement.svg)",
         "",
         "| strategy | " + " | ".join(f"{size} and 1" for size in shown) + " |",
         "|---|" + "---:|" * len(shown),
@@ -137,7 +137,7 @@ COLOURS = ("#1b6ca8", "#d1495b", "#2e8b57", "#8d6a9f", "#e08e00", "#555555")
 
 
 def movement_chart() -> str:
-    """Queues that change hands against the number of members, as SVG."""
+    """Queues that change owner against the number of members, as SVG."""
     found = movements()
     right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
 
@@ -151,7 +151,7 @@ def movement_chart() -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
         'font-family="sans-serif" font-size="12">',
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
-        f'<text x="{LEFT}" y="18">queues of {len(QUEUES)} that change hands '
+        f'<text x="{LEFT}" y="18">queues of {len(QUEUES)} that change owner '
         "when one member joins or leaves</text>",
         f'<text x="{(LEFT + right) / 2:.0f}" y="{HEIGHT - 12}" text-anchor="middle">'
         "other members</text>",

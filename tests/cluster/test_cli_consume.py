@@ -28,7 +28,7 @@ def test_news_come_once_and_again_when_they_change() -> None:
     watch = RouteWatch("orders", ["a:1", "b:2"])
     assert watch.found(["broker-a"]) is None, "nothing to wait for"
     assert [watch.found([]), watch.found([])] == [NO_ROUTE, None]
-    assert watch.found(["broker-a"]) == "topic orders is there now, on broker-a"
+    assert watch.found(["broker-a"]) == "topic orders now has queues on broker-a"
     assert watch.found(["broker-a"]) is None
     assert [watch.failed(NoNameServerError()), watch.failed(NoNameServerError())] == [NOBODY, None]
     assert watch.found([]) == NO_ROUTE
@@ -80,7 +80,7 @@ async def test_it_waits_for_a_topic_and_for_its_cluster_and_then_consumes(tmp_pa
         with consuming("late", cluster.nameservers) as consumer:
             assert next_error(consumer).startswith("no route for topic late yet at 127.0.0.1:")
             await cluster.create_topic("late")
-            assert next_error(consumer) == "topic late is there now, on broker-a\n"
+            assert next_error(consumer) == "topic late now has queues on broker-a\n"
             for server in (cluster.broker("a"), cluster.nameserver(1)):
                 await server.kill()
             lost = {next_error(consumer).split(" ", 2)[1]}
@@ -91,7 +91,7 @@ async def test_it_waits_for_a_topic_and_for_its_cluster_and_then_consumes(tmp_pa
                 await cluster.restart(server)
             while (news := next_error(consumer)).startswith("no route"):
                 pass
-            assert news == "topic late is there now, on broker-a\n"
+            assert news == "topic late now has queues on broker-a\n"
             async with Producer("p", nameservers=cluster.nameservers) as producer:
                 await producer.send(Message("late", b"at last"))
             assert consumer.stdout is not None

@@ -157,7 +157,7 @@ async def test_reset_moves_a_group_that_runs_and_one_that_does_not(
             assert await reset("--to", "start") == "broker-a/0 5 -> 0  5 come again\n"
             assert await reset("--to", "end") == "broker-a/0 0 -> 5  5 are skipped\n"
             assert await reset("--to", "2013-06-01T08:00Z") == "broker-a/0 5 -> 0  5 come again\n"
-            assert await reset("--to", "start") == "broker-a/0 0 -> 0  stays\n"
+            assert await reset("--to", "start") == "broker-a/0 0 -> 0  unchanged\n"
             [queue] = await admin.subscribe_queues("orders")
             assert await admin.consumer_offset("billing", queue) == 0
             unknown = await asyncio.to_thread(
@@ -171,8 +171,8 @@ async def test_reset_moves_a_group_that_runs_and_one_that_does_not(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ([], "say where to: either --to start, --to end, --to TIME, or --ago DURATION"),
-        (["--to", "end", "--ago", "1m"], "say where to: "),
+        ([], "give one of --to start, --to end, --to TIME or --ago DURATION"),
+        (["--to", "end", "--ago", "1m"], "give one of "),
         (["--to", "soon"], "'soon' is no time; write start, end, or a time like 2026-11-22T09:30"),
         (["--ago", "soon"], "'soon' is no duration; write"),
     ],
@@ -200,19 +200,19 @@ def test_simulate_shows_each_step_without_a_cluster(capsys: pytest.CaptureFixtur
         "     1  broker-a/1",
         "     2  broker-a/2",
         "     3  broker-a/3",
-        "2. And the client ids as text (A-1):",
+        "2. All members sort the client ids as text (A-1):",
         "     0  consumer-1",
         "     1  consumer-2",
         "     2  consumer-3",
-        "3. Then each computes its own share:",
+        "3. Each member computes its own share:",
         "   consumer-1: AVG: 4 queues / 3 members, I am number 0: 2 from position 0",
         "      -> broker-a/0 broker-a/1",
         "   consumer-2: AVG: 4 queues / 3 members, I am number 1: 1 from position 2",
         "      -> broker-a/2",
         "   consumer-3: AVG: 4 queues / 3 members, I am number 2: 1 from position 3",
         "      -> broker-a/3",
-        "   from 1 to 2 queues a member",
-        "4. If consumer-3 left, or joined the others: 1 of 4 queues would change hands",
+        "   1 to 2 queues per member",
+        "4. If consumer-3 left, or joined the others: 1 of 4 queues would change owner",
     ]
 
 

@@ -49,7 +49,7 @@ async def test_a_tag_that_nobody_sends_and_a_missing_topic_are_found(pocketmq: C
     async with misled:
         await pocketmq.group(group).assigned(limit_s=PATIENCE_S)
         said = await explained(pocketmq, group)
-    assert "has a tag that New wants; they have: new" in said
+    assert "has a tag that New matches; they have: new" in said
     assert f"topic {pocketmq.topic_name('absent')} has no route" in said
 
 

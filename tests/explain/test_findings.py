@@ -60,10 +60,14 @@ def test_a_healthy_group_has_no_findings() -> None:
         ),
         (
             GroupFacts(state=WELL, unreadable={"orders": ("broker-a",)}),
-            "topic orders may not be read on broker-a",
+            "topic orders has no read permission (4) on broker-a",
             "permission 6",
         ),
-        (GroupFacts(state=WELL, disabled_at=("broker-a",)), "broker-a lets the group", "-s true"),
+        (
+            GroupFacts(state=WELL, disabled_at=("broker-a",)),
+            "is disabled on broker-a",
+            "-s true",
+        ),
         (
             GroupFacts(state=CROWDED),
             "z has no queue: there are 2 queues for 3 members",
@@ -71,7 +75,7 @@ def test_a_healthy_group_has_no_findings() -> None:
         ),
         (
             GroupFacts(state=GroupState("g", (member("x", QUEUES[0]),), ends=ENDS)),
-            "nobody has orders broker-a/1",
+            "no member has orders broker-a/1",
             "next rebalance",
         ),
         (
@@ -85,7 +89,7 @@ def test_a_healthy_group_has_no_findings() -> None:
                 subscriptions=subscribed(x="New"),
                 last_tags={"orders": ("new", "new", "")},
             ),
-            "none of the last 3 messages of orders has a tag that New wants; they have: new, none",
+            "last 3 messages of orders has a tag that New matches; they have: new, none",
             "letter by letter",
         ),
         (
@@ -95,7 +99,7 @@ def test_a_healthy_group_has_no_findings() -> None:
         ),
         (GroupFacts(state=WELL, retrying=1), "1 message failed and wait", "10 s, 30 s"),
         (GroupFacts(state=WELL, dead_letters=3), "3 messages failed too often", "send them again"),
-        (GroupFacts(state=WELL, clock_stands=True), "moved by hand", "clock advance"),
+        (GroupFacts(state=WELL, clock_stands=True), "on a manual clock", "clock advance"),
     ],
 )
 def test_what_is_wrong_is_said_with_what_to_do(

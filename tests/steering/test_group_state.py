@@ -30,7 +30,7 @@ def test_a_member_without_queues_and_one_who_subscribes_differently_are_named() 
     said = GroupState("billing", members, ends=ENDS).missing_queues(None)
     assert said == (
         "group billing: 1 of 2 members have queues; "
-        "nobody has orders broker-a/2, orders broker-a/3; "
+        "no member has orders broker-a/2, orders broker-a/3; "
         "members subscribe differently to orders: x to 'a' and y to 'b'"
     )
 

@@ -1,4 +1,4 @@
-"""Everything that starts, stops, shows or fast-forwards a running cluster.
+"""Starts, stops, shows and steers clusters, and moves their time.
 
 from pocketmq.cluster import local_cluster
 """
@@ -15,7 +15,7 @@ __all__ = ["Supervisor", "local_cluster"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import on first use: worker processes pass through here and need no supervisor."""
+    """Import on first use: worker processes import this package and need no supervisor."""
     if name == "local_cluster":
         from pocketmq.cluster.local import local_cluster
 

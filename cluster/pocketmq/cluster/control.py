@@ -1,8 +1,8 @@
-"""Clock and state of running processes, over their own ports.
+"""Asks running processes for their clock and state, and moves their clocks, over their own ports.
 
-A process that takes part in a lock step is known by its address. Nameservers know the brokers;
-clients that run on a manual clock write their control address into the nameservers' KV namespace
-`POCKETMQ_CONTROL`, so that whoever moves the clocks finds them.
+To move all clocks in lock step, the address of each process must be known. Nameservers know the
+brokers; clients on a manual clock write their address into the nameservers' KV namespace
+`POCKETMQ_CONTROL`.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ log = structlog.get_logger()
 CONTROL_NAMESPACE = "POCKETMQ_CONTROL"
 
 ANSWER_LIMIT_S = 3.0
-"""Real seconds in which a living process answers a simple question."""
+"""Real seconds within which a running process answers a simple request."""
 
 
 class ControlledProcess:
-    """A process as seen through its port; a member of a lock step."""
+    """A process that is asked over its port; a `ClockMember` of a lock step."""
 
     def __init__(self, name: str, address: str, remoting: RemotingClient) -> None:
         self._name = name
@@ -52,11 +52,11 @@ class ControlledProcess:
 
     @property
     def name(self) -> str:
-        """For errors and for people."""
+        """Its name in errors and output."""
         return self._name
 
     async def time_ms(self) -> int:
-        """Where its clock stands, in epoch ms."""
+        """The time of its clock, in epoch ms."""
         return (await self.clock()).now_ms
 
     async def next_deadline_ms(self) -> int | None:
@@ -64,8 +64,8 @@ class ControlledProcess:
         return (await self.clock()).next_deadline_ms
 
     async def move_to(self, time_ms: int) -> None:
-        """Move its manual clock; returns when what was due has settled."""
-        # The process has a guard of its own, whose error names the task that does not rest.
+        """Move its manual clock; returns when the tasks that were due have come to rest."""
+        # The process has its own limit, whose error names the task that does not come to rest.
         await self._ask(
             "move its clock", MoveClockRequestHeader(time_ms=time_ms), lock_step.MEMBER_GUARD_S
         )
@@ -80,7 +80,7 @@ class ControlledProcess:
         return reply.header(ClockResponseHeader)
 
     async def status(self) -> dict[str, str]:
-        """What it says of itself.
+        """Its own description of its state, by name.
 
         Raises:
             ClockMemberError: It does not answer.
@@ -99,7 +99,7 @@ async def reachable(
     members: Iterable[ControlledProcess],
     on_left_out: Callable[[ClockMemberError], None] | None = None,
 ) -> list[ControlledProcess]:
-    """Those that answer and run on a manual clock; a dead or frozen one is left out, and told."""
+    """The members that answer and are on a manual clock; `on_left_out` gets those that do not."""
     found = []
     everyone = list(members)
     answers = await asyncio.gather(*(member.clock() for member in everyone), return_exceptions=True)
@@ -115,9 +115,9 @@ async def reachable(
 
 
 async def discover(nameservers: Sequence[str], remoting: RemotingClient) -> list[ControlledProcess]:
-    """Every process of a running cluster that its nameservers know of, they themselves included.
+    """Every process of a running cluster that its nameservers know, and the nameservers.
 
-    Nameservers that do not answer are passed over.
+    Nameservers that do not answer are skipped.
     """
     found: dict[str, str] = {}
     for at, address in enumerate(nameservers, start=1):
@@ -150,14 +150,14 @@ async def cluster_info(nameserver: str, remoting: RemotingClient) -> ClusterInfo
 async def announce(
     name: str, address: str, nameservers: Sequence[str], remoting: RemotingClient
 ) -> None:
-    """Tell the nameservers where a client's clock can be moved."""
+    """Register a client's control address with the nameservers."""
     for nameserver in nameservers:
         header = PutKvConfigRequestHeader(namespace=CONTROL_NAMESPACE, key=name, value=address)
         await _try(remoting, nameserver, header)
 
 
 async def withdraw(name: str, nameservers: Sequence[str], remoting: RemotingClient) -> None:
-    """Take `announce` back."""
+    """Remove what `announce` registered."""
     for nameserver in nameservers:
         header = DeleteKvConfigRequestHeader(namespace=CONTROL_NAMESPACE, key=name)
         await _try(remoting, nameserver, header)

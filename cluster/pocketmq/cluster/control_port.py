@@ -1,6 +1,6 @@
-"""A port for the clock of a client process: clients listen nowhere else.
+"""A port over which the clock of a client process is moved; clients have no other port.
 
-Only a process that was started with `--clock manual` has one.
+Only a process started with `--clock manual` has one.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ async def control_port(
     *,
     announce_to: Sequence[str] = (),
 ) -> AsyncIterator[int]:
-    """Answer GET_CLOCK, MOVE_CLOCK and ROLE_STATUS on a free port; yields it, 0 on a real clock.
+    """Answer GET_CLOCK, MOVE_CLOCK and ROLE_STATUS; yields the port, 0 if the clock is real.
 
     Args:
-        name: Under which it is announced.
+        name: Name under which the port is announced.
         clock: The clock of this process.
-        status: What ROLE_STATUS tells.
-        announce_to: Nameservers that shall know the port, for `pocketmq clock advance`.
+        status: Returns the answer to ROLE_STATUS.
+        announce_to: Nameservers to announce the port to, for `pocketmq clock advance`.
     """
     if not isinstance(clock, ManualClock):
         yield 0

@@ -2,9 +2,9 @@
 
 PocketMQError
 ├── CallerError
-│   └── WrongStateError      asked to freeze, thaw or start what is not in that state
+│   └── WrongStateError      a process cannot be frozen, thawed or started in its state
 └── PeerError
-    ├── ProcessStartError    a process ended, or said nothing, before it was ready
+    ├── ProcessStartError    a process ended, or did not become ready in time
     └── ProcessDiedError     a process that should run has ended
 """
 
@@ -17,17 +17,17 @@ from pocketmq.runtime.errors import CallerError, PeerError
 
 
 class ProcessStartError(PeerError):
-    """A process ended or stayed silent before its ready line."""
+    """A process ended before its ready line, or did not print it in time."""
 
     def __init__(self, name: str, status: int | None, last_words: str, log_path: Path) -> None:
         self.name = name
         self.status = status
-        """Exit status; None when it still ran and had not become ready in time."""
+        """Exit status; None if it was still running."""
         self.last_words = last_words
         """Last line of its log, empty if there is none."""
         self.log_path = log_path
         if status == 1 and last_words:
-            # The child already said it in one line for people; its role stands in front of it.
+            # The child's last line is its error message, which begins with the name of its role.
             super().__init__(f"{name} cannot start: {last_words.partition(': ')[2] or last_words}")
         else:
             how = "was not ready in time" if status is None else f"ended with status {status}"
@@ -36,15 +36,15 @@ class ProcessStartError(PeerError):
 
 
 class ProcessDiedError(PeerError):
-    """A process that should be running has ended by itself."""
+    """A process has ended although nothing asked it to."""
 
     def __init__(self, name: str, status: int, log_path: Path) -> None:
         self.name = name
         self.status = status
         self.log_path = log_path
         how = f"signal {-status}" if status < 0 else f"status {status}"
-        if status == -signal.SIGBUS:  # what a mapping says (docs/reliability.md, fault 14)
-            how = "SIGBUS: a file was cut short below it, or its disk failed; start it again"
+        if status == -signal.SIGBUS:  # from a mapped file (docs/reliability.md, fault 14)
+            how = "SIGBUS: a mapped file was truncated, or its disk failed; start it again"
         super().__init__(f"{name} ended with {how}; its log is {log_path}")
 
 

@@ -1,4 +1,4 @@
-"""Where a cluster keeps its files: a folder of the user's choice, or a temporary one."""
+"""The folder with a cluster's files: one that the user chose, or a temporary one."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ class DataFolder:
 
     path: Path
     is_kept: bool
-    """Whether it stays after the cluster has stopped; may be set while it runs."""
+    """Whether it is kept after the cluster has stopped; may be set while the cluster runs."""
 
 
 @contextmanager
 def data_folder(chosen: Path | None) -> Iterator[DataFolder]:
-    """The chosen folder, made if need be; else a temporary one that is removed at the end.
+    """The chosen folder, created if missing; else a temporary one that is removed at the end.
 
-    A temporary one stays when a process failed: the error names a log in it.
+    A temporary one is kept when a process failed, because the error names a log in it.
 
     Raises:
-        DiskError: It cannot be made.
+        DiskError: It cannot be created.
     """
     folder = DataFolder(_make(chosen), is_kept=chosen is not None)
     try:

@@ -1,4 +1,4 @@
-"""Moving a consumer group to another place in a topic, seen queue by queue before it is done."""
+"""Sets a consumer group's offsets in a topic; can show the changes first, queue by queue."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from pocketmq.protocol.errors import BrokerError
 from pocketmq.protocol.message import MessageQueue
 
 START_MS = 0
-"""Before every message."""
+"""The time that means the begin of a queue."""
 END_MS = -1
 """The time that means the end of a queue in INVOKE_BROKER_TO_RESET_OFFSET (222) (E-30)."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueMove:
-    """Where a group goes on in one queue, and where it would without the reset."""
+    """A group's offset in one queue before and after a reset."""
 
     queue: MessageQueue
     before: int | None
-    """None: nothing is committed, so ConsumeFromWhere decides."""
+    """None if no offset is committed, in which case ConsumeFromWhere decides."""
     after: int
 
     def __str__(self) -> str:
@@ -29,18 +29,19 @@ class QueueMove:
         if self.before is None:
             return f"{place} -> {self.after}"
         by = self.after - self.before
-        what = f"{by} are skipped" if by > 0 else f"{-by} come again" if by < 0 else "stays"
+        what = f"{by} are skipped" if by > 0 else f"{-by} come again" if by < 0 else "unchanged"
         return f"{place} {self.before} -> {self.after}  {what}"
 
 
 async def plan_reset(admin: Admin, group: str, topic: str, time_ms: int) -> list[QueueMove]:
-    """What a reset would do now.
+    """The changes that a reset would make now.
 
     Args:
-        admin: Asks the brokers; nothing is changed.
-        group: Consumer group.
-        topic: Whose queues.
-        time_ms: Epoch ms; `START_MS` and `END_MS` for all and for none of what is stored.
+        admin: Client of the cluster; nothing is changed.
+        group: The consumer group.
+        topic: The topic in whose queues offsets are set.
+        time_ms: Epoch ms of the first message to consume; `START_MS` for the first one stored,
+            `END_MS` for the next one to be stored.
     """
     moves = []
     for queue in await admin.subscribe_queues(topic):
@@ -54,13 +55,13 @@ async def plan_reset(admin: Admin, group: str, topic: str, time_ms: int) -> list
 
 
 async def reset_group(admin: Admin, group: str, topic: str, time_ms: int) -> list[QueueMove]:
-    """Move a group, whether its members run or not; what was done, from just before (C-70).
+    """Reset a group, whether its members run or not (C-70); returns the changes.
 
-    A 4.9 broker can only push new offsets to members; where none is connected, they are committed
-    in their place, as RocketMQ's own admin tool does.
+    A 4.9 broker can only push new offsets to members; where none is connected, this commits them
+    in the members' place, as RocketMQ's admin tool does.
 
     Raises:
-        BrokerError: A broker refused; those asked before it have moved the group already.
+        BrokerError: A broker refused; those asked before it have already reset the group.
     """
     planned = await plan_reset(admin, group, topic, time_ms)
     try:

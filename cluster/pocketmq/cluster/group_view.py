@@ -1,6 +1,6 @@
-"""A consumer group as a running cluster sees it: who is in it, what it reads, how far it is.
+"""The state of a consumer group in a running cluster: members, subscriptions, offsets.
 
-The brokers tell members, subscriptions and offsets; each member tells which queues are its own.
+Brokers are asked for members, subscriptions and offsets; each member for the queues that it owns.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class MemberView:
 
     client_id: str
     address: str
-    """As the first broker sees it."""
+    """Its address as the first broker sees it."""
     language: str
     version: int
-    """RocketMQ's number of the client's protocol version."""
+    """The client's protocol version, as RocketMQ's number."""
     brokers: tuple[str, ...]
-    """Those that have its heartbeat."""
+    """The brokers that have its heartbeat."""
     answers: bool
-    """Whether it said which queues it has."""
+    """Whether it answered which queues it owns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,31 +55,31 @@ class SubscriptionView:
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
-    """One queue and how far the group is."""
+    """One queue and the group's progress in it."""
 
     topic: str
     broker: str
     queue: int
     broker_offset: int
-    """The next message that comes gets it."""
+    """The offset of the next message to be stored."""
     consumer_offset: int
-    """The next message that the group consumes has it; -1 when nothing was committed."""
+    """The offset of the next message to be consumed; -1 when none was committed."""
     owners: tuple[str, ...]
-    """Client ids; several when the members broadcast, or for a moment while queues move."""
+    """Client ids of its owners; several with broadcasting, or briefly during a rebalance."""
 
     @property
     def lag(self) -> int:
-        """Messages to go; with nothing committed, all there ever were."""
+        """Messages not consumed yet; without a committed offset, all that were ever stored."""
         return max(0, self.broker_offset - max(0, self.consumer_offset))
 
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """All that is known of a group."""
+    """Everything about one group."""
 
     group: str
     message_model: str
-    """Empty when no member is connected."""
+    """`CLUSTERING` or `BROADCASTING`; empty when no member is connected."""
     consume_from_where: str
     members: tuple[MemberView, ...]
     subscriptions: tuple[SubscriptionView, ...]
@@ -87,11 +87,11 @@ class GroupView:
 
     @property
     def lag(self) -> int:
-        """Messages to go in all queues."""
+        """Messages not consumed yet, in all queues."""
         return sum(queue.lag for queue in self.queues)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """As an object for JSON."""
         plain = asdict(self)
         for queue, made in zip(self.queues, plain["queues"], strict=True):
             made["lag"] = queue.lag
@@ -102,8 +102,8 @@ async def look_at(admin: Admin, group: str) -> GroupView:
     """Ask every broker, and every member through one of them.
 
     Raises:
-        UnknownGroupError: no broker knows the group.
-        PocketMQError: the cluster cannot be asked.
+        UnknownGroupError: No broker knows the group.
+        PocketMQError: Name servers or brokers do not answer.
     """
     connections = await admin.consumer_connections(group)
     progress = await admin.consume_stats(group)
@@ -144,7 +144,7 @@ async def look_at(admin: Admin, group: str) -> GroupView:
 
 
 async def known_groups(admin: Admin) -> list[str]:
-    """Names of all groups that a broker keeps, sorted."""
+    """Names of all groups that any broker knows, sorted."""
     found: set[str] = set()
     for broker in await admin.brokers():
         found.update(await admin.groups(broker))
@@ -152,7 +152,7 @@ async def known_groups(admin: Admin) -> list[str]:
 
 
 async def _owned(admin: Admin, group: str, client_id: str) -> set[MessageQueue] | None:
-    """A member's queues; None when it does not say, a frozen one for example."""
+    """A member's queues; None when it does not answer, for example because it is frozen."""
     try:
         info = await admin.consumer_running_info(group, client_id)
     except PocketMQError:
@@ -161,7 +161,7 @@ async def _owned(admin: Admin, group: str, client_id: str) -> set[MessageQueue] 
 
 
 async def _bounds(admin: Admin, topic: str) -> Mapping[MessageQueue, int]:
-    """Ends of a topic's queues; none when it does not exist (yet)."""
+    """Ends of a topic's queues; empty when the topic does not exist (yet)."""
     if await admin.route(topic) is None:
         return {}
     return {queue: each.max_offset for queue, each in (await admin.topic_stats(topic)).items()}

@@ -1,4 +1,4 @@
-"""A cluster of real processes for a script or a test, on free ports.
+"""Starts a cluster of real processes on free ports, for a script or a test.
 
 async with local_cluster(nameservers=2, brokers=2, clock="manual") as cluster:
     producer = Producer("p", nameservers=cluster.namesrv_addr)
@@ -28,19 +28,19 @@ async def local_cluster(
     data: Path | None = None,
     broker_arguments: Sequence[str] = (),
 ) -> AsyncIterator[Supervisor]:
-    """Start a cluster for the length of a block.
+    """Start a cluster for an `async with` block.
 
     Args:
         nameservers: nameserver-1, nameserver-2, ...
         brokers: broker-a, broker-b, ...
-        clock: `manual`: time stands still until `cluster.advance(seconds)`.
-        data: Keep stores and logs in this folder; by default they are gone afterwards.
-        broker_arguments: More of each broker's command line, say `--flush-disk-type SYNC_FLUSH`.
+        clock: With `manual`, time only moves by `cluster.advance(seconds)`.
+        data: Folder for stores and logs; by default they are removed at the end.
+        broker_arguments: Added to each broker's command line: `--flush-disk-type SYNC_FLUSH`.
 
     Raises:
         ProcessStartError: A process did not become ready.
     """
-    configure_if_unset()  # structlog as it comes prints to standard output
+    configure_if_unset()  # unconfigured, structlog prints to standard output
     options = ClusterOptions(nameservers=nameservers, brokers=brokers, any_port=True, clock=clock)
     with data_folder(data) as folder:
         spec = cluster_spec(options, folder.path, broker_arguments=broker_arguments)

@@ -1,4 +1,4 @@
-"""Which topics people created, and which RocketMQ keeps for itself."""
+"""Tells topics that users created from RocketMQ's own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pocketmq.protocol.validation import is_retry, is_system_topic
 async def peoples_topics(admin: Admin) -> list[str]:
     """Names of the topics that are neither RocketMQ's own nor a group's retry topic, sorted.
 
-    A broker and a cluster have a topic of their own name each, and a cluster one for replies.
+    A broker and a cluster each have a topic with their name, and a cluster one for replies.
     """
     info = await admin.cluster_info()
     own = {*info.broker_addr_table, *info.cluster_addr_table}

@@ -1,8 +1,8 @@
 """One child process: start, readiness, stop, kill, freeze, its log.
 
-A child gets its own session, so that Ctrl-C at the terminal reaches the supervisor alone, which
-then stops its children in order. A supervisor that dies takes its children with it: the roles watch
-their parent (`--exit-with-parent`).
+A child gets its own session, so that Ctrl-C at the terminal reaches only the supervisor, which then
+stops its children in order. If the supervisor dies, its children stop too: they watch their parent
+(`--exit-with-parent`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pocketmq.runtime.process import PARENT_PID, parse_ready_line
 log = structlog.get_logger()
 
 READY_LIMIT_S = 30.0
-"""Real seconds from start to the ready line; a broker may have a store to recover."""
+"""Real seconds from start to the ready line at most; a broker may have to recover a store."""
 
 STOP_LIMIT_S = 10.0
 """Real seconds between SIGTERM and SIGKILL."""
@@ -41,7 +41,7 @@ OnLine = Callable[[str], None]
 
 
 class State(enum.Enum):
-    """What a child is doing."""
+    """The state of a child process."""
 
     NEW = "not started"
     STARTING = "starting"
@@ -54,13 +54,13 @@ class ChildProcess:
     """A process that says READY on standard output and logs to standard error.
 
     Args:
-        name: For people, and for its log file.
+        name: Its name in output and of its log file.
         role: `nameserver`, `broker` or `client`.
-        command: What to execute; may be changed between an end and the next start.
-        log_path: Standard error is appended here, and what it prints after the ready line unless
-            `on_line` takes it.
+        command: Its command line; may be changed while it does not run.
+        log_path: Its standard error is appended here; without `on_line` also its standard output
+            after the ready line.
         env: Added to this process's environment.
-        on_line: Gets each line of standard output after the ready line.
+        on_line: Called with each line of standard output after the ready line.
     """
 
     def __init__(
@@ -78,15 +78,15 @@ class ChildProcess:
         self.command = list(command)
         self.log_path = log_path
         self.facts: dict[str, str] = {}
-        """What the ready line said."""
+        """The fields of its ready line."""
         self.started_at_s = 0.0
         """Monotonic seconds of the latest start."""
         self.ready_after_s = 0.0
         self.expected_end = False
-        """Whether we ended it: an end without this is news."""
+        """Whether it was asked to end; otherwise its end is an error."""
         self._env = dict(env or {})
         self._on_line = on_line
-        self._clock = SystemClock()  # processes live in real time, whatever their clocks say
+        self._clock = SystemClock()  # time limits are real time, even beside manual clocks
         self._process: asyncio.subprocess.Process | None = None
         self._frozen = False
         self._ready: asyncio.Future[None] | None = None
@@ -100,7 +100,7 @@ class ChildProcess:
 
     @property
     def state(self) -> State:
-        """What it is doing, as far as we know."""
+        """Its state as far as it is known here."""
         if self._process is None:
             return State.NEW
         if self._process.returncode is not None:
@@ -116,7 +116,7 @@ class ChildProcess:
 
     @property
     def pid(self) -> int:
-        """Process id of the latest start; 0 before."""
+        """Process id of the latest start; 0 before the first."""
         return self._process.pid if self._process is not None else 0
 
     @property
@@ -126,12 +126,12 @@ class ChildProcess:
 
     @property
     def port(self) -> int:
-        """Port of the ready line; 0 if it listens nowhere."""
+        """Port of the ready line; 0 if it does not listen."""
         return int(self.facts.get("port", "0"))
 
     @property
     def address(self) -> str:
-        """`host:port` that it answers on; empty if it listens nowhere."""
+        """`host:port` on which it listens; empty if it does not."""
         return f"{self.facts.get('host', '127.0.0.1')}:{self.port}" if self.port else ""
 
     def log_tail(self, lines: int = 20) -> str:
@@ -146,12 +146,12 @@ class ChildProcess:
     # -- steering ---------------------------------------------------------------------------
 
     async def start(self, *, limit_s: float = READY_LIMIT_S) -> None:
-        """Start it and return when it has said READY.
+        """Start it; returns when it has printed its ready line.
 
         A start that fails, or is cancelled, leaves no process behind.
 
         Raises:
-            ProcessStartError: It ended first, or was silent for `limit_s` real seconds.
+            ProcessStartError: It ended first, or printed none within `limit_s` real seconds.
             WrongStateError: It runs already.
         """
         if self.is_alive:
@@ -166,7 +166,7 @@ class ChildProcess:
             *self.command,
             stdin=asyncio.subprocess.DEVNULL
             if sys.platform == "linux"
-            else asyncio.subprocess.PIPE,  # its end tells the child that we died
+            else asyncio.subprocess.PIPE,  # closed when this process dies, which the child notices
             stdout=asyncio.subprocess.PIPE,
             stderr=self._log,
             env=os.environ | {PARENT_PID: str(os.getpid())} | self._env,
@@ -192,10 +192,10 @@ class ChildProcess:
         log.debug("process.started", process=self.name, pid=self.pid, port=self.port)
 
     async def stop(self, *, limit_s: float = STOP_LIMIT_S) -> int | None:
-        """Ask it to stop (SIGTERM), and kill it if it does not; its exit status."""
+        """Ask it to stop (SIGTERM), kill it after `limit_s`; returns its exit status."""
         self.expected_end = True
         if self._process is not None and self._process.returncode is None:
-            # A frozen process gets its SIGTERM only once it runs again.
+            # A frozen process handles SIGTERM only once it is resumed.
             self._signal(signal.SIGTERM)
             self._signal(signal.SIGCONT)
             self._frozen = False
@@ -208,13 +208,13 @@ class ChildProcess:
         return await self.wait()
 
     async def kill(self) -> None:
-        """End it at once, as a crash would (SIGKILL), and wait until it is gone."""
+        """End it at once, like a crash (SIGKILL); returns when it has ended."""
         self.expected_end = True
         self._signal(signal.SIGKILL)
         await self.wait()
 
     async def freeze(self) -> None:
-        """Stop it in mid-step (SIGSTOP); its connections stay up. Returns when it stands still."""
+        """Suspend it (SIGSTOP); its connections stay up. Returns when it is suspended."""
         if self.state is not State.READY:
             raise WrongStateError(self.name, "freeze", self.state.value)
         self._signal(signal.SIGSTOP)
@@ -224,14 +224,14 @@ class ChildProcess:
                 await self._clock.sleep(_FREEZE_LOOK_S)
 
     def thaw(self) -> None:
-        """Let a frozen process go on (SIGCONT)."""
+        """Resume a frozen process (SIGCONT)."""
         if self.state is not State.FROZEN:
             raise WrongStateError(self.name, "thaw", self.state.value)
         self._frozen = False
         self._signal(signal.SIGCONT)
 
     async def wait(self) -> int | None:
-        """Return its exit status when it has ended and all its output was read."""
+        """Wait until it has ended and its output was read; returns its exit status."""
         if self._process is None:
             return None
         status = await self._process.wait()

@@ -1,9 +1,9 @@
-"""What a cluster consists of: which processes, with which command lines, on which ports.
+"""The processes of a cluster, with their command lines and ports.
 
-Pure: from options to command lines. `supervisor.py` carries them out.
+Pure: turns options into command lines. `supervisor.py` starts them.
 
-Nameservers take ports from 9876 on, brokers 10911, 10921, ...: RocketMQ's brokers also use the two
-ports next to their own, so they stand ten apart. With `any_port` the system chooses.
+Nameservers use ports from 9876 on, brokers 10911, 10921, ...: ten apart, because RocketMQ's brokers
+also use the two ports next to their own. With `any_port` the system chooses.
 """
 
 from __future__ import annotations
@@ -33,35 +33,35 @@ class ClusterOptions:
     brokers: int = option(1, help="How many brokers, called broker-a, broker-b, ...")
     host: str = option("127.0.0.1", help="Address to listen on.")
     nameserver_port: int = option(9876, help="Port of the first nameserver.", rule="N-1")
-    broker_port: int = option(10911, help="Port of the first broker; the next ones stand 10 apart.")
+    broker_port: int = option(10911, help="Port of the first broker; the others are 10 apart.")
     any_port: bool = option(False, help="Let the system choose all ports.")
     cluster_name: str = option("DefaultCluster", help="Name of the cluster that brokers report.")
     data: Path | None = option(
         None, help="Keep stores and logs here: DIR/broker-a/ is a RocketMQ store root."
     )
     clock: Literal["real", "manual"] = option(
-        "real", help="manual: time stands still until `pocketmq clock advance` moves it."
+        "real", help="manual: time only moves by `pocketmq clock advance`."
     )
     clock_start_ms: int = option(
-        0, unit="ms", help="Where a manual clock begins, in epoch ms; 0 is the present."
+        0, unit="ms", help="Start time of a manual clock, in epoch ms; 0 is the current time."
     )
     profile: ProfileName = option(
-        DEFAULT_PROFILE, help="RocketMQ line whose rules apply where 4.9 and 5.x differ."
+        DEFAULT_PROFILE, help="RocketMQ release whose rules apply where 4.9 and 5.x differ."
     )
     log_level: Literal["debug", "info", "warning", "error"] = option(
-        "info", help="Least level in the processes' log files."
+        "info", help="Lowest level in the processes' log files."
     )
     control_port: int = option(
-        9870, help="Port of the control address (HTTP); another one when it is taken. -1: none."
+        9870, help="Port of the control address (HTTP); if taken, another one. -1: none."
     )
     control_host: str = option(
         "127.0.0.1",
-        help="Where the control address listens; open to other machines, it needs a token.",
+        help="Host on which the control address listens; if not loopback, it needs a token.",
     )
 
     def __post_init__(self) -> None:
         if self.nameservers < 1:
-            raise ValueError(f"{self.nameservers} nameservers are too few; a cluster needs one")
+            raise ValueError(f"{self.nameservers} nameservers are too few; write 1 or more")
         if self.brokers < 0:
             raise ValueError(f"{self.brokers} brokers are too few; write 0 or more")
 
@@ -82,7 +82,7 @@ class ProcessSpec:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    """All server processes of a cluster, and where they keep their files."""
+    """All server processes of a cluster, and the folder of their files."""
 
     nameservers: tuple[ProcessSpec, ...]
     brokers: tuple[ProcessSpec, ...]
@@ -103,12 +103,12 @@ def cluster_spec(
     config_path: Path | None = None,
     broker_arguments: Sequence[str] = (),
 ) -> ClusterSpec:
-    """The processes that these options ask for.
+    """The processes for these options.
 
     Args:
-        options: What the user wants.
-        data: Root of all files; the caller has chosen one if `options.data` is None.
-        config_path: TOML file that every role reads its own tables from.
+        options: The user's options.
+        data: Folder of all files; the caller chooses one if `options.data` is None.
+        config_path: TOML file from which each role reads its tables.
         broker_arguments: Added to each broker's command line.
     """
     common = ["--profile", options.profile, "--log-level", options.log_level]

@@ -1,12 +1,13 @@
-"""Starts a cluster as OS processes, watches it, breaks it, moves its clocks, stops it.
+"""Starts, watches and stops the processes of a cluster, and moves their clocks.
 
     async with Supervisor(spec) as cluster:
         print(cluster.namesrv_addr)
         await cluster["broker-a"].freeze()
         await cluster.advance(seconds=126)
 
-Start: all nameservers at once, then all brokers at once, then every nameserver is asked until it
-knows every broker. Stop: clients, brokers, nameservers. Nothing is left behind, whatever fails.
+It starts all nameservers at once, then all brokers at once, and then waits until every nameserver
+knows every broker. It stops clients, brokers, nameservers in this order. No process is left over,
+whatever fails.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from pocketmq.runtime.lock_step import ClockMember
 log = structlog.get_logger()
 
 ROUTE_LIMIT_S = 20.0
-"""Real seconds from the last ready line until every nameserver knows every broker."""
+"""Real seconds at most from the last ready line until every nameserver knows every broker."""
 
 _LOOK_S = 0.01
 
@@ -43,9 +44,9 @@ class Supervisor(StartStop):
     """The processes of one cluster, by name.
 
     Args:
-        spec: What to start.
-        env: Added to the environment of every process.
-        on_ended: Told of each process that ends without having been asked to.
+        spec: The processes to start.
+        env: Added to every process's environment.
+        on_ended: Called with each process that ends without having been asked to.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class Supervisor(StartStop):
         self.spec = spec
         self.remoting = RemotingClient(TcpNetwork())
         self.clock_start_ms = spec.clock_start_ms or SystemClock().time_ms()
-        """Where the manual clocks of the first processes begin."""
+        """Start time of manual clocks of the first processes, in epoch ms."""
         self._env = dict(env or {})
         self._on_ended = on_ended
         self._processes: dict[str, ChildProcess] = {}
@@ -73,12 +74,12 @@ class Supervisor(StartStop):
 
     @property
     def processes(self) -> list[ChildProcess]:
-        """All, in the order of their first start; also those that have ended."""
+        """All processes, in the order of their first start; also those that have ended."""
         return list(self._processes.values())
 
     @property
     def alive(self) -> list[ChildProcess]:
-        """Those that exist now; a frozen one does."""
+        """The processes that exist now, frozen ones included."""
         return [process for process in self.processes if process.is_alive]
 
     def of_role(self, role: str) -> list[ChildProcess]:
@@ -87,7 +88,7 @@ class Supervisor(StartStop):
 
     @property
     def nameserver_addresses(self) -> list[str]:
-        """`host:port` of each nameserver, also of one that is dead at the moment."""
+        """`host:port` of each nameserver, also of one that has ended."""
         return [process.address for process in self.of_role("nameserver") if process.address]
 
     @property
@@ -96,16 +97,16 @@ class Supervisor(StartStop):
         return ";".join(self.nameserver_addresses)
 
     def control(self, name: str) -> ControlledProcess:
-        """Questions to one process over its own port."""
+        """Access to one process's clock and state, over its port."""
         return ControlledProcess(name, self[name].address, self.remoting)
 
     # -- starting and stopping --------------------------------------------------------------
 
     async def start(self) -> None:
-        """Start everything of the spec and return when the routes are complete.
+        """Start all processes of the spec; returns when the routes are complete.
 
         Raises:
-            ProcessStartError: A process did not become ready; what had started is stopped again.
+            ProcessStartError: A process did not become ready; the others are stopped again.
         """
         try:
             await self._start_all(self.spec.nameservers)
@@ -116,7 +117,7 @@ class Supervisor(StartStop):
             raise
 
     async def stop(self) -> None:
-        """Stop clients, then brokers, then nameservers, and kill what does not obey."""
+        """Stop clients, then brokers, then nameservers; kill those that do not stop."""
         for role in ("client", "broker", "nameserver"):
             await asyncio.gather(*(process.stop() for process in self.of_role(role)))
         watchers = list(self._watchers.values())
@@ -131,12 +132,12 @@ class Supervisor(StartStop):
         on_line: OnLine | None = None,
         env: Mapping[str, str] | None = None,
     ) -> ChildProcess:
-        """Start one more process, say a client, under the supervisor's care.
+        """Start one more process, such as a client, which the supervisor then watches and stops.
 
         Args:
             spec: Its name must be new.
-            on_line: Gets what it prints after its ready line.
-            env: More environment.
+            on_line: Called with each line that it prints after its ready line.
+            env: Added to its environment.
         """
         if spec.name in self._processes:
             raise ValueError(f"{spec.name} exists already; restart it, or choose another name")
@@ -154,14 +155,14 @@ class Supervisor(StartStop):
         return process
 
     async def restart(self, name: str) -> ChildProcess:
-        """Start a process that has ended, on the port it had before."""
+        """Start a process that has ended again, on the same port."""
         process = self[name]
         await process.wait()
         await self._start(process)
         return process
 
     async def wait_for_brokers(self, names: Iterable[str]) -> None:
-        """Return when every living nameserver knows all these brokers.
+        """Wait until every running nameserver knows all these brokers.
 
         Raises:
             PeerError: It took longer than `ROUTE_LIMIT_S` real seconds.
@@ -190,12 +191,12 @@ class Supervisor(StartStop):
         """Move all clocks in lock step; dead and frozen processes are left out.
 
         Args:
-            seconds: Protocol time.
-            others: Clocks outside this supervisor's processes, say of a client in a test.
-            leave_out: Names of processes whose time shall stand still.
+            seconds: By how much.
+            others: Further clocks, such as that of a client in a test.
+            leave_out: Names of processes whose clocks are not moved.
 
         Returns:
-            Names of members that were lost on the way: they died while their clock moved.
+            Names of processes that died while their clock moved.
         """
         lost: list[str] = []
 
@@ -208,7 +209,7 @@ class Supervisor(StartStop):
         return lost
 
     def clock_members(self, leave_out: Iterable[str] = ()) -> list[ClockMember]:
-        """The processes that can take part in a lock step now."""
+        """The processes whose clocks can be moved now."""
         skip = set(leave_out)
         return [
             self.control(process.name)
@@ -227,7 +228,7 @@ class Supervisor(StartStop):
     async def _start(self, process: ChildProcess) -> None:
         spec = self._specs[process.name]
         process.command = [*spec.command(), "--exit-with-parent"]
-        if process.port:  # a restart: peers know it by the port it had
+        if process.port:  # a restart: peers know it by its old port
             process.command += ["--port", str(process.port)]
         if self.spec.clock == "manual":
             process.command += ["--clock", "manual"]
@@ -251,7 +252,7 @@ class Supervisor(StartStop):
             self._on_ended(process)
 
     async def _time_ms(self) -> int:
-        """Where the manual clocks stand: a process that starts late begins there."""
+        """The time of the manual clocks, at which a process that starts later begins."""
         for member in self.clock_members():
             try:
                 return await member.time_ms()

@@ -1,4 +1,4 @@
-"""A whole cluster in the foreground: what `pocketmq up` does."""
+"""`pocketmq up`: runs a cluster in the foreground."""
 
 from __future__ import annotations
 
@@ -37,23 +37,22 @@ from pocketmq.runtime.process import RoleContext, RoleOptions, run_role
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpSettings:
-    """What one start of `pocketmq up` is told beside the cluster's options."""
+    """Settings of one `pocketmq up`, besides the cluster's options."""
 
     config_path: Path | None = None
-    """TOML file that the roles read too."""
+    """TOML file with options, which roles read too."""
     seed: Path | None = None
-    """TOML or JSON file with topics and messages; the cluster is ready when they are there."""
+    """TOML or JSON file with topics and messages; the cluster is ready once they are created."""
     ports_file: Path | None = None
-    """JSON file to write the addresses to, once the cluster is ready."""
+    """JSON file to which the addresses are written when the cluster is ready."""
     exit_with_parent: bool = False
 
 
 def run_up(options: ClusterOptions, settings: UpSettings) -> int:
-    """Run a cluster until SIGINT or SIGTERM; the exit status.
+    """Run a cluster until SIGINT or SIGTERM; returns the exit status.
 
-    A signal before the cluster is up gives what a shell shows for it: 130 for Ctrl-C.
-    A process that ends by itself is told in a line, and the rest goes on: that is what a cluster
-    is for. Only when none is left does the whole end, with status 1.
+    After a signal before the cluster is ready it is that of a shell: 130 for Ctrl-C. A process that
+    ends by itself is reported in a line, and the others go on. When none is left, the status is 1.
     """
 
     all_gone = False
@@ -63,11 +62,11 @@ def run_up(options: ClusterOptions, settings: UpSettings) -> int:
     async def main(role: RoleContext) -> None:
         nonlocal interrupted
 
-        # It never calls itself ready, so a signal cancels it, and leaving the block stops all.
+        # It prints no ready line, so a signal cancels this task, and leaving the block stops all.
         def ended(process: ChildProcess) -> None:
             nonlocal all_gone
             if process.name in control.killed:
-                return  # somebody asked for it
+                return  # it was asked to end
             _say(f"{process.name} ended with status {process.status}; its log: {process.log_path}")
             if not cluster.alive:
                 all_gone = True
@@ -103,9 +102,9 @@ def run_up(options: ClusterOptions, settings: UpSettings) -> int:
 async def control_address(
     control: ClusterControl, options: ClusterOptions
 ) -> AsyncIterator[ControlFile | None]:
-    """The cluster's control address for the length of a block; None when none is wanted.
+    """Serve the cluster's control address during a block; yields None when it is turned off.
 
-    It is noted in `control.json` in the data folder, where commands find it.
+    It is written to `control.json` in the data folder, where commands find it.
     """
     if options.control_port < 0:
         yield None
@@ -139,14 +138,14 @@ def _readable_port_error() -> Iterator[None]:
 
 
 def _write_private(path: Path, content: bytes) -> None:
-    """Only its owner may read it: it may hold the token."""
+    """Write a file that only its owner can read, because it may contain the token."""
     path.unlink(missing_ok=True)
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(content)
 
 
 def _write_ports(path: Path, cluster: Supervisor, address: ControlFile | None) -> None:
-    """Whole or not at all: who waits for the file may read it as soon as it is there."""
+    """Write the file atomically: another process may read it as soon as it exists."""
     ports = {process.name: process.address for process in cluster.processes}
     content = {
         "nameservers": cluster.namesrv_addr,
@@ -173,12 +172,12 @@ def _introduce(cluster: Supervisor, options: ClusterOptions, address: ControlFil
     kept = "" if options.data is not None else " (removed at the end; keep them with --data DIR)"
     _say(f"stores and logs: {cluster.spec.data}{kept}")
     if options.clock == "manual":
-        _say(f"time stands still; pocketmq clock advance 126 -n '{cluster.namesrv_addr}' moves it")
+        _say(f"manual clock; pocketmq clock advance 126 -n '{cluster.namesrv_addr}' moves it")
     _say("Ctrl-C stops the cluster")
 
 
 def _say(line: str) -> None:
-    """Print a line; whoever read us may have enough (`| head -1`), and the cluster goes on."""
+    """Print a line; if the reader has closed the pipe (`| head -1`), the cluster goes on."""
     try:
         print(line, flush=True)
     except BrokenPipeError:

@@ -17,16 +17,16 @@ ADVANCE_HELP = """Move all clocks of a cluster together, deadline by deadline.
 
 Works on processes started with --clock manual: nameservers, brokers and those consumers that run
 on a manual clock too. Dead and frozen processes are left out. Moving one process alone would
-expire healthy peers whose clock stood still.
+expire healthy peers whose clocks stood still.
 
 \b
 Examples:
-  pocketmq clock advance 126            a silent broker expires after 120 s (N-2) and one scan
-  pocketmq clock advance 2h             delay level 18 falls due
+  pocketmq clock advance 126            a silent broker expires after 120 s and one scan (N-2)
+  pocketmq clock advance 2h             messages of delay level 18 are delivered
   pocketmq clock advance 500ms
 """
 
-SHOW_HELP = """Show where each process's clock stands and when it next wants to be woken.
+SHOW_HELP = """Show the time of each process's clock, and when its next timer is due.
 
 \b
 Example:
@@ -48,7 +48,7 @@ def parse_duration_ms(text: str) -> int:
     """Milliseconds of `126`, `126s`, `1.5h`, `500ms`.
 
     Raises:
-        CallerError: It is no duration.
+        CallerError: The text is no duration.
     """
     number = text.strip().rstrip("abcdefghijklmnopqrstuvwxyz")
     unit = text.strip()[len(number) :] or "s"
@@ -109,7 +109,7 @@ def show(nameservers: Nameservers = DEFAULT_NAMESERVERS) -> None:
 
 
 async def cluster_time_ms(nameservers: list[str]) -> int:
-    """Where the first name server's clock stands, in epoch ms.
+    """The time of the first name server's clock, in epoch ms.
 
     Raises:
         NoNameServerError: It does not answer, or is RocketMQ's, whose clock cannot be asked.
@@ -122,7 +122,7 @@ async def cluster_time_ms(nameservers: list[str]) -> int:
 
 
 async def _describe(member: ControlledProcess) -> str:
-    """Its clock in words; nothing if it does not answer."""
+    """One line about its clock; empty if it does not answer."""
     try:
         clock = await member.clock()
     except ClockMemberError:

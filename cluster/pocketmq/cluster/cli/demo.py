@@ -9,11 +9,11 @@ import typer
 
 DEMO_HELP = """Carry every flight that left New York in 2013 through a cluster of processes.
 
-Two nameservers, two brokers, two producers and three consumers start as processes of their own. A
+Two nameservers, two brokers, two producers and three consumers start, each as a process. A
 fourth consumer joins when a third of the flights is consumed, and one of the first three is killed
-with SIGKILL at two thirds. In the end nothing may be lost, and the mean delay per carrier from the
-consumed messages must be that of the CSV, to the last digit: only then the exit status is 0. Where
-Java 17 and PySpark are installed, Spark computes the same once more, straight from the brokers.
+with SIGKILL at two thirds. The exit status is 0 only if no message is lost and the mean delay per
+carrier, computed from the consumed messages, is exactly that of the CSV. Where Java 17 and PySpark
+are installed, Spark computes the same again, straight from the brokers.
 
 \b
 Examples:
@@ -35,7 +35,7 @@ def register(app: typer.Typer) -> None:
 def demo(
     flights: Annotated[
         int | None,
-        typer.Option(min=1, help="Only the first so many rows of the CSV.", show_default="all"),
+        typer.Option(min=1, help="Number of rows to take from the CSV.", show_default="all"),
     ] = None,
     seed: Annotated[int, typer.Option(help="Decides which consumer is killed.")] = 2013,
     data: Annotated[
@@ -43,7 +43,7 @@ def demo(
         typer.Option(metavar="DIR", help="Keep stores, logs and the consumers' files here."),
     ] = None,
     orderly: Annotated[
-        bool, typer.Option("--orderly", help="Consume one message of a queue after the other.")
+        bool, typer.Option("--orderly", help="Consume the messages of a queue one after the other.")
     ] = False,
     broadcast: Annotated[
         bool, typer.Option("--broadcast", help="Let every consumer consume every message.")
@@ -52,7 +52,7 @@ def demo(
         float | None,
         typer.Option(
             metavar="RATE",
-            help="Let so many deliveries fail, 0.05 of them, say.",
+            help="Share of deliveries that fail, such as 0.05.",
             show_default="none",
         ),
     ] = None,
@@ -60,7 +60,7 @@ def demo(
         bool, typer.Option("--pop", help="Pop messages instead of sharing queues out.")
     ] = False,
     no_spark: Annotated[
-        bool, typer.Option("--no-spark", help="Leave out the last step, Spark's table.")
+        bool, typer.Option("--no-spark", help="Skip the last step, the table by Spark.")
     ] = False,
 ) -> int:
     from pocketmq.cluster.demo.modes import Mode

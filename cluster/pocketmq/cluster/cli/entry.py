@@ -1,4 +1,4 @@
-"""Where the installed `pocketmq` command begins: quiet about Ctrl-C while the rest is imported."""
+"""Entry point of the installed command: Ctrl-C shows no traceback while the rest is imported."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ from pocketmq.runtime.words import counted
 if TYPE_CHECKING:
     from rich.table import Table
 
-LIST_HELP = """List the consumer groups that the brokers know.
+LIST_HELP = """List the consumer groups that brokers know.
 
 \b
 Examples:
@@ -43,10 +43,10 @@ Examples:
   pocketmq group list --all                         also built-in groups
 """
 
-SHOW_HELP = """Show who is in a consumer group, what it consumes, and how far it is.
+SHOW_HELP = """Show a consumer group's members, subscriptions and offsets.
 
-For each queue: the broker's offset (the next message gets it), the group's offset (the next message
-it consumes), the messages between, and the client that has the queue.
+For each queue: the broker's offset (that of the next message to be stored), the group's offset
+(that of the next message to be consumed), their difference, and the client that owns the queue.
 
 \b
 Examples:
@@ -54,12 +54,12 @@ Examples:
   pocketmq group show billing --json
 """
 
-EXPLAIN_HELP = """Say why a group gets nothing, gets things twice, or is late.
+EXPLAIN_HELP = """Explain why a group gets no messages, gets messages twice, or lags.
 
-Asks brokers and members, and names what it finds, each with what to do: nobody there, members that
-subscribe differently, more members than queues, two clients of one id, offsets past the end, tags
-that nobody sends, missing permissions, locks of others, retries, dead letters, a clock that stands.
-The exit status is 1 when something was found.
+Asks brokers and members, and prints each problem with what to do: no member, members that subscribe
+differently, more members than queues, two clients with one id, offsets past the end, tags that
+nobody sends, missing permissions, locks of other clients, retries, dead letters, a manual clock
+that nobody moves. The exit status is 1 when a problem was found.
 
 \b
 Examples:
@@ -67,10 +67,10 @@ Examples:
   pocketmq group explain billing --json
 """
 
-RESET_HELP = """Move a group to another place in a topic, whether its members run or not.
+RESET_HELP = """Set a group's offsets in a topic, whether its members run or not.
 
-Prints for each queue where the group was, where it is now, and how many messages come again or are
-skipped. A time means the first message that was stored then or later (a 4.9 broker: the nearest).
+Prints for each queue the old and the new offset, and how many messages are consumed again or
+skipped. A time means the first message stored then or later (on a 4.9 broker the nearest one).
 
 \b
 Examples:
@@ -78,7 +78,7 @@ Examples:
   pocketmq group reset billing orders --to end
   pocketmq group reset billing orders --ago 10m
   pocketmq group reset billing orders --to 2026-11-22T09:30     local time; or with Z, +01:00
-  pocketmq group reset billing orders --ago 1h --dry-run        only says what it would do
+  pocketmq group reset billing orders --ago 1h --dry-run        only shows what it would do
 """
 
 SIMULATE_HELP = """Show who would get which queue of a topic, step by step.
@@ -99,7 +99,7 @@ Examples:
 _ENDS_MS = {"start": START_MS, "end": END_MS}
 
 PLAIN_WIDTH = 160
-"""Columns when the output is no terminal; tables must not be cut in a log."""
+"""Width when the output is no terminal, so that a log has complete tables."""
 
 
 def register(app: typer.Typer) -> None:
@@ -110,11 +110,11 @@ def register(app: typer.Typer) -> None:
     group.command("explain", help=EXPLAIN_HELP)(explain)
     group.command("reset", help=RESET_HELP)(reset)
     group.command("simulate", help=SIMULATE_HELP)(simulate)
-    app.add_typer(group, name="group", help="See and move consumer groups; try allocations out.")
+    app.add_typer(group, name="group", help="Show and reset consumer groups; simulate allocations.")
 
 
 def list_groups(
-    everything: Annotated[bool, typer.Option("--all", help="Built-in groups as well.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also list built-in groups.")] = False,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
     async def command() -> None:
@@ -161,15 +161,15 @@ def explain(
     if as_json:
         typer.echo(json.dumps([asdict(each) for each in found], indent=2))
     elif not found:
-        typer.echo(f"{group}: nothing was found that would keep messages from it")
+        typer.echo(f"{group}: no problem found")
     for number, each in enumerate(found if not as_json else (), start=1):
         typer.echo(f"{number}. {each.problem}\n   {each.advice}")
     return int(bool(found))
 
 
 def reset(
-    group: Annotated[str, typer.Argument(help="Consumer group to move.")],
-    topic: Annotated[str, typer.Argument(help="Topic in which the group is moved.")],
+    group: Annotated[str, typer.Argument(help="Consumer group to reset.")],
+    topic: Annotated[str, typer.Argument(help="Topic whose offsets are set.")],
     to: Annotated[
         str | None,
         typer.Option(metavar="start|end|TIME", help="start, end or a time; or give --ago."),
@@ -181,7 +181,7 @@ def reset(
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
     if (to is None) == (ago is None):
-        raise CallerError("say where to: either --to start, --to end, --to TIME, or --ago DURATION")
+        raise CallerError("give one of --to start, --to end, --to TIME or --ago DURATION")
     where = addresses(nameservers)
     by_ms = 0 if ago is None else parse_duration_ms(ago)
     time_ms = None if to is None else _moment_ms(to)
@@ -201,7 +201,7 @@ def reset(
 
 
 async def _now_ms(nameservers: list[str]) -> int:
-    """The cluster's time, which may have been moved; if it is not to be had, this machine's."""
+    """The cluster's time, which may be manual; this machine's if no name server tells it."""
     try:
         return await cluster_time_ms(nameservers)
     except NoNameServerError:
@@ -212,7 +212,7 @@ def _moment_ms(text: str) -> int:
     """Epoch ms of `start`, `end` or a time; one without a zone is local.
 
     Raises:
-        CallerError: It is none of them.
+        CallerError: The text is none of them.
     """
     if text in _ENDS_MS:
         return _ENDS_MS[text]
@@ -236,7 +236,7 @@ def simulate(
         int | None,
         typer.Option(
             min=1,
-            help="Number of queues on each broker; then no cluster is asked.",
+            help="Number of queues on each broker; then no cluster is needed.",
             show_default="the route's",
         ),
     ] = None,
@@ -248,7 +248,7 @@ def simulate(
         str,
         typer.Option(
             metavar="A,B",
-            help="For machine-room strategies: the rooms; clients are dealt to them in turn.",
+            help="For machine-room strategies: the rooms; clients are assigned to them in turn.",
         ),
     ] = "",
     fixed: Annotated[
@@ -278,12 +278,12 @@ def simulate(
         count = moved(allocation, preview(strategy_of, mq_all, fewer))
         typer.echo(
             f"4. If {allocation.shares[-1].client_id} left, or joined the others: "
-            f"{count} of {counted(len(allocation.queues), 'queue')} would change hands"
+            f"{count} of {counted(len(allocation.queues), 'queue')} would change owner"
         )
 
 
 def _tell(allocation: Allocation, name: str) -> None:
-    """The steps of one allocation in lines."""
+    """Print the steps of one allocation."""
     queues, shares = allocation.queues, allocation.shares
     typer.echo(
         f"{queues[0].topic} with {name}: {counted(len(queues), 'queue')} for "
@@ -292,23 +292,23 @@ def _tell(allocation: Allocation, name: str) -> None:
     typer.echo("1. All members sort the queues by broker and number (A-1):")
     for at, queue in enumerate(queues):
         typer.echo(f"   {at:3}  {_place(queue)}")
-    typer.echo("2. And the client ids as text (A-1):")
+    typer.echo("2. All members sort the client ids as text (A-1):")
     for at, share in enumerate(shares):
         typer.echo(f"   {at:3}  {share.client_id}")
-    typer.echo("3. Then each computes its own share:")
+    typer.echo("3. Each member computes its own share:")
     for share in shares:
         typer.echo(f"   {share.client_id}: {share.explanation}")
         typer.echo(f"      -> {' '.join(map(_place, share.queues)) or 'nothing'}")
     owners = allocation.owners()
     for problem, places in (
-        ("nobody has", [queue for queue, who in owners.items() if not who]),
-        ("several have", [queue for queue, who in owners.items() if len(who) > 1]),
-        ("the topic lacks", [queue for queue in owners if queue not in queues]),
+        ("without owner", [queue for queue, who in owners.items() if not who]),
+        ("with several owners", [queue for queue, who in owners.items() if len(who) > 1]),
+        ("not in the topic", [queue for queue in owners if queue not in queues]),
     ):
         if places:
             typer.echo(f"   {problem}: {' '.join(map(_place, places))}")
     sizes = [len(share.queues) for share in shares]
-    typer.echo(f"   from {min(sizes)} to {max(sizes)} queues a member")
+    typer.echo(f"   {min(sizes)} to {max(sizes)} queues per member")
 
 
 def _place(queue: MessageQueue) -> str:
@@ -321,8 +321,8 @@ def _print(view: GroupView) -> None:
     console = Console()
     if not console.is_terminal:
         console = Console(width=PLAIN_WIDTH)
-    about = f"{view.message_model}, {view.consume_from_where}" if view.members else "nobody is here"
-    console.print(f"group {view.group}: {about}; {view.lag:,} messages to go", highlight=False)
+    about = f"{view.message_model}, {view.consume_from_where}" if view.members else "no members"
+    console.print(f"group {view.group}: {about}; lag {view.lag:,} messages", highlight=False)
     if view.members:
         console.print(_members_table(view))
         console.print(_subscriptions_table(view))
@@ -340,7 +340,7 @@ def _members_table(view: GroupView) -> Table:
         count = sum(member.client_id in queue.owners for queue in view.queues)
         table.add_row(
             member.client_id, member.address, member.language, str(member.version),
-            " ".join(member.brokers), str(count) if member.answers else "does not say",
+            " ".join(member.brokers), str(count) if member.answers else "no answer",
         )  # fmt: skip
     return table
 

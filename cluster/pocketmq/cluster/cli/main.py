@@ -1,7 +1,7 @@
-"""`pocketmq`: entry point, and what a user sees when something goes wrong.
+"""`pocketmq`: runs a command, and prints errors.
 
-Every error that the user can correct is one line on standard error and exit status 1; a wrong
-command line is one line and status 2. `--debug`, anywhere on the line, adds the traceback.
+An error that the user can correct is one line on standard error, with exit status 1; a wrong
+command line is one line, with status 2. `--debug`, anywhere on the line, adds the traceback.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-# First: keeps structlog from importing rich in processes that never show anything in colour.
+# First: keeps structlog from importing rich in processes that never print in colour.
 from pocketmq.runtime import logs
 from pocketmq.runtime.errors import PocketMQError
 from pocketmq.runtime.process import report
@@ -43,7 +43,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
-    pretty_exceptions_enable=False,  # a bug of ours shows the plain traceback
+    pretty_exceptions_enable=False,  # a bug in PocketMQ shows the plain traceback
 )
 
 
@@ -51,7 +51,7 @@ app = typer.Typer(
 def _pocketmq(
     debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error."),
 ) -> None:
-    """`--debug` is taken from the line before this is called; here it is for `--help` alone."""
+    """`main` removes `--debug` from the line before; it is declared here for `--help` only."""
 
 
 server.register(app)
@@ -67,7 +67,7 @@ steer.register(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; its exit status."""
+    """Run one command; returns its exit status."""
     interrupt_again()
     words = list(sys.argv[1:] if arguments is None else arguments)
     rest = words.index("--") if "--" in words else len(words)
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return report(exc, "pocketmq")
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # `pocketmq consume ... | head`: who read us has enough
+    except BrokenPipeError:  # `pocketmq consume ... | head`: the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception as exc:
@@ -94,11 +94,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _usage_error(exc: Exception) -> int:
-    """One line for a wrong command line; typer's own error types are private to it."""
+    """Print one line about a wrong command line; typer's own error types are not public."""
     context = getattr(exc, "ctx", None)
     command = context.command_path if context is not None else "pocketmq"
     message = exc.format_message().strip().rstrip(".")  # type: ignore[attr-defined]
-    if type(exc).__name__ == "NoArgsIsHelpError":  # its message is the whole help
+    if type(exc).__name__ == "NoArgsIsHelpError":  # its message is the complete help
         print(message)
     else:
         message = " ".join(message.replace("Value error, ", "").split())  # choices come in lines

@@ -26,9 +26,9 @@ from pocketmq.protocol.allocation.by_name import STRATEGIES
 from pocketmq.runtime.process import RoleContext, RoleOptions, run_role
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
 
-SEND_HELP = """Send messages and say where each was stored.
+SEND_HELP = """Send messages, and print where each was stored.
 
-A BODY of - reads one message per line from standard input.
+With - as BODY, each line of standard input is a message.
 
 \b
 Examples:
@@ -41,8 +41,8 @@ Examples:
 
 CONSUME_HELP = """Consume a topic as a member of a group, and print each message.
 
-Members of one group share the topic's queues: start the command twice and watch them divide.
-What the group has consumed does not come again; another --group begins anew.
+Members of one group share the topic's queues: start the command twice to see it. A group gets each
+message once, so a second start goes on where the first one ended; another --group starts over.
 
 \b
 Examples:
@@ -65,13 +65,13 @@ def register(app: typer.Typer) -> None:
 
 
 def send(
-    topic: Annotated[str, typer.Argument(help="Where to.")],
+    topic: Annotated[str, typer.Argument(help="Topic to send to.")],
     body: Annotated[
         str, typer.Argument(help="Body of the message; - sends each line of standard input.")
     ],
-    tag: Annotated[str | None, typer.Option(help="Tag to subscribe by.")] = None,
-    key: Annotated[str | None, typer.Option(help="Key to find it by.")] = None,
-    count: Annotated[int, typer.Option(min=1, help="How often.")] = 1,
+    tag: Annotated[str | None, typer.Option(help="Tag, by which consumers filter.")] = None,
+    key: Annotated[str | None, typer.Option(help="Key, by which it can be found.")] = None,
+    count: Annotated[int, typer.Option(min=1, help="How often to send it.")] = 1,
     ordered_by: Annotated[
         str | None, typer.Option(help="Messages with the same value go to one queue, in order.")
     ] = None,
@@ -82,7 +82,7 @@ def send(
 ) -> None:
     bodies = _lines() if body == "-" else iter((os.fsencode(body),) * count)
     if body == "-":
-        # While a line is awaited the loop stands still, and with it asyncio's answer to Ctrl-C.
+        # Reading a line blocks the loop, which then could not handle Ctrl-C.
         signal.signal(signal.SIGINT, _interrupt)
 
     async def command() -> None:
@@ -114,19 +114,19 @@ def consume(
     tags: Annotated[str, typer.Option(help="Tags like 'a || b'; * for all.")] = "*",
     start: Annotated[
         Literal["first", "last"],
-        typer.Option("--from", help="Where a group begins that has consumed nothing yet."),
+        typer.Option("--from", help="Where a group without offsets begins."),
     ] = "first",
     count: Annotated[
-        int, typer.Option(min=0, help="Stop after so many messages.", show_default="never")
+        int, typer.Option(min=0, help="Stop after this many messages.", show_default="never")
     ] = 0,
     strategy: Annotated[
-        str, typer.Option(help=f"Who gets which queue: {', '.join(STRATEGIES)}, or module:Class.")
+        str, typer.Option(help=f"Allocation strategy: {', '.join(STRATEGIES)}, or module:Class.")
     ] = "averagely",
     clock: Annotated[
         Literal["real", "manual"], typer.Option(help="manual: on the cluster's manual time.")
     ] = "real",
     profile: Annotated[
-        ProfileName, typer.Option(help="RocketMQ line whose client it behaves like.")
+        ProfileName, typer.Option(help="RocketMQ release whose client it behaves like.")
     ] = DEFAULT_PROFILE,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> int:
@@ -147,7 +147,7 @@ def consume(
         consumer.subscribe(topic, tags)
 
         def on_found() -> None:
-            consumer.subscribe(topic, tags)  # a running consumer looks at the route at once
+            consumer.subscribe(topic, tags)  # makes a running consumer fetch the route at once
 
         role.tasks.start(watch_route(topic, where, _tell, on_found), name="route watch")
         status = {"role": "consumer", "group": group, "topic": topic}
@@ -158,7 +158,7 @@ def consume(
             async for message in consumer.take(count) if count else consumer:
                 try:
                     print(_line(message), flush=True)
-                except BrokenPipeError:  # `... | head` has seen enough; this one is not done
+                except BrokenPipeError:  # `... | head` has ended; this message is not consumed
                     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                     return
 

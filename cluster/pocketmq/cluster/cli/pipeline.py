@@ -11,15 +11,15 @@ import typer
 if TYPE_CHECKING:
     from pocketmq.pipeline.jobs.flights import Totals
 
-FLIGHTS_HELP = """Delay per carrier and hour of the flights in a topic, by Spark.
+FLIGHTS_HELP = """Compute the delay per carrier and hour from the flights of a topic, with Spark.
 
-Needs Java 17 or later and `pip install 'pocketmq[spark]'`. Reads what the topic holds and ends, or
-goes on with --follow until Ctrl-C. The folder gets Parquet, a picture and what a second run needs
-to go on.
+Needs Java 17 or later and `pip install 'pocketmq[spark]'`. Reads the topic to its end and stops, or
+with --follow goes on until Ctrl-C. Writes Parquet, a picture and a checkpoint into the folder; a
+second run goes on from the checkpoint.
 
 \b
 Examples:
-  pocketmq up --data ./flights          a cluster on the stores that `pocketmq demo --data` left
+  pocketmq up --data ./flights          a cluster on the stores of `pocketmq demo --data ./flights`
   pocketmq topic create flight-delays
   pocketmq pipeline flights             writes flight-delays/delays/ and flight-delays/delays.png
   pocketmq consume flight-delays --count 5
@@ -49,9 +49,9 @@ def flights(
     ),
     window: Annotated[str, typer.Option(help="Length of a window.")] = "1 hour",
     watermark: Annotated[
-        str, typer.Option(help="How late a flight may be; the demo's come months apart.")
+        str, typer.Option(help="How late a flight may be; the demo's are months apart.")
     ] = "400 days",
-    follow: Annotated[bool, typer.Option("--follow", help="Go on until Ctrl-C.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Keep reading until Ctrl-C.")] = False,
 ) -> int:
     from rich.console import Console
     from rich.live import Live

@@ -1,4 +1,4 @@
-"""What a waiting consumer waits for, in words: once, and again when it changes."""
+"""Prints what a consumer without messages is waiting for: once, and after each change."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import PocketMQError
 
 LOOK_S = 1.0
-"""Real seconds between two looks: a person waits, whatever the cluster's clocks say."""
+"""Real seconds between two checks, even in a cluster on a manual clock."""
 
 Say = Callable[[str], None]
 
 
 class RouteWatch:
-    """Turns what is known of a topic's route into news; None while there is none."""
+    """Turns the state of a topic's route into lines to print; None while it does not change."""
 
     def __init__(self, topic: str, nameservers: Sequence[str]) -> None:
         self._topic = topic
@@ -25,9 +25,9 @@ class RouteWatch:
         self._said = ""
 
     def found(self, brokers: Sequence[str]) -> str | None:
-        """These brokers hold queues of the topic; nobody does if there is none."""
+        """Take an answer: these brokers have queues of the topic; there may be none."""
         if brokers:
-            there = f"topic {self._topic} is there now, on {', '.join(brokers)}"
+            there = f"topic {self._topic} now has queues on {', '.join(brokers)}"
             return self._news(there, good=True)
         return self._news(
             f"no route for topic {self._topic} yet at {self._at}; waiting; "
@@ -35,7 +35,7 @@ class RouteWatch:
         )
 
     def failed(self, error: PocketMQError) -> str | None:
-        """The question could not be answered."""
+        """Take an error instead of an answer."""
         if isinstance(error, NoNameServerError):
             return self._news(f"no nameserver answers at {self._at}; waiting until one does")
         return self._news(f"the route of topic {self._topic} is not known: {error}")
@@ -43,7 +43,7 @@ class RouteWatch:
     def _news(self, text: str, *, good: bool = False) -> str | None:
         before, self._said = self._said, "" if good else text
         if self._said == before:
-            return None  # also: all is well and always was
+            return None  # unchanged, or the route was there from the beginning
         return text
 
 
@@ -53,13 +53,13 @@ async def watch_route(
     say: Say,
     on_found: Callable[[], object],
 ) -> None:
-    """Look at the topic's route until cancelled, and say what changed.
+    """Check the topic's route until cancelled, and report changes.
 
     Args:
-        topic: What is consumed.
-        nameservers: Whom to ask.
-        say: Gets each line.
-        on_found: Called when a route has come that was missing.
+        topic: The consumed topic.
+        nameservers: Addresses of the name servers to ask.
+        say: Called with each line.
+        on_found: Called when a missing route has appeared.
     """
     clock, watch = SystemClock(), RouteWatch(topic, nameservers)
     async with Admin(nameservers=nameservers) as admin:

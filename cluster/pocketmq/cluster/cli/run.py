@@ -1,4 +1,4 @@
-"""What the commands share: where the cluster is, and a loop to ask it on."""
+"""Shared by all commands: the nameserver option, and running a coroutine."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Nameservers = Annotated[
 
 
 def addresses(nameservers: str) -> list[str]:
-    """The single addresses in `host:port;host:port`.
+    """Split `host:port;host:port` into addresses.
 
     Raises:
         ConfigError: There is none, or one is malformed.
@@ -50,14 +50,14 @@ def addresses(nameservers: str) -> list[str]:
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a command's coroutine on the loop that roles use too."""
+    """Run a command's coroutine on the kind of loop that roles use."""
     with asyncio.Runner(loop_factory=loop_factory(os.environ)) as runner:
         return runner.run(coroutine)
 
 
 @asynccontextmanager
 async def remoting() -> AsyncIterator[RemotingClient]:
-    """Connections for a few questions."""
+    """A remoting client for a few requests."""
     client = RemotingClient(TcpNetwork())
     try:
         yield client

@@ -1,4 +1,4 @@
-"""`pocketmq nameserver`, `broker`, `up`: processes that serve."""
+"""`pocketmq nameserver`, `broker`, `up`: commands that run servers."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
 UP_HELP = """Start a whole cluster in the foreground; Ctrl-C stops it.
 
 The first line on standard output is NAMESRV_ADDR=host:port;host:port, as RocketMQ's
-clients want it, the second POCKETMQ_CONTROL=http://host:port: where it is asked and steered
-(`pocketmq ps`, docs/control.md). Without --data the stores live in a temporary folder and are gone
-afterwards.
+clients expect it, the second POCKETMQ_CONTROL=http://host:port: the address for `pocketmq ps` and
+other commands (docs/control.md). Without --data the stores are in a temporary folder, which is
+removed at the end.
 
 \b
 Examples:
@@ -26,7 +26,7 @@ Examples:
   pocketmq up --nameservers 2 --brokers 2 --data ./cluster
   pocketmq up --any-port --clock manual      then: pocketmq clock advance 126
   pocketmq up --profile 4.9                  as RocketMQ 4.9 behaves; the default is 5.x
-  pocketmq up --seed orders.toml             topics and messages to begin with
+  pocketmq up --seed orders.toml             creates topics and messages first
   pocketmq up --config cluster.toml          tables [cluster], [nameserver], [broker], ...
 """
 
@@ -35,7 +35,7 @@ NAMESERVER_HELP = """Run one nameserver in the foreground (default port 9876).
 \b
 Examples:
   pocketmq nameserver
-  pocketmq nameserver --port 0               any free port; the ready line tells which
+  pocketmq nameserver --port 0               any free port, which the ready line has
   pocketmq nameserver --help                 every option
 """
 
@@ -72,7 +72,7 @@ def broker(context: typer.Context) -> None:
 
 
 def _become(module: str, help_text: str, arguments: list[str]) -> None:
-    """Turn this process into the role's own, which loads neither typer nor rich."""
+    """Replace this process by the role's, which loads neither typer nor rich."""
     if "--help" in arguments or "-h" in arguments:
         print(help_text.replace("\b\n", ""), flush=True)
     sys.stdout.flush()
@@ -108,7 +108,7 @@ def up(
     profile: Annotated[
         ProfileName | None,
         typer.Option(
-            help="RocketMQ line whose rules apply where 4.9 and 5.x differ.",
+            help="RocketMQ release whose rules apply where 4.9 and 5.x differ.",
             show_default=DEFAULT_PROFILE,
         ),
     ] = None,
@@ -120,19 +120,19 @@ def up(
         typer.Option(
             min=-1,
             max=65535,
-            help="Port of the control address; another when taken; -1: none.",
+            help="Port of the control address; if taken, another one; -1: none.",
             show_default="9870",
         ),
     ] = None,
     seed: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="TOML or JSON with topics and messages to begin with."),
+        typer.Option(metavar="FILE", help="TOML or JSON with topics and messages to create first."),
     ] = None,
     ports_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write all addresses here when ready.")
     ] = None,
     exit_with_parent: Annotated[
-        bool, typer.Option("--exit-with-parent", help="End when the parent process has ended.")
+        bool, typer.Option("--exit-with-parent", help="Stop when the parent process has ended.")
     ] = False,
 ) -> int:
     from pocketmq.cluster.up import UpSettings, run_up  # psutil and more: for this command alone

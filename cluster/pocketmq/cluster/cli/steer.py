@@ -21,7 +21,7 @@ PS_HELP = """Show the roles of a cluster that `pocketmq up` started.
 \b
 Examples:
   pocketmq ps
-  pocketmq ps --data ./cluster               the cluster whose folder this is
+  pocketmq ps --data ./cluster               the cluster with this data folder
 """
 
 LOGS_HELP = """Show the end of a role's log.
@@ -31,28 +31,28 @@ Example:
   pocketmq logs broker-a --lines 100
 """
 
-FREEZE_HELP = """Stop a role in mid-step; its connections stay up (SIGSTOP).
+FREEZE_HELP = """Suspend a role's process; its connections stay up (SIGSTOP).
 
 \b
 Example:
-  pocketmq freeze broker-a                   after 120 s the nameservers forget it
+  pocketmq freeze broker-a                   after 120 s nameservers remove it from routes
 """
 
-THAW_HELP = """Let a frozen role go on.
+THAW_HELP = """Resume a frozen role (SIGCONT).
 
 \b
 Example:
   pocketmq thaw broker-a
 """
 
-KILL_HELP = """End a role without a chance to save anything (SIGKILL).
+KILL_HELP = """End a role at once; it cannot save anything (SIGKILL).
 
 \b
 Example:
   pocketmq kill broker-a && pocketmq restart broker-a
 """
 
-RESTART_HELP = """Start a role that has ended, on its port and its files.
+RESTART_HELP = """Start a role that has ended again, with the same port and files.
 
 \b
 Example:

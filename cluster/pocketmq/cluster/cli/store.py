@@ -1,4 +1,4 @@
-"""`pocketmq store`: look into the files of a stopped broker, check them, rebuild them."""
+"""`pocketmq store`: inspects, checks and rebuilds the files of a stopped broker."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pocketmq.broker.store.rebuild import Rebuild
     from pocketmq.broker.store.verify import Verified
 
-INSPECT_HELP = """Show what a store holds: files, offsets, topics, sizes, times.
+INSPECT_HELP = """Show a store's files, offsets, topics, sizes and times.
 
 DIR is a store root, or a folder of them. The broker must be stopped.
 
@@ -34,8 +34,8 @@ Examples:
 
 VERIFY_HELP = """Check every record's CRC and offsets, every queue entry and every index entry.
 
-Prints each problem with file and byte; the exit status is 1 when there is one. A store that was
-killed is not wrong: what the next start corrects is a note. Nothing is changed.
+Prints each problem with file and byte; the exit status is 1 when there is one. What a broker's next
+start corrects, after it was killed, is a note and no problem. No file is changed.
 
 \b
 Examples:
@@ -45,8 +45,8 @@ Examples:
 
 CAT_HELP = """Print the messages of one queue as JSON lines, or their records as stored.
 
-A body that is no UTF-8 comes as bodyBase64. A message that cannot be read is told on standard
-error, and the exit status is 1.
+A body that is not UTF-8 is printed as bodyBase64. A message that cannot be read is reported on
+standard error, and the exit status is 1.
 
 \b
 Examples:
@@ -54,7 +54,7 @@ Examples:
   pocketmq store cat ~/store --topic orders --raw > records.bin
 """
 
-REBUILD_HELP = """Make consume queues and index anew from the commit log.
+REBUILD_HELP = """Delete consume queues and index, and build them again from the commit log.
 
 \b
 Example:
@@ -70,7 +70,7 @@ IndexSlots = Annotated[
     typer.Option(
         "--index-slots",
         min=1,
-        help="Hash slots of an index file, when it has not four entries to each.",
+        help="Hash slots of an index file, if not a quarter of its entries.",
         show_default=False,
     ),
 ]
@@ -79,7 +79,7 @@ DelayLevels = Annotated[
     typer.Option(
         "--delay-levels",
         metavar="'1s 5s ...'",
-        help="The broker's message_delay_level, when it is not the default.",
+        help="The broker's message_delay_level, if it is not the default.",
         show_default=False,
     ),
 ]
@@ -92,7 +92,7 @@ def register(app: typer.Typer) -> None:
     group.command("verify", help=VERIFY_HELP)(verify)
     group.command("cat", help=CAT_HELP)(cat)
     group.command("rebuild", help=REBUILD_HELP)(rebuild)
-    app.add_typer(group, name="store", help="Look into, check and rebuild a stopped store.")
+    app.add_typer(group, name="store", help="Inspect, check and rebuild a stopped broker's store.")
 
 
 # -- inspect -------------------------------------------------------------------------------------
@@ -114,8 +114,8 @@ def _show(facts: StoreFacts) -> None:
 
     console = Console(highlight=False)
     if console.width < _TABLE_WIDTH:
-        console.width = _TABLE_WIDTH  # a folded line is better than a table without numbers
-    state = "stopped cleanly" if facts.is_clean else "did not stop cleanly; its start will recover"
+        console.width = _TABLE_WIDTH  # wide enough for all columns; the terminal folds the lines
+    state = "stopped cleanly" if facts.is_clean else "not stopped cleanly; the next start recovers"
     span = f"{_when(facts.first_ms)} to {_when(facts.last_ms)}" if facts.last_ms else "no messages"
     console.print(f"\n[bold]{facts.root}[/bold]: {state}; {span}", markup=True)
     held = facts.max_physical - facts.min_physical
@@ -215,7 +215,7 @@ def verify(
 
 
 def _has_columns() -> bool:
-    """Whether NumPy and Arrow are installed: a large log with keys takes an eighth of the time."""
+    """Whether NumPy and Arrow are installed, which make verifying up to eight times as fast."""
     return all(find_spec(name) is not None for name in ("numpy", "pyarrow"))
 
 
@@ -238,8 +238,7 @@ def _report(result: Verified) -> int:
 
 
 def _progress() -> AbstractContextManager[Progress]:
-    """A bar on standard error, drawn by whoever moves it: `verify_store` forks, threads would not
-    survive that."""
+    """A progress bar on standard error without a thread of its own: `verify_store` forks."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
@@ -261,13 +260,13 @@ def _progress() -> AbstractContextManager[Progress]:
 
 def cat(
     directory: Directory,
-    topic: Annotated[str, typer.Option(help="Whose messages.")],
-    queue: Annotated[int, typer.Option(min=0, help="Which of its queues.")] = 0,
+    topic: Annotated[str, typer.Option(help="Topic to print.")],
+    queue: Annotated[int, typer.Option(min=0, help="Queue id.")] = 0,
     start: Annotated[int, typer.Option("--from", min=0, help="First offset.")] = 0,
     count: Annotated[
-        int | None, typer.Option(min=1, help="Most messages.", show_default="all")
+        int | None, typer.Option(min=1, help="Maximum number of messages.", show_default="all")
     ] = None,
-    raw: Annotated[bool, typer.Option("--raw", help="Records as stored, back to back.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Write the records as stored.")] = False,
 ) -> int:
     from pocketmq.broker.store.disk import OsDisk
     from pocketmq.broker.store.dump import as_json, read_queue
@@ -330,7 +329,7 @@ def rebuild(
 
 
 def _run(work: Rebuild, name: str) -> None:
-    """Rebuild on another thread, and show how far it is."""
+    """Rebuild on another thread, and show the progress."""
     with ThreadPoolExecutor(1) as pool, _progress() as bar:
         task = bar.add_task(name, total=work.end_offset - work.start_offset)
         job = pool.submit(work.run)

@@ -1,4 +1,4 @@
-"""Allocation strategies as a user names them on the command line."""
+"""Allocation strategies by their names on the command line."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ ALL_STRATEGIES: Final = (*by_name.STRATEGIES, "config", "machine-room", "machine
 
 
 def strategy_named(name: str) -> AllocateMessageQueueStrategy:
-    """A strategy that needs no configuration, or a class of one's own in the current folder.
+    """A strategy without configuration by its name, or a user's class given as `module:Class`.
 
     Raises:
-        ConfigError: there is none of this name.
+        ConfigError: There is none of this name.
     """
     if ":" in name and os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # as `python -m` does: one's own module lies here
+        sys.path.insert(0, os.getcwd())  # as `python -m` does: the user's module is in this folder
     return by_name.strategy_named(name)
 
 
 class RoomsInNames:
-    """Rooms of brokers and clients that are called `room@name`."""
+    """Machine rooms by names: broker or client `room@name` is in `room`."""
 
     def broker_deploy_in(self, message_queue: MessageQueue) -> str:
         return room_of(message_queue.broker_name) or ""
@@ -44,15 +44,15 @@ class RoomsInNames:
 
 @dataclass(frozen=True, slots=True)
 class Imagined:
-    """A group that does not exist: how many clients, in which rooms, with which fixed lists."""
+    """An imaginary group: how many clients, in which rooms, with which fixed queues."""
 
     clients: int
     rooms: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
-    """`consumer-1=broker-a/0,broker-a/1` for each client that has queues with `config`."""
+    """For strategy `config`: `consumer-1=broker-a/0,broker-a/1` for each client with queues."""
 
     def client_ids(self) -> list[str]:
-        """`consumer-1`, ..., dealt to the rooms in turn as `room@consumer-1`."""
+        """`consumer-1`, ...; with rooms `room@consumer-1`, the rooms in turn."""
         width = len(str(self.clients))
         names = [f"consumer-{number + 1:0{width}}" for number in range(self.clients)]
         if not self.rooms:
@@ -63,7 +63,7 @@ class Imagined:
         """The strategy of each client.
 
         Raises:
-            ConfigError: there is none of this name, or it lacks something.
+            ConfigError: There is none of this name, or it needs an option that is missing.
         """
         if name in ("config", AllocateMessageQueueByConfig.name):
             if not self.fixed:
@@ -96,13 +96,13 @@ class Imagined:
         if not self.rooms:
             raise ConfigError(
                 "strategy", f"{name} needs rooms",
-                advice="add --rooms east,west; brokers say theirs in their names, east@broker-a",
+                advice="add --rooms east,west; a broker's room is in its name: east@broker-a",
             )  # fmt: skip
         return self.rooms
 
 
 def _fixed(text: str, topic: str) -> tuple[str, list[MessageQueue]]:
-    """`consumer-1=broker-a/0,broker-a/1` as a client id and its queues."""
+    """Parse `consumer-1=broker-a/0,broker-a/1` into a client id and its queues."""
     client_id, equals, listed = text.partition("=")
     queues = []
     for place in listed.split(","):

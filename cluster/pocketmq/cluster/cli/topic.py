@@ -20,7 +20,7 @@ Examples:
   pocketmq topic create orders --queues 8 --broker broker-a
 """
 
-LIST_HELP = """List the topics that the nameserver knows.
+LIST_HELP = """List the topics that the nameservers know.
 
 \b
 Examples:
@@ -28,7 +28,7 @@ Examples:
   pocketmq topic list --all                         also system and retry topics
 """
 
-ROUTE_HELP = """Show which brokers have a topic's queues, and where these brokers are.
+ROUTE_HELP = """Show which brokers have a topic's queues, with their addresses.
 
 \b
 Example:
@@ -42,7 +42,7 @@ def register(app: typer.Typer) -> None:
     group.command("create", help=CREATE_HELP)(create)
     group.command("list", help=LIST_HELP)(list_topics)
     group.command("route", help=ROUTE_HELP)(route)
-    app.add_typer(group, name="topic", help="Create topics, list them, see where they are.")
+    app.add_typer(group, name="topic", help="Create topics, list them, show their routes.")
 
 
 def create(
@@ -64,7 +64,7 @@ def create(
 
 def list_topics(
     everything: Annotated[
-        bool, typer.Option("--all", help="System topics and retry topics as well.")
+        bool, typer.Option("--all", help="Also list system topics and retry topics.")
     ] = False,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:

@@ -1,4 +1,4 @@
-"""Why a group gets nothing, gets things twice, or is late: `pocketmq group explain`.
+"""Explains why a group gets no messages, gets them twice, or lags: `pocketmq group explain`.
 
-`facts.py` asks brokers and members, `findings.py` judges what they said.
+`facts.py` asks brokers and members, `findings.py` looks for problems in the answers.
 """

@@ -1,4 +1,4 @@
-"""Asks brokers and members for what `findings` looks at."""
+"""Asks brokers and members for the facts that `findings` checks."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from pocketmq.protocol.validation import dlq_topic, is_retry, retry_topic
 from pocketmq.runtime.clock import SystemClock
 
 LAST_MESSAGES = 32
-"""Of each queue, for their tags."""
+"""Last messages of each queue whose tags are looked at."""
 
 READ_GROUP = "pocketmq-explain"
 
 
 async def gather_facts(admin: Admin, group: str, *, clock_stands: bool = False) -> GroupFacts:
-    """Ask for everything.
+    """Ask for all facts about a group.
 
     Args:
-        admin: Of the cluster.
-        group: Its name.
+        admin: Client of the cluster.
+        group: The group's name.
         clock_stands: Whether the cluster is on a manual clock.
 
     Raises:
@@ -122,7 +122,7 @@ async def _stored(admin: Admin, topic: str) -> int:
 
 
 async def _last_tags(admin: Admin, ends: dict[MessageQueue, int]) -> dict[str, tuple[str, ...]]:
-    """Tags of the last messages of each topic."""
+    """The tags of the last messages of each topic."""
     tags: dict[str, list[str]] = {}
     reader = PullConsumer(READ_GROUP, nameservers=admin.config.nameservers, clock=SystemClock())
     async with reader:

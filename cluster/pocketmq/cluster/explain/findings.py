@@ -1,9 +1,9 @@
-"""What is wrong with a consumer group, from what brokers and members say of it. Pure.
+"""Finds problems of a consumer group in what brokers and members answered about it. Pure.
 
     facts = GroupFacts(state=GroupState("billing"))
     findings(facts)    -> [Finding("no member is connected, ...", "start a consumer of ...")]
 
-Each check is a function of the facts; the first finding is the one to look at first.
+Each check is a function of the facts; the most important finding comes first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pocketmq.runtime.words import counted
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong, or worth knowing."""
+    """A problem, or a fact worth knowing, and what to do."""
 
     problem: str
     advice: str
@@ -28,35 +28,35 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupFacts:
-    """All that the checks look at."""
+    """The input of the checks."""
 
     state: GroupState
     subscriptions: Mapping[str, Mapping[str, SubscriptionData]] = field(default_factory=dict)
-    """Client id -> topic -> what this member subscribes to."""
+    """Client id -> topic -> the member's subscription."""
     same_id: Mapping[str, int] = field(default_factory=dict)
-    """Client ids that several connections use, with their number."""
+    """Client id -> number of its connections, if more than one."""
     without_route: tuple[str, ...] = ()
-    """Subscribed topics that no nameserver knows."""
+    """Subscribed topics without a route."""
     unreadable: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Topic -> brokers that do not let it be read."""
+    """Topic -> brokers on which it has no read permission."""
     disabled_at: tuple[str, ...] = ()
-    """Brokers that do not let the group consume."""
+    """Brokers on which the group's consumption is disabled."""
     last_tags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Topic -> tags of its last messages; an empty text is a message without a tag."""
+    """Topic -> tags of its last messages; an empty string for a message without a tag."""
     unlocked: Mapping[MessageQueue, str] = field(default_factory=dict)
-    """Queues that an orderly member has and has not locked, with the member."""
+    """Queue -> the orderly member that owns it without having locked it."""
     dead_letters: int = 0
     retrying: int = 0
-    """Messages in the retry topic that were not consumed again yet."""
+    """Unconsumed messages in the retry topic."""
     clock_stands: bool = False
-    """The cluster is on a manual clock, which moves only when somebody moves it."""
+    """Whether the cluster is on a manual clock, which only moves by command."""
 
 
 Check = Callable[[GroupFacts], Iterator[Finding]]
 
 
 def findings(facts: GroupFacts) -> list[Finding]:
-    """What is wrong; empty when nothing was found."""
+    """All findings; empty when there is no problem."""
     return [finding for check in _CHECKS for finding in check(facts)]
 
 
@@ -65,8 +65,8 @@ def _nobody(facts: GroupFacts) -> Iterator[Finding]:
     if not state.members and not state.silent:
         yield Finding(
             "no member is connected, so nothing is consumed",
-            f"start a consumer of group {state.group}; one that ended without saying so is still "
-            "counted for up to 120 s",
+            f"start a consumer of group {state.group}; one that ended without unregistering still "
+            "counts as a member for up to 120 s",
         )
 
 
@@ -74,7 +74,7 @@ def _silent(facts: GroupFacts) -> Iterator[Finding]:
     for client_id in facts.state.silent:
         yield Finding(
             f"{client_id} is connected and does not answer, but keeps its queues",
-            "it stands still (a debugger, SIGSTOP, a blocked loop) or is another kind of client; "
+            "it is suspended (a debugger, SIGSTOP, a blocked loop) or is another kind of client; "
             "after 120 s without a heartbeat its queues go to the others",
         )
 
@@ -82,7 +82,7 @@ def _silent(facts: GroupFacts) -> Iterator[Finding]:
 def _disabled(facts: GroupFacts) -> Iterator[Finding]:
     if facts.disabled_at:
         yield Finding(
-            f"{', '.join(facts.disabled_at)} lets the group not consume (consumeEnable is false)",
+            f"consumption is disabled on {', '.join(facts.disabled_at)} (consumeEnable is false)",
             "enable it: mqadmin updateSubGroup -s true",
         )
 
@@ -90,13 +90,13 @@ def _disabled(facts: GroupFacts) -> Iterator[Finding]:
 def _routes(facts: GroupFacts) -> Iterator[Finding]:
     for topic in facts.without_route:
         yield Finding(
-            f"topic {topic} has no route: nobody can have its queues",
+            f"topic {topic} has no route, so no member can own its queues",
             f"create it with `pocketmq topic create {topic}`, or start its broker; members look "
             "for it every 30 s",
         )
     for topic, brokers in facts.unreadable.items():
         yield Finding(
-            f"topic {topic} may not be read on {', '.join(brokers)} (its permission lacks 4)",
+            f"topic {topic} has no read permission (4) on {', '.join(brokers)}",
             "give it permission 6: mqadmin updateTopicPerm -p 6",
         )
 
@@ -106,7 +106,7 @@ def _same_id(facts: GroupFacts) -> Iterator[Finding]:
         yield Finding(
             f"{counted(count, 'connection')} use the client id {client_id}: each counts itself as "
             "the same member, so they have the same queues and consume everything twice",
-            "give each client an instance name of its own",
+            "give each client a different instance name",
         )
 
 
@@ -123,14 +123,14 @@ def _clashes(facts: GroupFacts) -> Iterator[Finding]:
             who = "; ".join(f"{', '.join(ids)} to {what}" for what, ids in told.items())
             yield Finding(
                 f"members subscribe differently to {topic} ({who}): all of them share its queues, "
-                "so messages that a queue's owner does not want reach nobody",
+                "so messages that a queue's owner does not subscribe to are consumed by no member",
                 "give every member of a group the same subscription, or each its own group",
             )
 
 
 def _ownerless(facts: GroupFacts) -> Iterator[Finding]:
     missing = facts.state.missing_queues(None)
-    if facts.state.members and "nobody has" in missing:
+    if facts.state.members and "no member has" in missing:
         yield Finding(
             missing.removeprefix(f"group {facts.state.group}: "),
             "wait for the next rebalance (20 s); if it stays so, members disagree about who is in "
@@ -159,8 +159,8 @@ def _past_end(facts: GroupFacts) -> Iterator[Finding]:
         if committed > end:
             yield Finding(
                 f"{queue.topic} {queue.broker_name}/{queue.queue_id} ends at {end}, and the group "
-                f"goes on at {committed}: what comes before is never consumed",
-                f"the topic was made anew, or its store was lost; `pocketmq group reset "
+                f"goes on at {committed}: messages before that are never consumed",
+                f"the topic was created again, or its store was lost; `pocketmq group reset "
                 f"{state.group} {queue.topic} --to start`",
             )
 
@@ -177,9 +177,9 @@ def _tags(facts: GroupFacts) -> Iterator[Finding]:
             seen = ", ".join(sorted({tag or "none" for tag in tags}))
             yield Finding(
                 f"none of the last {len(tags)} messages of {topic} has a tag that "
-                f"{data.sub_string} wants; they have: {seen}",
-                "compare the tags of producer and consumer, letter by letter; messages that nobody "
-                "wants are passed over and not kept for later",
+                f"{data.sub_string} matches; they have: {seen}",
+                "compare the tags of producer and consumer, letter by letter; messages that no "
+                "member subscribes to are skipped and not kept for later",
             )
 
 
@@ -188,7 +188,7 @@ def _locks(facts: GroupFacts) -> Iterator[Finding]:
         yield Finding(
             f"{client_id} consumes in order and has no lock of {queue.topic} "
             f"{queue.broker_name}/{queue.queue_id}",
-            "another client holds it: it lasts 60 s after a client that ended without unlocking",
+            "another client holds it: a lock expires 60 s after a client ended without unlocking",
         )
 
 
@@ -197,17 +197,17 @@ def _later(facts: GroupFacts) -> Iterator[Finding]:
     if facts.retrying:
         yield Finding(
             f"{counted(facts.retrying, 'message')} failed and wait in {retry_topic(group)}",
-            "each try comes later than the one before: 10 s, 30 s, 1 min, ... 2 h",
+            "each try has a longer delay than the one before: 10 s, 30 s, 1 min, ... 2 h",
         )
     if facts.dead_letters:
         yield Finding(
-            f"{counted(facts.dead_letters, 'message')} failed too often and lie in "
+            f"{counted(facts.dead_letters, 'message')} failed too often and are in "
             f"{dlq_topic(group)}",
-            "nobody consumes them by itself; read them there, remove the cause, send them again",
+            "no member consumes them there; read them, remove the cause, send them again",
         )
     if facts.clock_stands:
         yield Finding(
-            "the cluster's clock is moved by hand: retries, delays and heartbeats wait for it",
+            "the cluster is on a manual clock: retries, delays and heartbeats wait for it",
             "`pocketmq clock advance 10` moves it",
         )
 

@@ -1,4 +1,4 @@
-"""What can be asked of a running cluster, whoever asks: tests, the control address, the console.
+"""Steers a running cluster, for tests, the control address and the command line.
 
-`ClusterControl` (control.py) steers `Roles`: processes here, threads in `pocketmq.testing`.
+`ClusterControl` (cluster_control.py) steers `Roles`: processes here, threads in `pocketmq.testing`.
 """

@@ -1,8 +1,8 @@
-"""Manual clocks of clients that live in the test, moved together with the cluster's roles.
+"""Manual clocks of clients in the test's process, moved together with the cluster's roles.
 
-A `ManualClock` belongs to one loop. A client may be made outside of any (`Producer(...)` in a plain
-function, started in a loop later), so each client gets a clock of its own, which notes the loop in
-which it is first waited on.
+A `ManualClock` belongs to one loop. A client may be created outside of any loop (`Producer(...)` in
+a plain function, started in a loop later), so each client gets its own clock, which notes the loop
+in which a timer is first set on it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pocketmq.runtime.manual_clock import ManualClock
 
 
 class ClientClock(ManualClock):
-    """A manual clock that knows its loop."""
+    """A manual clock that notes the loop in which it is used."""
 
     def __init__(self, start_ms: int) -> None:
         super().__init__(start_ms)
@@ -32,10 +32,10 @@ class ClientClock(ManualClock):
 
 
 class ClientClocks:
-    """The clocks of one cluster's clients in this process.
+    """The clocks of one cluster's clients in this process. Thread-safe.
 
     Args:
-        time_ms: Where the cluster's time stands.
+        time_ms: Returns the cluster's time in epoch ms.
     """
 
     MEMBER_NAME: ClassVar[str] = "a client in the test"
@@ -43,22 +43,22 @@ class ClientClocks:
     def __init__(self, time_ms: Callable[[], int]) -> None:
         self._time_ms = time_ms
         self._clocks: weakref.WeakSet[ClientClock] = weakref.WeakSet()
-        self._lock = threading.Lock()  # clients are made in any thread
+        self._lock = threading.Lock()  # clients may be created in any thread
 
     def make(self) -> Clock:
-        """For a new client."""
+        """Create the clock of a new client."""
         clock = ClientClock(self._time_ms())
         with self._lock:
             self._clocks.add(clock)
         return clock
 
     def made(self, clock: Clock) -> bool:
-        """Whether a clock is one of ours."""
+        """Whether `make` created this clock."""
         with self._lock:
             return clock in self._clocks
 
     def members(self) -> list[ClockMember]:
-        """Those that can be moved now; the clocks of a loop that has ended never will be again."""
+        """The clocks that can be moved now; those of closed loops are forgotten."""
         with self._lock:
             clocks = list(self._clocks)
         return [_ClientMember(each) for each in clocks if each.loop is None or _runs(each.loop)]

@@ -1,7 +1,7 @@
-"""What can be asked of a running cluster, once, for every way to ask it.
+"""Steers one running cluster; every way to steer a cluster uses this class.
 
-A `ClusterControl` steers the roles of one cluster: those of `pocketmq up`, where the control
-address hands HTTP requests over to it, and those of a test, where `pocketmq.testing` does.
+The roles are those of `pocketmq up`, where the control address turns HTTP requests into calls of a
+`ClusterControl`, or those of a test, where `pocketmq.testing` calls it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from pocketmq.runtime.errors import ClockMemberError, PocketMQError
 from pocketmq.runtime.lock_step import ClockMember, OnDeadline
 
 LOOK_S = 0.005
-"""Real seconds between two looks at what a wait is for."""
+"""Real seconds between two checks of an awaited condition."""
 
 WAIT_LIMIT_S = 30.0
-"""Real seconds of a wait that was given no limit."""
+"""Real seconds that a wait takes at most by default."""
 
 
 class Roles(Protocol):
@@ -73,18 +73,18 @@ class Roles(Protocol):
 
 
 class ClusterControl:
-    """One cluster. Everything below runs in the loop in which it was started.
+    """One cluster. Its coroutines must run in the loop in which it was started.
 
     Args:
-        roles: What is steered.
-        clock: On which time they live.
+        roles: The cluster's roles.
+        clock: Whether they run on real or manual time.
     """
 
     def __init__(self, roles: Roles, clock: ClockKind) -> None:
         self.roles = roles
         self.clock: ClockKind = clock
         self.timeline: list[str] = []
-        """What was done to the cluster, for the report of a failed test."""
+        """Actions so far, for the report of a failed test."""
         self.killed: set[str] = set()
         """Roles that were ended on purpose and not started again."""
         self._real_time = SystemClock()
@@ -93,7 +93,7 @@ class ClusterControl:
         self._warned: set[str] = set()
         self._moving = asyncio.Lock()
         self.resources = contextlib.AsyncExitStack()
-        """What lives as long as the cluster and ends before its roles, such as an HTTP port."""
+        """Exited before the roles are stopped; for things like an HTTP port."""
 
     # -- life -------------------------------------------------------------------------------
 
@@ -108,7 +108,7 @@ class ClusterControl:
     async def stop(self) -> None:
         """Stop the roles."""
         await self.resources.aclose()
-        with contextlib.suppress(AssertionError):  # it never started
+        with contextlib.suppress(AssertionError):  # raised if it was never started
             unregister(self.roles.nameserver_addresses)
         await self.roles.stop()
 
@@ -122,7 +122,7 @@ class ClusterControl:
         return Admin(nameservers=nameservers or self.nameservers, clock=self._real_time)
 
     async def missing_registrations(self, brokers: Sequence[str] | None = None) -> str:
-        """Which nameserver does not know which broker; empty when each knows all that run."""
+        """Which nameserver does not know which broker, as text; empty when each knows all."""
         wanted = set(self.roles.running_brokers if brokers is None else brokers)
         for address in self.roles.nameserver_addresses:
             async with self.admin(address) as admin:
@@ -133,7 +133,7 @@ class ClusterControl:
     # -- roles ------------------------------------------------------------------------------
 
     def known(self, name: str) -> str:
-        """The name of a role.
+        """Check that a role exists; returns its name.
 
         Raises:
             WrongClusterError: There is none of this name.
@@ -150,20 +150,20 @@ class ClusterControl:
         await self.roles.freeze(name)
 
     async def thaw(self, name: str) -> None:
-        """Let it go on; in a cluster on manual time, from the cluster's present."""
+        """Resume a frozen role; on manual time its clock is moved to the cluster's time."""
         self._note(f"thaw {self.known(name)}")
         await self.roles.thaw(name)
         if self.clock == "manual":
             await lock_step.advance_to(await self._members(), self.time_ms())
 
     async def kill(self, name: str) -> None:
-        """End a role without a chance to save anything."""
+        """End a role at once, so that it cannot save anything."""
         self.killed.add(self.known(name))
         self._note(f"kill {self.known(name)}")
         await self.roles.kill(name)
 
     async def restart(self, name: str) -> None:
-        """Start a role that has ended; returns when the nameservers know it again."""
+        """Start a role that has ended again; returns when the nameservers know it."""
         self._note(f"restart {self.known(name)}")
         self.killed.discard(name)
         await self.roles.restart(name)
@@ -173,7 +173,7 @@ class ClusterControl:
     # -- topics -----------------------------------------------------------------------------
 
     async def create_topic(self, topic: str, queues: int) -> None:
-        """Create it on every running broker; returns when every nameserver has the routes."""
+        """Create a topic on every running broker; returns when every nameserver has the routes."""
         self._note(f"create topic {topic}, {queues} queues on each broker")
         brokers = self.roles.running_brokers
         async with self.admin() as admin:
@@ -196,7 +196,7 @@ class ClusterControl:
             return await _group_state(admin, group)
 
     async def assigned(self, group: str, members: int | None, limit_s: float) -> None:
-        """Wait until each queue that the group subscribes to has its owner.
+        """Wait until each queue of the group's topics has an owner.
 
         Raises:
             NotReachedError: It took longer than `limit_s` real seconds.
@@ -228,45 +228,45 @@ class ClusterControl:
         return self._time_ms if self.clock == "manual" else self._real_time.time_ms()
 
     async def refresh_time(self) -> int:
-        """The cluster's time, after asking the roles: others may have moved their clocks."""
+        """The cluster's time as roles report it: another process may have moved their clocks."""
         if self.clock == "manual":
             times = [await each.time_ms() for each in await self.roles.clock_members()]
             self._time_ms = max([self._time_ms, *times])
         return self.time_ms()
 
     async def advance(self, seconds: float) -> None:
-        """Move all clocks in lock step, those of clients in the test included.
+        """Move all clocks in lock step, those of clients in this process included.
 
         Raises:
             WrongClusterError: The cluster runs on real time.
-            PeerError: A role did not follow.
+            PeerError: A role could not move its clock.
         """
         await self.advance_to(await self.refresh_time() + round(seconds * 1000))
 
     async def advance_to(self, time_ms: int, on_deadline: OnDeadline | None = None) -> None:
-        """Move all clocks to a moment; one that has passed is where they stay.
+        """Move all clocks to a time in lock step; does nothing if it has passed.
 
         Args:
             time_ms: Epoch ms.
-            on_deadline: Told of each deadline on the way.
+            on_deadline: Called with each deadline up to that time.
         """
         self._needs_manual_clock()
         self._note(f"advance {(time_ms - self.time_ms()) / 1000:g} s")
         await self._advance_to(time_ms, on_deadline)
 
     async def deadlines(self) -> list[tuple[int, str]]:
-        """Epoch ms of the earliest timer of each role and client, and whose; earliest first."""
+        """Epoch ms of the earliest timer of each role and client, with its name; earliest first."""
         self._needs_manual_clock()
         return await lock_step.deadlines(await self._members())
 
     async def step(self, until_ms: int) -> int:
-        """Move to the next deadline of any clock, at most to `until_ms`; the time reached."""
+        """Move to the next deadline of any clock, at most to `until_ms`; returns the new time."""
         due = await self.deadlines()
         await self._advance_to(min(until_ms, due[0][0]) if due else until_ms)
         return self.time_ms()
 
     async def real_time_clients(self) -> list[str]:
-        """Ids of clients that do not move with the manual clock and were not named before."""
+        """Ids of clients on real time beside a manual clock; each id is returned only once."""
         joined = {each.client_id for each in running() if self._clocks.made(each.config.clock)}
         found = set(await self._connected()) - joined - self._warned
         self._warned |= found
@@ -275,7 +275,7 @@ class ClusterControl:
     # -- inside -----------------------------------------------------------------------------
 
     def report(self, lines: int = 15) -> str:
-        """What was done, where the files are, and the end of each role's log."""
+        """The actions so far, the folder of files, and the end of each role's log, as text."""
         parts = [f"stores and logs: {self.roles.data}", "-- timeline", *self.timeline[-40:]]
         for name in self.roles.names:
             tail = self.roles.log_tail(name, lines)
@@ -315,7 +315,7 @@ class ClusterControl:
         while True:
             try:
                 found = await missing()
-            except PocketMQError as exc:  # a role may be on its way up, or killed by the test
+            except PocketMQError as exc:  # a role may be starting, or killed by the test
                 found = str(exc)
             if not found:
                 return
@@ -324,7 +324,7 @@ class ClusterControl:
             await clock.sleep(LOOK_S)
 
     async def _connected(self) -> list[str]:
-        """Client ids of all consumers, as the brokers know them."""
+        """Client ids of all consumers that brokers know."""
         ids: set[str] = set()
         async with self.admin() as admin:
             for broker in self.roles.running_brokers:
@@ -339,7 +339,7 @@ def _lacking(brokers: set[str]) -> str:
 
 
 def _unless_closed(member: ClockMember, error: ClockMemberError) -> None:
-    """A client's loop that ended while its clock moved is no news; a role that is lost is."""
+    """Raise the error of a role; ignore that of a client whose loop was closed meanwhile."""
     if member.name != ClientClocks.MEMBER_NAME:
         raise error
 

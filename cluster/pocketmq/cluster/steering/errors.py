@@ -1,4 +1,4 @@
-"""What can go wrong in a test that uses a cluster, and says what to do."""
+"""Errors of tests that use a cluster; their messages say what to do."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pocketmq.runtime.errors import CallerError
 
 
 class NotReachedError(AssertionError):
-    """A wait came to its limit. The message says what was there and what was missing.
+    """A wait reached its time limit. The message says what was missing.
 
     An `AssertionError`, because pytest then shows it as a failure of the test.
     """
@@ -19,7 +19,7 @@ class NotReachedError(AssertionError):
 
 
 class WrongClusterError(CallerError):
-    """The cluster at hand cannot do this; the message names the fixture or option that can."""
+    """This cluster cannot do this; the message names the fixture or option that can."""
 
 
 class RealTimeClientWarning(UserWarning):

@@ -1,7 +1,7 @@
-"""What a consumer group looks like at one moment, and what it lacks. Pure.
+"""The state of a consumer group at one time, and sentences about what it still lacks. Pure.
 
-`missing_queues` and `missing_messages` answer in a sentence that a failing test can show; an empty
-one says that nothing is missing.
+`missing_queues` and `missing_messages` return a sentence for the report of a failing test, or an
+empty string when nothing is missing.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.validation import RETRY_PREFIX
 
 _SHOWN = 4
-"""Queues named in a sentence; the others are counted."""
+"""Maximum queues that a sentence names; more are only counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberState:
-    """One client of the group, as it describes itself."""
+    """One client of the group, as it describes itself in GET_CONSUMER_RUNNING_INFO (307)."""
 
     client_id: str
     subscriptions: Mapping[str, str]
-    """Topic -> expression."""
+    """Topic -> tag expression."""
     offsets: Mapping[MessageQueue, int]
-    """Its queues, each with the offset of the first message not consumed; -1: none was consumed."""
+    """Its queues, each with the offset of its first unconsumed message; -1 if it consumed none."""
 
     @classmethod
     def of(cls, client_id: str, info: ConsumerRunningInfo) -> Self:
-        """From what the member answered."""
+        """Made from the member's answer."""
         return cls(
             client_id,
             {data.topic: data.sub_string for data in info.subscription_set},
@@ -50,15 +50,15 @@ class GroupState:
     group: str
     members: tuple[MemberState, ...] = ()
     silent: tuple[str, ...] = ()
-    """Clients that are connected and do not say which queues they have."""
+    """Connected clients that did not answer which queues they own."""
     broadcasting: bool = False
     ends: Mapping[MessageQueue, int] = field(default_factory=dict)
-    """Each queue of the subscribed topics, with the offset that its next message will get."""
+    """Each queue of the subscribed topics, with the offset behind its last message."""
     committed: Mapping[MessageQueue, int] = field(default_factory=dict)
-    """Offsets that a broker has."""
+    """Offsets committed to brokers."""
 
     def missing_queues(self, members: int | None) -> str:
-        """What is missing until every queue has its owner, or every member its queues.
+        """What is missing until every queue has an owner, and every member its queues.
 
         Args:
             members: How many members there must be; None: at least one.
@@ -85,13 +85,13 @@ class GroupState:
             return ""
         parts = [f"{found - len(idle)} of {found} members have queues"]
         if ownerless:
-            parts.append(f"nobody has {_listed(ownerless)}")
+            parts.append(f"no member has {_listed(ownerless)}")
         if shared:
             parts.append(f"two members have {_listed(shared)}")
         return f"group {self.group}: " + "; ".join([*parts, *self._clashes()])
 
     def missing_messages(self) -> str:
-        """What is missing until all messages of all queues are consumed."""
+        """Which messages of the group's queues are not consumed yet."""
         if not self.members:
             return self._members_sentence(None)
         behind = {}
@@ -131,7 +131,7 @@ class GroupState:
         return f"group {self.group}: " + "; ".join(gaps) if gaps else ""
 
     def _clashes(self) -> Iterable[str]:
-        """Members of one group must subscribe alike; those that do not starve each other."""
+        """Topics to which members subscribe differently: they then miss messages of each other."""
         topics = sorted({topic for each in self.members for topic in each.subscriptions})
         for topic in topics:
             by_expression: dict[str | None, list[str]] = {}
@@ -146,7 +146,7 @@ class GroupState:
 
 
 def client_ids(connections: Mapping[str, ConsumerConnection]) -> list[str]:
-    """Who is connected to any broker, sorted."""
+    """The clients that are connected to any broker, sorted."""
     return sorted(
         {each.client_id for found in connections.values() for each in found.connection_set}
     )

@@ -19,7 +19,7 @@ _STATES = {State.READY: "running", State.FROZEN: "frozen"}
 
 
 class RoleProcesses:
-    """`Roles` whose roles are processes.
+    """`Roles` that run as processes.
 
     Args:
         supervisor: Starts and stops them.
@@ -31,7 +31,7 @@ class RoleProcesses:
 
     @classmethod
     def of_shape(cls, shape: ClusterShape, data: Path) -> Self:
-        """Roles on free ports, for a test."""
+        """Create the roles that a test asks for, on free ports."""
         options = ClusterOptions(
             nameservers=shape.nameservers,
             brokers=shape.brokers,
@@ -45,25 +45,25 @@ class RoleProcesses:
 
     @property
     def names(self) -> list[str]:
-        """Nameservers first."""
+        """Names of all roles, nameservers first."""
         spec = self.supervisor.spec
         return [each.name for each in (*spec.nameservers, *spec.brokers)]
 
     @property
     def nameserver_addresses(self) -> list[str]:
-        """`127.0.0.1:port` of each."""
+        """`127.0.0.1:port` of each nameserver."""
         return self.supervisor.nameserver_addresses
 
     @property
     def running_brokers(self) -> list[str]:
-        """Names of those that are neither frozen nor ended."""
+        """Names of the brokers that are neither frozen nor ended."""
         return [
             each.name for each in self.supervisor.of_role("broker") if each.state is State.READY
         ]
 
     @property
     def addresses(self) -> Mapping[str, str]:
-        """Of each role, also of one that has ended."""
+        """Address of each role, also of one that has ended."""
         return {name: self.supervisor[name].address for name in self.names}
 
     def role(self, name: str) -> str:
@@ -81,40 +81,40 @@ class RoleProcesses:
     # -- life -------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Start everything; see `Supervisor.start`."""
+        """Start all roles; see `Supervisor.start`."""
         configure_if_unset()
         await self.supervisor.start()
 
     async def stop(self) -> None:
-        """Stop everything."""
+        """Stop all roles."""
         await self.supervisor.stop()
 
     async def freeze(self, name: str) -> None:
-        """SIGSTOP."""
+        """Send SIGSTOP to a role's process."""
         await self.supervisor[name].freeze()
 
     async def thaw(self, name: str) -> None:
-        """SIGCONT."""
+        """Send SIGCONT to a role's process."""
         self.supervisor[name].thaw()
 
     async def kill(self, name: str) -> None:
-        """SIGKILL."""
+        """Send SIGKILL to a role's process."""
         await self.supervisor[name].kill()
 
     async def restart(self, name: str) -> None:
-        """A new process on the same port and files."""
+        """Start a role again with the same port and files."""
         await self.supervisor.restart(name)
 
     # -- time -------------------------------------------------------------------------------
 
     def time_ms(self) -> int:
-        """Where a manual clock began; the present on a real one."""
+        """The start time of a manual clock; the current time of a real one."""
         if self.supervisor.spec.clock == "real":
             return SystemClock().time_ms()
         return self.supervisor.clock_start_ms
 
     async def clock_members(self) -> Sequence[ClockMember]:
-        """Processes that can be moved now; clients that announced a manual clock are among them."""
+        """Processes whose clocks can be moved now, with clients that announced a manual clock."""
         supervisor = self.supervisor
         own = supervisor.clock_members()
         known = {process.address for process in supervisor.processes}
