@@ -23,7 +23,7 @@ _HEARTBEAT = f"{PACKAGE}.heartbeat"
 
 OWN = {
     "GetClockRequestHeader", "ClockResponseHeader", "MoveClockRequestHeader",
-    "RoleStatusRequestHeader",
+    "RoleStatusRequestHeader", "SetFaultsRequestHeader", "GetFaultsRequestHeader",
 }  # fmt: skip
 """PocketMQ's control requests."""
 
@@ -110,8 +110,9 @@ BODY_CLASSES = {
 }
 """Where the name differs, or the package is not `body`."""
 
-OTHER_BODIES = {"DelayOffsetTable"}
-"""Only the broker's store knows the Java class; a golden store holds the file."""
+OTHER_BODIES = {"DelayOffsetTable", "FaultOrders", "FaultReport"}
+"""Two of PocketMQ's own; of the other only the broker's store knows the Java class, and a golden
+store holds the file."""
 
 
 def headers() -> Iterator[tuple[type[Header], str]]:

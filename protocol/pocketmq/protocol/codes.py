@@ -208,6 +208,8 @@ class RequestCode(_Code):
     GET_CLOCK = 30001, "the process's clock and its next deadline", "pocketmq"
     MOVE_CLOCK = 30002, "move the process's manual clock, firing what falls due", "pocketmq"
     ROLE_STATUS = 30003, "is the role ready, and what is it doing", "pocketmq"
+    SET_FAULTS = 30004, "take these fault rules in place of those before", "pocketmq"
+    GET_FAULTS = 30005, "how often fault rules fired, and at what", "pocketmq"
 
 
 class ResponseCode(_Code):

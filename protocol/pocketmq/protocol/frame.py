@@ -90,6 +90,11 @@ class FrameDecoder:
         """Bytes kept of a frame that has begun and not ended; 0 between frames."""
         return self._have or int(self._passing is not None)
 
+    @property
+    def pending(self) -> bytes:
+        """The beginning of a frame that has not ended."""
+        return b"".join(self._parts)
+
     def feed(self, data: bytes) -> list[Command]:
         """Return the commands that `data` completes, in order; never raises on bad input."""
         if self.failure is not None:

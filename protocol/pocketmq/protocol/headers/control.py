@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from pocketmq.protocol.bodies.faults import FaultOrders, FaultReport
 from pocketmq.protocol.bodies.route import KVTable
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.header import Header
@@ -42,3 +43,20 @@ class RoleStatusRequestHeader(Header, kw_only=True):
 
     CODE: ClassVar[int] = RequestCode.ROLE_STATUS
     RESPONSE_BODY = KVTable
+
+
+class SetFaultsRequestHeader(Header, kw_only=True):
+    """SET_FAULTS: the fault rules that hold from now on."""
+
+    CODE: ClassVar[int] = RequestCode.SET_FAULTS
+    BODY = FaultOrders
+
+
+class GetFaultsRequestHeader(Header, kw_only=True):
+    """GET_FAULTS: which rules fired, and how often."""
+
+    CODE: ClassVar[int] = RequestCode.GET_FAULTS
+    RESPONSE_BODY = FaultReport
+
+    after: Int64 = 0
+    """Firings up to this number are known."""

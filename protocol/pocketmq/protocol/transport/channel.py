@@ -229,6 +229,11 @@ class Channel(asyncio.Protocol):
         unread = self._decoder.pending_bytes + self._put_off_bytes
         return unsent + self._out_bytes + unread + self._kept_bytes
 
+    @property
+    def unfinished(self) -> bytes:
+        """The beginning of a frame that has come, and has not ended."""
+        return self._decoder.pending
+
     def close(self) -> None:
         """Close, once all requests read so far are answered and all bytes are sent."""
         self._settle()

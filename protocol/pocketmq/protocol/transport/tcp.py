@@ -53,7 +53,7 @@ class TcpNetwork:
         )
         try:
             server = await asyncio.get_running_loop().create_server(
-                channels.accept,
+                lambda: self.socket_protocol(channels.accept(), ""),
                 host,
                 port,
                 backlog=_BACKLOG,
@@ -75,14 +75,22 @@ class TcpNetwork:
         try:
             host, port = split_address(address)
             async with asyncio.timeout(timeout_s):  # an I/O deadline: real time
-                _, channel = await asyncio.get_running_loop().create_connection(
-                    lambda: Channel(
-                        dispatcher, encoding=encoding, version=version, on_close=on_close
-                    ),
+                channel = Channel(dispatcher, encoding=encoding, version=version, on_close=on_close)
+                await asyncio.get_running_loop().create_connection(
+                    lambda: self.socket_protocol(channel, address),
                     host,
                     port,
                     family=socket.AF_UNSPEC,
                 )
         except (OSError, ValueError) as exc:  # TimeoutError is an OSError
             raise ConnectError(address, str(exc) or type(exc).__name__) from exc
+        return channel
+
+    def socket_protocol(self, channel: Channel, target: str) -> asyncio.Protocol:
+        """What reads the socket of a channel: the channel itself, unless a subclass knows better.
+
+        Args:
+            channel: Of the connection.
+            target: Address that was connected to; empty when the peer connected to us.
+        """
         return channel

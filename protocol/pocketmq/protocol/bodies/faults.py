@@ -1,0 +1,23 @@
+"""Fault rules on their way to a role, and what became of them; PocketMQ's own."""
+
+from __future__ import annotations
+
+from pocketmq.protocol.body import BodyStruct, always
+from pocketmq.protocol.faults.rule import FaultRule, Firing
+
+
+class FaultOrders(BodyStruct, kw_only=True):
+    """SET_FAULTS (30004): all rules of a cluster; a role takes those that concern it."""
+
+    rules: list[FaultRule] = always(list)
+    addresses: dict[str, str] = always(dict)
+    """Of each role by name."""
+
+
+class FaultReport(BodyStruct, kw_only=True):
+    """The answer to GET_FAULTS (30005)."""
+
+    counts: dict[str, int] = always(dict)
+    """How often each rule fired at this role, by id."""
+    firings: list[Firing] = always(list)
+    """The last ones that were asked for, oldest first."""

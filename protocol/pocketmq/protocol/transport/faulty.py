@@ -1,0 +1,111 @@
+"""`FaultyTcp`: real sockets on which fault rules can be set while the role runs.
+
+It answers SET_FAULTS and GET_FAULTS at every port that it serves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from pocketmq.protocol.bodies.faults import FaultOrders, FaultReport
+from pocketmq.protocol.body import decode_body, encode_body
+from pocketmq.protocol.codes import RequestCode, ResponseCode
+from pocketmq.protocol.command import VERSION_5_3_3, Command, Encoding
+from pocketmq.protocol.dispatch import Dispatcher, Peer, Reply, handles
+from pocketmq.protocol.errors import BadRequestError, ConnectError
+from pocketmq.protocol.faults.rule_book import RuleBook
+from pocketmq.protocol.headers.control import GetFaultsRequestHeader
+from pocketmq.protocol.transport.channel import Channel
+from pocketmq.protocol.transport.fault_line import FaultLine
+from pocketmq.protocol.transport.network import OnChannel
+from pocketmq.protocol.transport.tcp import TcpListener, TcpNetwork
+
+_LOOPBACK = ("127.", "[::1]", "[::ffff:127.")
+
+
+class FaultyTcp(TcpNetwork):
+    """A `TcpNetwork` whose connections obey a rule book.
+
+    Args:
+        book: The role's rules; empty at first.
+    """
+
+    def __init__(self, book: RuleBook) -> None:
+        self._book = book
+        self._processor = FaultProcessor(book)
+
+    async def serve(
+        self,
+        host: str,
+        port: int,
+        dispatcher: Dispatcher,
+        *,
+        version: int = VERSION_5_3_3,
+        on_open: OnChannel | None = None,
+        on_close: OnChannel | None = None,
+    ) -> TcpListener:
+        if RequestCode.SET_FAULTS not in dispatcher.single:  # one dispatcher may serve two ports
+            dispatcher.add(self._processor)
+        return await super().serve(
+            host, port, dispatcher, version=version, on_open=on_open, on_close=on_close
+        )
+
+    async def connect(
+        self,
+        address: str,
+        dispatcher: Dispatcher,
+        *,
+        encoding: Encoding = Encoding.MSGPACK,
+        version: int = VERSION_5_3_3,
+        timeout_s: float = 3.0,
+        on_close: OnChannel | None = None,
+    ) -> Channel:
+        if address in self._book.cut_addresses:
+            raise ConnectError(address, "a fault rule parts us from it")
+        return await super().connect(
+            address,
+            dispatcher,
+            encoding=encoding,
+            version=version,
+            timeout_s=timeout_s,
+            on_close=on_close,
+        )
+
+    def socket_protocol(self, channel: Channel, target: str) -> asyncio.Protocol:
+        return FaultLine(channel, self._book, target)
+
+
+class FaultProcessor:
+    """Sets the rules of a role, and tells which fired.
+
+    Args:
+        book: The rules.
+    """
+
+    def __init__(self, book: RuleBook) -> None:
+        self._book = book
+
+    @handles(RequestCode.SET_FAULTS)
+    def set_faults(self, peer: Peer, request: Command) -> Reply:
+        """Take these rules in place of those before.
+
+        Raises:
+            BadRequestError: NO_PERMISSION (16) to a peer of another machine.
+        """
+        if not peer.address.startswith(_LOOPBACK):
+            raise BadRequestError(
+                "faults are set from the machine that the role runs on",
+                code=ResponseCode.NO_PERMISSION,
+            )
+        orders = decode_body(request.body_view, FaultOrders, request.encoding)
+        rules = [each.checked() for each in orders.rules]
+        # After the answer: a partition from clients would hold it back.
+        asyncio.get_running_loop().call_soon(self._book.replace, rules, orders.addresses)
+        return request.reply()
+
+    @handles(RequestCode.GET_FAULTS)
+    def get_faults(self, _peer: Peer, request: Command) -> Reply:
+        """How often each rule fired, and the firings after a number."""
+        after = request.header(GetFaultsRequestHeader).after
+        report = FaultReport(counts=self._book.counts(), firings=self._book.since(after))
+        return request.reply(body=encode_body(report, request.encoding))
