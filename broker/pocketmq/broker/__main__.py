@@ -53,20 +53,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     async def serve(role: RoleContext) -> None:
         from pocketmq.broker.server import Broker
-        from pocketmq.broker.store.fault_disk import disk_of
-        from pocketmq.protocol.transport.tcp import TcpNetwork
+        from pocketmq.broker.store.fault_disk import VARIABLE, disk_of
+        from pocketmq.broker.store.ruled_disk import RuledDisk
+        from pocketmq.protocol.faults.rule_book import RuleBook
+        from pocketmq.protocol.transport.faulty import FaultyTcp
 
         _check(asked)
         config = replace(asked, broker_ip1=asked.broker_ip1 or told_ip(asked.host))
         profile = profile_named(options.profile)
+        book = RuleBook(config.name, role.clock.time_ms)
+        # POCKETMQ_DISK_FAULT: the disk may be told to fail from the start
+        disk = disk_of(os.environ) if os.environ.get(VARIABLE) else RuledDisk(book)
         broker = Broker(
             config,
             role.clock,
-            TcpNetwork(),
+            FaultyTcp(book),
             profile,
             store_config=store_config,
             budget=budget_loaded.config,
-            disk=disk_of(os.environ),  # POCKETMQ_DISK_FAULT: the disk may be told to fail
+            disk=disk,
         )
         await broker.start()
         role.ready(port=broker.port, host=config.broker_ip1)

@@ -45,11 +45,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     async def serve(role: RoleContext) -> None:
         from pocketmq.nameserver.server import NameServer
-        from pocketmq.protocol.transport.tcp import TcpNetwork
+        from pocketmq.protocol.faults.rule_book import RuleBook
+        from pocketmq.protocol.transport.faulty import FaultyTcp
 
         check_port_free(config.host, config.port)
         profile = profile_named(options.profile)
-        server = NameServer(config, role.clock, TcpNetwork(), profile, budget=budget_loaded.config)
+        network = FaultyTcp(RuleBook(config.name, role.clock.time_ms))
+        server = NameServer(config, role.clock, network, profile, budget=budget_loaded.config)
         await server.start()
         role.ready(port=server.port, host=told_ip(config.host))
         try:

@@ -232,7 +232,8 @@ class BrokerRegistration(Service):
             body_crc32=crc32(body) & 0x7FFFFFFF,
         )
         try:
-            return expect(await self._client.call(address, header, body, timeout_s=timeout_s))
+            calling = self._client.call(address, header, body, timeout_s=timeout_s)
+            return expect(await self._clock.peer_answer(calling))
         except PeerError as exc:
             log.warning("registration.failed", nameserver=address, reason=str(exc))
             return None
@@ -255,9 +256,8 @@ class BrokerRegistration(Service):
             broker_id=identity.broker_id,
         )
         try:
-            response = expect(
-                await self._client.call(address, header, version, timeout_s=QUERY_TIMEOUT_S)
-            )
+            calling = self._client.call(address, header, version, timeout_s=QUERY_TIMEOUT_S)
+            response = expect(await self._clock.peer_answer(calling))
             if response.header(QueryDataVersionResponseHeader).changed:
                 return True
             body = response.body_view

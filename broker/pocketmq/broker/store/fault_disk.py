@@ -128,9 +128,18 @@ class FaultDisk(OsDisk):
             DiskError: of the kind that was asked for.
         """
         assert self._fault is not None
-        if self._fault.kind == "kill":
+        self.fail(self._fault, path)
+
+    @staticmethod
+    def fail(fault: Fault, path: str) -> None:
+        """Cause this fault.
+
+        Raises:
+            DiskError: of the kind that was asked for.
+        """
+        if fault.kind == "kill":
             os.kill(os.getpid(), signal.SIGKILL)
-        number = _ERRNO[self._fault.kind]
+        number = _ERRNO[fault.kind]
         with explained(path):
             raise OSError(number, os.strerror(number))
 
