@@ -199,9 +199,10 @@ def test_a_taken_port_is_replaced_by_another(cluster: Cluster) -> None:
 
 def test_the_examples_of_the_page_are_what_happens() -> None:
     page = (Path(__file__).parents[2] / "docs" / "control.md").read_text(encoding="utf-8")
-    session = page.split("```console\n")[1].split("```")[0]
-    steps = re.findall(r"^\$ (.*)\n(.*)", session, re.MULTILINE)
-    assert len(steps) == 5
+    sessions = [each.split("```")[0] for each in page.split("```console\n")[1:]]
+    asked = "".join(each for each in sessions if each.startswith("$ curl"))
+    steps = re.findall(r"^\$ (.*)\n(.*)", asked, re.MULTILINE)
+    assert len(steps) == 7
     with start_cluster() as cluster:
         for command, answer in steps:
             ran = subprocess.run(
@@ -211,3 +212,33 @@ def test_the_examples_of_the_page_are_what_happens() -> None:
                 env=os.environ | {"POCKETMQ_CONTROL": cluster.control_url},
             )
             assert ran.stdout == answer
+
+
+def test_faults_are_declared_listed_and_cleared(cluster: Cluster) -> None:
+    wanted = {"do": "fail", "code": "SEND_MESSAGE", "topic": "t", "with_code": "SYSTEM_BUSY"}
+    status, rule = ask(cluster, "POST", "/faults", wanted)
+    assert (status, rule["code"], rule["with_code"]) == (200, 10, 2)
+    status, part = ask(cluster, "POST", "/roles/broker-a/partition", {"other": "nameserver-1"})
+    assert (status, part["do"], part["other"]) == (200, "partition", "nameserver-1")
+    states = ask(cluster, "GET", "/faults")[1]
+    assert [(each["rule"]["id"], each["fired"]) for each in states] == [
+        (rule["id"], {"nameserver-1": 0, "broker-a": 0}),
+        (part["id"], {}),
+    ]
+    assert ask(cluster, "DELETE", f"/faults/{part['id']}")[0] == 200
+    assert ask(cluster, "DELETE", "/faults")[1] == {"done": "1 fault rules are cleared"}
+    assert ask(cluster, "GET", "/faults") == (200, [])
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ({"do": "burn"}, "Invalid enum value 'burn'"),
+        ({"do": "drop", "role": "broker-z"}, "this cluster has nameserver-1, broker-a"),
+        ({"do": "drop", "probability": 2}, "`float` <= 1"),
+        ({"do": "delay"}, "delay needs delay_ms"),
+    ],
+)
+def test_a_wrong_fault_is_refused(cluster: Cluster, rule: object, said: str) -> None:
+    status, answer = ask(cluster, "POST", "/faults", rule)
+    assert (status, said in answer["error"]) == (400, True), answer

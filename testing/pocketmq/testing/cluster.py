@@ -21,18 +21,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pocketmq.cluster.steering.cluster_control import WAIT_LIMIT_S, ClusterControl, Roles
+from pocketmq.cluster.steering.cluster_control import WAIT_LIMIT_S, ClusterControl
 from pocketmq.cluster.steering.errors import (
     NotReachedError,
     RealTimeClientWarning,
     WrongClusterError,
 )
 from pocketmq.cluster.steering.group_state import GroupState
+from pocketmq.cluster.steering.roles import Roles
 from pocketmq.cluster.steering.shape import ClockKind, ClusterShape, Mode
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
 from pocketmq.testing.loop_thread import LoopThread
 
 if TYPE_CHECKING:
+    from pocketmq.testing.faults import Faults
     from pocketmq.testing.sync import SyncCluster
 
 _numbers = itertools.count(1)
@@ -111,6 +113,13 @@ class Cluster:
         from pocketmq.testing.sync import SyncCluster
 
         return SyncCluster(self)
+
+    @cached_property
+    def faults(self) -> Faults:
+        """Faults by rule; blocks where it is called, in a coroutine too."""
+        from pocketmq.testing.faults import Faults
+
+        return Faults(self)
 
     # -- topics and groups ------------------------------------------------------------------
 

@@ -5,6 +5,7 @@ It is loaded in every run of pytest, so it imports nothing of PocketMQ until a f
     pocketmq           a cluster that the tests of the session share; names are the test's own
     pocketmq_cluster   a cluster of this test's own, to break
     pocketmq_clock     a cluster of this test's own on manual time; `pocketmq` is the same one
+    pocketmq_faults    fault rules of a cluster of this test's own, which `pocketmq` then is
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pocketmq.cluster.steering.cluster_control import ClusterControl
     from pocketmq.cluster.steering.shape import ClockKind, ClusterShape, Mode
     from pocketmq.testing.cluster import Cluster
+    from pocketmq.testing.faults import Faults
     from pocketmq.testing.loop_thread import LoopThread
 
 _INI = {
@@ -96,6 +98,12 @@ def pocketmq_clock(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[C
     """A cluster of this test's own whose time stands still until `advance`."""
     with _own(request, tmp_path, "manual") as cluster:
         yield cluster
+
+
+@pytest.fixture
+def pocketmq_faults(pocketmq_cluster: Cluster) -> Faults:
+    """Fault rules of a cluster of this test's own; with `pocketmq_clock`, of that one."""
+    return pocketmq_cluster.faults
 
 
 @pytest.hookimpl(wrapper=True)

@@ -15,14 +15,16 @@ import threading
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from pocketmq.broker.store import OsDisk
 from pocketmq.broker.store.disk_worker import DiskWorker
+from pocketmq.broker.store.ruled_disk import RuledDisk
 from pocketmq.cluster.errors import WrongStateError
 from pocketmq.protocol.command import VERSION_5_3_3, Encoding
 from pocketmq.protocol.dispatch import Dispatcher
+from pocketmq.protocol.faults.rule_book import RuleBook
 from pocketmq.protocol.transport.channel import Channel
+from pocketmq.protocol.transport.faulty import FaultyTcp
 from pocketmq.protocol.transport.network import OnChannel
-from pocketmq.protocol.transport.tcp import TcpListener, TcpNetwork
+from pocketmq.protocol.transport.tcp import TcpListener
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.manual_clock import ManualClock
 from pocketmq.testing.loop_thread import LoopThread
@@ -49,13 +51,15 @@ class RoleSeams:
     """Time, network and disk of one life of a role.
 
     Args:
+        name: Of the role; fault rules know it by that.
         clock: Of this role alone; a cluster's clocks are moved together.
     """
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, name: str, clock: Clock) -> None:
         self.clock = clock
-        self.network = TrackedNetwork()
-        self.disk = KillableDisk()
+        book = RuleBook(name, clock.time_ms)
+        self.network = TrackedNetwork(book)
+        self.disk = KillableDisk(book)
 
     def cut(self) -> None:
         """Reset every connection, and let nothing more reach the disk."""
@@ -177,7 +181,7 @@ class RoleThread:
         await self._thread.run(clock.move_to(time_ms))
 
     async def _begin(self) -> None:
-        self._seams = RoleSeams(self._make_clock())
+        self._seams = RoleSeams(self.name, self._make_clock())
         self._server = self._make(self._seams, self.port)
         await self._server.start()
         self.port = self._server.port
@@ -209,10 +213,11 @@ class _Stillness:
         self._over.set()
 
 
-class TrackedNetwork(TcpNetwork):
-    """Real sockets, all of which can be reset at once."""
+class TrackedNetwork(FaultyTcp):
+    """Real sockets under fault rules, all of which can be reset at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, book: RuleBook) -> None:
+        super().__init__(book)
         self._is_cut = False
         self._channels: set[Channel] = set()
         self._listeners: list[TcpListener] = []
@@ -282,10 +287,11 @@ class TrackedNetwork(TcpNetwork):
         channel.add_close_listener(self._channels.discard)
 
 
-class KillableDisk(OsDisk):
-    """The real file system until `cut`; after that nothing is written any more."""
+class KillableDisk(RuledDisk):
+    """The real file system under fault rules until `cut`; after that nothing is written."""
 
-    def __init__(self) -> None:
+    def __init__(self, book: RuleBook) -> None:
+        super().__init__(book)
         self._is_cut = False
         self._workers: list[DiskWorker] = []
 

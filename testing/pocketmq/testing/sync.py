@@ -31,6 +31,7 @@ from pocketmq.cluster.steering.errors import NotReachedError
 from pocketmq.cluster.steering.group_state import GroupState
 from pocketmq.protocol.errors import ClientError
 from pocketmq.testing.cluster import Cluster
+from pocketmq.testing.faults import Faults
 from pocketmq.testing.loop_thread import LoopThread
 
 
@@ -98,6 +99,11 @@ class SyncCluster:
             control = self._cluster.control
             self._cluster.thread.result(control.step(until_ms))
         return (self.time_ms - began_ms) / 1000
+
+    @property
+    def faults(self) -> Faults:
+        """Faults by rule."""
+        return self._cluster.faults
 
     def freeze(self, role: str) -> None:
         """Stop a role's reading and timers."""

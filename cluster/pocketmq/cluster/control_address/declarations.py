@@ -10,6 +10,8 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
+from pocketmq.protocol.faults.rule import FaultRule
+
 Method = Literal["GET", "POST", "DELETE"]
 
 MAX_QUEUES: Final = 1024
@@ -172,6 +174,21 @@ class Seeded(msgspec.Struct, forbid_unknown_fields=True):
     messages: int
 
 
+class FaultState(msgspec.Struct, forbid_unknown_fields=True):
+    """A fault rule that holds."""
+
+    rule: FaultRule
+    fired: dict[str, int]
+    """How often, at each role that runs."""
+
+
+class Partition(msgspec.Struct, forbid_unknown_fields=True):
+    """Whom a role is parted from."""
+
+    other: str
+    """Another role, or `clients`."""
+
+
 class Done(msgspec.Struct, forbid_unknown_fields=True):
     """It is done."""
 
@@ -291,6 +308,28 @@ OPERATIONS = (
     Operation(
         "POST", "/roles/{role}/restart", "restart", "Start it again on its port and files.", Done,
         parameters=(_ROLE,),
+    ),
+    Operation(
+        "POST",
+        "/roles/{role}/partition",
+        "partition",
+        "Part it from another role, or from `clients`, until the rule is cleared.",
+        FaultRule,
+        question=Partition,
+        parameters=(_ROLE,),
+    ),
+    Operation(
+        "GET", "/faults", "list_faults", "Fault rules, and how often each fired.", FaultState,
+        is_list=True,
+    ),
+    Operation(
+        "POST", "/faults", "add_fault", "Let a fault rule hold from now on.", FaultRule,
+        question=FaultRule,
+    ),
+    Operation("DELETE", "/faults", "clear_faults", "Take all fault rules back.", Done),
+    Operation(
+        "DELETE", "/faults/{id}", "clear_fault", "Take one fault rule back.", Done,
+        parameters=(Parameter("id", "of the rule, such as r1", "path", required=True),),
     ),
     Operation(
         "POST", "/seed", "seed", "Create topics and send messages.", Seeded, question=Seed

@@ -14,10 +14,12 @@ from pocketmq.cluster.control_address.declarations import (
     ClusterDescription,
     Deadline,
     Done,
+    FaultState,
     Health,
     Logs,
     Moved,
     NewMessage,
+    Partition,
     QueueBounds,
     Readiness,
     Role,
@@ -31,6 +33,7 @@ from pocketmq.cluster.control_address.declarations import (
 from pocketmq.cluster.own_topics import peoples_topics
 from pocketmq.cluster.steering.cluster_control import ClusterControl
 from pocketmq.cluster.steering.errors import NotReachedError
+from pocketmq.protocol.faults.rule import FaultRule
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import CallerError, PocketMQError
 
@@ -156,6 +159,26 @@ class Operations:
         finally:
             self._seeding -= 1
         return Seeded(len(question.topics), len(question.messages))
+
+    # -- faults -----------------------------------------------------------------------------
+
+    async def list_faults(self, _parameters: Parameters) -> list[FaultState]:
+        counts = await self._control.faults.counts()
+        return [FaultState(each, counts.get(each.id, {})) for each in self._control.faults.rules]
+
+    async def add_fault(self, _parameters: Parameters, question: FaultRule) -> FaultRule:
+        return await self._control.add_fault(question)
+
+    async def clear_faults(self, _parameters: Parameters) -> Done:
+        return Done(f"{await self._control.clear_faults()} fault rules are cleared")
+
+    async def clear_fault(self, parameters: Parameters) -> Done:
+        await self._control.clear_faults(parameters["id"])
+        return Done(f"fault rule {parameters['id']} is cleared")
+
+    async def partition(self, parameters: Parameters, question: Partition) -> FaultRule:
+        rule = FaultRule(do="partition", role=parameters["role"], other=question.other)
+        return await self._control.add_fault(rule)
 
     # -- time -------------------------------------------------------------------------------
 

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Sequence
 
 from pocketmq.client import Admin
 from pocketmq.client.instances import running
 from pocketmq.client.joined_clocks import register, unregister
 from pocketmq.cluster.steering.client_clocks import ClientClocks
 from pocketmq.cluster.steering.errors import NotReachedError, WrongClusterError
+from pocketmq.cluster.steering.faults import ClusterFaults
 from pocketmq.cluster.steering.group_state import GroupState, MemberState, client_ids
+from pocketmq.cluster.steering.roles import Roles
 from pocketmq.cluster.steering.shape import ClockKind
-from pocketmq.protocol.errors import BrokerError
+from pocketmq.protocol.errors import BrokerError, BrokerNotFoundError
+from pocketmq.protocol.faults.rule import FaultRule
 from pocketmq.runtime import lock_step
 from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.runtime.errors import ClockMemberError, PocketMQError
@@ -30,46 +31,6 @@ LOOK_S = 0.005
 
 WAIT_LIMIT_S = 30.0
 """Real seconds that a wait takes at most by default."""
-
-
-class Roles(Protocol):
-    """The running roles: `RoleThreads` or `RoleProcesses`."""
-
-    data: Path
-
-    @property
-    def addresses(self) -> Mapping[str, str]: ...
-
-    @property
-    def names(self) -> list[str]: ...
-
-    @property
-    def nameserver_addresses(self) -> list[str]: ...
-
-    @property
-    def running_brokers(self) -> list[str]: ...
-
-    def state(self, name: str) -> str: ...
-
-    def role(self, name: str) -> str: ...
-
-    def log_tail(self, name: str, lines: int) -> str: ...
-
-    async def start(self) -> None: ...
-
-    async def stop(self) -> None: ...
-
-    async def freeze(self, name: str) -> None: ...
-
-    async def thaw(self, name: str) -> None: ...
-
-    async def kill(self, name: str) -> None: ...
-
-    async def restart(self, name: str) -> None: ...
-
-    def time_ms(self) -> int: ...
-
-    async def clock_members(self) -> Sequence[ClockMember]: ...
 
 
 class ClusterControl:
@@ -87,6 +48,7 @@ class ClusterControl:
         """Actions so far, for the report of a failed test."""
         self.killed: set[str] = set()
         """Roles that were ended on purpose and not started again."""
+        self.faults = ClusterFaults(roles)
         self._real_time = SystemClock()
         self._time_ms = 0
         self._clocks = ClientClocks(self.time_ms)
@@ -153,6 +115,7 @@ class ClusterControl:
         """Resume a frozen role; on manual time its clock is moved to the cluster's time."""
         self._note(f"thaw {self.known(name)}")
         await self.roles.thaw(name)
+        await self.faults.tell(name, is_new=False)
         if self.clock == "manual":
             await lock_step.advance_to(await self._members(), self.time_ms())
 
@@ -167,8 +130,23 @@ class ClusterControl:
         self._note(f"restart {self.known(name)}")
         self.killed.discard(name)
         await self.roles.restart(name)
+        await self.faults.tell(name, is_new=True)
         if name in self.roles.running_brokers:
             await self._until_registered([name])
+
+    # -- faults -----------------------------------------------------------------------------
+
+    async def add_fault(self, rule: FaultRule) -> FaultRule:
+        """Let a fault rule hold from now on; see `ClusterFaults.add`."""
+        named = await self.faults.add(rule)
+        self._note(f"fault {named.id}: {named.do} at {named.role or 'every role'}")
+        return named
+
+    async def clear_faults(self, rule_id: str | None = None) -> int:
+        """Take a fault rule back, or all; how many there were."""
+        cleared = await self.faults.clear(rule_id)
+        self._note(f"clear fault {rule_id or 'rules, all of them'}")
+        return cleared
 
     # -- topics -----------------------------------------------------------------------------
 
@@ -328,7 +306,11 @@ class ClusterControl:
         ids: set[str] = set()
         async with self.admin() as admin:
             for broker in self.roles.running_brokers:
-                for group in await admin.groups(broker):
+                try:
+                    groups = await admin.groups(broker)
+                except BrokerNotFoundError:
+                    continue  # the nameservers have forgotten it, and its clients will
+                for group in groups:
                     for each in (await admin.consumer_connections(group)).values():
                         ids.update(connection.client_id for connection in each.connection_set)
         return sorted(ids)

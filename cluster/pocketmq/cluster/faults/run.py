@@ -1,0 +1,50 @@
+"""What `pocketmq fault-proxy` does: a proxy in the foreground, a line for each fault that fires."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import typer
+
+from pocketmq.cluster.faults.proxy import FaultProxy
+from pocketmq.protocol.faults.rule import FaultRule
+from pocketmq.protocol.faults.rule_book import RuleBook
+from pocketmq.protocol.transport.network import split_address
+from pocketmq.runtime.clock import SystemClock
+from pocketmq.runtime.errors import ConfigError
+
+ROLE = "proxy"
+"""As which rules may name it."""
+
+LOOK_S = 0.05
+
+
+async def run_proxy(to: str, listen: str, rules: Sequence[FaultRule]) -> None:
+    """Forward connections until interrupted.
+
+    Args:
+        to: `host:port` of the process behind.
+        listen: `host:port` where clients come.
+        rules: Checked.
+
+    Raises:
+        ConfigError: An address is malformed.
+        PortInUseError: Somebody else listens there.
+    """
+    clock = SystemClock()
+    book = RuleBook(ROLE, clock.time_ms)
+    book.replace(rules, {})
+    try:
+        host, port = split_address(listen)
+        proxy = FaultProxy(host, port, to, book)
+    except ValueError as exc:
+        raise ConfigError("to or listen", str(exc)) from exc
+    told = 0
+    async with proxy:
+        typer.echo(f"{proxy.address} -> {to}, {len(rules)} rules; Ctrl-C ends it")
+        while True:
+            for firing in book.since(told):
+                told = firing.number
+                typer.echo(msgspec.json.encode(firing).decode())
+            await clock.sleep(LOOK_S)

@@ -1,0 +1,160 @@
+"""The fault rules of a cluster: kept here, sent to every role, asked for what they did."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from pocketmq.cluster.steering.errors import WrongClusterError
+from pocketmq.cluster.steering.roles import Roles
+from pocketmq.protocol.bodies.faults import FaultOrders, FaultReport
+from pocketmq.protocol.body import decode_body
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.faults.rule import CLIENTS, FaultRule, Firing
+from pocketmq.protocol.header import Header
+from pocketmq.protocol.headers.control import GetFaultsRequestHeader, SetFaultsRequestHeader
+from pocketmq.protocol.transport.remoting import RemotingClient, expect
+from pocketmq.protocol.transport.tcp import TcpNetwork
+
+MOST_RULES = 200
+"""Of one cluster: each is compared with each request while it is there."""
+
+
+class ClusterFaults:
+    """Rules by id.
+
+    Args:
+        roles: Whom they concern.
+    """
+
+    def __init__(self, roles: Roles) -> None:
+        self._roles = roles
+        self._rules: dict[str, FaultRule] = {}
+        self._made = 0
+        self._told: dict[str, int] = {}
+        """Number of the last firing of each role that `news` has told."""
+
+    @property
+    def rules(self) -> list[FaultRule]:
+        """In the order in which they were added."""
+        return list(self._rules.values())
+
+    async def add(self, rule: FaultRule) -> FaultRule:
+        """Let a rule hold from now on; the same rule with its id.
+
+        Raises:
+            WrongFaultError: It contradicts itself.
+            WrongClusterError: It names a role that there is not, or there are too many.
+        """
+        checked = rule.checked()
+        for name in (checked.role, checked.other):
+            if name is not None and name not in self._roles.names and name != CLIENTS:
+                raise WrongClusterError(
+                    f"there is no role {name!r}; this cluster has {', '.join(self._roles.names)}"
+                )
+        if len(self._rules) >= MOST_RULES:
+            raise WrongClusterError(f"{MOST_RULES} fault rules are there; clear some first")
+        self._made += 1
+        named = msgspec.structs.replace(checked, id=f"r{self._made}")
+        self._rules[named.id] = named
+        await self._send()
+        return named
+
+    async def clear(self, rule_id: str | None = None) -> int:
+        """Take one rule back, or all; how many there were.
+
+        Raises:
+            WrongClusterError: There is none of this id.
+        """
+        if rule_id is not None and rule_id not in self._rules:
+            known = ", ".join(self._rules) or "none"
+            raise WrongClusterError(f"there is no fault rule {rule_id!r}; there is {known}")
+        gone = [rule_id] if rule_id is not None else list(self._rules)
+        for each in gone:
+            del self._rules[each]
+        await self._send()
+        return len(gone)
+
+    async def counts(self) -> dict[str, dict[str, int]]:
+        """How often each rule fired, by id and role; a role that does not run is left out."""
+        found: dict[str, dict[str, int]] = {each: {} for each in self._rules}
+        async with _remoting() as remoting:
+            for name in self._running():
+                report = await self._report(remoting, name, after=1 << 62)
+                for rule_id, count in report.counts.items():
+                    if rule_id in found:
+                        found[rule_id][name] = count
+        return found
+
+    async def firings(self) -> list[Firing]:
+        """What fired, as far as the roles remember it, oldest first."""
+        found: list[Firing] = []
+        async with _remoting() as remoting:
+            for name in self._running():
+                found += (await self._report(remoting, name, after=0)).firings
+        return sorted(found, key=lambda each: (each.at_ms, each.role, each.number))
+
+    async def news(self) -> list[Firing]:
+        """What fired since the last call."""
+        if not self._made:
+            return []
+        found: list[Firing] = []
+        async with _remoting() as remoting:
+            for name in self._running():
+                report = await self._report(remoting, name, after=self._told.get(name, 0))
+                if report.firings:
+                    self._told[name] = report.firings[-1].number
+                    found += report.firings
+        return sorted(found, key=lambda each: (each.at_ms, each.role, each.number))
+
+    async def tell(self, name: str, *, is_new: bool) -> None:
+        """Tell a role what holds: one that was away has not heard of it.
+
+        Args:
+            name: The role.
+            is_new: It has been started anew, and counts from the beginning.
+        """
+        if is_new:
+            self._told.pop(name, None)
+        if self._rules or not is_new:
+            async with _remoting() as remoting:
+                await self._tell(remoting, name)
+
+    # -- inside -----------------------------------------------------------------------------
+
+    def _running(self) -> list[str]:
+        return [name for name in self._roles.names if self._roles.state(name) == "running"]
+
+    async def _send(self) -> None:
+        async with _remoting() as remoting:
+            for name in self._running():
+                await self._tell(remoting, name)
+
+    async def _tell(self, remoting: RemotingClient, name: str) -> None:
+        orders = FaultOrders(rules=self.rules, addresses=dict(self._roles.addresses))
+        await self._ask(remoting, name, SetFaultsRequestHeader(), orders)
+
+    async def _report(self, remoting: RemotingClient, name: str, after: int) -> FaultReport:
+        reply = await self._ask(remoting, name, GetFaultsRequestHeader(after=after))
+        return decode_body(reply.body_view, FaultReport, reply.encoding)
+
+    async def _ask(
+        self,
+        remoting: RemotingClient,
+        name: str,
+        header: Header,
+        body: msgspec.Struct | bytes = b"",
+    ) -> Command:
+        return expect(await remoting.call(self._roles.addresses[name], header, body))
+
+
+@contextlib.asynccontextmanager
+async def _remoting() -> AsyncIterator[RemotingClient]:
+    """Connections for a few questions."""
+    client = RemotingClient(TcpNetwork())
+    try:
+        yield client
+    finally:
+        await client.close()

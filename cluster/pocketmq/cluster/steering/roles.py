@@ -1,0 +1,49 @@
+"""The running roles of a cluster, as they are steered: threads of a test, or processes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from pocketmq.runtime.lock_step import ClockMember
+
+
+class Roles(Protocol):
+    """The running roles: `RoleThreads` or `RoleProcesses`."""
+
+    data: Path
+
+    @property
+    def addresses(self) -> Mapping[str, str]: ...
+
+    @property
+    def names(self) -> list[str]: ...
+
+    @property
+    def nameserver_addresses(self) -> list[str]: ...
+
+    @property
+    def running_brokers(self) -> list[str]: ...
+
+    def state(self, name: str) -> str: ...
+
+    def role(self, name: str) -> str: ...
+
+    def log_tail(self, name: str, lines: int) -> str: ...
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def freeze(self, name: str) -> None: ...
+
+    async def thaw(self, name: str) -> None: ...
+
+    async def kill(self, name: str) -> None: ...
+
+    async def restart(self, name: str) -> None: ...
+
+    def time_ms(self) -> int: ...
+
+    async def clock_members(self) -> Sequence[ClockMember]: ...

@@ -1,0 +1,62 @@
+"""Faults in front of a process that knows of none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pocketmq.client import Message, Producer
+from pocketmq.cluster.faults.proxy import FaultProxy
+from pocketmq.cluster.faults.rules_file import read_rules
+from pocketmq.protocol.faults.rule_book import RuleBook
+from pocketmq.runtime.errors import ConfigError, PocketMQError
+from pocketmq.testing import Cluster
+from support.eventually import eventually
+
+RULES = """
+[[faults]]
+do = "fail"
+code = "GET_ROUTEINFO_BY_TOPIC"
+with_code = "SYSTEM_ERROR"
+nth = 1
+"""
+
+
+async def test_a_proxy_applies_rules_and_passes_the_rest(pocketmq: Cluster, tmp_path: Path) -> None:
+    path = tmp_path / "faults.toml"
+    path.write_text(RULES)
+    book = RuleBook("proxy", lambda: 0)
+    book.replace(read_rules(path), {})
+    topic = await pocketmq.create_topic("orders")
+    async with (
+        FaultProxy("127.0.0.1", 0, pocketmq.nameservers, book) as proxy,
+        Producer("p", nameservers=proxy.address) as producer,
+    ):
+        with pytest.raises(PocketMQError):
+            await producer.send(Message(topic, b"x"))
+        await eventually(lambda: book.fired == 1, "the rule fired")
+        assert (await producer.send(Message(topic, b"x" * 100_000))).queue.topic == topic
+    assert [each.topic for each in book.firings] == [topic]
+
+
+async def test_a_process_that_is_gone_ends_the_connection(pocketmq: Cluster) -> None:
+    book = RuleBook("proxy", lambda: 0)
+    async with (
+        FaultProxy("127.0.0.1", 0, "127.0.0.1:1", book) as proxy,
+        Producer("p", nameservers=proxy.address) as producer,
+    ):
+        with pytest.raises(PocketMQError):
+            await producer.send(Message("orders", b"x"))
+
+
+@pytest.mark.parametrize(
+    "text", ["[[faults]]\ndo = 'burn'", "[[faults]]\ndo = 'delay'", "[[", "[[fault]]\n"]
+)
+def test_a_wrong_file_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "faults.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=r"faults\.toml"):
+        read_rules(path)
+    with pytest.raises(ConfigError, match=r"none\.toml"):
+        read_rules(tmp_path / "none.toml")
