@@ -42,14 +42,14 @@ def test_orderly_queues_that_change_hands_are_in_order() -> None:
 def test_a_message_after_a_later_one_of_its_queue_is_out_of_order() -> None:
     tally = OrderedTally()
     tally.add("c1", lines([0, 2, 1]))
-    assert tally.complaints() == ["1 messages came after a later one of their queue"]
+    assert tally.complaints() == ["1 messages were consumed after a later one"]
 
 
 def test_messages_of_two_living_consumers_mean_that_a_queue_had_both() -> None:
     tally = OrderedTally()
     tally.add("c1", lines([0, 1, 2, 3]))
     tally.add("c2", lines([2, 3, 4]))
-    assert tally.complaints() == ["2 messages had two living consumers"]
+    assert tally.complaints() == ["2 messages were consumed by two running consumers"]
 
 
 def test_what_a_killed_consumer_had_not_committed_may_come_again() -> None:
@@ -58,7 +58,8 @@ def test_what_a_killed_consumer_had_not_committed_may_come_again() -> None:
     tally.add("c2", lines([2, 3, 4]))
     tally.killed.add("c1")
     assert tally.complaints() == []
-    assert tally.notes()[1] == "2 messages that the killed consumer had not committed came again"
+    again = "2 messages that the killed consumer had not committed were consumed again"
+    assert tally.notes()[1] == again
 
 
 # -- broadcast ------------------------------------------------------------------------------------
@@ -132,7 +133,7 @@ def test_a_rate_at_which_nothing_or_everything_fails_is_refused(rate: float) -> 
 
 
 def test_modes_exclude_each_other() -> None:
-    with pytest.raises(ConfigError, match="--orderly, --broadcast and --failures exclude"):
+    with pytest.raises(ConfigError, match="--orderly, --broadcast, --failures and --pop exclude"):
         Mode.chosen(orderly=True, broadcast=False, failures=0.1)
 
 
@@ -159,7 +160,7 @@ def test_modes_exclude_each_other() -> None:
         (
             ["--failures", "0.2"],
             [
-                r"[1-9]\d* failed deliveries came again from %RETRY%flights-consumers",
+                r"[1-9]\d* failed deliveries were retried from %RETRY%flights-consumers",
                 r"[1-9]\d* messages failed 3 times, .* %DLQ%flights-consumers, and were sent again",
             ],
         ),

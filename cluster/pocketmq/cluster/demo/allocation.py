@@ -1,8 +1,8 @@
-"""Who owns which queue after each change of the group, why, and how long the change took.
+"""Records who owns which queue after each change of the group, and how long the change took.
 
-The consumers tell what they own and which queue they have pulled; the director tells what it did
-to them. A rebalance begins with the director's event and is settled when every consumer that joined
-has spoken, every queue has exactly one owner, and that owner has pulled it.
+Consumers report the queues that they own and have pulled; the director reports what it did to them.
+A rebalance begins with an event of the director. It is settled when every consumer that joined has
+reported, every queue has exactly one owner, and that owner has pulled it.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ class QueueName(NamedTuple):
 
 @dataclass(slots=True)
 class Rebalance:
-    """One change of the group and what became of it."""
+    """One change of the group and the owners after it."""
 
     reason: str
     began_at_ms: int
     settled_at_ms: int | None = None
-    """None while it runs, and for ever when the next event came first."""
+    """None while it is not settled; stays None if the next event came first."""
     owners: dict[QueueName, str] = field(default_factory=dict)
-    """As they were when it settled, or when the next event came."""
+    """The owners when it settled, or when the next event came."""
     moved: int = 0
-    """Queues that have another owner than after the previous rebalance."""
+    """Number of queues whose owner differs from that after the previous rebalance."""
 
     @property
     def took_ms(self) -> int | None:
-        """From the event until every queue had one owner that had pulled."""
+        """Time from the event until every queue had one owner that had pulled."""
         return None if self.settled_at_ms is None else self.settled_at_ms - self.began_at_ms
 
     def queues_of(self, consumer: str) -> list[QueueName]:
-        """What one consumer owns, alone or with others, in order."""
+        """The queues that one consumer owns, alone or with others, in order."""
         return sorted(
             queue for queue, owners in self.owners.items() if consumer in owners.split(BESIDES)
         )
@@ -55,15 +55,15 @@ class _Member:
     owned: frozenset[QueueName] = frozenset()
     pulled: set[QueueName] = field(default_factory=set)
     spoke: bool = False
-    """Whether it has reported at all what it owns."""
+    """Whether it has reported which queues it owns."""
 
 
 class AllocationLog:
-    """Turns events and reports into rebalances. Every moment comes from the caller.
+    """Turns events and reports into rebalances. The caller passes all times.
 
     Args:
         queues: All queues of the topic.
-        everyone_owns_all: Broadcasting: each queue is to be owned, and pulled, by all.
+        everyone_owns_all: With broadcasting all consumers own and pull each queue.
     """
 
     def __init__(self, queues: Iterable[QueueName], *, everyone_owns_all: bool = False) -> None:
@@ -72,7 +72,7 @@ class AllocationLog:
         self._members: dict[str, _Member] = {}
         self._everyone_owns_all = everyone_owns_all
         self._latest_ms = 0
-        """Reports come through several pipes and may be a little out of order."""
+        """Reports come through several pipes, so their order may be slightly wrong."""
 
     @property
     def settled(self) -> bool:
@@ -81,45 +81,45 @@ class AllocationLog:
 
     @property
     def members(self) -> list[str]:
-        """Living consumers."""
+        """Consumers that run, sorted."""
         return sorted(self._members)
 
     def joined(self, consumers: Iterable[str], at_ms: int, reason: str) -> None:
-        """Consumers start and will take part."""
+        """Note that consumers start."""
         self._begin(reason, at_ms)
         for name in consumers:
             self._members[name] = _Member()
 
     def began_later(self, at_ms: int) -> None:
-        """The latest event, of several parts, ended at this moment."""
+        """Move the begin of the latest event, which had several parts, to its last part."""
         self.rebalances[-1].began_at_ms = max(self.rebalances[-1].began_at_ms, at_ms)
 
     def left(self, consumer: str, at_ms: int, reason: str) -> None:
-        """A consumer is gone; whatever it owned has no owner any more."""
+        """Note that a consumer ended; its queues have no owner then."""
         self._begin(reason, at_ms)
         self._members.pop(consumer, None)
         if self._everyone_owns_all:
-            self._look(at_ms)  # nobody takes anything over, so nobody will speak
+            self._look(at_ms)  # no consumer takes over a queue, so none will report
 
     def assigned(self, consumer: str, queues: Iterable[QueueName], at_ms: int) -> None:
-        """A consumer says what it owns now; not before its first own rebalance."""
+        """Note the queues that a consumer reports after each of its rebalances."""
         member = self._members.get(consumer)
         if member is None:
-            return  # the last words of one that was killed meanwhile
+            return  # the consumer was killed meanwhile
         member.owned = frozenset(queues)
         member.pulled &= member.owned
         member.spoke = True
         self._look(at_ms)
 
     def pulled(self, consumer: str, queue: QueueName, at_ms: int) -> None:
-        """A consumer got its first answer for a queue that it owns."""
+        """Note a consumer's first pull of a queue that it owns."""
         member = self._members.get(consumer)
         if member is not None and queue in member.owned:
             member.pulled.add(queue)
             self._look(at_ms)
 
     def owners(self) -> Mapping[QueueName, list[str]]:
-        """Owners of each queue by the consumers' latest words; one each when all is settled."""
+        """Owners of each queue by the latest reports; exactly one when settled."""
         owners: dict[QueueName, list[str]] = {queue: [] for queue in self.queues}
         for name, member in sorted(self._members.items()):
             for queue in member.owned:
@@ -150,7 +150,7 @@ class AllocationLog:
     def _keep_owners(self, rebalance: Rebalance) -> None:
         rebalance.owners = {queue: BESIDES.join(names) for queue, names in self.owners().items()}
         if self._everyone_owns_all:
-            return  # nothing moves
+            return  # all owners stay
         before = self.rebalances[-2].owners if len(self.rebalances) > 1 else {}
         rebalance.moved = sum(
             before.get(queue) != owner for queue, owner in rebalance.owners.items()

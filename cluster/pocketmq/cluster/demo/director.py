@@ -1,6 +1,6 @@
-"""Runs the demo: starts the processes, lets one join, kills one, waits for the end, adds up.
+"""Runs the demo: starts the processes, starts and kills a consumer on the way, collects figures.
 
-It learns how far the consumers have come from their files, and who owns what from what they say.
+It reads the consumers' progress from their files, and the owners of queues from their reports.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ NEWCOMER = "consumer-4"
 LOOK_S = 0.1
 METER_EVERY_LOOKS = 5
 STALL_LIMIT_S = 60.0
-"""Real seconds without any progress after which something must be broken."""
+"""Real seconds without progress after which the run fails."""
 
 SHORTEST_SEND_S = 8.0
-"""A small slice is sent no faster than this, so that a join and a kill fall into the run."""
+"""Flights per second at most in a small run, so that a join and a kill happen during it."""
 
 
 @dataclass(slots=True)
 class Worker:
-    """What the director knows of one producer or consumer."""
+    """State of one producer or consumer."""
 
     name: str
     messages: int = 0
@@ -60,14 +60,14 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """What a user may choose."""
+    """The user's options."""
 
     flights: int | None = None
-    """Rows of the CSV, None for all."""
+    """Number of rows of the CSV, None for all."""
     seed: int = 2013
     mode: Mode = DEFAULT_MODE
     spark: bool = True
-    """Whether Spark computes the table too, if it can run here."""
+    """Whether Spark computes the table too, if it is installed."""
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ class _RecordFile:
     file: BinaryIO | None = field(default=None)
 
     def read_on(self) -> bytes:
-        """What was appended since the last call."""
+        """The bytes appended since the last call."""
         if self.file is None:
             if not self.path.exists():
                 return b""
@@ -92,9 +92,9 @@ class Director:
     """One run of the demo.
 
     Args:
-        options: What the user chose.
+        options: The user's options.
         data_folder: Empty folder for stores, logs and the consumers' files.
-        display: Where to tell what happens.
+        display: Shows the progress.
     """
 
     def __init__(self, options: DemoOptions, data_folder: Path, display: Display) -> None:
@@ -121,10 +121,10 @@ class Director:
         self._looks = 0
 
     async def run(self) -> DemoReport:
-        """Do it all and report; every process has ended when it returns or raises.
+        """Run the demo; every process has ended when it returns or raises.
 
         Raises:
-            PocketMQError: A process could not start or died, or nothing moved any more.
+            PocketMQError: A process could not start or died, or there was no more progress.
         """
         began_at_s = self._clock.monotonic()
         try:
@@ -141,7 +141,7 @@ class Director:
             took_s=self._clock.monotonic() - began_at_s,
         )
 
-    # -- the play ---------------------------------------------------------------------------
+    # -- the run ----------------------------------------------------------------------------
 
     async def _run(self) -> dict[str, Any]:
         await self._cluster.start()
@@ -193,7 +193,7 @@ class Director:
         return report
 
     async def _drain(self) -> None:
-        """Return when every message that failed has been consumed after all."""
+        """Wait until every failed message has been consumed with success."""
         self._retries = Retries(self._cluster.namesrv_addr)
         draining = asyncio.create_task(self._retries.drain())
         try:
@@ -226,7 +226,7 @@ class Director:
         await self._cluster.add(spec, on_line=lambda line: self._heard(worker, line))
         worker.began_at_s = self._clock.monotonic()
 
-    # -- what the workers say ---------------------------------------------------------------
+    # -- reports of workers ------------------------------------------------------------------
 
     def _heard(self, worker: Worker, line: str) -> None:
         words = json.loads(line)
@@ -252,13 +252,13 @@ class Director:
         elif not self._log.rebalances:
             count = len(FIRST_CONSUMERS)
             self._log.joined(FIRST_CONSUMERS, at_ms, f"{count} consumers started")
-        else:  # the event is the start of the last of them
+        else:  # the event begins when the last of them starts
             self._log.began_later(at_ms)
 
     def _process_ended(self, process: ChildProcess) -> None:
         self._failure = ProcessDiedError(process.name, process.status or 0, process.log_path)
 
-    # -- looking ----------------------------------------------------------------------------
+    # -- progress ----------------------------------------------------------------------------
 
     @property
     def _producers(self) -> list[str]:
@@ -269,11 +269,11 @@ class Director:
         return sum(self._workers[name].messages for name in self._producers)
 
     async def _until(self, condition: Callable[[], bool]) -> None:
-        """Look again and again until the condition holds.
+        """Check the condition periodically until it holds.
 
         Raises:
-            ProcessDiedError: A process has ended that nobody wanted to end.
-            PeerError: Nothing has moved for `STALL_LIMIT_S`.
+            ProcessDiedError: A process has ended by itself.
+            PeerError: There was no progress for `STALL_LIMIT_S`.
         """
         moved_at_s, before = self._clock.monotonic(), (-1, -1)
         while True:
@@ -288,7 +288,7 @@ class Director:
                 moved_at_s, before = now, after
             elif now - moved_at_s > STALL_LIMIT_S:
                 raise PeerError(
-                    f"nothing has moved for {STALL_LIMIT_S:g} s: {self._sent:,} sent, "
+                    f"no progress for {STALL_LIMIT_S:g} s: {self._sent:,} sent, "
                     f"{self._tally.distinct:,} consumed; see the logs in {self._data / 'logs'}"
                 )
             await self._clock.sleep(LOOK_S)
@@ -305,7 +305,7 @@ class Director:
         for name, records in self._records.items():
             self._tally.add(name, records.read_on())
 
-    # -- adding up --------------------------------------------------------------------------
+    # -- figures -----------------------------------------------------------------------------
 
     def _figures(self, stored: dict[tuple[str, int], int]) -> dict[str, Any]:
         producers = [self._workers[name] for name in self._producers]

@@ -1,4 +1,4 @@
-"""How a running demo shows itself: bars on a terminal, plain lines elsewhere."""
+"""Shows the progress of the demo: bars on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from pocketmq.runtime.clock import SystemClock
 
 PLAIN_STEPS = 10
-"""Plain progress lines from nothing to everything."""
+"""Number of plain progress lines in a run."""
 
 
 class Display(Protocol):
-    """Where the director tells what happens."""
+    """Shows events and progress."""
 
     def say(self, text: str) -> None:
-        """Something has happened."""
+        """Show an event."""
 
     def progress(self, sent: int, consumed: int) -> None:
-        """How far it has come; called several times a second."""
+        """Show the progress; called several times a second."""
 
     def __enter__(self) -> Self: ...
 
@@ -34,7 +34,7 @@ class Display(Protocol):
 
 
 class PlainDisplay:
-    """One line per event and per tenth consumed, each with the seconds since the start."""
+    """Prints a line per event and per tenth consumed, with the seconds since the start."""
 
     def __init__(self, console: Console, total: int) -> None:
         self._console = console
@@ -61,7 +61,7 @@ class PlainDisplay:
 
 
 class LiveDisplay:
-    """Two bars that stay below the lines of what has happened."""
+    """Shows two bars below the lines of events."""
 
     def __init__(self, console: Console, total: int) -> None:
         self._bars = Progress(
@@ -71,7 +71,7 @@ class LiveDisplay:
             TextColumn("{task.fields[rate]:>14}"),
             TimeElapsedColumn(),
             console=console,
-            auto_refresh=False,  # would be a thread; progress() is called often enough
+            auto_refresh=False,  # would start a thread; progress() is called often enough
         )
         self._sent = self._bars.add_task("sent", total=total, rate="")
         self._consumed = self._bars.add_task("consumed", total=total, rate="")
@@ -91,12 +91,12 @@ class LiveDisplay:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leave the bars as they are and give the terminal back."""
+        """Leave the bars as they are and restore the terminal."""
         self._bars.stop()
 
 
 def display_for(console: Console, total: int) -> Display:
-    """Bars if somebody watches, lines if not."""
+    """Bars on a terminal, lines elsewhere."""
     if console.is_terminal:
         return LiveDisplay(console, total)
     return PlainDisplay(console, total)

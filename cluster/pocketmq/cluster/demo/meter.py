@@ -1,4 +1,4 @@
-"""Processor time and peak memory of running processes, by looking at them again and again."""
+"""Measures processor time and peak memory of running processes by polling them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import psutil
 
 @dataclass(slots=True)
 class Usage:
-    """What one process has used up to the latest look."""
+    """What one process has used up to the latest poll."""
 
     cpu_s: float = 0.0
     peak_own_bytes: int = 0
@@ -18,14 +18,14 @@ class Usage:
 
 
 class Meter:
-    """Keeps the highest figures seen per name; a process that has ended keeps its last ones."""
+    """The highest figures per name; those of a process that has ended are kept."""
 
     def __init__(self) -> None:
         self.usage: dict[str, Usage] = {}
         self._processes: dict[int, psutil.Process] = {}
 
     def look(self, processes: Iterable[tuple[str, int]]) -> None:
-        """Look at (name, process id) pairs; those that are gone are passed over."""
+        """Poll (name, process id) pairs; processes that have ended are skipped."""
         for name, pid in processes:
             try:
                 process = self._processes.setdefault(pid, psutil.Process(pid))
@@ -35,7 +35,7 @@ class Meter:
             except psutil.Error:
                 continue
             usage = self.usage.setdefault(name, Usage())
-            # Linux counts a broker's mapped store files as resident; they are the page cache's.
+            # Linux counts a broker's mapped store files as resident, although they are page cache.
             own = memory.rss - getattr(memory, "shared", 0)
             usage.cpu_s = max(usage.cpu_s, cpu.user + cpu.system)
             usage.peak_own_bytes = max(usage.peak_own_bytes, own)

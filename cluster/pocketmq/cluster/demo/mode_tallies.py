@@ -1,7 +1,7 @@
-"""What the consumers' files must say in the other modes: in order, everything each, or at last.
+"""Checks the consumers' files in the other modes: ordered, broadcasting, with retries.
 
-All three are told which consumer was killed: only of that one may the others repeat messages, and
-only that one may lack some.
+All three know which consumer was killed: others may repeat only its messages, and only its file may
+lack some.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ Queue = tuple[str, int]
 
 @dataclass(slots=True)
 class OrderedTally(Tally):
-    """Checks that every queue had one consumer at a time, which read it in order.
+    """Checks that every queue had one consumer at a time, which consumed it in order.
 
-    In each file the offsets of a queue go up one by one, in runs; between two runs another consumer
-    had the queue. Progress that is committed never passes what was consumed, so a second consumer
-    beside the first would read some of its messages again: runs of consumers that live may not
-    overlap. A killed consumer had not committed its last messages; these come again.
+    In each file the offsets of a queue ascend one by one, in runs; between two runs another
+    consumer owned the queue. A consumer commits only offsets that it has consumed, so a second
+    owner at the same time would get some of the messages again: runs of consumers that were not
+    killed may not overlap. What a killed consumer had not committed is consumed again.
     """
 
     inversions: int = 0
-    """Messages that came to a consumer after a later one of the same queue."""
+    """Number of messages that a consumer got after a later one of the same queue."""
     _runs: dict[tuple[str, Queue], list[list[int]]] = field(default_factory=dict, repr=False)
 
     def count(self, consumer: str, identity: Identity, flight: FlightId) -> None:
@@ -43,7 +43,7 @@ class OrderedTally(Tally):
 
     @property
     def shared(self) -> int:
-        """Messages that two consumers had, neither of which was killed."""
+        """Number of messages that two consumers got, neither of which was killed."""
         return sum(
             self._overlap(one, other)
             for one, other in self._pairs()
@@ -57,15 +57,15 @@ class OrderedTally(Tally):
             f"each of the {len(queues)} queues was consumed in order, by one consumer at a time"
             if not self.complaints()
             else "the queues were not consumed in order",
-            f"{repeated:,} messages that the killed consumer had not committed came again",
+            f"{repeated:,} messages that the killed consumer had not committed were consumed again",
         ]
 
     def complaints(self) -> list[str]:
         found = []
         if self.inversions:
-            found.append(f"{self.inversions:,} messages came after a later one of their queue")
+            found.append(f"{self.inversions:,} messages were consumed after a later one")
         if self.shared:
-            found.append(f"{self.shared:,} messages had two living consumers")
+            found.append(f"{self.shared:,} messages were consumed by two running consumers")
         return found
 
     def _pairs(self) -> Iterator[tuple[tuple[str, Queue], tuple[str, Queue]]]:
@@ -83,7 +83,7 @@ class OrderedTally(Tally):
 
 @dataclass(slots=True)
 class BroadcastTally(Tally):
-    """Checks that every consumer that stayed has every message."""
+    """Checks that every consumer that was not killed has every message."""
 
     _offsets: dict[str, dict[Queue, set[int]]] = field(default_factory=dict, repr=False)
 
@@ -103,7 +103,7 @@ class BroadcastTally(Tally):
         return sum(map(len, self._offsets.get(consumer, {}).values()))
 
     def unread(self, stored: Mapping[Queue, int]) -> int:
-        """Stored messages that a consumer that stayed does not have; the sum over all of these."""
+        """Stored messages missing in files of consumers that were not killed, summed over files."""
         return sum(
             max(0, end - len(self._offsets.get(consumer, {}).get(queue, ())))
             for consumer in self._stayed()
@@ -125,7 +125,7 @@ class BroadcastTally(Tally):
 
 @dataclass(slots=True)
 class RetriedTally(Tally):
-    """Goes by message ids: a retry is stored in another place than the message it repeats.
+    """Identifies messages by id: a retry is stored at another place than the failed message.
 
     Args:
         total: Messages that producers send.
@@ -134,5 +134,5 @@ class RetriedTally(Tally):
     total: int = 0
 
     def unread(self, stored: Mapping[Queue, int]) -> int:
-        """Messages that were not consumed with success yet, wherever they are."""
+        """Messages that were not yet consumed with success, wherever they are stored."""
         return max(0, self.total - self.distinct)

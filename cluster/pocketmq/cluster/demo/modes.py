@@ -1,12 +1,12 @@
-"""The ways in which the demo's consumers may consume, and what each changes in a run.
+"""The modes of the demo's consumers, and what each changes in a run.
 
-    shared       the queues are shared out, many messages at a time (the default)
-    orderly      the same, but one message of a queue after the other
+    shared       the queues are shared, many messages at a time (the default)
+    orderly      the same, but the messages of a queue one after the other
     broadcast    every consumer gets every message
     failures     as shared, with a listener that fails at random: retries and dead letters
     pop          nobody owns queues: every consumer takes messages from all and acknowledges each
 
-Pure: a mode only says which arguments brokers and consumers get and how their files are added up.
+Pure: a mode has the arguments of brokers and consumers, and the tally for their files.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from pocketmq.runtime.errors import ConfigError
 ModeName: TypeAlias = Literal["shared", "orderly", "broadcast", "failures", "pop"]
 
 LOCK_LIFE_MS: Final = 30_000
-"""A killed consumer's queue locks outlive it by so much; RocketMQ's 60 s would double the run. No
-less: a consumer relies on a lock for 30 s after it was renewed (C-52)."""
+"""A killed consumer's queue locks expire after this time; RocketMQ's 60 s would double the run. It
+cannot be less, since a consumer relies on a lock for 30 s after renewing it (C-52)."""
 
 RETRY_DELAYS: Final = ("1s", "2s")
-"""Before the second and the third delivery, in place of RocketMQ's 10 s and 30 s."""
+"""Delays before the second and the third delivery, instead of RocketMQ's 10 s and 30 s."""
 
 MAX_RECONSUME_TIMES: Final = len(RETRY_DELAYS)
-"""Deliveries after the first; what fails once more is a dead letter."""
+"""Retries; a message that fails after them is a dead letter."""
 
 FIRST_RETRY_LEVEL: Final = 3
 """Delay level of the first retry (B-83)."""
@@ -42,15 +42,15 @@ POP_INVISIBLE_MS: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """One of the ways.
+    """One of the modes.
 
     Raises:
-        ConfigError: the rate is none.
+        ConfigError: The rate is not between 0 and 1.
     """
 
     name: ModeName = "shared"
     failure_rate: float = 0.0
-    """Share of deliveries that fail, with `failures`."""
+    """Share of deliveries that fail, in mode `failures`."""
 
     def __post_init__(self) -> None:
         if self.name == "failures" and not 0 < self.failure_rate < 1:
@@ -62,10 +62,10 @@ class Mode:
     def chosen(
         cls, *, orderly: bool, broadcast: bool, failures: float | None, pop: bool = False
     ) -> Mode:
-        """The mode that a command line asks for.
+        """The mode for the options of a command line.
 
         Raises:
-            ConfigError: more than one was chosen, or the rate is none.
+            ConfigError: More than one was chosen, or the rate is not between 0 and 1.
         """
         if orderly + broadcast + (failures is not None) + pop > 1:
             raise ConfigError(
@@ -81,7 +81,7 @@ class Mode:
 
     @property
     def everyone_owns_all(self) -> bool:
-        """Whether each consumer has all queues."""
+        """Whether each consumer owns all queues."""
         return self.name in ("broadcast", "pop")
 
     def assigned(self, queues: Iterable[QueueName]) -> list[QueueName]:
@@ -92,7 +92,7 @@ class Mode:
 
     @property
     def stores_copies(self) -> bool:
-        """Whether flights may lie in the topic twice: dead letters that were sent again do."""
+        """Whether the topic may have flights twice, because dead letters were sent again."""
         return self.name == "failures"
 
     def broker_arguments(self) -> tuple[str, ...]:
@@ -109,11 +109,11 @@ class Mode:
         return ("--mode", self.name, "--failure-rate", str(self.failure_rate))
 
     def notes(self) -> list[str]:
-        """What differs from RocketMQ's defaults, so that a run is short."""
+        """Lines about settings that differ from RocketMQ's defaults to keep the run short."""
         if self.name == "orderly":
             return [
-                f"queue locks live for {LOCK_LIFE_MS // 1000} s here, 60 s by default: nobody may "
-                "have a killed consumer's queues before"
+                f"queue locks expire after {LOCK_LIFE_MS // 1000} s here (default: 60 s); "
+                "until then no consumer takes over a killed consumer's queues"
             ]
         if self.name == "failures":
             return [
@@ -128,7 +128,7 @@ class Mode:
         return []
 
     def tally(self, total: int) -> Tally:
-        """What adds up the consumers' files of a run with so many flights."""
+        """The tally for the consumers' files of a run with `total` flights."""
         match self.name:
             case "orderly":
                 return OrderedTally()

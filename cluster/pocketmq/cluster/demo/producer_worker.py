@@ -1,8 +1,8 @@
-"""`python -m pocketmq.cluster.demo.producer_worker`: sends its share of the flights.
+"""`python -m pocketmq.cluster.demo.producer_worker`: sends one producer's part of the flights.
 
-A lane is a coroutine that awaits each acknowledgement before it sends its next flight. All flights
-of one aircraft go through one lane, so their order in their queue is that of the CSV, even when a
-send must be repeated; many lanes together keep many sends in flight.
+A *lane* is a coroutine that waits for each acknowledgement before it sends its next flight. All
+flights of one aircraft are sent by one lane, so their order in their queue is that of the CSV, even
+when a send is repeated; many lanes keep many sends in flight.
 """
 
 from pocketmq.runtime.process import RoleContext, report, run_role  # isort: skip
@@ -27,7 +27,7 @@ from pocketmq.protocol.message import Message
 from pocketmq.runtime.errors import PocketMQError
 
 SEND_LIMIT_MS = 30_000
-"""For one send: a busy machine is slow, and a send that is given up may have been stored."""
+"""Seconds for one send: long, because a send that times out may have been stored."""
 
 REPORT_EVERY = 2_000
 REPORTS_PER_S = 4
@@ -37,7 +37,7 @@ PAUSE_S = 0.05
 
 
 class Sender:
-    """Deals flights to lanes and counts what was acknowledged."""
+    """Distributes flights to lanes and counts acknowledgements."""
 
     def __init__(self, role: RoleContext, producer: Producer, *, lanes: int, rate: float) -> None:
         self.sent = 0
@@ -50,7 +50,7 @@ class Sender:
         ]
 
     async def send_all(self, source: Iterator[Flight]) -> None:
-        """Return when every flight has been acknowledged; the first failure ends it."""
+        """Send all flights; returns when every one is acknowledged, or raises the first error."""
         async with asyncio.TaskGroup() as group:
             for lane in self._lanes:
                 group.create_task(self._drain(lane))
@@ -66,7 +66,7 @@ class Sender:
         tell("done", count=self.sent)
 
     def _lane_of(self, flight: Flight) -> asyncio.Queue[Flight | None]:
-        # Not the low bits: by them the flights were dealt to the producers, so ours are all alike.
+        # Not the low bits: they decided the producer, so they are the same for all flights here.
         return self._lanes[(zlib.crc32(flight.key.encode()) >> 16) % len(self._lanes)]
 
     async def _drain(self, lane: asyncio.Queue[Flight | None]) -> None:
@@ -83,14 +83,14 @@ class Sender:
                 await self._producer.send(message, key=key)
                 return
             except BrokerError as exc:
-                # Refused means not stored: a busy broker may be asked again without a duplicate.
+                # A refused send was not stored, so repeating it makes no duplicate.
                 if not exc.retriable:
                     raise
             await self._clock.sleep(PAUSE_S)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Send, report and wait to be stopped; the exit status."""
+    """Send, report and wait until asked to stop; returns the exit status."""
     try:
         role_options, options = load_options(ProducerOptions, "Sends flights.", arguments)
         path = find_csv()

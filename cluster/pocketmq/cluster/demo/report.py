@@ -1,4 +1,4 @@
-"""What the demo has found out, and how it is printed."""
+"""The demo's report, and how it is printed."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ MIB = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class ProcessFigures:
-    """One process of the run."""
+    """Figures of one process of the run."""
 
     name: str
     messages: int
-    """Sent, stored, or consumed, as its role has it."""
+    """Messages that it sent, stored or consumed, depending on its role."""
     active_s: float
     """Real seconds during which it worked on messages."""
     cpu_s: float
     peak_own_bytes: int
-    """Most memory of its own that was seen; shared and mapped files left out."""
+    """Peak of its own memory, without shared memory and mapped files."""
     peak_rss_bytes: int
-    """Most resident memory that was seen; a broker's mapped store files count here."""
+    """Peak of its resident memory, which includes a broker's mapped store files."""
 
     @property
     def rate(self) -> float:
@@ -38,19 +38,19 @@ class ProcessFigures:
 
 @dataclass(frozen=True, slots=True)
 class DemoReport:
-    """Everything that is printed at the end; `is_good` decides the exit status."""
+    """All figures that are printed at the end; `is_good` decides the exit status."""
 
     sent: int
-    """Sends that a broker acknowledged."""
+    """Acknowledged sends."""
     stored: int
-    """Messages in the queues, by their max offsets."""
+    """Messages in the queues, by their maximum offsets."""
     consumed: int
     """Distinct messages in the consumers' files."""
     redelivered: int
     lost: int
-    """Flights that were sent and that no consumer's file has."""
+    """Sent flights that are in no consumer's file."""
     unread: int
-    """Stored messages that nobody consumed."""
+    """Stored messages that no consumer consumed."""
     means: Mapping[str, Fraction | None]
     """Mean departure delay per carrier, from the consumed messages."""
     csv_means: Mapping[str, Fraction | None]
@@ -63,9 +63,9 @@ class DemoReport:
     took_s: float = 0.0
     notes: Sequence[str] = field(default=())
     complaints: Sequence[str] = ()
-    """What the mode of the run found wrong."""
+    """Problems that the mode's tally found."""
     spark: SparkStep | None = None
-    """None when nobody wanted it."""
+    """The result of Spark's step; None when it was not asked for."""
 
     @property
     def figures_agree(self) -> bool:
@@ -74,13 +74,13 @@ class DemoReport:
 
     @property
     def is_good(self) -> bool:
-        """Whether nothing was lost, the figures agree and the run kept its mode's promise."""
+        """Whether nothing was lost, the figures agree, and there is no other problem."""
         wrong = self.lost or self.unread or self.complaints or self.spark_complaints
         return not wrong and self.figures_agree
 
     @property
     def spark_complaints(self) -> Sequence[str]:
-        """What is wrong with Spark's table."""
+        """Problems with Spark's table."""
         return () if self.spark is None else self.spark.complaints(self.stored, self.csv_means)
 
 
@@ -106,7 +106,7 @@ def render(report: DemoReport, console: Console) -> None:
 
 
 def mean_text(mean: Fraction | None) -> str:
-    """All digits of a mean as a float has them."""
+    """A mean with all digits of a float."""
     return "-" if mean is None else repr(float(mean))
 
 

@@ -1,8 +1,8 @@
-"""What failed on its way to success: delayed, in retry queues, dead. Dead letters are sent again.
+"""Waits until failed messages are consumed with success; sends dead letters again.
 
-A delivery that fails is stored in `%RETRY%group` after a delay; the last one in `%DLQ%group`, which
-no consumer of the group reads. Here they are read and sent to their topic once more, with their own
-message ids, until nothing of the group is on its way any more.
+A message that fails is stored in `%RETRY%group` after a delay, and after the last retry in
+`%DLQ%group`, which no consumer of the group reads. From there it is read and sent to its topic
+again, with the same message id, until the group has nothing left to consume.
 """
 
 from __future__ import annotations
@@ -20,34 +20,34 @@ from pocketmq.runtime.clock import SystemClock
 DEAD_LETTER_GROUP: Final = "flights-dead-letters"
 LOOK_S: Final = 0.5
 SCHEDULED: Final = "scheduleMessageOffset_"
-"""Start of a broker's figure `delivered,stored` for one delay level (28)."""
+"""Prefix of the figures per delay level in GET_BROKER_RUNTIME_INFO (28): `delivered,stored`."""
 
 KEPT_PROPERTIES: Final = (names.TAGS, names.KEYS, names.UNIQ_KEY)
 
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """How much of the group is on its way, and how much has ever been."""
+    """How many messages of the group are not finished, and how many were ever stored."""
 
     waiting: int
-    """Messages in the topic and the retry topic that the group has not finished."""
+    """Messages in the topic and the retry topic that the group has not consumed."""
     delayed: int
     dead: int
     """Dead letters that were not sent again."""
     stored: int
-    """All messages ever stored in the topic, the retry topic and the dead letter topic."""
+    """Messages ever stored in the topic, the retry topic and the dead letter topic."""
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is on its way, at this look."""
+        """Whether the group has nothing left to consume now."""
         return not (self.waiting or self.delayed or self.dead)
 
 
 class Retries:
-    """Drains the group of a running cluster.
+    """Waits for the retries of the demo's group, and repeats its dead letters.
 
     Args:
-        nameservers: Where the cluster is.
+        nameservers: `host:port;host:port` of the cluster.
     """
 
     def __init__(self, nameservers: str) -> None:
@@ -57,13 +57,13 @@ class Retries:
         self.retried = 0
         """Messages stored in the retry topic."""
         self.resent = 0
-        """Dead letters that were sent to their topic again."""
+        """Number of dead letters that were sent to their topic again."""
 
     async def drain(self) -> None:
-        """Send dead letters again until two looks in a row find nothing and nothing new.
+        """Send dead letters again until the backlog is empty and unchanged twice in a row.
 
         Raises:
-            PocketMQError: the cluster could not be asked or told.
+            PocketMQError: A request to the cluster failed.
         """
         async with (
             Admin(nameservers=self._nameservers) as admin,
@@ -121,20 +121,20 @@ class Retries:
             self._offsets[queue] = result.next_begin_offset
 
     def notes(self, deliveries: int) -> list[str]:
-        """What is worth saying at the end of a run.
+        """Lines for the end of a run.
 
         Args:
-            deliveries: A message that failed so often was dead.
+            deliveries: Number of failures after which a message is a dead letter.
         """
         return [
-            f"{self.retried:,} failed deliveries came again from {retry_topic(CONSUMER_GROUP)}",
-            f"{self.resent:,} messages failed {deliveries} times, were dead letters in "
+            f"{self.retried:,} failed deliveries were retried from {retry_topic(CONSUMER_GROUP)}",
+            f"{self.resent:,} messages failed {deliveries} times, became dead letters in "
             f"{dlq_topic(CONSUMER_GROUP)}, and were sent again",
         ]
 
 
 def again(letter: MessageExt) -> Message:
-    """A dead letter as a new message that is still the same one: its id stays."""
+    """A dead letter as a message to send, with the same message id."""
     kept: dict[str, str] = {
         name: letter.properties[name] for name in KEPT_PROPERTIES if name in letter.properties
     }

@@ -1,4 +1,4 @@
-"""`pocketmq demo` from its options to its exit status."""
+"""Runs `pocketmq demo` with given options."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pocketmq.runtime.errors import CallerError
 from pocketmq.runtime.process import RoleContext, RoleOptions, run_role
 
 PLAIN_WIDTH = 120
-"""Columns when the output is no terminal; tables must not be cut in a log."""
+"""Width when the output is no terminal, so that a log has complete tables."""
 
 
 def run_demo(
@@ -30,11 +30,11 @@ def run_demo(
     """Run the demo and print its report.
 
     Returns:
-        0 only if nothing was lost and the figures agree; 130 when it was interrupted.
+        The exit status: 0 only if nothing was lost and the figures agree; 130 after Ctrl-C.
 
     Raises:
         MissingToolError: The flights are not installed.
-        CallerError: `data` holds something already.
+        CallerError: Folder `data` is not empty.
     """
     find_csv()
     if data is not None and data.is_dir() and any(data.iterdir()):

@@ -1,7 +1,7 @@
 """The demo's last step: Spark reads the flights from the brokers and computes the same table.
 
-Spark runs in a process of its own, with a JVM below it; both are gone when the step ends, whatever
-ends it. What they print to standard error is in `logs/spark.log`.
+Spark runs in its own process, with a JVM as child; both have ended when the step ends, even on an
+error. Their standard error is in `logs/spark.log`.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from pocketmq.runtime.errors import MissingToolError
 CARRIERS_JOB = (sys.executable, "-m", "pocketmq.pipeline.jobs.carriers")
 
 LIMIT_S = 300.0
-"""Real seconds; Spark takes about thirty of them on two cores."""
+"""Real seconds at most; Spark takes about 30 s on two cores."""
 
 
 @dataclass(frozen=True, slots=True)
 class SparkStep:
-    """What became of the step."""
+    """Result of the step."""
 
     line: str
-    """For people: how long it took, why it was left out, or what went wrong."""
+    """A line for the report: how long it took, why it was left out, or its error."""
     means: Mapping[str, Fraction | None] | None = None
     """Mean departure delay per carrier; None when Spark was left out or failed."""
     flights: int = 0
     failed: bool = False
 
     def complaints(self, stored: int, means: Mapping[str, Fraction | None]) -> list[str]:
-        """What is wrong with it, beside the stored messages and the CSV's means."""
+        """Differences from the stored messages and the CSV's means."""
         if self.failed:
             return [self.line]
         found = []
@@ -54,12 +54,12 @@ class SparkStep:
 async def run_spark_step(
     nameservers: str, topic: str, log_path: Path, *, job: Sequence[str] = CARRIERS_JOB
 ) -> SparkStep:
-    """Have Spark compute the table, if this machine can run it.
+    """Compute the table with Spark, if it is installed.
 
     Args:
         nameservers: `host:port;host:port`.
-        topic: Where the flights are.
-        log_path: Gets what Spark says on the way.
+        topic: The topic with the flights.
+        log_path: File for Spark's standard error.
         job: Command that prints the carriers as `pocketmq.pipeline.jobs.carriers` does.
     """
     try:

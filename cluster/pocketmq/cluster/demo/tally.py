@@ -1,12 +1,12 @@
-"""What the consumers' files say: consumed, redelivered, lost, mean delay per carrier.
+"""Counts in the consumers' files: consumed, redelivered, lost, mean delay per carrier.
 
 A consumer appends one line per message before it reports success:
 
     broker,queue,offset,key,carrier,dep_delay      broker-a,3,1207,N14228,UA,-4
 
-`dep_delay` is empty where the flight has none. Where messages may be delivered from retry topics, a
-seventh column is the message's id, which stays the same there. A process killed in mid-write leaves
-a line without its end; it had not reported success for that message, so it counts for nothing.
+`dep_delay` is empty where the flight has none. In mode `failures` a seventh column has the message
+id, which retries keep. A process that is killed while it writes leaves an incomplete line; it had
+not reported success for that message, so the line is ignored.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeAlias
 
 
 class FlightId(NamedTuple):
-    """What a record says of its flight; several flights may share one."""
+    """The fields of a flight in a record; several flights may have the same."""
 
     key: str
     carrier: str
@@ -28,7 +28,7 @@ class FlightId(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a message is stored; no two messages share one."""
+    """Where a message is stored, which identifies it."""
 
     broker: str
     queue: int
@@ -36,18 +36,18 @@ class Place(NamedTuple):
 
 
 Identity: TypeAlias = Place | str
-"""What tells a message from all others: its place, or its id where copies of it are stored."""
+"""Identifies a message: its place, or its id where copies of it may be stored."""
 
 
 class Delays:
-    """Sum and number of the known departure delays per carrier; whole numbers, so exact."""
+    """Sum and number of the known departure delays per carrier; integers, so exact."""
 
     def __init__(self) -> None:
         self._sums: dict[str, int] = {}
         self._counts: dict[str, int] = {}
 
     def add(self, carrier: str, delay: int | None) -> None:
-        """Count one flight; one without a delay (cancelled) only makes its carrier known."""
+        """Count one flight; of a cancelled one, without a delay, only the carrier is noted."""
         if delay is None:
             self._sums.setdefault(carrier, 0)
             self._counts.setdefault(carrier, 0)
@@ -56,7 +56,7 @@ class Delays:
         self._counts[carrier] = self._counts.get(carrier, 0) + 1
 
     def means(self) -> dict[str, Fraction | None]:
-        """Mean delay in minutes per carrier, exact and in the carriers' order."""
+        """Mean delay in minutes per carrier, exact, sorted by carrier."""
         return {
             carrier: Fraction(self._sums[carrier], count) if count else None
             for carrier, count in sorted(self._counts.items())
@@ -73,9 +73,9 @@ def record_line(
 
 
 def parse_records(text: bytes) -> Iterable[tuple[Identity, FlightId]]:
-    """The complete lines of one consumer's file; an unfinished last line is left out."""
+    """Parse the complete lines of one consumer's file; an incomplete last line is ignored."""
     lines = text.split(b"\n")
-    for line in lines[:-1]:  # what follows the last line end is empty or was cut off
+    for line in lines[:-1]:  # the last item is empty, or an incomplete line
         broker, queue, offset, key, carrier, delay, *message_id = line.decode().split(",")
         identity = message_id[0] if message_id else Place(broker, int(queue), int(offset))
         yield identity, FlightId(key, carrier, int(delay) if delay else None)
@@ -83,18 +83,18 @@ def parse_records(text: bytes) -> Iterable[tuple[Identity, FlightId]]:
 
 @dataclass(slots=True)
 class Tally:
-    """Adds up the files of all consumers, one message counted once however often it came."""
+    """Counts over the files of all consumers; a repeated message counts once."""
 
     lines: int = 0
-    """Consumptions that reported success."""
+    """Number of records: consumptions that reported success."""
     per_consumer: dict[str, int] = field(default_factory=dict)
     killed: set[str] = field(default_factory=set)
-    """Consumers that did not stay to the end."""
+    """Consumers that were killed."""
     _seen: dict[Identity, FlightId] = field(default_factory=dict, repr=False)
     _unfinished: dict[str, bytes] = field(default_factory=dict, repr=False)
 
     def add(self, consumer: str, text: bytes) -> None:
-        """Count the records in the next part of one consumer's file, wherever it was cut."""
+        """Count the records in the next part of one consumer's file, which may end anywhere."""
         text = self._unfinished.get(consumer, b"") + text
         end = text.rfind(b"\n") + 1
         self._unfinished[consumer] = text[end:]
@@ -110,12 +110,12 @@ class Tally:
 
     @property
     def distinct(self) -> int:
-        """Stored messages that were consumed at least once."""
+        """Number of stored messages that were consumed at least once."""
         return len(self._seen)
 
     @property
     def redelivered(self) -> int:
-        """Consumptions beyond the first of the same message."""
+        """Number of consumptions beyond the first of a message."""
         return self.lines - self.distinct
 
     def delays(self) -> Delays:
@@ -126,22 +126,22 @@ class Tally:
         return delays
 
     def lost(self, sent: Counter[FlightId]) -> int:
-        """Flights that were sent and that no file has; a duplicate of another hides none."""
+        """Number of sent flights that no file has; duplicates of others do not hide one."""
         return (sent - Counter(self._seen.values())).total()
 
     def unread(self, stored: Mapping[tuple[str, int], int]) -> int:
-        """Stored messages that nobody consumed.
+        """Number of stored messages that no consumer consumed.
 
         Args:
-            stored: (broker, queue id) -> max offset, that is the number of messages there.
+            stored: (broker, queue id) -> maximum offset: the number of messages there.
         """
         read = Counter((at.broker, at.queue) for at in self._seen if isinstance(at, Place))
         return sum(max(0, end - read[queue]) for queue, end in stored.items())
 
     def notes(self) -> list[str]:
-        """What else is worth saying about the run."""
+        """Further lines for the report."""
         return []
 
     def complaints(self) -> list[str]:
-        """What went wrong besides losses."""
+        """Problems other than losses."""
         return []

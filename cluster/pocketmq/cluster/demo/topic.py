@@ -1,4 +1,4 @@
-"""The demo's topic: made on every broker, looked up on every nameserver, measured at the end."""
+"""Creates the demo's topic, checks its routes, and counts its messages at the end."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class DemoTopic:
         self._clock = SystemClock()
 
     async def create(self) -> list[QueueName]:
-        """Create it on each broker and return its queues when every nameserver knows them all.
+        """Create it on each broker; returns its queues when every nameserver knows them all.
 
         Raises:
-            PeerError: The route stayed incomplete.
+            PeerError: The routes were still incomplete after `ROUTE_LIMIT_S`.
         """
         brokers = [process.name for process in self._cluster.of_role("broker")]
         async with Admin(nameservers=self._cluster.namesrv_addr) as admin:

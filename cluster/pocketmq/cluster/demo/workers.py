@@ -1,7 +1,7 @@
-"""What producer and consumer processes have in common: options, and words to the director.
+"""Shared by producer and consumer processes: options, and reports to the director.
 
-A worker speaks in JSON objects, one a line, on standard output: `{"event": "sent", "count": 1200}`.
-Moments are epoch milliseconds of this machine's clock, which all its processes share.
+A worker reports events as JSON lines on standard output: `{"event": "sent", "count": 1200}`. Times
+are epoch milliseconds of the machine's clock, which all processes share.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class ProducerOptions:
 
     name: str = option("producer-1", help="Name of this process.")
     nameservers: str = option("", help="Nameservers, separated by ';'.")
-    part: int = option(0, help="Which share of the flights, from 0.")
-    parts: int = option(1, help="Number of shares.")
-    flights: int = option(0, help="Take the first so many rows of the CSV; 0 for all.")
-    rate: float = option(0.0, help="Send no more than so many flights a second; 0 for no limit.")
+    part: int = option(0, help="Number of this producer, from 0; it sends its part of the flights.")
+    parts: int = option(1, help="Number of producers.")
+    flights: int = option(0, help="Number of rows to take from the CSV; 0 for all.")
+    rate: float = option(0.0, help="Maximum flights per second; 0 for no limit.")
     lanes: int = option(
         128, help="Sends in flight; flights of one aircraft share a lane, so their order holds."
     )
@@ -61,7 +61,7 @@ class ConsumerOptions:
 def load_options(
     config_class: type[OptionsT], description: str, arguments: Sequence[str] | None
 ) -> tuple[RoleOptions, OptionsT]:
-    """A worker's options from its command line.
+    """Load a worker's options from its command line.
 
     Raises:
         ConfigError: A value is wrong.
@@ -72,7 +72,7 @@ def load_options(
 
 
 def tell(event: str, **facts: object) -> None:
-    """Say something to the director."""
+    """Report an event to the director."""
     print(json.dumps({"event": event, **facts}), flush=True)
 
 

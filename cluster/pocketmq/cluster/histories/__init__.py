@@ -1,4 +1,4 @@
-"""Histories: what clients sent, were told and got, written down and judged from outside."""
+"""Histories: records of what clients sent and received, and checks of these records."""
 
 from pocketmq.cluster.histories.judge import Anomaly, Judge, Judgement
 from pocketmq.cluster.histories.recorder import Recorder

@@ -1,4 +1,4 @@
-"""Histories in files: one for each process, put together by their moments."""
+"""Reads histories: a file per process, merged by time."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _decode = msgspec.json.Decoder(list[Word]).decode
 
 
 def lines_of(path: Path) -> Iterator[Sequence[Word]]:
-    """The lines of one file; the last may be torn, since its process may have been killed.
+    """The lines of one file; an incomplete last one is ignored: its process may have been killed.
 
     Raises:
-        HistoryError: a line cannot be read; the message names file and line.
+        HistoryError: A line cannot be read; the message names file and line.
     """
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
@@ -29,16 +29,16 @@ def lines_of(path: Path) -> Iterator[Sequence[Word]]:
 
 
 def merged(paths: Iterable[Path]) -> Iterator[Sequence[Word]]:
-    """All lines in the order of their moments."""
+    """All lines, ordered by time."""
     return heapq.merge(*map(lines_of, paths), key=_moment)
 
 
 def judge_files(paths: Iterable[Path]) -> Judgement:
-    """Judge a history.
+    """Check a history for anomalies.
 
     Raises:
-        HistoryError: a file is none of a history.
-        OSError: a file cannot be read.
+        HistoryError: A file is not part of a history.
+        OSError: A file cannot be read.
     """
     judge = Judge()
     take = judge.take

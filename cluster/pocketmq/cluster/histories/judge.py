@@ -1,12 +1,12 @@
-"""Looks for what may not be in a history, in the manner of Jepsen's test of Kafka.
+"""Searches a history for anomalies, like Jepsen's test of Kafka.
 
     judge = Judge()
-    for line in lines:                    # of all processes, in the order of their moments
+    for line in lines:                    # of all processes, ordered by time
         judge.take(line)
     judgement = judge.judgement()
 
 Pure. Each kind of anomaly is defined in docs/histories.md by an example that a test runs. The
-tables hold a few words for each message and no object for each line: a million lines take seconds.
+tables have a few items per message and no object per line: a million lines take seconds.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from typing import Final
 Word = str | int
 
 EXAMPLES: Final = 20
-"""So many of each kind are kept in words; all are counted."""
+"""Examples that are kept of each kind; all anomalies are counted."""
 
 
 class Anomaly(StrEnum):
-    """What may not be."""
+    """A kind of violation."""
 
     LOST = "lost"
     UNOBSERVED = "unobserved"
@@ -38,23 +38,23 @@ class Anomaly(StrEnum):
 
 @dataclass
 class Judgement:
-    """What a history came to."""
+    """The result of checking a history."""
 
     operations: int = 0
-    """Lines of it."""
+    """Number of its lines."""
     counts: Counter[Anomaly] = field(default_factory=Counter)
     examples: dict[Anomaly, list[str]] = field(default_factory=dict)
     sent: int = 0
     acknowledged: int = 0
     in_doubt: int = 0
-    """Neither acknowledged nor refused; each may be there or not."""
+    """Messages neither acknowledged nor refused; each may be stored or not."""
     received: int = 0
     redelivered: int = 0
     """Deliveries of one stored message to one group beyond the first: allowed, at least once."""
     commits: int = 0
     rewound: int = 0
-    """Offsets that went back because a member said so: a queue had two owners for a moment. As in
-    RocketMQ the broker believes whoever speaks last; messages come again, none is lost."""
+    """Offsets that a member's commit set back: a queue had two owners for a moment. As in RocketMQ
+    the broker keeps the last commit; messages are consumed again, none is lost."""
 
     @property
     def is_clean(self) -> bool:
@@ -75,40 +75,40 @@ class Judgement:
 
 
 class HistoryError(ValueError):
-    """A line is none of a history."""
+    """A line is not one of a history."""
 
 
 class Judge:
-    """Takes lines, then judges."""
+    """Checks a history: call `take` for each line, then `judgement` once."""
 
     def __init__(self) -> None:
         self._found = Judgement()
         self._tries: dict[str, int] = {}
-        """Message -> how often it was sent."""
+        """Message -> number of tries to send it."""
         self._key: dict[str, str] = {}
         self._failed: set[str] = set()
         self._acked: dict[str, tuple[str, int]] = {}
-        """Message -> queue and offset, as the first acknowledgement says."""
+        """Message -> queue and offset of its first acknowledgement."""
         self._places: dict[str, list[tuple[str, int]]] = {}
-        """Message -> where it was seen, when that is more than one place."""
+        """Message -> the places where it was seen, if more than one."""
         self._first_place: dict[str, tuple[str, int]] = {}
         self._stored: dict[str, dict[int, str]] = {}
         """Queue -> offset -> message."""
         self._highest: dict[str, dict[str, int]] = {}
-        """Key -> queue -> the highest offset that was acknowledged."""
+        """Key -> queue -> its highest acknowledged offset."""
         self._highest_at_send: dict[str, dict[str, int]] = {}
-        """Message -> the same for its key, when it was sent first."""
+        """Message -> the same for its key, at the time of the first try to send it."""
         self._got: dict[tuple[str, str], dict[int, str]] = {}
-        """(group, queue) -> offsets received and what was there, in the order of the first."""
+        """(group, queue) -> offsets and messages received, in the order of first receipt."""
         self._orderly: set[str] = set()
         self._noted: dict[tuple[str, str], list[tuple[int, int]]] = {}
-        """(group, queue) -> moments at which the broker told an offset, and the highest by then."""
+        """(group, queue) -> times at which the broker returned an offset, and the highest one."""
         self._told: dict[tuple[str, str], int] = {}
-        """(group, queue) -> the highest offset that a member told the broker."""
+        """(group, queue) -> the highest offset that a member committed."""
         self._told_back: dict[tuple[str, str], set[int]] = {}
-        """(group, queue) -> offsets that members told after a higher one."""
+        """(group, queue) -> offsets that members committed after a higher one."""
         self._anew: dict[tuple[str, str], int] = {}
-        """(group, queue) -> when it was reset, or its broker killed; older questions are void."""
+        """(group, queue) -> when it was reset or its broker killed; older queries are ignored."""
         self._takers: dict[Word, Callable[..., None]] = {
             "send": self._send,
             "ack": self._ack,
@@ -122,10 +122,10 @@ class Judge:
         }
 
     def take(self, line: Sequence[Word]) -> None:
-        """One line; lines come in the order of their moments.
+        """Take one line; lines must be ordered by time.
 
         Raises:
-            HistoryError: it is of no known kind, or has other words than its kind.
+            HistoryError: It is of no known kind, or its items do not fit its kind.
         """
         try:
             self._takers[line[0]](*line[1:])
@@ -185,8 +185,8 @@ class Judge:
         noted = self._noted.setdefault((group, queue), [])
         if asked_us < self._anew.get((group, queue), -1):
             return
-        # Answers on two connections may overtake each other: what counts is what was told before
-        # the question.
+        # Answers on two connections may overtake each other, so only answers received before the
+        # query was sent are compared.
         before = bisect_right(noted, asked_us, key=_first) - 1
         if before >= 0 and offset < noted[before][1]:
             if offset in self._told_back.get((group, queue), ()):
@@ -196,7 +196,7 @@ class Judge:
                     Anomaly.REGRESSED,
                     f"{group} goes on at {queue}:{offset}, after {noted[before][1]}",
                 )
-            noted.clear()  # counted once
+            noted.clear()  # count it only once
         noted.append((at, max(offset, noted[-1][1]) if noted else offset))
 
     def _reset(self, at: int, group: str, queue: str, _offset: int) -> None:
@@ -206,7 +206,7 @@ class Judge:
     def _killed(self, at: int, broker: str, saved_until_us: int) -> None:
         for (group, queue), noted in self._noted.items():
             if queue.split("/", 1)[0] == broker:
-                # What was told since may be forgotten; before that nothing may.
+                # Commits since then may be lost, earlier ones may not.
                 kept = bisect_right(noted, saved_until_us, key=_first)
                 noted[:] = [(at, noted[kept - 1][1])] if kept else []
                 self._anew[group, queue] = at
@@ -215,7 +215,7 @@ class Judge:
         self._orderly.add(group)
 
     def _see(self, message: str, queue: str, offset: int) -> None:
-        """A message is said to be at a place."""
+        """Note that a message was seen at a place."""
         place = (queue, offset)
         first = self._first_place.setdefault(message, place)
         if first != place:
@@ -229,10 +229,10 @@ class Judge:
         if other != message:
             self._tell(Anomaly.CONFLICT, f"{queue}:{offset} is {other}, and it is {message}")
 
-    # -- judging --------------------------------------------------------------------------------
+    # -- checks ---------------------------------------------------------------------------------
 
     def judgement(self) -> Judgement:
-        """What is wrong; to be asked once, after the last line."""
+        """The result; call it once, after the last line."""
         found = self._found
         found.sent = len(self._tries)
         found.acknowledged = len(self._acked)
@@ -245,7 +245,7 @@ class Judge:
 
     def _look_for_lost(self) -> None:
         groups: dict[str, list[str]] = {}
-        """Topic -> groups that got any of it."""
+        """Topic -> groups that received any of its messages."""
         highest: dict[tuple[str, str], int] = {}
         for (group, queue), got in self._got.items():
             highest[group, queue] = max(got)
@@ -306,7 +306,7 @@ def _first(pair: tuple[int, int]) -> int:
 
 
 def _topic(queue: str) -> str:
-    """`orders` of `broker-a/orders/3`."""
+    """The topic in a queue's name: `orders` in `broker-a/orders/3`."""
     parts = queue.split("/")
     if len(parts) != 3:
         raise HistoryError(f"{queue!r} is not broker/topic/number")

@@ -1,14 +1,13 @@
-"""Writes a history down, line by line, as it happens.
+"""Records one process's part of a history, line by line.
 
     recorder = Recorder(Path("producer-1.jsonl"))
     recorder.send("key-7", "key-7/1")            # before the request leaves
     recorder.ack("key-7/1", "broker-a/orders/0", 41)
     recorder.receive("billing", "broker-a/orders/0", 41, "key-7/1")
 
-A line is one JSON array: what happened, when, and the words of that kind (docs/histories.md). One
-file for each process; the moments of all of them are of one monotonic clock, so the files of one
-machine are put in order by them. A line is in the file before the call returns, so a process that
-is killed leaves all that it did.
+A line is a JSON array: kind, time, and the items of that kind (docs/histories.md). Each process has
+its own file. All times are of the machine's monotonic clock, so files of one machine can be merged.
+A line is in the file before the call returns, so the file of a killed process is complete.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Recorder:
-    """One process's part of a history.
+    """Appends lines to one process's file.
 
     Args:
-        path: grows; what is there already stays.
-        clock: whose monotonic seconds are written, in microseconds. All recorders of a history
-            need the same one, and it may not be one that a test moves.
+        path: The file; lines are appended.
+        clock: Its monotonic seconds are written, in microseconds. All recorders of a history need
+            the same clock, and not a manual one.
     """
 
     def __init__(self, path: Path, clock: Clock | None = None) -> None:
@@ -49,48 +48,48 @@ class Recorder:
         self.close()
 
     def close(self) -> None:
-        """No more lines."""
+        """Close the file."""
         os.close(self._file)
 
     @property
     def now_us(self) -> int:
-        """The moment that a line written now would carry."""
+        """The time that a line written now would have."""
         return int(self._clock.monotonic() * 1e6)
 
     def send(self, key: str, message: str) -> None:
-        """A try to send begins; another try of the same message is another line."""
+        """A try to send a message begins; each try is a line."""
         self._line("send", key, message)
 
     def ack(self, message: str, queue: str, offset: int) -> None:
-        """The broker says that it has the message, and where."""
+        """A broker has acknowledged the message."""
         self._line("ack", message, queue, offset)
 
     def fail(self, message: str) -> None:
-        """No try of this message was stored, for certain; say nothing when that is in doubt."""
+        """Certainly no try of this message was stored; write nothing when that is in doubt."""
         self._line("fail", message)
 
     def receive(self, group: str, queue: str, offset: int, message: str) -> None:
-        """A member of the group got a message."""
+        """A member of the group received a message."""
         self._line("receive", group, queue, offset, message)
 
     def commit(self, group: str, queue: str, offset: int) -> None:
-        """A member tells the broker that the group goes on at `offset`."""
+        """A member sends a commit of `offset` to the broker."""
         self._line("commit", group, queue, offset)
 
     def committed(self, group: str, queue: str, offset: int, asked_us: int) -> None:
-        """The broker, asked at `asked_us`, says that the group goes on at `offset`."""
+        """The broker answered a query sent at `asked_us`: the committed offset is `offset`."""
         self._line("committed", group, queue, offset, asked_us)
 
     def reset(self, group: str, queue: str, offset: int) -> None:
-        """Somebody moves the group to `offset`, wherever it is."""
+        """The group's offset is reset to `offset`."""
         self._line("reset", group, queue, offset)
 
     def killed(self, broker: str, saved_until_us: int) -> None:
-        """A broker was killed; what it was told by then (`now_us`) must be known afterwards."""
+        """A broker was killed; commits until `saved_until_us` (`now_us`) may not be lost."""
         self._line("killed", broker, saved_until_us)
 
     def orderly(self, group: str) -> None:
-        """The group must get each queue in order."""
+        """The group consumes in order, so receipts must be in the order of offsets."""
         self._line("orderly", group)
 
     def _line(self, kind: str, *words: str | int) -> None:

@@ -1,13 +1,13 @@
-"""A TCP proxy between clients and one broker: cuts them off, and writes down what they say.
+"""A TCP proxy between clients and one broker: partitions them, and records their requests.
 
     tap = Tap("127.0.0.2", 10911, "127.0.0.1", 10911, watch=WireWatch("broker-a", recorder))
     async with tap:
-        tap.cut()      # nothing passes, and connections stay up: a partition
-        tap.heal()     # what was held back arrives, as TCP's next tries would
-        tap.reset()    # every connection ends
+        tap.cut()      # a partition: no byte is forwarded, but connections stay up
+        tap.heal()     # held bytes are forwarded, as TCP would retransmit them
+        tap.reset()    # every connection is reset
 
-The broker says the tap's address to its clients (`--broker-ip1 127.0.0.2`; `brokerIP1` in
-RocketMQ), so that any client takes the way through the tap, whatever it is written in.
+The broker registers the tap's address (`--broker-ip1 127.0.0.2`; `brokerIP1` in RocketMQ), so that
+any client connects to the tap, in whatever language it is written.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ CHUNK_BYTES = 256 * 1024
 
 
 class Tap(StartStop):
-    """Forwards every connection that comes to one address to another.
+    """Forwards connections from one address to another.
 
     Args:
-        host: Listens here.
-        port: And here.
-        target_host: The broker's.
-        target_port: The broker's.
-        watch: Is shown all bytes before they are passed on.
+        host: Host to listen on.
+        port: Port to listen on.
+        target_host: Host of the broker.
+        target_port: Port of the broker.
+        watch: Gets all bytes before they are forwarded.
     """
 
     def __init__(
@@ -55,32 +55,32 @@ class Tap(StartStop):
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """Listen.
+        """Start to listen.
 
         Raises:
-            OSError: the address is taken.
+            OSError: The address is in use.
         """
         self._server = await asyncio.start_server(self._serve, *self._address, limit=CHUNK_BYTES)
 
     async def stop(self) -> None:
-        """End every connection and listen no more."""
+        """Stop listening, and end every connection."""
         if self._server is not None:
             self._server.close()
         self._open.set()
-        self.reset()  # which ends the tasks, too
+        self.reset()  # this also ends the tasks
         if self._tasks:
             await asyncio.wait(self._tasks)
 
     def cut(self) -> None:
-        """Let nothing through, in both directions."""
+        """Hold all bytes of both directions."""
         self._open.clear()
 
     def heal(self) -> None:
-        """Let everything through, also what has waited."""
+        """Forward held bytes, and all later ones."""
         self._open.set()
 
     def reset(self) -> None:
-        """End all connections with a reset; new ones are served."""
+        """Reset all connections; new ones are accepted."""
         for writer in self._writers:
             writer.transport.abort()
 

@@ -1,9 +1,9 @@
-"""Reads RocketMQ's protocol in passing and writes a history of it: for clients of any kind.
+"""Records a history from the bytes of RocketMQ's protocol, for clients in any language.
 
-A message is known by its UNIQ_KEY, which every client of RocketMQ gives it, and its key is the
-KEYS property. A send that is seen twice is another try. What a pull brought counts as received by
-its group. Batches and one-way sends get no answer that names each message's place; they are left
-out, as are messages without a UNIQ_KEY.
+A message is identified by its UNIQ_KEY, which every client of RocketMQ sets; its key is the KEYS
+property. A second send of the same message is another try. Messages in a pull's answer count as
+received by the group. Batches and oneway sends are not recorded, because no answer has each
+message's place; nor are messages without a UNIQ_KEY.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from pocketmq.protocol.record import decode_records
 T = TypeVar("T")
 
 COMMITS = 1
-"""Bit of a pull's `sys_flag`: its `commit_offset` counts (E-41)."""
+"""Bit of a pull's `sys_flag`: its `commit_offset` is valid (E-41)."""
 
 MOST_OPEN = 100_000
-"""Requests of one connection whose answers are awaited; one-way and lost ones fall out."""
+"""Unanswered requests remembered per connection; older ones (oneway, lost) are dropped."""
 
 
 class WireWatch:
-    """What all connections to one broker have in common.
+    """Records the requests to one broker, over all its connections.
 
     Args:
-        broker: Its name, the first part of a queue's.
-        recorder: Gets the lines.
-        messages: Whether sends and receipts are written down; their offsets always are.
+        broker: The broker's name, with which a queue's name begins.
+        recorder: Writes the lines.
+        messages: Whether to record sends and receipts; commits are always recorded.
     """
 
     def __init__(self, broker: str, recorder: Recorder, *, messages: bool = True) -> None:
@@ -52,35 +52,35 @@ class WireWatch:
         self.messages = messages
 
     def connection(self) -> ConnectionWatch:
-        """For a new connection."""
+        """Make the watch of a new connection."""
         return ConnectionWatch(self)
 
     def queue(self, topic: str, queue_id: int) -> str:
-        """A queue as histories write it."""
+        """A queue's name in histories."""
         return f"{self.broker}/{topic}/{queue_id}"
 
 
 class ConnectionWatch:
-    """Both directions of one connection."""
+    """Reads both directions of one connection."""
 
     def __init__(self, watch: WireWatch) -> None:
         self._watch = watch
         self._requests = FrameDecoder()
         self._answers = FrameDecoder()
         self._sent: dict[int, tuple[str, str]] = {}
-        """Request number -> message and topic."""
+        """Opaque of a send -> message and topic."""
         self._pulls: dict[int, PullMessageRequestHeader] = {}
         self._asked: dict[int, tuple[str, str, int]] = {}
-        """Request number -> group and queue whose offset was asked for, and when."""
+        """Opaque of an offset query -> group, queue, and when it was sent."""
 
     def to_broker(self, data: bytes) -> None:
-        """Bytes on their way to the broker."""
+        """Read bytes that go to the broker."""
         for command in self._requests.feed(data):
             if not command.is_response:
                 self._request(command)
 
     def to_client(self, data: bytes) -> None:
-        """Bytes on their way to the client."""
+        """Read bytes that go to the client."""
         for command in self._answers.feed(data):
             if command.is_response:
                 self._answer(command)

@@ -1,14 +1,14 @@
-"""`python -m pocketmq.cluster.histories.worker producer ...`: a client that writes all down.
+"""`python -m pocketmq.cluster.histories.worker producer ...`: a client that records a history.
 
-A producer sends the messages of each of its keys one after the other, each key to one queue. A try
-whose outcome is unknown is repeated, or the message is given up: half and half. A consumer writes
-down what it got before it reports success. Both say READY when they have started, and stop at
+A producer sends the messages of each of its keys one after the other, each key to one queue. After
+a try with unknown outcome it repeats the send or gives up, with equal probability. A consumer
+records a message before it reports success. Both print READY when they have started, and stop on
 SIGTERM.
 """
 
 from __future__ import annotations
 
-from pocketmq.runtime.process import ready_line  # isort: skip  - first: keeps rich out
+from pocketmq.runtime.process import ready_line  # isort: skip  - first: so rich is not imported
 
 import argparse
 import asyncio
@@ -46,10 +46,10 @@ class KeyedSender:
     """Sends the messages of some keys.
 
     Args:
-        producer: Tries each send once.
-        recorder: Gets what happens.
-        queues: A key's messages go to the one that its hash says.
-        chance: Decides whether a doubtful message is sent again.
+        producer: A producer without retries.
+        recorder: Writes the history.
+        queues: A key's hash selects one of them.
+        chance: Decides whether a message is sent again after an unknown outcome.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class KeyedSender:
         self._chance = chance
 
     async def run(self, key: str, stopped: asyncio.Event, pause_s: float) -> None:
-        """One message after the other, until stopped."""
+        """Send one message after the other, until stopped."""
         number = 0
         queue = self._queues[crc32(key.encode()) % len(self._queues)]
         while not stopped.is_set():
@@ -92,7 +92,7 @@ class KeyedSender:
 
 
 def queue_name(queue: MessageQueue) -> str:
-    """A queue as histories write it."""
+    """A queue's name in histories."""
     return f"{queue.broker_name}/{queue.topic}/{queue.queue_id}"
 
 
@@ -157,14 +157,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=["producer", "consumer"])
     parser.add_argument("--name", required=True)
-    parser.add_argument("--history", type=Path, required=True, help="file that grows")
+    parser.add_argument("--history", type=Path, required=True, help="file to append to")
     parser.add_argument("--nameservers", required=True)
     parser.add_argument("--encoding", default="msgpack")
     parser.add_argument("--topic", default="orders")
-    parser.add_argument("--brokers", default="broker-a", help="producer: names, by comma")
+    parser.add_argument("--brokers", default="broker-a", help="producer: names, comma-separated")
     parser.add_argument("--queues", type=int, default=4, help="producer: on each broker")
-    parser.add_argument("--keys", type=int, default=16, help="producer: sent at the same time")
-    parser.add_argument("--pause-s", type=float, default=0.01, help="producer: after each send")
+    parser.add_argument("--keys", type=int, default=16, help="producer: keys sent concurrently")
+    parser.add_argument("--pause-s", type=float, default=0.01, help="producer: pause per send")
     parser.add_argument("--group", default="readers", help="consumer")
     parser.add_argument("--orderly", action="store_true", help="consumer")
     options = parser.parse_args()
