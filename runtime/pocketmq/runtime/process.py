@@ -41,6 +41,7 @@ from pocketmq.runtime.flags import add_arguments
 from pocketmq.runtime.manual_clock import ManualClock
 from pocketmq.runtime.options import option
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
+from pocketmq.runtime.slow_turns import SlowTurns
 from pocketmq.runtime.tasks import TaskOwner
 
 T = TypeVar("T")
@@ -84,6 +85,10 @@ class RoleOptions:
     )
     exit_with_parent: bool = option(
         False, help="Stop when the process that started this one is gone."
+    )
+
+    slow_turn_ms: int = option(
+        0, unit="ms", help="Log turns of the event loop that took longer, and why; 0: do not watch."
     )
 
     def make_clock(self) -> Clock:
@@ -206,6 +211,9 @@ async def _run(main: RoleMain, role: str, name: str, options: RoleOptions) -> in
         loop.add_signal_handler(number, _on_signal, context, number, parent)
     if options.exit_with_parent:
         _watch_parent(context, loop)
+    turns = SlowTurns(options.slow_turn_ms) if options.slow_turn_ms > 0 else None
+    if turns is not None:
+        turns.start()
     try:
         await context._main
     except asyncio.CancelledError:
@@ -222,6 +230,8 @@ async def _run(main: RoleMain, role: str, name: str, options: RoleOptions) -> in
         log.exception("role.crashed", role=role, name=name)
         return EXIT_CRASHED
     finally:
+        if turns is not None:
+            turns.stop()
         await context.tasks.stop()
     if context.tasks.failure is not None:
         return EXIT_CRASHED
