@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PYTEST := $(BIN)/python -m pytest
 JOBS ?= 2
-MODULES := runtime protocol nameserver broker client pipeline cluster testing
+MODULES := runtime protocol nameserver controller broker client pipeline cluster testing
 
 .DEFAULT_GOAL := help
 .PHONY: help setup system-tools demo test quick check mutants bench bench-spark docs clean

@@ -33,12 +33,7 @@ def name_of(each: type | str) -> str:
 ROUTING = {"ns", "nsd", "bname", "oway", "lo"}
 """What every request of a 5.x proxy may carry beside its own fields; `n` is `bname` of a send."""
 
-NOT_READ = {
-    # A controller's, and a proxy's in front of it.
-    "BrokerHeartbeatRequestHeader": {
-        "confirmOffset", "electionPriority", "epoch", "heartbeatTimeoutMills", "maxOffset",
-    },
-}  # fmt: skip
+NOT_READ: dict[str, set[str]] = {}
 """Fields of RocketMQ's headers that ours leave out."""
 
 BESIDE_THE_CLASS = {

@@ -19,11 +19,13 @@ _PLAIN = f"{PACKAGE}.header"
 _NAMESRV = f"{PACKAGE}.header.namesrv"
 _BODY = f"{PACKAGE}.body"
 _ROUTE = f"{PACKAGE}.route"
+_CONTROLLER = f"{PACKAGE}.header.controller"
 _HEARTBEAT = f"{PACKAGE}.heartbeat"
 
 OWN = {
     "GetClockRequestHeader", "ClockResponseHeader", "MoveClockRequestHeader",
     "RoleStatusRequestHeader", "SetFaultsRequestHeader", "GetFaultsRequestHeader",
+    "RaftMessageRequestHeader",
 }  # fmt: skip
 """PocketMQ's control requests."""
 
@@ -35,6 +37,9 @@ WITHOUT_HEADER = {
     "GetAllDelayOffsetRequestHeader", "GetAllSubscriptionGroupsRequestHeader",
     "GetAllTopicConfigRequestHeader", "GetAllTopicListRequestHeader",
     "GetBrokerConfigRequestHeader", "GetBrokerRuntimeInfoRequestHeader",
+    "GetBrokerEpochCacheRequestHeader", "GetControllerConfigRequestHeader",
+    "GetControllerMetaDataRequestHeader", "GetSyncStateDataRequestHeader",
+    "UpdateControllerConfigRequestHeader",
     "GetClusterInfoRequestHeader", "GetNamesrvConfigRequestHeader",
     "GetSystemTopicListRequestHeader", "GetSystemTopicsFromBrokerRequestHeader",
     "GetUnitSubTopicListRequestHeader", "GetUnitSubUnunitTopicListRequestHeader",
@@ -47,6 +52,26 @@ MAPS = {"HeartbeatResponseHeader"}
 """Fields that RocketMQ puts into a reply one by one, without a class."""
 
 HEADER_CLASSES = {
+    "AlterSyncStateSetRequestHeader": f"{_CONTROLLER}.AlterSyncStateSetRequestHeader",
+    "AlterSyncStateSetResponseHeader": f"{_CONTROLLER}.AlterSyncStateSetResponseHeader",
+    "ApplyBrokerIdRequestHeader": f"{_CONTROLLER}.register.ApplyBrokerIdRequestHeader",
+    "ApplyBrokerIdResponseHeader": f"{_CONTROLLER}.register.ApplyBrokerIdResponseHeader",
+    "CleanControllerBrokerDataRequestHeader": (
+        f"{_CONTROLLER}.admin.CleanControllerBrokerDataRequestHeader"
+    ),
+    "ElectMasterRequestHeader": f"{_CONTROLLER}.ElectMasterRequestHeader",
+    "ElectMasterResponseHeader": f"{_CONTROLLER}.ElectMasterResponseHeader",
+    "GetMetaDataResponseHeader": f"{_CONTROLLER}.GetMetaDataResponseHeader",
+    "GetNextBrokerIdRequestHeader": f"{_CONTROLLER}.register.GetNextBrokerIdRequestHeader",
+    "GetNextBrokerIdResponseHeader": f"{_CONTROLLER}.register.GetNextBrokerIdResponseHeader",
+    "GetReplicaInfoRequestHeader": f"{_CONTROLLER}.GetReplicaInfoRequestHeader",
+    "GetReplicaInfoResponseHeader": f"{_CONTROLLER}.GetReplicaInfoResponseHeader",
+    "RegisterBrokerToControllerRequestHeader": (
+        f"{_CONTROLLER}.register.RegisterBrokerToControllerRequestHeader"
+    ),
+    "RegisterBrokerToControllerResponseHeader": (
+        f"{_CONTROLLER}.register.RegisterBrokerToControllerResponseHeader"
+    ),
     "AddWritePermRequestHeader": f"{_NAMESRV}.AddWritePermOfBrokerRequestHeader",
     "AddWritePermResponseHeader": f"{_NAMESRV}.AddWritePermOfBrokerResponseHeader",
     "BrokerHeartbeatRequestHeader": f"{_NAMESRV}.BrokerHeartbeatRequestHeader",
@@ -81,6 +106,9 @@ HEADER_CLASSES = {
 """Where the name differs, or the package is not that of most headers."""
 
 BODY_CLASSES = {
+    "EpochEntry": f"{PACKAGE}.EpochEntry",
+    "ReplicaIdentity": f"{_BODY}.BrokerReplicasInfo$ReplicaIdentity",
+    "ReplicasInfo": f"{_BODY}.BrokerReplicasInfo$ReplicasInfo",
     "BatchAckBody": f"{_BODY}.BatchAckMessageRequestBody",
     "MessageRequestModes": f"{_BODY}.MessageRequestModeSerializeWrapper",
     "QueryAssignmentBody": f"{_BODY}.QueryAssignmentRequestBody",

@@ -210,6 +210,7 @@ class RequestCode(_Code):
     ROLE_STATUS = 30003, "is the role ready, and what is it doing", "pocketmq"
     SET_FAULTS = 30004, "take these fault rules in place of those before", "pocketmq"
     GET_FAULTS = 30005, "how often fault rules fired, and at what", "pocketmq"
+    RAFT_MESSAGE = 30006, "controllers agree with each other; oneway", "pocketmq"
 
 
 class ResponseCode(_Code):

@@ -48,6 +48,13 @@ class TextFiles(Protocol):
         """Return when names made, changed or removed in `path` survive a power cut."""
 
 
+class AppendFiles(TextFiles, Protocol):
+    """Texts that also grow."""
+
+    async def append_text(self, path: str, text: str) -> None:
+        """Add to the end of a file that exists; what was added then survives a power cut."""
+
+
 class OsTextFiles:
     """Those of a POSIX machine; what is created is for this user alone (0700, 0600)."""
 
@@ -74,6 +81,13 @@ class OsTextFiles:
     async def write_text(self, path: str, text: str) -> None:
         with explained(path):
             async with aiofiles.open(path, "w", encoding="utf-8", opener=FOR_FILES.open) as file:
+                await file.write(text)
+                await file.flush()
+                await _fsync(file.fileno())
+
+    async def append_text(self, path: str, text: str) -> None:
+        with explained(path):
+            async with aiofiles.open(path, "a", encoding="utf-8", opener=FOR_FILES.open) as file:
                 await file.write(text)
                 await file.flush()
                 await _fsync(file.fileno())

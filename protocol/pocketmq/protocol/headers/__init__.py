@@ -6,6 +6,7 @@ Importing this package fills `pocketmq.protocol.header.REQUEST_HEADERS`.
 from pocketmq.protocol.headers import (
     clients,
     control,
+    controller,
     groups,
     kv,
     locks,
@@ -25,6 +26,7 @@ from pocketmq.protocol.headers import (
 __all__ = [
     "clients",
     "control",
+    "controller",
     "groups",
     "kv",
     "locks",

@@ -90,7 +90,7 @@ class QueryDataVersionRequestHeader(Header, kw_only=True):
 
 
 class BrokerHeartbeatRequestHeader(Header, kw_only=True):
-    """BROKER_HEARTBEAT (904, N-25)."""
+    """BROKER_HEARTBEAT (904, N-25); what follows the id is for controllers (D-40)."""
 
     CODE: ClassVar[int] = RequestCode.BROKER_HEARTBEAT
 
@@ -98,6 +98,12 @@ class BrokerHeartbeatRequestHeader(Header, kw_only=True):
     broker_addr: str
     broker_name: str
     broker_id: Int64 | None = None
+    epoch: Int32 | None = None
+    max_offset: Int64 | None = None
+    confirm_offset: Int64 | None = None
+    heartbeat_timeout_mills: Int64 | None = None
+    election_priority: Int32 | None = None
+    """The smaller, the sooner among equals."""
 
 
 class GetRouteInfoRequestHeader(Header, kw_only=True):

@@ -1,0 +1,130 @@
+"""Options of a controller (D-50, D-56)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Final
+
+from pocketmq.protocol.transport.network import split_address
+from pocketmq.runtime.errors import ConfigError
+from pocketmq.runtime.options import option
+
+DEFAULT_PORT: Final = 9877
+
+LIVE_OPTIONS: Final = frozenset({"enableElectUncleanMaster", "notifyBrokerRoleChanged"})
+"""Those that UPDATE_CONTROLLER_CONFIG (1009) changes at once; the others act after a restart."""
+
+PROTECTED_OPTIONS: Final = frozenset(
+    {"configBlackList", "configStorePath", "controllerStorePath", "rocketmqHome"}
+)
+"""Those that it may not change: they say which files are written."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ControllerConfig:
+    """What a controller can be told; RocketMQ's names and defaults where it has them."""
+
+    section: ClassVar[str] = "controller"
+
+    name: str = option("controller", help="Name in the ready line and in logs.")
+    host: str = option("127.0.0.1", help="Address of a controller without peers.")
+    port: int = option(
+        0, help="Port to listen on; 0: the one that the peers name, or 9877.", rule="D-50"
+    )
+    group: str = option(
+        "DefaultControllerGroup",
+        help="Name of the group of controllers; messages of other groups are refused.",
+        rule="D-50",
+        rocketmq_name="controllerDLegerGroup",
+    )
+    peers: str = option(
+        "",
+        help="All controllers, as n0-host:9877;n1-host:9877;... Empty: this one alone.",
+        rule="D-50",
+        rocketmq_name="controllerDLegerPeers",
+    )
+    self_id: str = option(
+        "n0", help="Which of the peers this one is.", rule="D-50",
+        rocketmq_name="controllerDLegerSelfId",
+    )  # fmt: skip
+    store_path: Path = option(
+        Path("~/PocketMQController"),
+        help="Folder of the journal; one for each controller.",
+        rule="D-50",
+        rocketmq_name="controllerStorePath",
+    )
+    config_store_path: Path | None = option(
+        None, help="File of options that tools changed; by default beside the journal.", rule="D-56"
+    )
+    election_timeout: int = option(
+        1000,
+        unit="ms",
+        help="Silence of the leading controller after which another one is elected.",
+        rule="D-50",
+        rocketmq_name="jRaftElectionTimeoutMs",
+    )
+    scan_not_active_broker_interval: int = option(
+        5000, unit="ms", help="Between two scans for silent brokers.", rule="D-41"
+    )
+    scan_inactive_master_interval: int = option(
+        5000, unit="ms", help="Between two scans for names whose master is dead.", rule="D-43"
+    )
+    enable_elect_unclean_master: bool = option(
+        False,
+        help="Elect a replica that is not in sync when no other lives; loses messages.",
+        rule="D-30",
+    )
+    notify_broker_role_changed: bool = option(
+        True, help="Tell brokers of an election at once.", rule="D-44"
+    )
+    broker_close_grace: int = option(
+        0,
+        unit="ms",
+        help="How long a broker whose connection closed may take to be back; 0: it is dead at"
+        " once. 2000 keeps one reset connection from moving a mastership.",
+        rule="W-11",
+    )
+
+    def __post_init__(self) -> None:
+        if self.election_timeout < 100:
+            raise ValueError(f"election timeout {self.election_timeout} ms is too short; give 100")
+        self.members()
+
+    def members(self) -> dict[str, str]:
+        """Id -> `host:port` of all controllers of the group.
+
+        Raises:
+            ConfigError: the peers cannot be read, or do not name this one.
+        """
+        if not self.peers:
+            return {self.self_id: f"{self.host}:{self.port or DEFAULT_PORT}"}
+        found: dict[str, str] = {}
+        for peer in self.peers.strip(";").split(";"):
+            name, _, address = peer.strip().partition("-")
+            try:
+                split_address(address)
+            except ValueError as exc:
+                raise ConfigError(
+                    "peers", f"{peer!r}: {exc}", advice="write n0-host:9877;n1-host:9877"
+                ) from exc
+            if not name or name in found:
+                raise ConfigError("peers", f"{peer!r} has no id of its own")
+            found[name] = address
+        if self.self_id not in found:
+            raise ConfigError("self_id", f"{self.self_id!r} is none of {', '.join(found)}")
+        if self.port and self.port != split_address(found[self.self_id])[1]:
+            raise ConfigError(
+                "port", f"{self.port} is not that of {self.self_id} in the peers: leave it out"
+            )
+        return found
+
+    @property
+    def address(self) -> str:
+        """Where this controller listens."""
+        return self.members()[self.self_id]
+
+    @property
+    def options_file(self) -> Path:
+        """`config_store_path`, or `controller.properties` in the store."""
+        return (self.config_store_path or self.store_path / "controller.properties").expanduser()

@@ -1,0 +1,131 @@
+"""When the leading controller has a master elected by itself (D-41 to D-45)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from pocketmq.controller import commands
+from pocketmq.controller.consensus import Consensus
+from pocketmq.controller.errors import NotLeadingError, TooManyProposalsError
+from pocketmq.controller.liveness import LiveBrokers
+from pocketmq.controller.replicas import BY_CONTROLLER, Outcome, ReplicaGroup
+from pocketmq.protocol.codes import ResponseCode, response_name
+from pocketmq.protocol.dispatch import Peer
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.periodic import PeriodicService
+
+FIRST_SCAN_S = 2.0
+
+log = structlog.get_logger()
+
+
+class Elections:
+    """Finds masters that died, and proposes elections.
+
+    Three things lead to one: the master's connection closes, a scan finds it silent, or a new
+    leader finds it dead already. A controller that has just started knows nobody yet; for
+    `settle_s` it takes nobody for dead.
+
+    Args:
+        consensus: Where elections are proposed.
+        live: Who is alive, as this controller hears.
+        clock: Of scans.
+        allows_unclean: Whether a replica that is not in sync may be elected.
+        scan_s: Between two scans.
+        settle_s: See above.
+    """
+
+    def __init__(
+        self,
+        consensus: Consensus,
+        live: LiveBrokers,
+        clock: Clock,
+        *,
+        allows_unclean: Callable[[], bool],
+        scan_s: float,
+        settle_s: float,
+    ) -> None:
+        self._consensus = consensus
+        self._live = live
+        self._clock = clock
+        self._settled_at = clock.monotonic() + settle_s
+        self._allows_unclean = allows_unclean
+        self._under_way: set[str] = set()
+        self._scan = PeriodicService(
+            "controller.scan", clock, scan_s, self.scan, initial_delay_s=FIRST_SCAN_S
+        )
+
+    def start(self) -> None:
+        """Begin to scan."""
+        self._scan.start()
+
+    async def stop(self) -> None:
+        """End."""
+        await self._scan.stop()
+
+    def channel_closed(self, channel: Peer) -> None:
+        """A connection ended: brokers that spoke over it are dead, after their grace."""
+        if not self._live.closed(channel, self._clock.monotonic()):
+            return
+        if self._live.close_grace_s:
+            when = self._clock.monotonic() + self._live.close_grace_s
+            self._clock.call_at(when, self._scan.wakeup)
+        else:
+            self._scan.wakeup()
+
+    def wakeup(self) -> None:
+        """Scan as soon as possible: this controller leads now."""
+        self._scan.wakeup()
+
+    def scan(self) -> None:
+        """Forget the dead, and find masters for names whose master is among them."""
+        now = self._clock.monotonic()
+        if now < self._settled_at:
+            return
+        for broker in self._live.expire(now):
+            log.info(
+                "broker.dead", broker=broker.key.name, broker_id=broker.key.broker_id,
+                silent_s=round(now - broker.seen_at, 1), closed=broker.closed_at is not None,
+            )  # fmt: skip
+        if not self._consensus.serves:
+            return
+        for name, group in list(self._consensus.replicas.with_master()):
+            if not self._live.is_alive(name, group.master_id, now):
+                self._elect(name, group, now)
+
+    def _elect(self, name: str, group: ReplicaGroup, now: float) -> None:
+        if name in self._under_way:
+            return
+        command = commands.Elect(
+            "",
+            name,
+            BY_CONTROLLER,
+            False,
+            self._live.candidates(name, set(group.replicas), now),
+            self._allows_unclean(),
+            group.master_epoch,
+        )
+        try:
+            future = self._consensus.decide(command)
+        except (NotLeadingError, TooManyProposalsError) as exc:
+            log.info("election.postponed", broker=name, reason=str(exc))
+            return
+        self._under_way.add(name)
+        future.add_done_callback(lambda done: self._decided(name, done))
+
+    def _decided(self, name: str, done: asyncio.Future[Outcome]) -> None:
+        self._under_way.discard(name)
+        if done.cancelled():
+            return
+        error = done.exception()
+        if error is not None:
+            log.info("election.postponed", broker=name, reason=str(error))
+        elif done.result().code != ResponseCode.SUCCESS:
+            outcome = done.result()
+            log.warning(
+                "election.failed", broker=name, code=response_name(outcome.code),
+                reason=outcome.remark,
+            )  # fmt: skip

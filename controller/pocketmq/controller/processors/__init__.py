@@ -1,0 +1,1 @@
+"""Who answers which request, one file per family."""

@@ -1,0 +1,153 @@
+"""What tools ask: 1005, 1006, 1011, and the options, 1009 and 1010."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from pocketmq.controller import commands
+from pocketmq.controller.consensus import Consensus
+from pocketmq.controller.errors import RefusedError
+from pocketmq.controller.liveness import LiveBrokers
+from pocketmq.controller.processors.deciding import decide
+from pocketmq.protocol.bodies.controller import BrokerReplicasInfo
+from pocketmq.protocol.body import encode_body
+from pocketmq.protocol.codes import RequestCode, ResponseCode
+from pocketmq.protocol.command import Command, Encoding
+from pocketmq.protocol.dispatch import Peer, Reply, handles
+from pocketmq.protocol.errors import BadRequestError
+from pocketmq.protocol.headers.controller import (
+    CleanControllerBrokerDataRequestHeader,
+    GetMetaDataResponseHeader,
+)
+from pocketmq.protocol.option_updates import OptionUpdates
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.live_options import LiveOptions
+from pocketmq.runtime.shared_writes import SharedWrites
+
+MOST_NAMES_ASKED = 10_000
+
+
+class AdminProcessor:
+    """Answers tools.
+
+    Args:
+        consensus: The group's state, and its way to change it.
+        live: Who is alive.
+        clock: When.
+        members: Id -> address of all controllers.
+        group: Their name.
+    """
+
+    def __init__(
+        self,
+        consensus: Consensus,
+        live: LiveBrokers,
+        clock: Clock,
+        *,
+        members: Mapping[str, str],
+        group: str,
+    ) -> None:
+        self._consensus = consensus
+        self._live = live
+        self._clock = clock
+        self._members = members
+        self._group = group
+
+    @handles(RequestCode.CONTROLLER_GET_METADATA_INFO)
+    def meta_data(self, _peer: Peer, request: Command) -> Reply:
+        """Who leads, as this controller sees it (D-54)."""
+        consensus = self._consensus
+        leader = consensus.raft.leader
+        if consensus.raft.is_leader and not consensus.serves:
+            leader = ""  # it could not answer the next request
+        return request.reply(
+            GetMetaDataResponseHeader(
+                group=self._group,
+                controller_leader_id=leader or None,
+                controller_leader_address=self._members.get(leader),
+                is_leader=consensus.serves,
+                peers="".join(f"{each}:{address};" for each, address in self._members.items()),
+            )
+        )
+
+    @handles(RequestCode.CONTROLLER_GET_SYNC_STATE_DATA)
+    def sync_state_data(self, _peer: Peer, request: Command) -> Reply:
+        """Replicas of some broker names; those that are unknown are left out."""
+        self._consensus.check_serving()
+        table = BrokerReplicasInfo()
+        replicas, now = self._consensus.replicas, self._clock.monotonic()
+        for name in _names(request):
+            group = replicas.get(name)
+            if group is None:
+                continue
+            alive = [each for each in group.replicas if self._live.is_alive(name, each, now)]
+            info = replicas.info(name, alive)
+            if info is not None:
+                table.replicas_info_table[name] = info
+        return request.reply(body=encode_body(table, request.encoding))
+
+    @handles(RequestCode.CLEAN_BROKER_DATA)
+    def clean(self, peer: Peer, request: Command) -> Reply:
+        """Forget replicas that will not come back (D-26)."""
+        header = request.header(CleanControllerBrokerDataRequestHeader)
+        self._consensus.check_serving()
+        ids = _ids(header.broker_controller_ids_to_clean or "")
+        now = self._clock.monotonic()
+        command = commands.Clean(
+            header.cluster_name or "",
+            header.broker_name,
+            ids,
+            header.is_clean_living_broker,
+            [each for each in ids if self._live.is_alive(header.broker_name, each, now)],
+        )
+        return decide(self._consensus, peer, request, command)
+
+
+class SettingsProcessor:
+    """Shows and changes options (O-8)."""
+
+    def __init__(self, options: LiveOptions, writer: SharedWrites) -> None:
+        self._options = options
+        self._updates = OptionUpdates(options, writer)
+
+    @handles(RequestCode.GET_CONTROLLER_CONFIG)
+    def show(self, _peer: Peer, request: Command) -> Reply:
+        """Lines of `key=value`."""
+        return request.reply(body=self._options.text().encode())
+
+    @handles(RequestCode.UPDATE_CONTROLLER_CONFIG)
+    def update(self, peer: Peer, request: Command) -> Reply:
+        """Change what can be changed; the remark of the success names what was not."""
+        return self._updates.update(peer, request)
+
+
+def _names(request: Command) -> list[str]:
+    """The body is a list of names: JSON, or msgpack in encoding 77."""
+    body = bytes(request.body_view)
+    if not body:
+        return []
+    try:
+        if request.encoding is Encoding.MSGPACK:
+            names = msgspec.msgpack.decode(body, type=list[str])
+        else:
+            names = msgspec.json.decode(body, type=list[str])
+    except msgspec.MsgspecError as exc:
+        raise BadRequestError(f"the body is no list of broker names: {exc}") from exc
+    if len(names) > MOST_NAMES_ASKED:
+        raise RefusedError(
+            ResponseCode.CONTROLLER_INVALID_REQUEST,
+            f"{len(names)} names are more than {MOST_NAMES_ASKED}; ask in parts",
+        )
+    return names
+
+
+def _ids(text: str) -> list[int]:
+    try:
+        return sorted({int(each) for each in text.split(";") if each.strip()})
+    except ValueError:
+        raise RefusedError(
+            ResponseCode.CONTROLLER_INVALID_CLEAN_BROKER_METADATA,
+            f"{text[:100]!r} are no ids; write them as 1;2",
+        ) from None

@@ -1,0 +1,1 @@
+"""Agreement among controllers on one order of commands (Raft), as a pure state machine."""

@@ -1,0 +1,480 @@
+"""`Raft`: one member of a group that agrees on the order of commands. Pure.
+
+The shell tells it what happened, always with `now`, and then carries out `take()`:
+
+    raft.receive("c2", message, now)      or tick(now), propose(command, now), stored(number)
+    step = raft.take()
+    step.write      first onto the disk, synced; then `raft.stored(step.write.number)`
+    step.messages   then onto the network; they may be lost, doubled and reordered
+    step.applied    at once to the state machine, in this order
+
+Three members, the leader c1 dies (election time-out 1 s, drawn anew from 1 s to 2 s each time):
+
+    t = 0.0   c1 sent its last heartbeat; it commits entry 7, c2 has it, c3 has only 6
+    t = 1.3   c3 is the first to miss it, and asks for pre-votes: c2's log is longer, it refuses
+    t = 1.8   c2 asks for pre-votes in term 3; c3 has not heard of a leader for 1 s, it grants
+    t = 1.8   c2 becomes candidate of term 3: term and vote go to the disk, then it asks for votes
+    t = 1.8   c3 grants, after its disk; c2 leads, and appends an empty entry 8 of term 3
+    t = 1.8   c3 has entries 7 and 8: both are committed with 8, as its term is c2's own
+
+What Raft's paper leaves open is decided so: a member that hears a leader grants nobody a vote, also
+right after its start, so that a leader whose heartbeats a majority answered less than a time-out
+ago knows that nobody else leads (`serves`). A leader that no majority answers steps down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from random import Random
+
+from pocketmq.controller.errors import (
+    ForeignLogError,
+    NotLeadingError,
+    RaftMessageError,
+    TooManyProposalsError,
+)
+from pocketmq.controller.raft.log import RaftLog
+from pocketmq.controller.raft.messages import (
+    Append,
+    AppendReply,
+    Entry,
+    Envelope,
+    Install,
+    Message,
+    Snapshot,
+    Stored,
+    VoteReply,
+    VoteRequest,
+    Write,
+)
+
+NEVER = float("-inf")
+MOST_UNCOMMITTED = 1024
+"""Proposals that may wait for a majority (as in RocketMQ's scheduler, D-52)."""
+
+MOST_TERM = 2**62
+"""No group gets so far by elections; a higher one is an error, and would leave no term above it."""
+
+LEASE_SHARE = 0.8
+"""Share of the election time-out for which a majority's answer counts: clocks drift."""
+
+
+class Role(Enum):
+    """What a member is at the moment."""
+
+    FOLLOWER = "follower"
+    PRE_CANDIDATE = "pre-candidate"
+    CANDIDATE = "candidate"
+    LEADER = "leader"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A member and its group; who belongs to it never changes while it runs."""
+
+    own_id: str
+    members: tuple[str, ...]
+    """All ids, the own one too."""
+    heartbeat_s: float = 0.2
+    election_s: float = 1.0
+    """Silence of a leader after which others are elected at the earliest."""
+
+    def __post_init__(self) -> None:
+        if self.own_id not in self.members or len(set(self.members)) != len(self.members):
+            raise ValueError(f"{self.own_id!r} is not once in {', '.join(self.members)}")
+
+    @property
+    def others(self) -> list[str]:
+        """All but the own id."""
+        return [member for member in self.members if member != self.own_id]
+
+    @property
+    def majority(self) -> int:
+        """How many members are more than half."""
+        return len(self.members) // 2 + 1
+
+
+@dataclass(slots=True)
+class Step:
+    """What the shell has to do, in this order."""
+
+    write: Write | None = None
+    messages: list[Envelope] = field(default_factory=list)
+    applied: list[Entry | Snapshot] = field(default_factory=list)
+    """Committed entries; a snapshot replaces the state."""
+
+
+@dataclass(slots=True)
+class _Progress:
+    """What a leader knows of one other member."""
+
+    next_index: int
+    match_index: int = 0
+    is_waiting: bool = False
+    """An `Append` is under way; the next one is sent on its reply or with the next heartbeat."""
+    answered_at: float = NEVER
+    """When the last message that it answered was sent."""
+
+
+class Raft:
+    """One member.
+
+    Args:
+        group: Who it is, and with whom.
+        stored: What it finds on its disk.
+        random: Draws the election time-outs.
+        now: Seconds; every later `now` is no smaller.
+    """
+
+    def __init__(self, group: Group, stored: Stored, random: Random, now: float) -> None:
+        self.group = group
+        self.term = stored.term
+        self.vote = stored.vote
+        self.log = RaftLog(stored.snapshot, stored.entries)
+        self.role = Role.FOLLOWER
+        self.leader = ""
+        """Who leads in this term, as far as this member knows."""
+        self.commit_index = stored.snapshot.index
+        self._random = random
+        self._now = now
+        self._heard_at = now  # before the restart it may have told a leader that it follows
+        self._deadline = 0.0
+        self._votes: set[str] = set()
+        self._progress: dict[str, _Progress] = {}
+        self._own_match = 0
+        """Last entry of the own term's leadership that is on the own disk."""
+        self._first_index = 0
+        """The empty entry of the own leadership."""
+        self._led_since = NEVER
+        self._beat_at = NEVER
+        self._step = Step()
+        self._fresh: list[Entry] = []
+        self._must_write = False
+        self._replaces_all = False
+        self._write_number = 0
+        self._being_written: list[tuple[int, int, int]] = []
+        """Of writes under way: number, term, last index."""
+        self._draw_deadline()
+        if stored.snapshot.index:
+            self._step.applied.append(stored.snapshot)
+
+    # -- reading --------------------------------------------------------------------------------
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether it believes so; another may lead in a higher term already, see `serves`."""
+        return self.role is Role.LEADER
+
+    def serves(self, now: float) -> bool:
+        """Whether it leads, has applied everything committed before, and nobody else can lead yet.
+
+        Then what its state machine says is the present truth, and may be read without a command.
+        """
+        if not self.is_leader or self.commit_index < self._first_index:
+            return False
+        return now - self._majority_answered_at(now) < self.group.election_s * LEASE_SHARE
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether every entry is committed: the state machine then knows all that was proposed."""
+        return self.commit_index == self.log.last_index
+
+    @property
+    def next_deadline(self) -> float:
+        """When `tick` should be called next."""
+        return self._beat_at + self.group.heartbeat_s if self.is_leader else self._deadline
+
+    # -- events ---------------------------------------------------------------------------------
+
+    def take(self) -> Step:
+        """What is to be done since the last call."""
+        step, self._step = self._step, Step()
+        if self._must_write or self._fresh:
+            self._write_number += 1
+            entries = self.log.tail(0) if self._replaces_all else self._fresh
+            snapshot = self.log.snapshot if self._replaces_all else None
+            step.write = Write(self._write_number, self.term, self.vote, entries, snapshot)
+            self._being_written.append((self._write_number, self.term, self.log.last_index))
+            self._fresh, self._must_write, self._replaces_all = [], False, False
+        return step
+
+    def stored(self, number: int) -> None:
+        """All writes up to this number survive a power cut now."""
+        while self._being_written and self._being_written[0][0] <= number:
+            _, term, index = self._being_written.pop(0)
+            if term != self.term:
+                continue
+            if self.is_leader:  # in its own term it cut nothing off
+                self._own_match = index
+            elif self.role is Role.CANDIDATE:
+                self._count_vote(self.group.own_id)
+        self._advance_commit()
+
+    def tick(self, now: float) -> None:
+        """Time has passed."""
+        self._now = now
+        if self.is_leader:
+            answered_at = max(self._majority_answered_at(now), self._led_since)
+            if now - answered_at > self.group.election_s:
+                self._follow(self.term, leader="")
+            elif now >= self._beat_at + self.group.heartbeat_s:
+                self._beat()
+        elif now >= self._deadline:
+            self._ask_for_votes(is_pre_vote=True)
+
+    def propose(self, command: str, now: float) -> Entry:
+        """Append a command; it is decided when the entry comes back in `Step.applied`.
+
+        If another entry comes back at its index, the command was lost with a change of leader.
+
+        Raises:
+            NotLeadingError: another member leads, or none.
+            TooManyProposalsError: too many wait for a majority already.
+        """
+        self._now = now
+        if not self.is_leader:
+            raise NotLeadingError(self.leader)
+        if self.log.last_index - self.commit_index >= MOST_UNCOMMITTED:
+            raise TooManyProposalsError(MOST_UNCOMMITTED)
+        entry = self._append(command)
+        for member in self.group.others:
+            if not self._progress[member].is_waiting:
+                self._send_entries(member)
+        return entry
+
+    def compact(self, index: int, state: str) -> None:
+        """The state machine's state after the entry at `index`, which has been applied."""
+        if index <= self.log.snapshot.index:
+            return
+        if index > self.commit_index:
+            raise ValueError(f"entry {index} is not committed; {self.commit_index} is the last")
+        self.log.compact(index, state)
+        self._must_write = self._replaces_all = True
+
+    def receive(self, sender: str, message: Message, now: float) -> None:
+        """A message of another member.
+
+        Raises:
+            RaftMessageError: no member of this group sends that; nothing has changed.
+            ForeignLogError: a leader would overwrite what is committed here; nothing has changed,
+                and this member should stop.
+        """
+        self._now = now
+        self._check(sender, message)
+        match message:
+            case VoteRequest():
+                self._vote_asked(sender, message)
+                return
+            case VoteReply(is_pre_vote=True, is_granted=True):
+                if self.role is Role.PRE_CANDIDATE and message.term == self.term + 1:
+                    self._count_vote(sender)
+                return
+        if message.term > self.term:
+            self._follow(message.term, leader="")
+        match message:
+            case VoteReply():
+                is_ours = self.role is Role.CANDIDATE and message.term == self.term
+                if is_ours and message.is_granted and not message.is_pre_vote:
+                    self._count_vote(sender)
+            case Append():
+                self._append_came(sender, message)
+            case Install():
+                self._install_came(sender, message)
+            case AppendReply():
+                self._append_answered(sender, message)
+
+    def _check(self, sender: str, message: Message) -> None:
+        if sender not in self.group.others:
+            raise RaftMessageError(sender, f"it is none of {', '.join(self.group.members)}")
+        if not 0 <= message.term <= MOST_TERM:
+            raise RaftMessageError(sender, f"term {message.term} is not from 0 to {MOST_TERM}")
+        if isinstance(message, Append):
+            for index, entry in enumerate(message.entries, message.previous_index + 1):
+                if entry.index != index:
+                    raise RaftMessageError(sender, f"entry {entry.index} stands where {index} does")
+                is_final = index <= self.commit_index and message.term >= self.term
+                if is_final and self.log.term_at(index) not in (None, entry.term):
+                    raise ForeignLogError(sender, index)
+
+    # -- election -------------------------------------------------------------------------------
+
+    def _ask_for_votes(self, *, is_pre_vote: bool) -> None:
+        self._draw_deadline()
+        self.leader = ""
+        self._votes = set()
+        if is_pre_vote:
+            self.role = Role.PRE_CANDIDATE
+            term = self.term + 1
+        else:
+            self.role = Role.CANDIDATE
+            self.term, self.vote, self._must_write = self.term + 1, self.group.own_id, True
+            term = self.term
+        request = VoteRequest(term, self.log.last_index, self.log.last_term, is_pre_vote)
+        for member in self.group.others:
+            self._send(member, request)
+        if is_pre_vote:  # a real vote of its own counts when it is on the disk
+            self._count_vote(self.group.own_id)
+
+    def _count_vote(self, member: str) -> None:
+        self._votes.add(member)
+        if len(self._votes) < self.group.majority:
+            return
+        if self.role is Role.PRE_CANDIDATE:
+            self._ask_for_votes(is_pre_vote=False)
+        else:
+            self._lead()
+
+    def _vote_asked(self, sender: str, request: VoteRequest) -> None:
+        if self._is_led():
+            return  # not even the higher term is taken: a leader is there
+        if not request.is_pre_vote and request.term > self.term:
+            self._follow(request.term, leader="")
+        is_covered = self.log.is_covered_by(request.last_index, request.last_term)
+        if request.is_pre_vote:
+            is_granted = request.term > self.term and is_covered
+        else:
+            is_free = self.vote in ("", sender)
+            is_granted = request.term == self.term and is_free and is_covered
+            if is_granted:
+                self.vote, self._must_write = sender, True
+                self._draw_deadline()
+        term = request.term if is_granted else self.term
+        self._send(sender, VoteReply(term, is_granted, request.is_pre_vote))
+
+    def _is_led(self) -> bool:
+        """Whether somebody may rely on it that this member votes for nobody else."""
+        return self.is_leader or self._now - self._heard_at < self.group.election_s
+
+    def _lead(self) -> None:
+        self.role, self.leader = Role.LEADER, self.group.own_id
+        after = self.log.last_index + 1
+        self._progress = {member: _Progress(after) for member in self.group.others}
+        self._own_match = 0
+        self._led_since = self._now
+        self._first_index = self._append("").index
+        self._beat()
+
+    def _follow(self, term: int, leader: str) -> None:
+        if term > self.term:
+            self.term, self.vote, self._must_write = term, "", True
+        if self.role is not Role.FOLLOWER:
+            self.role = Role.FOLLOWER
+            self._progress = {}
+            self._draw_deadline()
+        self.leader = leader
+
+    def _draw_deadline(self) -> None:
+        self._deadline = self._now + self.group.election_s * (1 + self._random.random())
+
+    # -- replication, as leader -----------------------------------------------------------------
+
+    def _append(self, command: str) -> Entry:
+        entry = self.log.append(self.term, command)
+        self._fresh.append(entry)
+        return entry
+
+    def _beat(self) -> None:
+        self._beat_at = self._now
+        for member in self.group.others:  # heartbeat, and what was lost
+            self._send_entries(member)
+
+    def _send_entries(self, member: str) -> None:
+        progress = self._progress[member]
+        progress.is_waiting = True
+        previous = progress.next_index - 1
+        previous_term = self.log.term_at(previous)
+        if previous_term is None:
+            self._send(member, Install(self.term, self.log.snapshot, self._now))
+            return
+        entries = self.log.batch(progress.next_index)
+        self._send(
+            member,
+            Append(self.term, previous, previous_term, entries, self.commit_index, self._now),
+        )
+
+    def _append_answered(self, sender: str, reply: AppendReply) -> None:
+        if not self.is_leader or reply.term != self.term:
+            return
+        progress = self._progress[sender]
+        progress.is_waiting = False
+        progress.answered_at = max(progress.answered_at, reply.sent_at)
+        if not reply.is_match:
+            progress.next_index = max(1, min(progress.next_index - 1, reply.index + 1))
+            self._send_entries(sender)
+            return
+        if reply.index > self.log.last_index:
+            return  # no member of ours says that: it claims what was never appended
+        progress.match_index = max(progress.match_index, reply.index)
+        progress.next_index = max(progress.next_index, progress.match_index + 1)
+        self._advance_commit()
+        if progress.next_index <= self.log.last_index:
+            self._send_entries(sender)
+
+    def _advance_commit(self) -> None:
+        """Commit what a majority has on its disks, once it includes an entry of the own term."""
+        if not self.is_leader:
+            return
+        matches = [progress.match_index for progress in self._progress.values()]
+        index = sorted([*matches, self._own_match], reverse=True)[self.group.majority - 1]
+        if index > self.commit_index and self.log.term_at(index) == self.term:
+            self._commit(index)
+
+    def _majority_answered_at(self, now: float) -> float:
+        """When the messages were sent that a majority has answered."""
+        answered = [progress.answered_at for progress in self._progress.values()]
+        return sorted([*answered, now], reverse=True)[self.group.majority - 1]
+
+    # -- replication, as follower ---------------------------------------------------------------
+
+    def _heard_leader(self, sender: str) -> None:
+        self._follow(self.term, leader=sender)
+        self._heard_at = self._now
+        self._draw_deadline()
+
+    def _append_came(self, sender: str, append: Append) -> None:
+        if append.term < self.term:
+            self._send(sender, AppendReply(self.term, False, 0, append.sent_at))
+            return
+        self._heard_leader(sender)
+        previous = append.previous_index
+        if previous >= self.log.snapshot.index and (
+            self.log.term_at(previous) != append.previous_term
+        ):
+            retry = self.log.retry_from(previous)
+            self._send(sender, AppendReply(self.term, False, retry, append.sent_at))
+            return
+        fresh = self.log.merge(append.entries)
+        if fresh:
+            self._keep(fresh)
+        match = previous + len(append.entries)
+        self._commit(min(append.commit_index, match))
+        self._send(sender, AppendReply(self.term, True, match, append.sent_at))
+
+    def _keep(self, fresh: Sequence[Entry]) -> None:
+        self._fresh = [entry for entry in self._fresh if entry.index < fresh[0].index]
+        self._fresh += fresh
+
+    def _install_came(self, sender: str, install: Install) -> None:
+        if install.term < self.term:
+            self._send(sender, AppendReply(self.term, False, 0, install.sent_at))
+            return
+        self._heard_leader(sender)
+        snapshot = install.snapshot
+        if snapshot.index > self.commit_index:
+            self.log.install(snapshot)
+            self.commit_index = snapshot.index
+            self._must_write = self._replaces_all = True
+            self._step.applied.append(snapshot)
+        self._send(sender, AppendReply(self.term, True, snapshot.index, install.sent_at))
+
+    # -- both -----------------------------------------------------------------------------------
+
+    def _commit(self, index: int) -> None:
+        while self.commit_index < index:
+            self.commit_index += 1
+            self._step.applied.append(self.log.entry(self.commit_index))
+
+    def _send(self, member: str, message: Message) -> None:
+        self._step.messages.append(Envelope(member, message))

@@ -1,0 +1,209 @@
+"""`Controller`: connects consensus, liveness, elections and network.
+
+Start reading at `Controller.start`. Everything that controllers agree on is in `replicas.py`; how
+they agree, in `raft/core.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+
+from pocketmq.controller.config import LIVE_OPTIONS, PROTECTED_OPTIONS, ControllerConfig
+from pocketmq.controller.consensus import Consensus
+from pocketmq.controller.elections import Elections
+from pocketmq.controller.journal_file import JournalFile
+from pocketmq.controller.links import ControllerLinks, RoleNotices
+from pocketmq.controller.liveness import LiveBrokers, LiveKey
+from pocketmq.controller.processors.admin import AdminProcessor, SettingsProcessor
+from pocketmq.controller.processors.brokers import BrokerProcessor
+from pocketmq.controller.processors.raft import RaftProcessor
+from pocketmq.controller.raft.core import Group
+from pocketmq.controller.replicas import Outcome
+from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
+from pocketmq.protocol.control import ControlProcessor
+from pocketmq.protocol.dispatch import Dispatcher
+from pocketmq.protocol.headers.controller import NotifyBrokerRoleChangedRequestHeader
+from pocketmq.protocol.option_updates import options_writer
+from pocketmq.protocol.transport.channel import Channel
+from pocketmq.protocol.transport.network import Listener, Network, split_address
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.durable_file import DurableFile
+from pocketmq.runtime.live_options import LiveOptions
+from pocketmq.runtime.profile import PROFILE_5_X, Profile
+from pocketmq.runtime.text_files import AppendFiles, OsTextFiles
+
+log = structlog.get_logger()
+
+HEARTBEAT_SHARE = 0.2
+"""Of the election time-out, between two heartbeats of the leading controller."""
+
+
+class Controller:
+    """One controller of a group.
+
+    Args:
+        config: Its options.
+        clock: Of elections, heartbeats and scans.
+        network: Where it listens and connects.
+        profile: Of what it says of its version.
+        budget: What peers may cost.
+        files: Where its journal is.
+        on_failure: It cannot go on: its disk failed, or its log contradicts the group's.
+        seed: Of the election time-outs; None: unpredictable.
+    """
+
+    def __init__(
+        self,
+        config: ControllerConfig,
+        clock: Clock,
+        network: Network,
+        profile: Profile = PROFILE_5_X,
+        *,
+        budget: Budget = DEFAULT_BUDGET,
+        files: AppendFiles | None = None,
+        on_failure: Callable[[str, BaseException], None] | None = None,
+        seed: int | None = None,
+    ) -> None:
+        self.config = config
+        self.options = LiveOptions(config, live=LIVE_OPTIONS, protected=PROTECTED_OPTIONS)
+        self.members = config.members()
+        self._clock = clock
+        self._network = network
+        self._profile = profile
+        self._listener: Listener | None = None
+        self._is_stopping = False
+        disk = files or OsTextFiles()
+        self._options_writer = options_writer(self.options, DurableFile(config.options_file, disk))
+        self.live = LiveBrokers(config.broker_close_grace / 1000)
+        election_s = config.election_timeout / 1000
+        self._links = ControllerLinks(network, config.group, config.self_id, self.members)
+        self._notices = RoleNotices(network)
+        self.consensus = Consensus(
+            Group(config.self_id, tuple(self.members), election_s * HEARTBEAT_SHARE, election_s),
+            JournalFile(config.store_path, config.group, config.self_id, disk),
+            clock,
+            send=self._links.send,
+            on_outcome=self._decided,
+            on_leading=self._leads,
+            on_failure=on_failure or _only_logged,
+            seed=seed,
+        )
+        self._elections = Elections(
+            self.consensus,
+            self.live,
+            clock,
+            allows_unclean=self._allows_unclean,
+            scan_s=config.scan_not_active_broker_interval / 1000,
+            settle_s=config.scan_inactive_master_interval / 1000,
+        )
+        self._control = ControlProcessor(clock, self.status)
+        self.dispatcher = Dispatcher(budget)
+
+    @property
+    def port(self) -> int:
+        """The port it listens on."""
+        return split_address(self.config.address)[1]
+
+    @property
+    def address(self) -> str:
+        """`host:port` for brokers and tools."""
+        return self.config.address
+
+    async def start(self) -> None:
+        """Load the journal, answer requests, and take part in the group.
+
+        Raises:
+            PortInUseError: another process listens there.
+            DiskError: the journal cannot be used.
+        """
+        self._add_processors()
+        await self.consensus.start()
+        host, port = split_address(self.config.address)
+        self._listener = await self._network.serve(
+            host,
+            port,
+            self.dispatcher,
+            version=self._profile.client_version,
+            on_close=self._channel_closed,
+        )
+        self._elections.start()
+
+    async def stop(self) -> None:
+        """Leave the group and close every connection."""
+        self._is_stopping = True
+        await self._elections.stop()
+        await self.consensus.stop()
+        await self._options_writer.stop()
+        if self._listener is not None:
+            await self._listener.close()
+        await self._links.close()
+        await self._notices.close()
+        await self._control.stop()
+
+    def status(self) -> dict[str, str]:
+        """What ROLE_STATUS tells."""
+        raft = self.consensus.raft
+        return {
+            "role": "controller",
+            "name": self.config.name,
+            "id": self.config.self_id,
+            "raftRole": raft.role.value,
+            "term": str(raft.term),
+            "leader": raft.leader,
+            "serves": str(self.consensus.serves).lower(),
+            "commitIndex": str(raft.commit_index),
+            "brokerNames": str(len(self.consensus.replicas.groups)),
+            "brokersAlive": str(len(self.live)),
+        }
+
+    def _add_processors(self) -> None:
+        config, consensus = self.config, self.consensus
+        self.dispatcher.add(
+            RaftProcessor(consensus, config.group),
+            BrokerProcessor(consensus, self.live, self._clock, allows_unclean=self._allows_unclean),
+            AdminProcessor(
+                consensus, self.live, self._clock, members=self.members, group=config.group
+            ),
+            SettingsProcessor(self.options, self._options_writer),
+            self._control,
+        )
+
+    def _allows_unclean(self) -> bool:
+        return self.options.current(ControllerConfig).enable_elect_unclean_master
+
+    def _channel_closed(self, channel: Channel) -> None:
+        if not self._is_stopping:
+            self._elections.channel_closed(channel)
+
+    def _leads(self) -> None:
+        log.info("controller.leads", id=self.config.self_id, term=self.consensus.raft.term)
+        self._elections.wakeup()
+
+    def _decided(self, outcome: Outcome) -> None:
+        """A command was applied; after an election the leader tells the brokers."""
+        group = self.consensus.replicas.get(outcome.elected) if outcome.elected else None
+        if group is None or not self.consensus.raft.is_leader:
+            return
+        log.info(
+            "master.elected", broker=outcome.elected, broker_id=group.master_id,
+            epoch=group.master_epoch, address=group.address_of(group.master_id),
+        )  # fmt: skip
+        if not self.options.current(ControllerConfig).notify_broker_role_changed:
+            return
+        header = NotifyBrokerRoleChangedRequestHeader(
+            master_address=group.address_of(group.master_id),
+            master_epoch=group.master_epoch,
+            sync_state_set_epoch=group.set_epoch,
+            master_broker_id=group.master_id,
+        )
+        now = self._clock.monotonic()
+        for each in group.replicas:
+            broker = self.live.get(LiveKey(outcome.elected, each))
+            if broker is not None and not broker.is_dead(now, self.live.close_grace_s):
+                self._notices.send(broker, header, group.sync_state_set())
+
+
+def _only_logged(task: str, error: BaseException) -> None:
+    log.error("controller.failed", task=task, reason=str(error))
