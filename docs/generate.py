@@ -23,6 +23,7 @@ PORTIONS = (
     "runtime",
     "protocol",
     "nameserver",
+    "controller",
     "broker",
     "client",
     "pipeline",

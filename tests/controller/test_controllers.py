@@ -288,7 +288,7 @@ async def test_tools_see_replicas_and_clean_those_that_are_gone() -> None:
 
 
 async def test_an_id_in_use_is_refused_to_a_second_process() -> None:
-    async with controllers() as rig:  # issue 14: the same id twice
+    async with controllers() as rig:  # I-13
         await rig.broker()
         copy = await rig.broker(is_registered=False)
         copy.id = 1

@@ -18,6 +18,7 @@ from pocketmq.runtime.options import option
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
 
 NAMESERVER_MODULE = "pocketmq.nameserver"
+CONTROLLER_MODULE = "pocketmq.controller"
 BROKER_MODULE = "pocketmq.broker"
 
 BROKER_PORT_STEP = 10

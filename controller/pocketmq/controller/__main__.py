@@ -46,7 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     async def serve(role: RoleContext) -> None:
         from pocketmq.controller.server import Controller
-        from pocketmq.protocol.transport.tcp import TcpNetwork
+        from pocketmq.protocol.faults.rule_book import RuleBook
+        from pocketmq.protocol.transport.faulty import FaultyTcp
 
         def failed(task: str, error: BaseException) -> None:
             role.request_stop(f"{task} failed: {error!r}")
@@ -57,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         controller = Controller(
             config,
             role.clock,
-            TcpNetwork(),
+            FaultyTcp(RuleBook(config.name, role.clock.time_ms)),
             profile,
             budget=budget_loaded.config,
             on_failure=failed,

@@ -12,9 +12,6 @@ from pocketmq.runtime.options import option
 
 DEFAULT_PORT: Final = 9877
 
-LIVE_OPTIONS: Final = frozenset({"enableElectUncleanMaster", "notifyBrokerRoleChanged"})
-"""Those that UPDATE_CONTROLLER_CONFIG (1009) changes at once; the others act after a restart."""
-
 PROTECTED_OPTIONS: Final = frozenset(
     {"configBlackList", "configStorePath", "controllerStorePath", "rocketmqHome"}
 )
@@ -63,20 +60,30 @@ class ControllerConfig:
         help="Silence of the leading controller after which another one is elected.",
         rule="D-50",
         rocketmq_name="jRaftElectionTimeoutMs",
+        within=(100, 600_000),
     )
     scan_not_active_broker_interval: int = option(
-        5000, unit="ms", help="Between two scans for silent brokers.", rule="D-41"
+        5000,
+        unit="ms",
+        help="Between two scans for silent brokers.",
+        rule="D-41",
+        within=(100, 600_000),
     )
     scan_inactive_master_interval: int = option(
-        5000, unit="ms", help="Between two scans for names whose master is dead.", rule="D-43"
+        5000,
+        unit="ms",
+        help="Time after the start in which nobody is taken for dead.",
+        rule="D-45",
+        within=(0, 600_000),
     )
     enable_elect_unclean_master: bool = option(
         False,
         help="Elect a replica that is not in sync when no other lives; loses messages.",
         rule="D-30",
+        live=True,
     )
     notify_broker_role_changed: bool = option(
-        True, help="Tell brokers of an election at once.", rule="D-44"
+        True, help="Tell brokers of an election at once.", rule="D-44", live=True
     )
     broker_close_grace: int = option(
         0,
@@ -87,8 +94,6 @@ class ControllerConfig:
     )
 
     def __post_init__(self) -> None:
-        if self.election_timeout < 100:
-            raise ValueError(f"election timeout {self.election_timeout} ms is too short; give 100")
         self.members()
 
     def members(self) -> dict[str, str]:

@@ -6,7 +6,7 @@ from pocketmq.protocol.codes import ResponseCode
 from pocketmq.runtime.errors import CallerError, DiskError, PeerError
 
 
-class RefusedError(CallerError):
+class ControllerRefusedError(CallerError):
     """A request that is understood and refused; the dispatcher answers `code` with the remark."""
 
     def __init__(self, code: int, remark: str) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import structlog
 
-from pocketmq.controller.config import LIVE_OPTIONS, PROTECTED_OPTIONS, ControllerConfig
+from pocketmq.controller.config import PROTECTED_OPTIONS, ControllerConfig
 from pocketmq.controller.consensus import Consensus
 from pocketmq.controller.elections import Elections
 from pocketmq.controller.journal_file import JournalFile
@@ -29,6 +29,7 @@ from pocketmq.protocol.option_updates import options_writer
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.network import Listener, Network, split_address
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.config import all_in
 from pocketmq.runtime.durable_file import DurableFile
 from pocketmq.runtime.live_options import LiveOptions
 from pocketmq.runtime.profile import PROFILE_5_X, Profile
@@ -67,7 +68,9 @@ class Controller:
         seed: int | None = None,
     ) -> None:
         self.config = config
-        self.options = LiveOptions(config, live=LIVE_OPTIONS, protected=PROTECTED_OPTIONS)
+        self.options = LiveOptions(
+            config, budget, protected=PROTECTED_OPTIONS, others=all_in(config.config_store_path)
+        )
         self.members = config.members()
         self._clock = clock
         self._network = network
@@ -99,7 +102,7 @@ class Controller:
             settle_s=config.scan_inactive_master_interval / 1000,
         )
         self._control = ControlProcessor(clock, self.status)
-        self.dispatcher = Dispatcher(budget)
+        self.dispatcher = Dispatcher(lambda: self.options.current(Budget))
 
     @property
     def port(self) -> int:

@@ -1,4 +1,4 @@
-"""`pocketmq nameserver`, `broker`, `up`: commands that run servers."""
+"""`pocketmq nameserver`, `controller`, `broker`, `up`: commands that run servers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ from typing import Annotated, Literal
 
 import typer
 
-from pocketmq.cluster.spec import BROKER_MODULE, NAMESERVER_MODULE, ClusterOptions
+from pocketmq.cluster.spec import (
+    BROKER_MODULE,
+    CONTROLLER_MODULE,
+    NAMESERVER_MODULE,
+    ClusterOptions,
+)
 from pocketmq.runtime.config import load
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
 
@@ -39,6 +44,19 @@ Examples:
   pocketmq nameserver --help                 every option
 """
 
+CONTROLLER_HELP = """Run one controller in the foreground (default port 9877).
+
+Controllers decide who is master of a broker name, and elect another one when it dies.
+Three of them go on when one of them is lost.
+
+\b
+Examples:
+  pocketmq controller --store-path ./controller
+  pocketmq controller --self-id n0 --peers 'n0-host1:9877;n1-host2:9877;n2-host3:9877'
+  pocketmq controller --broker-conf controller.conf  a RocketMQ properties file
+  pocketmq controller --help                 every option
+"""
+
 BROKER_HELP = """Run one broker in the foreground (default port 10911).
 
 \b
@@ -57,6 +75,9 @@ def register(app: typer.Typer) -> None:
     app.command(
         "nameserver", help=NAMESERVER_HELP, context_settings=_PASS_ON, add_help_option=False
     )(nameserver)
+    app.command(
+        "controller", help=CONTROLLER_HELP, context_settings=_PASS_ON, add_help_option=False
+    )(controller)
     app.command("broker", help=BROKER_HELP, context_settings=_PASS_ON, add_help_option=False)(
         broker
     )
@@ -65,6 +86,10 @@ def register(app: typer.Typer) -> None:
 
 def nameserver(context: typer.Context) -> None:
     _become(NAMESERVER_MODULE, NAMESERVER_HELP, context.args)
+
+
+def controller(context: typer.Context) -> None:
+    _become(CONTROLLER_MODULE, CONTROLLER_HELP, context.args)
 
 
 def broker(context: typer.Context) -> None:

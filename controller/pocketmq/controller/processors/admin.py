@@ -8,7 +8,7 @@ import msgspec
 
 from pocketmq.controller import commands
 from pocketmq.controller.consensus import Consensus
-from pocketmq.controller.errors import RefusedError
+from pocketmq.controller.errors import ControllerRefusedError
 from pocketmq.controller.liveness import LiveBrokers
 from pocketmq.controller.processors.deciding import decide
 from pocketmq.protocol.bodies.controller import BrokerReplicasInfo
@@ -136,7 +136,7 @@ def _names(request: Command) -> list[str]:
     except msgspec.MsgspecError as exc:
         raise BadRequestError(f"the body is no list of broker names: {exc}") from exc
     if len(names) > MOST_NAMES_ASKED:
-        raise RefusedError(
+        raise ControllerRefusedError(
             ResponseCode.CONTROLLER_INVALID_REQUEST,
             f"{len(names)} names are more than {MOST_NAMES_ASKED}; ask in parts",
         )
@@ -147,7 +147,7 @@ def _ids(text: str) -> list[int]:
     try:
         return sorted({int(each) for each in text.split(";") if each.strip()})
     except ValueError:
-        raise RefusedError(
+        raise ControllerRefusedError(
             ResponseCode.CONTROLLER_INVALID_CLEAN_BROKER_METADATA,
             f"{text[:100]!r} are no ids; write them as 1;2",
         ) from None

@@ -10,7 +10,7 @@ import structlog
 from pocketmq.controller import commands
 from pocketmq.controller.consensus import Consensus
 from pocketmq.controller.election import LOWEST_PRIORITY, Candidate
-from pocketmq.controller.errors import RefusedError
+from pocketmq.controller.errors import ControllerRefusedError
 from pocketmq.controller.liveness import LiveBroker, LiveBrokers, LiveKey, timeout_s
 from pocketmq.controller.processors.deciding import decide, reply_of
 from pocketmq.controller.replicas import Outcome, not_registered
@@ -66,7 +66,7 @@ class BrokerProcessor:
         """Note that a broker lives, and how much it has (D-40)."""
         header = request.header(BrokerHeartbeatRequestHeader)
         if header.broker_id is None:
-            raise RefusedError(
+            raise ControllerRefusedError(
                 ResponseCode.CONTROLLER_INVALID_REQUEST, "a heartbeat needs the broker's id"
             )
         _check_name(header.broker_name)
@@ -79,7 +79,7 @@ class BrokerProcessor:
                 "broker.id_taken", broker=key.name, broker_id=key.broker_id,
                 address=header.broker_addr, holder=before.address,
             )  # fmt: skip
-            raise RefusedError(
+            raise ControllerRefusedError(
                 ResponseCode.CONTROLLER_BROKER_ID_INVALID, _taken(key, before.address)
             )
         candidate = Candidate(
@@ -100,7 +100,7 @@ class BrokerProcessor:
             )
         )
         if not is_kept:
-            raise RefusedError(ResponseCode.SYSTEM_BUSY, "too many brokers send heartbeats")
+            raise ControllerRefusedError(ResponseCode.SYSTEM_BUSY, "too many brokers")
         if before is None:
             log.info("broker.alive", broker=key.name, broker_id=key.broker_id, peer=peer.address)
         return request.reply(remark="Heart beat success")
@@ -142,7 +142,7 @@ class BrokerProcessor:
         if group is None or broker_id not in group.replicas:
             return reply_of(request, not_registered(name, broker_id))
         if group.cluster != header.cluster_name:
-            raise RefusedError(
+            raise ControllerRefusedError(
                 ResponseCode.CONTROLLER_INVALID_REQUEST,
                 f"{name} belongs to cluster {group.cluster}, not {header.cluster_name}; two"
                 " clusters need controllers of their own, or other broker names",
@@ -151,7 +151,7 @@ class BrokerProcessor:
         held = self._live.get(LiveKey(name, broker_id))
         is_other = held is not None and held.address != header.broker_address
         if held is not None and is_other and self._is_alive(name, broker_id):
-            raise RefusedError(
+            raise ControllerRefusedError(
                 ResponseCode.CONTROLLER_BROKER_ID_INVALID, _taken(held.key, held.address)
             )
         if group.replicas[broker_id].address == header.broker_address:
@@ -264,7 +264,7 @@ def _taken(key: LiveKey, address: str) -> str:
 def _check_name(text: str) -> None:
     """Bound what peers make controllers keep."""
     if not text or len(text) > MOST_NAME_LENGTH:
-        raise RefusedError(
+        raise ControllerRefusedError(
             ResponseCode.CONTROLLER_INVALID_REQUEST,
             f"names and addresses have 1 to {MOST_NAME_LENGTH} characters, not {len(text)}",
         )
