@@ -249,7 +249,7 @@ class Consensus:
             before, self._told = self._told, now
             if before is None or raft.role is Role.LEADER or raft.leader != before[2]:
                 log.info(
-                    "controller.role_changed", role=raft.role.value, term=raft.term,
+                    "controller.role_changed", raft_role=raft.role.value, term=raft.term,
                     leader=raft.leader or None,
                 )  # fmt: skip
         was, self._was_serving = self._was_serving, self.serves

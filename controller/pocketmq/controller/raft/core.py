@@ -156,7 +156,10 @@ class Raft:
         self._write_number = 0
         self._being_written: list[tuple[int, int, int]] = []
         """Of writes under way: number, term, last index."""
-        self._draw_deadline()
+        if group.others:
+            self._draw_deadline()
+        else:  # nobody can lead in its place
+            self._deadline = now
         if stored.snapshot.index:
             self._step.applied.append(stored.snapshot)
 
