@@ -261,6 +261,26 @@ class CommitLog:
                 self.files.disk.expect_small_writes(file.writable_view(), file.wrote)
         file.append(data)
 
+    def append_raw(self, offset: int, data: bytes) -> None:
+        """Write bytes of another broker's log at the end; an empty log begins at `offset`.
+
+        Blanks and padding are among them: nothing is added here (W-22).
+
+        Raises:
+            DiskError: part of it may be written; `max_offset` says how much.
+        """
+        at = 0
+        while at < len(data):
+            last = self.files.last
+            if last is None:
+                last = self.files.add_file(offset)
+                last.wrote = last.flushed = offset - last.start
+            elif last.wrote == last.size:
+                last = self.files.add_file()
+            chunk = data[at : at + last.size - last.wrote]
+            self._write(last, chunk)
+            at += len(chunk)
+
     def _writable_file(self) -> MappedFile:
         last = self.files.last
         return self.files.add_file() if last is None or last.wrote == last.size else last

@@ -63,10 +63,17 @@ class LogFlusher:
         self._waiting: deque[tuple[int, float, FlushCallback]] = deque()
         self._timer: Timer | None = None
         self._running = False
+        self._cuts = 0
+        """How often the log was cut: a pass from before a cut proves nothing of what came after."""
 
     def start(self, worker: DiskWorker) -> None:
         """From now on passes go to `worker`."""
         self._worker = worker
+
+    def cut(self, end: int) -> None:
+        """Take note that the log was cut at `end`."""
+        self._cuts += 1
+        self.flushed_offset = min(self.flushed_offset, end)
 
     @property
     def dirty_bytes(self) -> int:
@@ -99,12 +106,14 @@ class LogFlusher:
         if self._running or self.failed or self._worker is None or self.dirty_bytes <= 0:
             return
         self._running = True
-        target = self._log.max_offset
+        target, cuts = self._log.max_offset, self._cuts
         job = flush_job(self._log, self.flushed_offset)
-        self._worker.submit(job, lambda failure: self._passed(target, failure))
+        self._worker.submit(job, lambda failure: self._passed(target, cuts, failure))
 
-    def _passed(self, target: int, failure: Exception | None) -> None:
+    def _passed(self, target: int, cuts: int, failure: Exception | None) -> None:
         self._running = False
+        if cuts != self._cuts:
+            target = min(target, self.flushed_offset)
         if failure is not None:
             self.failed = True
             self._log.files.directory_synced = False

@@ -69,6 +69,8 @@ class QueueFlusher:
         """Paths whose sync failed: the system may have marked clean what it could not write."""
         self._unconfirmed: Progress | None = None
         """Progress whose queues are flushed, but whose log is not yet."""
+        self._cuts = 0
+        """How often the log was cut; what was counted before a cut is no progress after it."""
 
     def start(self, worker: DiskWorker) -> None:
         """From now on passes go to `worker`."""
@@ -78,6 +80,20 @@ class QueueFlusher:
     def confirmed(self) -> int:
         """Log offset below which log, queues and index are on the disk."""
         return self._checkpoint.durable_offset
+
+    def cut(self, end: int, entries: int) -> None:
+        """Take note that log, queues and index were cut at `end`.
+
+        Args:
+            end: of the log.
+            entries: sum of all queues' max offsets now.
+        """
+        self._cuts += 1
+        self._unconfirmed = None
+        checkpoint = self._checkpoint
+        if checkpoint.durable_offset > end:
+            checkpoint.durable_offset, checkpoint.durable_entries = end, entries
+        self.save_checkpoint()
 
     def doubt(self, paths: Iterable[str]) -> None:
         """Their next sync writes them once more, and reads them back."""
@@ -106,7 +122,7 @@ class QueueFlusher:
             if file.path in self._doubtful
         }
         directories = self._new_directories(chosen)
-        disk = self._disk
+        disk, cuts = self._disk, self._cuts
 
         def job() -> None:
             for file, _ in marks:
@@ -127,7 +143,7 @@ class QueueFlusher:
             for file, wrote in marks:
                 file.flushed = max(file.flushed, wrote)
                 self._doubtful.discard(file.path)
-            if progress is not None:
+            if progress is not None and cuts == self._cuts:
                 self._unconfirmed = progress
                 self.confirm()
 

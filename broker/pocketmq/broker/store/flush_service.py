@@ -194,6 +194,12 @@ class FlushService:
             confirmed == progress.offset == self._log.max_offset and not self._index_flusher.failed
         )
 
+    def cut(self, end: int) -> None:
+        """Take note that log, queues and index were cut at `end`."""
+        entries = sum(queue.max_offset for queue in self._queues)
+        self._queue_flusher.cut(end, entries)
+        self._prepared_behind = -1
+
     def doubt(self, paths: Iterable[str]) -> None:
         """Queue files that an earlier process may have failed to sync."""
         self._queue_flusher.doubt(paths)

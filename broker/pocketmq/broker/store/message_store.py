@@ -33,7 +33,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
@@ -68,6 +67,7 @@ from pocketmq.broker.store.queue_dispatch import (
 )
 from pocketmq.broker.store.queue_reader import Accept, AcceptRecord, LimitsNow, get_messages
 from pocketmq.broker.store.recovery import Recoverer, Recovery
+from pocketmq.broker.store.replica_log import ReplicaLog
 from pocketmq.broker.store.rooted_disk import rooted
 from pocketmq.broker.store.stored_message import (
     BatchResult,
@@ -76,11 +76,13 @@ from pocketmq.broker.store.stored_message import (
     QueueBatch,
     StoredMessage,
 )
+from pocketmq.broker.store.visibility import Visibility
 from pocketmq.protocol.validation import is_folder_name
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.errors import DiskError
 from pocketmq.runtime.periodic import AT_REST, PeriodicService
 from pocketmq.runtime.profile.broker import BrokerProfile
+from pocketmq.runtime.signals import Signal
 
 log = structlog.get_logger()
 
@@ -141,6 +143,8 @@ class MessageStore:
             else None
         )
         self.queue_dispatcher = QueueDispatcher(config.delay_levels_ms(), self.index, on_arrival)
+        self.grew: Signal[[]] = Signal()
+        """The log has more bytes, or more of it is flushed: emitted once per append and flush."""
         self.blocked_by: set[str] = set()
         """Why no message is taken just now; empty while all is well (B-167)."""
         self._disk = disk
@@ -151,11 +155,10 @@ class MessageStore:
         self._limits = LimitsNow(self._now, disk.memory_bytes())
         self._abort = os.path.join(root, "abort")
         self._lock: DiskFile | None = None
-        self._unflushed: deque[StoredBatch | PlacedBatch] = deque()
-        """Appended under SYNC_FLUSH and not yet flushed, so not yet dispatched (S-20, S-24)."""
         self._log_flusher = LogFlusher(
             self.commit_log, clock, config.sync_flush_timeout_ms, self._flushed, self._flush_failed
         )
+        self._visibility = Visibility(self.commit_log, self._log_flusher, sync_flush=self._sync)
         queue_flusher = QueueFlusher(
             disk,
             root,
@@ -174,6 +177,17 @@ class MessageStore:
             Flushers(self._log_flusher, queue_flusher, index_flusher),
             self.blocked_by,
         )
+        self.replica = ReplicaLog(
+            self.commit_log,
+            self.consume_queues,
+            self.queue_dispatcher,
+            self._log_flusher,
+            self._flush,
+            self.checkpoint,
+            self._visibility,
+            self.blocked_by,
+        )
+        """The same log, as replication writes and cuts it."""
         self._cleaner = Cleaner(
             disk,
             root,
@@ -338,12 +352,14 @@ class MessageStore:
         return result
 
     def _appended(self, batch: StoredBatch | PlacedBatch) -> None:
-        """Make it visible: now, or once it is flushed (S-20, S-24)."""
-        if self._sync:
-            self._unflushed.append(batch)
-            self._log_flusher.flush()
+        """Make it visible: now, or once it is flushed and confirmed (S-20, S-24, H-144)."""
+        if self._visibility.hides:
+            self._visibility.hidden.append(batch)
+            if self._sync:
+                self._log_flusher.flush()
         else:
             self._dispatch(batch)
+        self.grew.emit()
 
     def _dispatch(self, batch: StoredBatch | PlacedBatch) -> None:
         if BEHIND in self.blocked_by:
@@ -403,10 +419,32 @@ class MessageStore:
         return await done
 
     def _flushed(self) -> None:
-        flushed = self._log_flusher.flushed_offset
-        while self._unflushed and self._unflushed[0].end <= flushed:
-            self._dispatch(self._unflushed.popleft())
+        self._show()
         self._flush.log_flushed()
+        self.grew.emit()
+
+    def confirm(self, offset: int | None) -> None:
+        """Let consumers see the log up to `offset`, which all in-sync replicas have (H-144).
+
+        None lets them see all of it, as without replicas.
+        """
+        self._visibility.confirmed = offset
+        if offset is not None:
+            self.checkpoint.confirm_phy_offset = offset
+        self._show()
+
+    @property
+    def shippable_offset(self) -> int:
+        """How far the log may be sent to replicas: flushed, if producers wait for that (W-9)."""
+        return self._log_flusher.flushed_offset if self._sync else self.commit_log.max_offset
+
+    def _show(self) -> None:
+        """Dispatch what may be visible by now."""
+        if self.replica.is_following:
+            self.replica.dispatch_soon()
+            return
+        for batch in self._visibility.take():
+            self._dispatch(batch)
 
     def _flush_failed(self, failure: Exception) -> None:
         log.error("log.flush_failed", error=str(failure))

@@ -1,0 +1,333 @@
+"""A log that another broker writes: appending its bytes, dispatching them, cutting them back.
+
+A slave's log is a copy of its master's, byte for byte. The bytes come in pieces of any length: a
+piece may end inside a record, which is dispatched when the rest is there.
+
+    append     0..100..230      the record at 100 has 200 bytes: dispatched up to 100
+    append     230..300         dispatched up to 300
+    truncate   100              log, queues and index end at 100, also after a crash (W-4)
+
+All of it runs on the event loop. Dispatching is done in portions, one per turn of the loop, so that
+a slave that catches up still answers; `append` does not wait for it (H-24).
+
+A store begins as one that leads. `follow` and `lead` change that; `MessageStore.confirm` sets how
+far consumers see.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import structlog
+
+from pocketmq.broker.store.checkpoint import StoreCheckpoint
+from pocketmq.broker.store.commit_log import UNCOUNTED, CommitLog
+from pocketmq.broker.store.consume_queue import ConsumeQueue
+from pocketmq.broker.store.consume_queues import ConsumeQueues
+from pocketmq.broker.store.errors import StoreFileError
+from pocketmq.broker.store.flush import LogFlusher
+from pocketmq.broker.store.flush_service import FlushService
+from pocketmq.broker.store.log_scan import implausible, message_of
+from pocketmq.broker.store.queue_dispatch import QueueDispatcher, StoredBatch
+from pocketmq.broker.store.queue_recovery import correct_min_offset, cut_at, zero_behind_end
+from pocketmq.broker.store.stored_message import PutResult, PutStatus, StoredMessage
+from pocketmq.broker.store.visibility import Visibility
+from pocketmq.protocol.message import MessageExt
+from pocketmq.protocol.record_check import RecordKind, check_record
+from pocketmq.protocol.scalars import MessageSysFlag
+from pocketmq.runtime.errors import DiskError, PocketMQError
+
+log = structlog.get_logger()
+
+FOLLOWING = "the broker is a slave"
+"""Among the reasons why the store takes no message."""
+
+_TRANSACTION = MessageSysFlag.TRANSACTION_MASK
+_RECORDS_PER_TURN = 512
+
+
+class ReplicaGapError(PocketMQError):
+    """Bytes that do not continue the log: appending them would leave a hole or overwrite."""
+
+    def __init__(self, offset: int, end: int) -> None:
+        self.offset = offset
+        self.end = end
+        super().__init__(f"bytes for offset {offset}, but the log ends at {end}")
+
+
+class ReplicaLog:
+    """The parts of a store that replication needs; `MessageStore.replica`.
+
+    Args:
+        commit_log: what is appended and cut.
+        queues: follow it.
+        dispatcher: fills queues and index.
+        flusher: says how far the log is on the disk.
+        flush: wakes the periodic passes.
+        checkpoint: must not promise more than is left after a cut.
+        visibility: how far may be dispatched.
+        blocked_by: why no message of producers is taken.
+    """
+
+    def __init__(
+        self,
+        commit_log: CommitLog,
+        queues: ConsumeQueues,
+        dispatcher: QueueDispatcher,
+        flusher: LogFlusher,
+        flush: FlushService,
+        checkpoint: StoreCheckpoint,
+        visibility: Visibility,
+        blocked_by: set[str],
+    ) -> None:
+        self._log = commit_log
+        self._queues = queues
+        self._dispatcher = dispatcher
+        self._flusher = flusher
+        self._flush = flush
+        self._checkpoint = checkpoint
+        self._visibility = visibility
+        self._blocked_by = blocked_by
+        self._scheduled = False
+        self._broken_at = -1
+        """Where bytes stand that are no record; told once."""
+
+    @property
+    def is_following(self) -> bool:
+        """Whether another broker writes this log."""
+        return FOLLOWING in self._blocked_by
+
+    @property
+    def undispatched_bytes(self) -> int:
+        """Bytes of the log that no consumer can see yet; also those of half a record."""
+        return self._log.max_offset - self._dispatcher.offset
+
+    def append(self, offset: int, data: bytes) -> None:
+        """Write the master's bytes; an empty log begins where they belong (H-26).
+
+        Raises:
+            ReplicaGapError: the log does not end at `offset`; nothing was written.
+            DiskError: no space, or no file could be made; what was written before stays.
+        """
+        if not data:
+            return
+        end = self._log.max_offset
+        if self._log.files.files and offset != end:
+            raise ReplicaGapError(offset, end)
+        self._log.append_raw(offset, data)
+        self._flush.appended(self._flush.stored_ms)
+        if self._visibility.sync_flush:
+            self._flusher.flush()
+        self.dispatch_soon()
+
+    # -- roles ------------------------------------------------------------------------------------
+
+    def follow(self) -> None:
+        """From now on a master writes the log: puts are refused (H-3)."""
+        self._blocked_by.add(FOLLOWING)
+        self._visibility.hidden.clear()  # they are in the log, and are dispatched from there
+        self.dispatch_soon()
+
+    async def lead(self) -> None:
+        """From now on this broker writes the log, and puts are taken.
+
+        What the old master sent counts as confirmed and is dispatched first (D-13); half a record
+        at the end is cut (H-140). Call `MessageStore.confirm` next if consumers must wait for
+        replicas.
+
+        Raises:
+            DiskError: queues, index or the cut could not be written; it still follows.
+        """
+        await self._flushed()
+        self._visibility.confirmed = None
+        self.dispatch_all()
+        whole = max(self._dispatcher.offset, self._log.min_offset)
+        if whole < self._log.max_offset:
+            await self._cut(whole)
+        for queue in self._queues:
+            queue.next_offset = queue.max_offset
+        self._blocked_by.discard(FOLLOWING)
+
+    # -- dispatching ------------------------------------------------------------------------------
+
+    def dispatch_soon(self) -> None:
+        """Dispatch what may be visible, from the loop's next turn on."""
+        if not self._scheduled and self._dispatcher.offset < self._visibility.limit:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._turn)
+
+    def dispatch_all(self) -> None:
+        """Dispatch every whole record that may be visible, now.
+
+        Raises:
+            DiskError: queues or index could not be written.
+        """
+        while self._dispatch_some():
+            pass
+
+    # -- cutting ----------------------------------------------------------------------------------
+
+    async def truncate(self, offset: int) -> int:
+        """Cut log, queues and index at `offset`; nobody may append meanwhile (H-112, H-141).
+
+        What is behind the cut becomes zeros and is synced, so that no crash brings it back (W-4).
+
+        Args:
+            offset: where a record begins, or the log's end.
+
+        Returns:
+            Bytes that were cut.
+
+        Raises:
+            StoreFileError: no record begins there: another log would be made of it.
+            DiskError: the cut did not reach the disk.
+        """
+        if offset >= self._log.max_offset:
+            return 0
+        self._check_boundary(offset)
+        return await self._cut(offset)
+
+    async def _cut(self, offset: int) -> int:
+        end = self._log.max_offset
+        await self._flushed()
+        row = self._log.files
+        row.truncate(offset)
+        for queue in self._queues:
+            cut_at(queue, offset)
+            zero_behind_end(queue)
+            queue.next_offset = queue.max_offset
+            correct_min_offset(queue, self._log.min_offset)
+        index = self._dispatcher.index
+        if index is not None:
+            index.truncate(offset)
+        self._dispatcher.offset = min(self._dispatcher.offset, offset)
+        self._flusher.cut(offset)
+        checkpoint = self._checkpoint
+        checkpoint.confirm_phy_offset = min(checkpoint.confirm_phy_offset, offset)
+        self._flush.cut(offset)
+        visibility = self._visibility
+        visibility.hidden.clear()
+        if visibility.confirmed is not None:
+            visibility.confirmed = min(visibility.confirmed, offset)
+        last = row.last
+        if last is not None:
+            last.handle().sync()
+        log.warning("replica.truncated", offset=offset, bytes=end - offset)
+        return end - offset
+
+    def _check_boundary(self, offset: int) -> None:
+        file = self._log.files.find(offset)
+        if file is None or offset < self._log.min_offset:
+            raise StoreFileError(
+                self._log.files.directory,
+                f"no byte of the log is at offset {offset}: it cannot be cut there",
+                advice="empty this replica's store, and let it begin anew",
+            )
+        position = offset - file.start
+        found = check_record(file.view(), position, file.wrote)
+        sound = found.kind in (RecordKind.END, RecordKind.BLANK) or (
+            found.message is not None and found.physical_offset == offset
+        )
+        if not sound:
+            raise StoreFileError(
+                file.path,
+                f"no record begins at log offset {offset}: {found.reason or found.kind.name}",
+                position=position,
+                advice="empty this replica's store, and let it begin anew",
+            )
+
+    async def _flushed(self) -> None:
+        """No pass runs and the log is on the disk; a pass must not sync a file that is cut."""
+        done: asyncio.Future[PutStatus] = asyncio.get_running_loop().create_future()
+
+        def resolve(status: PutStatus) -> None:
+            if not done.done():
+                done.set_result(status)
+
+        self._flusher.wait(self._log.max_offset, resolve)
+        if await done is not PutStatus.PUT_OK:
+            raise DiskError(self._log.files.directory, "the log could not be flushed before a cut")
+
+    def _turn(self) -> None:
+        self._scheduled = False
+        try:
+            if self._dispatch_some():
+                self.dispatch_soon()
+        except DiskError as exc:
+            log.error("replica.dispatch_failed", error=str(exc), offset=self._dispatcher.offset)
+            # Nothing is lost: the next append or tick tries again.
+
+    def _dispatch_some(self) -> bool:
+        """One portion; whether another may follow."""
+        start, end = self._dispatcher.offset, self._visibility.limit
+        if start < self._log.min_offset:
+            start = self._log.min_offset  # an empty slave begins in the middle (H-26)
+        file = self._log.files.find(start)
+        if file is None or start >= end:
+            return False
+        view = file.view()
+        messages: list[StoredMessage] = []
+        of_queues: list[ConsumeQueue] = []
+        results: list[PutResult] = []
+        following: dict[ConsumeQueue, int] = {}
+        position, last = start - file.start, min(file.wrote, end - file.start)
+        is_blank = False
+        while position < last and len(messages) < _RECORDS_PER_TURN:
+            checked = check_record(view, position, last, check_crc=False)
+            record = checked.message
+            if checked.kind is RecordKind.BLANK:
+                is_blank = file.wrote == file.size
+                break
+            problem = checked.reason
+            if record is not None:
+                problem = implausible(record, file.start + position)
+            if record is None or problem:
+                if checked.kind is not RecordKind.TORN:
+                    self._tell_broken(file.start + position, problem or "zeros")
+                break
+            queue = self._queues.get_or_create(record.topic, record.queue_id)
+            if self._begins_anew(queue, record, following):
+                if messages:
+                    break  # their entries must be written first
+                log.info("queue.begun_anew", topic=queue.topic, queue_id=queue.queue_id)
+                queue.restart()
+            if record.sys_flag & _TRANSACTION not in UNCOUNTED:
+                following[queue] = record.queue_offset + 1
+            messages.append(message_of(record))
+            of_queues.append(queue)
+            results.append(_result_of(record))
+            position += checked.size
+        end = file.end if is_blank else file.start + position
+        if end == self._dispatcher.offset:
+            return False
+        self._dispatcher.dispatch(StoredBatch(end, messages, of_queues, results))
+        if results:
+            self._flush.stored_ms = results[-1].store_timestamp_ms
+        self._flush.dispatched()
+        return True
+
+    @staticmethod
+    def _begins_anew(
+        queue: ConsumeQueue, record: MessageExt, following: dict[ConsumeQueue, int]
+    ) -> bool:
+        """Whether the master's topic was deleted and made again: its queue begins with 0 again."""
+        return (
+            record.queue_offset == 0
+            and following.get(queue, queue.max_offset) > 0
+            and record.commit_log_offset >= queue.max_physical
+            and record.sys_flag & _TRANSACTION not in UNCOUNTED
+        )
+
+    def _tell_broken(self, offset: int, reason: str) -> None:
+        if self._broken_at != offset:
+            self._broken_at = offset
+            log.error("replica.no_record", offset=offset, reason=reason)
+
+
+def _result_of(record: MessageExt) -> PutResult:
+    return PutResult(
+        PutStatus.PUT_OK,
+        record.queue_offset,
+        record.commit_log_offset,
+        record.store_size,
+        record.store_timestamp_ms,
+    )

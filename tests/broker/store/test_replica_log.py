@@ -1,0 +1,235 @@
+"""A store whose log another broker writes: pieces, dispatch, roles, cuts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pocketmq.broker.store import FlushDiskType, MessageStore, PutStatus, StoredMessage
+from pocketmq.broker.store.errors import StoreFileError
+from pocketmq.broker.store.replica_log import ReplicaGapError
+from support.disks import SteppedDisk
+
+Make = Callable[..., MessageStore]
+Message = Callable[..., StoredMessage]
+SIZE = 64 * 1024
+
+
+def log_of(store: MessageStore) -> bytes:
+    """The whole log; of a log that begins in the middle, from its first file on."""
+    files = store.commit_log.files.files
+    return b"".join(bytes(file.view()[: file.wrote]) for file in files)
+
+
+def pieces(store: MessageStore, start: int, most: int) -> Iterator[tuple[int, bytes]]:
+    """The log from `start` on as a master sends it: never over the end of a file."""
+    offset = start
+    while offset < store.commit_log.max_offset:
+        file = store.commit_log.files.find(offset)
+        assert file is not None
+        at = offset - file.start
+        data = bytes(file.view()[at : min(file.wrote, at + most)])
+        yield offset, data
+        offset += len(data)
+
+
+def queues_of(store: MessageStore) -> dict[tuple[str, int], tuple[int, int, list[bytes]]]:
+    found = {}
+    for topic, queue_id in store.queues():
+        low, high = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
+        bodies = [
+            bytes(record)
+            for offset in range(low, high)
+            for record in store.get_message(topic, queue_id, offset, 1).records
+        ]
+        found[topic, queue_id] = low, high, bodies
+    return found
+
+
+def filled(open_store: Make, message: Message, root: Path, count: int = 300) -> MessageStore:
+    store = open_store(disk=SteppedDisk(), store_path_root_dir=str(root))
+    for n in range(count):
+        many = [message(b"%d" % n * (1 + n % 200), topic=f"T{n % 3}", queue_id=n % 2)]
+        assert store.put_messages(many)[0].status is PutStatus.PUT_OK
+    assert len(store.commit_log.files.files) > 1
+    return store
+
+
+async def dispatched(store: MessageStore) -> None:
+    for _ in range(1000):
+        await asyncio.sleep(0)
+
+
+async def test_a_slaves_log_queues_and_index_are_the_masters(
+    open_store: Make, message: Message, tmp_path: Path
+) -> None:
+    master = filled(open_store, message, tmp_path / "m")
+    slave = open_store(disk=SteppedDisk(), store_path_root_dir=str(tmp_path / "s"))
+    slave.replica.follow()
+    for offset, data in pieces(master, 0, 997):  # most pieces end inside a record
+        slave.replica.append(offset, data)
+    await dispatched(slave)
+    assert log_of(slave) == log_of(master)
+    assert queues_of(slave) == queues_of(master)
+    assert slave.put_messages([message(b"x")])[0].status is PutStatus.SERVICE_NOT_AVAILABLE
+    again = open_store(disk=SteppedDisk(), store_path_root_dir=str(_closed(slave)))
+    assert queues_of(again) == queues_of(master)
+
+
+async def test_an_empty_slave_may_begin_in_the_middle(
+    open_store: Make, message: Message, tmp_path: Path
+) -> None:  # H-26
+    master = filled(open_store, message, tmp_path / "m")
+    slave = open_store(disk=SteppedDisk(), store_path_root_dir=str(tmp_path / "s"))
+    slave.replica.follow()
+    start = master.commit_log.files.files[1].start
+    for offset, data in pieces(master, start, 4096):
+        slave.replica.append(offset, data)
+    await dispatched(slave)
+    assert slave.commit_log.min_offset == start
+    assert log_of(slave) == log_of(master)[start:]
+    low, high, bodies = queues_of(slave)["T0", 0]
+    of_master = queues_of(master)["T0", 0]
+    assert high == of_master[1]
+    assert 0 < low < high
+    assert bodies == of_master[2][low:]
+
+
+async def test_bytes_that_do_not_continue_the_log_are_refused(
+    open_store: Make, message: Message, tmp_path: Path
+) -> None:
+    master = filled(open_store, message, tmp_path / "m")
+    slave = open_store(disk=SteppedDisk(), store_path_root_dir=str(tmp_path / "s"))
+    slave.replica.append(0, bytes(master.commit_log.read(0, 100) or b""))
+    for wrong in (0, 99, 101, SIZE):
+        with pytest.raises(ReplicaGapError, match="the log ends at 100"):
+            slave.replica.append(wrong, b"x")
+    assert slave.commit_log.max_offset == 100
+
+
+async def test_half_a_record_waits_and_is_cut_when_the_slave_is_promoted(
+    open_store: Make, message: Message, tmp_path: Path
+) -> None:  # H-140
+    master = open_store(disk=SteppedDisk(), store_path_root_dir=str(tmp_path / "m"))
+    first, second = (master.put_messages([message(b"a" * 500)])[0] for _ in range(2))
+    slave = open_store(disk=SteppedDisk(), store_path_root_dir=str(tmp_path / "s"))
+    slave.start()
+    slave.replica.follow()
+    slave.replica.append(0, log_of(master)[: second.physical_offset + 80])
+    await dispatched(slave)
+    assert slave.max_offset("T", 0) == 1
+    assert slave.replica.undispatched_bytes == 80
+    await slave.replica.lead()
+    assert slave.commit_log.max_offset == first.size
+    result = slave.put_messages([message(b"b")])[0]
+    assert (result.status, result.queue_offset) == (PutStatus.PUT_OK, 1)
+    await slave.close()
+
+
+async def test_a_cut_takes_queues_along_and_holds_after_a_crash(
+    open_store: Make, message: Message, tmp_path: Path
+) -> None:  # W-4, F-10
+    store = filled(open_store, message, tmp_path / "m")
+    store.start()
+    await store.flush()
+    before = queues_of(store)
+    at = store.physical_offset("T1", 1, 10)
+    assert at is not None
+    with pytest.raises(StoreFileError, match="no record begins at log offset"):
+        await store.replica.truncate(at + 1)
+    assert await store.replica.truncate(at) > 0
+    cut = queues_of(store)
+    assert cut["T1", 1] == (0, 10, before["T1", 1][2][:10])
+    assert store.commit_log.max_offset == at
+    copy = open_store(disk=SteppedDisk(), store_path_root_dir=str(_copied(store, tmp_path)))
+    assert copy.commit_log.max_offset == at, "the bytes behind the cut are gone for good"
+    assert queues_of(copy) == cut
+    result = store.put_messages([message(b"next", topic="T1", queue_id=1)])[0]
+    assert (result.physical_offset, result.queue_offset) == (at, 10)
+    await store.close()
+
+
+async def test_a_topic_that_the_master_deleted_and_made_again_begins_anew_on_the_slave(
+    open_store: Make, message: Message, tmp_path: Path
+) -> None:  # H-73
+    master = open_store(disk=SteppedDisk(), store_path_root_dir=str(tmp_path / "m"))
+    master.put_messages([message(b"old%d" % n) for n in range(3)])
+    master.delete_topic("T")
+    master.put_messages([message(b"new%d" % n) for n in range(2)])
+    slave = open_store(disk=SteppedDisk(), store_path_root_dir=str(tmp_path / "s"))
+    slave.replica.follow()
+    slave.replica.append(0, log_of(master))
+    await dispatched(slave)
+    assert queues_of(slave) == queues_of(master)
+
+
+async def test_consumers_see_what_is_confirmed(
+    open_store: Make, message: Message, tmp_path: Path
+) -> None:  # H-144
+    store = open_store(disk=SteppedDisk())
+    store.confirm(0)
+    first, second = store.put_messages([message(b"a"), message(b"b")])
+    assert store.max_offset("T", 0) == 0
+    store.put_messages([message(b"c")])
+    store.confirm(second.physical_offset + second.size)
+    assert store.max_offset("T", 0) == 2
+    store.confirm(None)
+    assert store.max_offset("T", 0) == 3
+    assert first.queue_offset == 0
+
+
+async def test_under_sync_flush_a_slave_shows_what_is_flushed(
+    open_store: Make, message: Message, tmp_path: Path
+) -> None:  # S-24
+    master = filled(open_store, message, tmp_path / "m")
+    disk = SteppedDisk()
+    slave = open_store(
+        disk=disk,
+        store_path_root_dir=str(tmp_path / "s"),
+        flush_disk_type=FlushDiskType.SYNC_FLUSH,
+    )
+    slave.start()
+    slave.replica.follow()
+    for offset, data in pieces(master, 0, 32 * 1024):
+        slave.replica.append(offset, data)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert queues_of(slave) == queues_of(master)
+    assert slave.shippable_offset == slave.commit_log.max_offset
+    await slave.close()
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(cuts=st.lists(st.integers(1, 3000), min_size=1, max_size=40))
+async def test_however_the_log_is_cut_into_pieces_it_is_the_same(
+    open_store: Make, message: Message, tmp_path_factory: pytest.TempPathFactory, cuts: list[int]
+) -> None:
+    root = tmp_path_factory.mktemp("pieces")
+    master = open_store(disk=SteppedDisk(), store_path_root_dir=str(root / "m"))
+    master.put_messages([message(b"x" * n, queue_id=n % 3) for n in range(0, 900, 30)])
+    slave = open_store(disk=SteppedDisk(), store_path_root_dir=str(root / "s"))
+    slave.replica.follow()
+    data, at, n = log_of(master), 0, 0
+    while at < len(data):
+        piece = data[at : at + cuts[n % len(cuts)]]
+        slave.replica.append(at, piece)
+        slave.replica.dispatch_all()
+        at, n = at + len(piece), n + 1
+    assert log_of(slave) == data
+    assert queues_of(slave) == queues_of(master)
+
+
+def _closed(store: MessageStore) -> str:
+    store.close_files()
+    return store.root
+
+
+def _copied(store: MessageStore, tmp_path: Path) -> Path:
+    import shutil
+
+    return Path(shutil.copytree(store.root, tmp_path / "copy"))
