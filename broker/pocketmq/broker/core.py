@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from pocketmq.broker.address import BrokerAddress
 from pocketmq.broker.config import PROTECTED_OPTIONS, BrokerConfig
+from pocketmq.broker.role import RoleState
 from pocketmq.broker.signals import BrokerSignals
 from pocketmq.broker.stats import BrokerStats
 from pocketmq.broker.store import Disk, MessageStore, StoreConfig
@@ -43,6 +44,8 @@ class BrokerCore:
     budget: BudgetSource
     """What peers may cost now."""
     signals: BrokerSignals
+    role: RoleState
+    """Master or slave."""
     stats: BrokerStats = field(default_factory=BrokerStats)
 
     @property
@@ -88,6 +91,7 @@ class BrokerCore:
             address=BrokerAddress(config.broker_ip1 or config.host, config.port),
             budget=lambda: options.current(Budget),
             signals=signals,
+            role=RoleState(config.broker_role, config.broker_id),
         )
 
     def table_file(

@@ -28,6 +28,14 @@ class BrokerSignals:
     nameserver_lost: Signal[[Peer]] = field(default_factory=Signal)
     """(peer): a connection to a name server ended."""
 
+    master_told: Signal[[str | None, str | None]] = field(default_factory=Signal)
+    """(address, replication address) of the master, as a name server's answer to a registration
+    says; None while it has none (H-7)."""
+
+    role_changed: Signal[[]] = field(default_factory=Signal)
+    """This broker became a master or a slave; `core.role` says which. Emitted by replication, when
+    the change is complete."""
+
     topic_changed: Signal[[str]] = field(default_factory=Signal)
     """(topic): its configuration was made, changed or deleted."""
 

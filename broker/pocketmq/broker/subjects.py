@@ -21,6 +21,7 @@ from pocketmq.broker.pop.assembly import assemble_pop
 from pocketmq.broker.pulling.assembly import assemble_pulling
 from pocketmq.broker.queries.assembly import assemble_queries
 from pocketmq.broker.registration.assembly import assemble_registration
+from pocketmq.broker.replication.assembly import assemble_replication
 from pocketmq.broker.replies.assembly import assemble_replies
 from pocketmq.broker.sending.assembly import assemble_sending
 from pocketmq.broker.storing.assembly import assemble_storing
@@ -41,8 +42,9 @@ class BrokerSubjects:
         self._all: list[Subject] = []
         add = self._add
         self.overload = add(assemble_overload(core))
+        self.replication = add(assemble_replication(core, network))
         self.topics = add(assemble_topics(core))
-        self.storing = add(assemble_storing(core, self.topics))
+        self.storing = add(assemble_storing(core, self.topics, self.replication))
         self.filters = add(assemble_filters(core))
         self.timers = add(assemble_timers(core, self.topics, self.storing))
         self.delays = add(assemble_delays(core, self.storing))
@@ -93,7 +95,7 @@ class BrokerSubjects:
                 self.overload,
             )
         )
-        self.registration = add(assemble_registration(core, network, self.topics))
+        self.registration = add(assemble_registration(core, network, self.topics, self.replication))
 
     def _add(self, subject: SubjectT) -> SubjectT:
         self._all.append(subject)

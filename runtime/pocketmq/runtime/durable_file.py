@@ -47,13 +47,14 @@ class DurableFile:
     Args:
         path: Of the present content; its folder is made when it is first written.
         files: The seam to the file system.
+        has_folder: The folder is there, and its name is safe: somebody else sees to it.
     """
 
-    def __init__(self, path: Path, files: TextFiles) -> None:
+    def __init__(self, path: Path, files: TextFiles, *, has_folder: bool = False) -> None:
         self.path = path.absolute()
         self.backup_path = self._beside(".bak")
         self._files = files
-        self._has_directory = False
+        self._has_directory = has_folder
 
     async def load(self, parse: Callable[[str], T | None]) -> Loaded[T] | None:
         """The present content, or the one before it; None when there is neither.

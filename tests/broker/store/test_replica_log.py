@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from pocketmq.broker.store import FlushDiskType, MessageStore, PutStatus, Stored
 from pocketmq.broker.store.errors import StoreFileError
 from pocketmq.broker.store.replica_log import ReplicaGapError
 from support.disks import SteppedDisk
+from support.eventually import eventually
 
 Make = Callable[..., MessageStore]
 Message = Callable[..., StoredMessage]
@@ -60,9 +61,8 @@ def filled(open_store: Make, message: Message, root: Path, count: int = 300) -> 
     return store
 
 
-async def dispatched(store: MessageStore) -> None:
-    for _ in range(1000):
-        await asyncio.sleep(0)
+async def dispatched(store: MessageStore, *, but_bytes: int = 0) -> None:
+    await eventually(lambda: store.replica.undispatched_bytes == but_bytes, "all is dispatched")
 
 
 async def test_a_slaves_log_queues_and_index_are_the_masters(
@@ -121,7 +121,7 @@ async def test_half_a_record_waits_and_is_cut_when_the_slave_is_promoted(
     slave.start()
     slave.replica.follow()
     slave.replica.append(0, log_of(master)[: second.physical_offset + 80])
-    await dispatched(slave)
+    await dispatched(slave, but_bytes=80)
     assert slave.max_offset("T", 0) == 1
     assert slave.replica.undispatched_bytes == 80
     await slave.replica.lead()
@@ -197,8 +197,7 @@ async def test_under_sync_flush_a_slave_shows_what_is_flushed(
     slave.replica.follow()
     for offset, data in pieces(master, 0, 32 * 1024):
         slave.replica.append(offset, data)
-    for _ in range(100):
-        await asyncio.sleep(0)
+    await dispatched(slave)
     assert queues_of(slave) == queues_of(master)
     assert slave.shippable_offset == slave.commit_log.max_offset
     await slave.close()
@@ -230,6 +229,4 @@ def _closed(store: MessageStore) -> str:
 
 
 def _copied(store: MessageStore, tmp_path: Path) -> Path:
-    import shutil
-
     return Path(shutil.copytree(store.root, tmp_path / "copy"))

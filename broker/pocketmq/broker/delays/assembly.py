@@ -56,5 +56,5 @@ def assemble_delays(core: BrokerCore, storing: Storing) -> Delays:
         planner=planner,
         schedule=schedule,
         processors=(DelayProcessor(planner),),
-        services=(table, schedule),
+        services=(table, core.role.while_leading(schedule)),
     )

@@ -114,6 +114,6 @@ def assemble_pop(
             pops.waiting,
             notifications.waiting,
             OrderService(core.clock, orders, pops.waiting),
-            revive,
+            core.role.while_leading(revive),
         ),
     )

@@ -11,6 +11,7 @@ from pocketmq.broker.registration.registration import (
     BrokerRegistration,
     RegistrationRules,
 )
+from pocketmq.broker.replication.assembly import Replication
 from pocketmq.broker.subject import Subject
 from pocketmq.broker.topics.assembly import Topics
 from pocketmq.protocol.command import Encoding
@@ -25,8 +26,11 @@ class Registration(Subject):
     nameservers: BrokerRegistration
 
 
-def assemble_registration(core: BrokerCore, network: Network, topics: Topics) -> Registration:
-    """Listens to `topic_changed` and `nameserver_lost`, which its own connections emit."""
+def assemble_registration(
+    core: BrokerCore, network: Network, topics: Topics, replication: Replication
+) -> Registration:
+    """Emits `master_told`; listens to `role_changed`, `topic_changed` and `nameserver_lost`, which
+    its own connections emit."""
     config, profile, signals = core.config, core.profile, core.signals
     client = RemotingClient(
         network,
@@ -35,7 +39,7 @@ def assemble_registration(core: BrokerCore, network: Network, topics: Topics) ->
         on_close=signals.nameserver_lost.emit,
     )
     registration = BrokerRegistration(
-        BrokerIdentity(config.cluster_name, config.name, config.broker_id, core.address),
+        BrokerIdentity(config.cluster_name, config.name, core.role, core.address, replication.port),
         config.nameservers,
         client,
         topics.configs,
@@ -47,8 +51,10 @@ def assemble_registration(core: BrokerCore, network: Network, topics: Topics) ->
             force=config.force_register,
             incremental=profile.broker.register_created_topics_incrementally,
             permission=lambda: core.config.broker_permission,
+            master_told=signals.master_told,
         ),
     )
+    signals.role_changed.connect(registration.role_changed)
     signals.topic_changed.connect(registration.topic_changed)
     signals.nameserver_lost.connect(registration.nameserver_lost)
     core.options.changed.connect(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from zlib import crc32
 
 import structlog
 
 from pocketmq.broker.address import BrokerAddress
+from pocketmq.broker.replication.ha_port import HaPort
+from pocketmq.broker.role import RoleState
 from pocketmq.broker.subject import Service
 from pocketmq.broker.topics.announcements import Announcements
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
@@ -27,12 +29,14 @@ from pocketmq.protocol.headers.route import (
     QueryDataVersionRequestHeader,
     QueryDataVersionResponseHeader,
     RegisterBrokerRequestHeader,
+    RegisterBrokerResponseHeader,
     UnregisterBrokerRequestHeader,
 )
 from pocketmq.protocol.transport.remoting import RemotingClient, expect
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.errors import PeerError
 from pocketmq.runtime.periodic import PeriodicService
+from pocketmq.runtime.signals import Signal
 
 log = structlog.get_logger()
 
@@ -51,8 +55,14 @@ class BrokerIdentity:
 
     cluster_name: str
     broker_name: str
-    broker_id: int
+    role: RoleState
     where: BrokerAddress
+    ha_port: HaPort
+
+    @property
+    def broker_id(self) -> int:
+        """0 while it is the master."""
+        return self.role.broker_id
 
     @property
     def address(self) -> str:
@@ -61,8 +71,8 @@ class BrokerIdentity:
 
     @property
     def ha_address(self) -> str:
-        """What slaves would connect to: the next port."""
-        return f"{self.where.ip}:{self.where.port + 1}"
+        """What slaves connect to."""
+        return str(self.ha_port)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +89,8 @@ class RegistrationRules:
     """Created topics register alone, not the whole table (B-6)."""
     permission: Callable[[], int] = lambda: 6
     """Permission bits of the whole broker, now (B-5)."""
+    master_told: Signal[[str | None, str | None]] = field(default_factory=Signal)
+    """Emitted with what the first answer says of the master (H-7)."""
 
 
 class BrokerRegistration(Service):
@@ -164,6 +176,12 @@ class BrokerRegistration(Service):
             self._again = True
             self._service.wakeup()
 
+    def role_changed(self) -> None:
+        """Tell the name servers at once, with all topics (W-6)."""
+        if self._service.running:
+            self._again = True
+            self._service.wakeup()
+
     def nameserver_lost(self, peer: Peer) -> None:
         """A name server closed its connection, and with it forgot us: register soon."""
         if self._service.running:
@@ -185,7 +203,10 @@ class BrokerRegistration(Service):
                 for address, outcome in zip(self._nameservers, outcomes, strict=True)
                 if outcome is not None
             )
-            self._take_orders(outcomes)
+            answer = next((outcome for outcome in outcomes if outcome is not None), None)
+            if answer is not None:
+                self._take_orders(answer)
+                self._take_master(answer)
         elif any(outcome is None for outcome in outcomes):
             # A name server that does not know us refuses a single topic (N-14).
             self._again = True
@@ -266,10 +287,20 @@ class BrokerRegistration(Service):
             log.info("data_version.unknown", nameserver=address, reason=str(exc))
             return True
 
-    def _take_orders(self, outcomes: Sequence[Command | None]) -> None:
+    def _take_master(self, answer: Command) -> None:
+        """Where the first answer says that the master is (H-6, H-7)."""
+        if self.identity.role.leads:
+            return
+        try:
+            header = answer.header(RegisterBrokerResponseHeader)
+        except BadRequestError as exc:
+            log.warning("master.unreadable", reason=str(exc))
+            return
+        self._rules.master_told.emit(header.master_addr or None, header.ha_server_addr or None)
+
+    def _take_orders(self, answer: Command) -> None:
         """Topics in the first answer's order table become order topics (B-8)."""
-        answer = next((outcome for outcome in outcomes if outcome is not None), None)
-        if answer is None or not answer.body_view:
+        if not answer.body_view:
             return
         try:
             table = decode_body(answer.body_view, KVTable, answer.encoding).table

@@ -8,7 +8,7 @@ from pocketmq.broker.sending.send_replies import SendReplies
 from pocketmq.broker.stats import BrokerStats
 from pocketmq.broker.store import MessageStore, PutResult, PutStatus, QueueBatch
 from pocketmq.broker.store.stored_message import BatchResult
-from pocketmq.broker.storing.safe_puts import SafePuts
+from pocketmq.broker.storing.safe_puts import NOT_SAFE, SafePuts
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply
@@ -93,10 +93,10 @@ class BatchSends:
     def _reply(
         self, request: Command, batch: QueueBatch, result: BatchResult, status: PutStatus
     ) -> Command:
-        """The answer, also FLUSH_DISK_TIMEOUT (10) when the batch was not flushed in time."""
+        """The answer, also that the batch is stored, but not as safe as promised (10, 11, 12)."""
         code, remark = ResponseCode.SUCCESS, None
         if status is not PutStatus.PUT_OK and batch.wait_store_ok:
-            code, remark = ResponseCode.FLUSH_DISK_TIMEOUT, "stored, but not flushed in time"
+            code, remark = NOT_SAFE[status]
         replies = self._replies
         header = SendMessageResponseHeader(
             msg_id=offset_msg_ids(replies.store_host, result.physical_offsets),

@@ -19,7 +19,7 @@ from pocketmq.broker.sending.not_stored import not_stored
 from pocketmq.broker.sending.send_replies import SendReplies
 from pocketmq.broker.stats import BrokerStats
 from pocketmq.broker.store import MessageStore, PutResult, PutStatus, StoredMessage
-from pocketmq.broker.storing.safe_puts import SafePuts
+from pocketmq.broker.storing.safe_puts import NOT_SAFE, SafePuts
 from pocketmq.broker.subject import Service
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
@@ -95,6 +95,11 @@ class SendProcessor(Service):
         if not self._is_open:
             raise RequestRefusedError(
                 ResponseCode.SYSTEM_ERROR, "the broker is starting or stopping; try again"
+            )
+        if self._puts.refuses_sends:
+            raise RequestRefusedError(
+                ResponseCode.SYSTEM_BUSY,
+                "[REJECTREQUEST]this broker is a slave; send to its master",
             )
         self._overload.check_pool(self._store.unflushed_bytes)
         header_class = _HEADERS[requests[0].code]
@@ -230,11 +235,12 @@ class _Stored:
         self._templates = templates
 
     def reply(self, status: PutStatus) -> Command | bytes:
-        """The answer, also FLUSH_DISK_TIMEOUT (10) when the message was not flushed in time."""
+        """The answer, also that the message is stored, but not as safe as promised (10, 11, 12)."""
         result, templates, request = self.result, self._templates, self.request
-        code, remark = ResponseCode.SUCCESS, None
+        code: ResponseCode = ResponseCode.SUCCESS
+        remark: str | None = None
         if status is not _OK and self.message.wait_store_ok:
-            code, remark = ResponseCode.FLUSH_DISK_TIMEOUT, "stored, but not flushed in time"
+            code, remark = NOT_SAFE[status]
         elif self.message.recall_handle is None:
             return templates.builder(request.encoding)(
                 request.opaque,

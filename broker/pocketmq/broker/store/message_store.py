@@ -434,6 +434,12 @@ class MessageStore:
         self._show()
 
     @property
+    def confirmed_offset(self) -> int:
+        """All in-sync replicas have the log below it; without replicas its end."""
+        confirmed = self._visibility.confirmed
+        return self.commit_log.max_offset if confirmed is None else confirmed
+
+    @property
     def shippable_offset(self) -> int:
         """How far the log may be sent to replicas: flushed, if producers wait for that (W-9)."""
         return self._log_flusher.flushed_offset if self._sync else self.commit_log.max_offset

@@ -17,6 +17,7 @@ far consumers see.
 from __future__ import annotations
 
 import asyncio
+
 import structlog
 
 from pocketmq.broker.store.checkpoint import StoreCheckpoint

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pocketmq.broker.core import BrokerCore
+from pocketmq.broker.replication.assembly import Replication
 from pocketmq.broker.storing.rewrites import Rewrites
 from pocketmq.broker.storing.safe_puts import SafePuts
 from pocketmq.broker.subject import Subject
@@ -22,11 +23,13 @@ class Storing(Subject):
     """For what producers send only, and before `rewrites`."""
 
 
-def assemble_storing(core: BrokerCore, topics: Topics) -> Storing:
-    """Made of the store and the file that new topics are saved in."""
+def assemble_storing(core: BrokerCore, topics: Topics, replication: Replication) -> Storing:
+    """Made of the store, the file that new topics are saved in, and the slaves."""
     rewrites = Rewrites()
     return Storing(
-        puts=SafePuts(core.store, topics.saved, rewrites, core.stats, core.clock),
+        puts=SafePuts(
+            core.store, topics.saved, replication.replicas, rewrites, core.stats, core.clock
+        ),
         rewrites=rewrites,
         of_sends=Rewrites(),
     )

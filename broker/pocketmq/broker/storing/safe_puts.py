@@ -1,7 +1,8 @@
 """Store a message and answer when it is safe: for every message that the broker acknowledges.
 
-Safe means: flushed as far as the flush mode promises (B-144), and the table of topics, which its
-topic may have been added to, saved. Nothing is acknowledged and nothing noted before that.
+Safe means: flushed as far as the flush mode promises (B-144), on as many replicas as a SYNC_MASTER
+promises (B-140), and the table of topics, which its topic may have been added to, saved. Nothing is
+acknowledged and nothing noted before that.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from pocketmq.broker.errors import RequestRefusedError
+from pocketmq.broker.replication.replicas import Replicas
 from pocketmq.broker.stats import BrokerStats
 from pocketmq.broker.store import (
     FlushDiskType,
@@ -26,7 +28,24 @@ from pocketmq.protocol.dispatch import Peer, Reply
 from pocketmq.runtime.clock import Clock
 
 Safe: TypeAlias = Callable[[PutStatus], None]
-"""Called with PUT_OK, or FLUSH_DISK_TIMEOUT: stored, but not known to be on the disk."""
+"""Called with PUT_OK, or with why a stored message is not known to be safe: FLUSH_DISK_TIMEOUT,
+FLUSH_SLAVE_TIMEOUT or SLAVE_NOT_AVAILABLE."""
+
+NOT_SAFE: dict[PutStatus, tuple[ResponseCode, str]] = {
+    PutStatus.FLUSH_DISK_TIMEOUT: (
+        ResponseCode.FLUSH_DISK_TIMEOUT,
+        "stored, but not flushed in time",
+    ),
+    PutStatus.FLUSH_SLAVE_TIMEOUT: (
+        ResponseCode.FLUSH_SLAVE_TIMEOUT,
+        "stored, but not copied to a slave in time",
+    ),
+    PutStatus.SLAVE_NOT_AVAILABLE: (
+        ResponseCode.SLAVE_NOT_AVAILABLE,
+        "stored, but no slave is there to copy it",
+    ),
+}
+"""Answers to messages that are stored, but not as safe as promised; clients count them as sent."""
 
 
 class SafePuts:
@@ -35,6 +54,7 @@ class SafePuts:
     Args:
         store: where they go.
         topics_file: a message is not safe before its topic is.
+        replicas: how many slaves have a message.
         rewrites: change messages that are delayed or part of a transaction.
         stats: counts.
         clock: for both.
@@ -44,6 +64,7 @@ class SafePuts:
         self,
         store: MessageStore,
         topics_file: SavedTable,
+        replicas: Replicas,
         rewrites: Rewrites,
         stats: BrokerStats,
         clock: Clock,
@@ -51,6 +72,7 @@ class SafePuts:
         self._store = store
         self._sync_flush = store.config.flush_disk_type is FlushDiskType.SYNC_FLUSH
         self._topics_file = topics_file
+        self._replicas = replicas
         self._rewrites = rewrites
         self._stats = stats
         self._clock = clock
@@ -103,16 +125,24 @@ class SafePuts:
             if status is PutStatus.PUT_OK:
                 peer.reply(request, answer)
             else:
-                remark = "stored, but not flushed in time"
+                remark = NOT_SAFE[status][1]
                 peer.reply(request, request.reply(code=ResponseCode.SYSTEM_ERROR, remark=remark))
 
         self.when_safe([result], safe)
         return None
 
     @property
+    def refuses_sends(self) -> bool:
+        """Whether producers are to be told SYSTEM_BUSY (2), because this broker is a slave (H-3).
+
+        Whatever else is put is refused by the store.
+        """
+        return self._replicas.refuses_sends
+
+    @property
     def must_wait(self) -> bool:
-        """Whether `when_safe` may call back later: for the log's flush, or for a new topic."""
-        return self._sync_flush or not self._topics_file.is_saved
+        """Whether `when_safe` may call back later: for the log's flush, slaves, or a new topic."""
+        return self._sync_flush or not self._topics_file.is_saved or self._replicas.must_wait
 
     @property
     def topics_are_saved(self) -> bool:
@@ -125,14 +155,25 @@ class SafePuts:
         Args:
             results: of puts that succeeded, in the order of the log.
             safe: gets the outcome.
-            flushed: wait for the flush; a sender may waive that (`WAIT` false), not the topic.
+            flushed: wait for flush and slaves; a sender may waive that (`WAIT` false), not the
+                topic.
         """
 
-        def after_flush(status: PutStatus) -> None:
+        def done(status: PutStatus) -> None:
             self._topics_file.when_saved(lambda: safe(status))
 
-        if flushed:
-            last = results[-1]
-            self._store.when_flushed(last.physical_offset + last.size, after_flush)
-        else:
-            after_flush(PutStatus.PUT_OK)
+        if not flushed:
+            done(PutStatus.PUT_OK)
+            return
+        end = results[-1].physical_offset + results[-1].size
+        if not self._replicas.must_wait:
+            self._store.when_flushed(end, done)
+            return
+
+        def after_slaves(status: PutStatus) -> None:
+            def after_flush(flush: PutStatus) -> None:  # a slave's failure says more (B-142)
+                done(flush if status is PutStatus.PUT_OK else status)
+
+            self._store.when_flushed(end, after_flush)
+
+        self._replicas.when_replicated(end, after_slaves)

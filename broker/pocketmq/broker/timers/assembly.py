@@ -62,5 +62,5 @@ def assemble_timers(core: BrokerCore, topics: Topics, storing: Storing) -> Timer
         counts=counts,
         processors=(recall,),
         tools=(TimerProcessor(files, counts),),
-        services=(service,),
+        services=(core.role.while_leading(service),),
     )

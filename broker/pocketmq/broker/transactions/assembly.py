@@ -98,4 +98,4 @@ def assemble_transactions(
         clock,
         timeout_ms=lambda: core.config.transaction_time_out_ms,
     )
-    return Subject(processors=(end,), services=(ops, Periodically(walks)))
+    return Subject(processors=(end,), services=(ops, core.role.while_leading(Periodically(walks))))

@@ -21,7 +21,12 @@ from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.errors import ConnectError
 from pocketmq.protocol.frame import FrameDecoder
 from pocketmq.protocol.transport.channel import Channel
-from pocketmq.protocol.transport.network import OnChannel, OpenChannels, split_address
+from pocketmq.protocol.transport.network import (
+    MakeProtocol,
+    OnChannel,
+    OpenChannels,
+    split_address,
+)
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.errors import PortInUseError
 
@@ -60,13 +65,20 @@ class SimTransport(asyncio.Transport):
     """One end of a link."""
 
     def __init__(
-        self, link: Link, process: SimProcess, channel: Channel, local: object, remote: object
+        self,
+        link: Link,
+        process: SimProcess,
+        protocol: asyncio.Protocol,
+        local: object,
+        remote: object,
     ) -> None:
         super().__init__({"sockname": local, "peername": remote})
         self.link = link
         self.process = process
         self.context = process.context()
-        self.channel = channel
+        self._protocol = protocol
+        self.is_stream = not isinstance(protocol, Channel)
+        """Whether it carries replication, and no remoting frames."""
         self.arrives_at = 0.0
         """When the last bytes sent *to* this end arrive: order is kept."""
         self.notified_at: deque[float] = deque()
@@ -91,7 +103,7 @@ class SimTransport(asyncio.Transport):
         if self._paused:
             self._unread.append(data)
             return
-        self.channel.data_received(data)
+        self._protocol.data_received(data)
         self.link.network.delivered(self, data)
 
     def pause_reading(self) -> None:
@@ -126,7 +138,7 @@ class SimTransport(asyncio.Transport):
         if not self._lost:
             self._lost = True
             self.link.network.forget(self.link)
-            self.channel.connection_lost(None)
+            self._protocol.connection_lost(None)
 
     @property
     def is_lost(self) -> bool:
@@ -175,6 +187,22 @@ class SimListener:
         await self.channels.close()
 
 
+class SimStreams:
+    """A port of one process for byte streams that are no remoting frames."""
+
+    def __init__(
+        self, network: SimNetwork, process: SimProcess, port: int, make: MakeProtocol
+    ) -> None:
+        self.process = process
+        self.port = port
+        self.make = make
+        self._network = network
+
+    async def close(self) -> None:
+        if self._network.listeners.get(self.port) is self:
+            del self._network.listeners[self.port]
+
+
 class SimNetwork:
     """All links of the cluster. Whose call it is, is known from the context.
 
@@ -192,7 +220,7 @@ class SimNetwork:
         self.loop = loop
         self._clock = clock
         self.weather = Weather()
-        self.listeners: dict[int, SimListener] = {}
+        self.listeners: dict[int, SimListener | SimStreams] = {}
         self.links: dict[Link, None] = {}
         self.on_sent: Callable[[SimTransport, bytes], None] | None = None
         """(sender's end, bytes), before anything can happen to them."""
@@ -233,8 +261,31 @@ class SimNetwork:
         timeout_s: float = 3.0,
         on_close: OnChannel | None = None,
     ) -> Channel:
+        listener = await self._reach(address, timeout_s)
+        if not isinstance(listener, SimListener):
+            raise ConnectError(address, "no remoting port")
+        near = Channel(dispatcher, encoding=encoding, version=version, on_close=on_close)
+        self._join(near, listener, listener.channels.accept, address)
+        return near
+
+    async def listen(self, host: str, port: int, make: MakeProtocol) -> SimStreams:
+        port = port or self._free_port()
+        if port in self.listeners:
+            raise PortInUseError(port)
+        listener = self.listeners[port] = SimStreams(self, _caller(), port, make)
+        return listener
+
+    async def dial(
+        self, address: str, protocol: asyncio.Protocol, *, timeout_s: float = 3.0
+    ) -> None:
+        listener = await self._reach(address, timeout_s)
+        if not isinstance(listener, SimStreams):
+            raise ConnectError(address, "a remoting port")
+        self._join(protocol, listener, listener.make, address)
+
+    async def _reach(self, address: str, timeout_s: float) -> SimListener | SimStreams:
         process = _caller()
-        host, port = split_address(address)
+        _, port = split_address(address)
         listener = self.listeners.get(port)
         if listener is None:
             await self._clock.sleep(self._latency_s(Pair()))
@@ -247,11 +298,20 @@ class SimNetwork:
         listener = self.listeners.get(port)
         if listener is None or not listener.process.alive:
             raise ConnectError(address, "connection refused")
-        near = Channel(dispatcher, encoding=encoding, version=version, on_close=on_close)
+        return listener
+
+    def _join(
+        self,
+        near: asyncio.Protocol,
+        listener: SimListener | SimStreams,
+        make: MakeProtocol,
+        address: str,
+    ) -> None:
+        process = _caller()
         context = listener.process.context()
-        far = context.run(listener.channels.accept)
-        here, there = ("127.0.0.1", self._free_port()), (host, port)
-        link = Link(self, pair)
+        far = context.run(make)
+        here, there = ("127.0.0.1", self._free_port()), split_address(address)
+        link = Link(self, Pair((process.name, listener.process.name)))
         near_end = SimTransport(link, process, near, here, there)
         far_end = SimTransport(link, listener.process, far, there, here)
         near_end.other, far_end.other = far_end, near_end
@@ -259,17 +319,20 @@ class SimNetwork:
         self.links[link] = None
         context.run(far.connection_made, far_end)
         near.connection_made(near_end)
-        return near
 
     # -- bytes ----------------------------------------------------------------------------------
 
     def send(self, sender: SimTransport, data: bytes) -> None:
         """Carry bytes to the other end."""
+        receiver = sender.other
+        if sender.is_stream:
+            if not sender.link.is_cut:
+                self._transmit(receiver, data)
+            return
         if self.on_sent is not None:
             self.on_sent(sender, data)
         if sender.link.is_cut:
             return
-        receiver = sender.other
         weather = self.weather
         if is_notification(data):
             client = receiver.process.name
@@ -300,6 +363,8 @@ class SimNetwork:
 
     def delivered(self, receiver: SimTransport, data: bytes) -> None:
         """Bytes were processed by the receiver."""
+        if receiver.is_stream:
+            return
         sender = receiver.other.process
         if self.on_delivered is not None:
             self.on_delivered(receiver, data)

@@ -14,7 +14,12 @@ from pocketmq.protocol.command import VERSION_5_3_3, Encoding
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.errors import ConnectError
 from pocketmq.protocol.transport.channel import Channel
-from pocketmq.protocol.transport.network import OnChannel, OpenChannels, split_address
+from pocketmq.protocol.transport.network import (
+    MakeProtocol,
+    OnChannel,
+    OpenChannels,
+    split_address,
+)
 from pocketmq.runtime.errors import PortInUseError
 
 
@@ -98,11 +103,24 @@ class MemoryListener:
         await self.channels.close()
 
 
+class MemoryStreams:
+    """A port for byte streams that are no remoting frames."""
+
+    def __init__(self, network: MemoryNetwork, port: int, make: MakeProtocol) -> None:
+        self._network = network
+        self.port = port
+        self.make = make
+
+    async def close(self) -> None:
+        self._network.streams.pop(self.port, None)
+
+
 class MemoryNetwork:
     """Ports and connections of one test; hosts are only names in addresses."""
 
     def __init__(self) -> None:
         self.listeners: dict[int, MemoryListener] = {}
+        self.streams: dict[int, MemoryStreams] = {}
         self._next_port = 40000
 
     async def serve(
@@ -117,7 +135,7 @@ class MemoryNetwork:
     ) -> MemoryListener:
         if port == 0:
             port = self._free_port()
-        if port in self.listeners:
+        if port in self.listeners or port in self.streams:
             raise PortInUseError(port)
         channels = OpenChannels(dispatcher, version, on_open, on_close)
         listener = MemoryListener(self, port, channels)
@@ -142,15 +160,38 @@ class MemoryNetwork:
         if listener is None:
             raise ConnectError(address, "connection refused")
         near = Channel(dispatcher, encoding=encoding, version=version, on_close=on_close)
-        far = listener.channels.accept()
+        self._join(near, listener.channels.accept(), (host, port))
+        return near
+
+    async def listen(self, host: str, port: int, make: MakeProtocol) -> MemoryStreams:
+        port = port or self._free_port()
+        if port in self.listeners or port in self.streams:
+            raise PortInUseError(port)
+        listener = self.streams[port] = MemoryStreams(self, port, make)
+        return listener
+
+    async def dial(
+        self, address: str, protocol: asyncio.Protocol, *, timeout_s: float = 3.0
+    ) -> None:
+        try:
+            host, port = split_address(address)
+        except ValueError as exc:
+            raise ConnectError(address, str(exc)) from exc
+        listener = self.streams.get(port)
+        if listener is None:
+            raise ConnectError(address, "connection refused")
+        self._join(protocol, listener.make(), (host, port))
+
+    def _join(self, near: asyncio.Protocol, far: asyncio.Protocol, there: tuple[str, int]) -> None:
         here = ("127.0.0.1", self._free_port())
-        near_end = MemoryTransport(near, here, (host, port))
-        far_end = MemoryTransport(far, (host, port), here)
+        near_end = MemoryTransport(near, here, there)
+        far_end = MemoryTransport(far, there, here)
         near_end.other, far_end.other = far_end, near_end
         far.connection_made(far_end)
         near.connection_made(near_end)
-        return near
 
     def _free_port(self) -> int:
         self._next_port += 1
+        while self._next_port in self.listeners or self._next_port in self.streams:
+            self._next_port += 1
         return self._next_port

@@ -25,6 +25,8 @@ FRAME_LIMIT_S = 30.0
 SWEEP_S = 5.0
 
 OnChannel = Callable[[Channel], None]
+MakeProtocol = Callable[[], asyncio.Protocol]
+"""Makes what handles one accepted connection of a port that carries no remoting frames."""
 
 
 class Listener(Protocol):
@@ -71,6 +73,26 @@ class Network(Protocol):
         on_close: OnChannel | None = None,
     ) -> Channel:
         """Open a channel to `host:port`.
+
+        Raises:
+            ConnectError: nobody answers there in time.
+        """
+        ...
+
+    async def listen(self, host: str, port: int, make: MakeProtocol) -> Listener:
+        """Listen for plain byte streams, each handled by a protocol of its own; port 0 is any.
+
+        Closing the listener only ends the listening: who made the protocols ends their connections.
+
+        Raises:
+            PortInUseError: somebody else listens there.
+        """
+        ...
+
+    async def dial(
+        self, address: str, protocol: asyncio.Protocol, *, timeout_s: float = 3.0
+    ) -> None:
+        """Open a plain byte stream to `host:port`; `protocol.connection_made` has been called.
 
         Raises:
             ConnectError: nobody answers there in time.

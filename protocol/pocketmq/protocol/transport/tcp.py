@@ -9,7 +9,12 @@ from pocketmq.protocol.command import VERSION_5_3_3, Encoding
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.errors import ConnectError
 from pocketmq.protocol.transport.channel import Channel
-from pocketmq.protocol.transport.network import OnChannel, OpenChannels, split_address
+from pocketmq.protocol.transport.network import (
+    MakeProtocol,
+    OnChannel,
+    OpenChannels,
+    split_address,
+)
 from pocketmq.runtime import descriptors
 from pocketmq.runtime.ports import bind_error, check_port
 
@@ -32,6 +37,17 @@ class TcpListener:
         self._server.close()
         await self.channels.close()
         await self._server.wait_closed()
+
+
+class TcpStreams:
+    """A listening socket for byte streams that are no remoting frames."""
+
+    def __init__(self, server: asyncio.Server) -> None:
+        self._server = server
+        self.port: int = server.sockets[0].getsockname()[1]
+
+    async def close(self) -> None:
+        self._server.close()
 
 
 class TcpNetwork:
@@ -94,3 +110,21 @@ class TcpNetwork:
             target: Address that was connected to; empty when the peer connected to us.
         """
         return channel
+
+    async def listen(self, host: str, port: int, make: MakeProtocol) -> TcpStreams:
+        check_port(port)
+        try:
+            server = await asyncio.get_running_loop().create_server(make, host, port)
+        except OSError as exc:
+            raise bind_error(exc, host, port) from exc
+        return TcpStreams(server)
+
+    async def dial(
+        self, address: str, protocol: asyncio.Protocol, *, timeout_s: float = 3.0
+    ) -> None:
+        try:
+            host, port = split_address(address)
+            async with asyncio.timeout(timeout_s):  # an I/O deadline: real time
+                await asyncio.get_running_loop().create_connection(lambda: protocol, host, port)
+        except (OSError, ValueError) as exc:
+            raise ConnectError(address, str(exc) or type(exc).__name__) from exc

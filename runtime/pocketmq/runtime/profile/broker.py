@@ -50,6 +50,16 @@ class BrokerProfile:
     arbitrary_delay: bool
     """`TIMER_*` properties delay by milliseconds (B-96)."""
 
+    # -- replication ------------------------------------------------------------------------
+
+    sync_master_needs_slave: bool
+    """A SYNC_MASTER waits for one slave, and answers SLAVE_NOT_AVAILABLE (11) without one; else it
+    waits for `inSyncReplicas` (B-140, B-141)."""
+    slave_rejects_sends: bool
+    """A slave answers SYSTEM_BUSY (2) to sends; else SERVICE_NOT_AVAILABLE (14) (H-3)."""
+    slave_sync_s: float
+    """Interval at which a slave fetches the master's tables (B-120)."""
+
     # -- store ------------------------------------------------------------------------------
 
     search_nearest_time: bool
@@ -77,6 +87,9 @@ BROKER_4_9 = BrokerProfile(
     server_side_reset_offset=False,
     system_topics_of_5x=False,
     arbitrary_delay=False,
+    sync_master_needs_slave=True,
+    slave_rejects_sends=False,
+    slave_sync_s=10.0,
     search_nearest_time=True,
     pid_in_abort_file=False,
 )
@@ -101,6 +114,9 @@ BROKER_5_X = BrokerProfile(
     server_side_reset_offset=True,
     system_topics_of_5x=True,
     arbitrary_delay=True,
+    sync_master_needs_slave=False,
+    slave_rejects_sends=True,
+    slave_sync_s=60.0,
     search_nearest_time=False,
     pid_in_abort_file=True,
 )

@@ -1,0 +1,118 @@
+"""Builds the replication subject."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pocketmq.broker.config import BrokerConfig
+from pocketmq.broker.core import BrokerCore
+from pocketmq.broker.replication.epoch_file import EpochFile
+from pocketmq.broker.replication.ha_client import HaClient
+from pocketmq.broker.replication.ha_port import HaPort
+from pocketmq.broker.replication.ha_service import HaService
+from pocketmq.broker.replication.replicas import Replicas
+from pocketmq.broker.replication.role_changes import RoleChanges
+from pocketmq.broker.replication.rules import AckRules, HaRules
+from pocketmq.broker.role import MASTER_ID, BrokerRole
+from pocketmq.broker.subject import Subject
+from pocketmq.protocol.transport.network import Network
+from pocketmq.runtime.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replication(Subject):
+    """What other subjects, and a controller's client, use of it."""
+
+    port: HaPort
+    """Where slaves connect."""
+    slaves: HaService
+    """Those that are connected."""
+    client: HaClient
+    """The connection to the master."""
+    replicas: Replicas
+    """Waits until enough replicas have a message."""
+    roles: RoleChanges
+    """Becomes master or slave."""
+
+
+def assemble_replication(core: BrokerCore, network: Network) -> Replication:
+    """Emits `role_changed`; listens to `master_told`."""
+    config, store, role, clock = core.config, core.store, core.role, core.clock
+    check_role(config)
+    rules = HaRules(
+        batch_bytes=config.ha_transfer_batch_size,
+        heartbeat_s=config.ha_send_heartbeat_interval / 1000,
+        housekeeping_s=config.ha_housekeeping_interval / 1000,
+        max_gap_bytes=config.ha_max_gap_not_in_sync,
+    )
+    port = HaPort(
+        config.host,
+        core.address,
+        config.ha_listen_port,
+        must_listen=bool(config.ha_listen_port) or role.role is BrokerRole.SYNC_MASTER,
+    )
+    ha = HaService(store, role, network, clock, rules, port)
+    client = HaClient(store, network, clock, rules)
+    replicas = Replicas(
+        ha,
+        role,
+        AckRules(
+            in_sync_replicas=config.in_sync_replicas,
+            timeout_s=config.slave_timeout / 1000,
+            refuse_without_slave=core.profile.broker.sync_master_needs_slave,
+            max_gap_bytes=config.ha_max_gap_not_in_sync,
+        ),
+        clock,
+        slave_rejects_sends=core.profile.broker.slave_rejects_sends,
+    )
+    roles = RoleChanges(
+        role,
+        store,
+        ha,
+        client,
+        replicas,
+        EpochFile(store.root, core.disk),
+        core.signals.role_changed,
+    )
+
+    def master_told(broker: str | None, replication: str | None) -> None:
+        roles.master_told(broker, config.ha_master_address or replication)
+
+    core.signals.master_told.connect(master_told)
+    if config.ha_master_address:
+        client.follow(None if role.leads else config.ha_master_address)
+    return Replication(
+        port=port,
+        slaves=ha,
+        client=client,
+        replicas=replicas,
+        roles=roles,
+        services=(roles, ha, client),
+    )
+
+
+def check_role(config: BrokerConfig) -> None:
+    """Refuse roles and ids that do not fit (H-1).
+
+    Raises:
+        ConfigError: says which option to change.
+    """
+    role, broker_id = config.broker_role, config.broker_id
+    if role is BrokerRole.SLAVE and broker_id <= MASTER_ID:
+        raise ConfigError(
+            "broker_id",
+            f"a slave's id is above 0, not {broker_id}",
+            advice="give each slave of a broker name an id of its own: --broker-id 1",
+        )
+    if role.is_master and broker_id != MASTER_ID:
+        raise ConfigError(
+            "broker_id",
+            f"a master's id is 0, not {broker_id}",
+            advice="leave it out, or add --broker-role SLAVE",
+        )
+    if config.in_sync_replicas < 1:
+        raise ConfigError(
+            "in_sync_replicas",
+            f"{config.in_sync_replicas} replicas",
+            advice="1 is the master alone, 2 the master and one slave",
+        )

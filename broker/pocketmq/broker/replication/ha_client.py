@@ -1,0 +1,183 @@
+"""Follows a master: connects, appends what it sends, reports (H-20 to H-29)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+import structlog
+
+from pocketmq.broker.replication.ha_frames import FrameReader, HaStreamError, encode_report
+from pocketmq.broker.replication.ha_slave import MasterLink
+from pocketmq.broker.replication.rules import HaRules
+from pocketmq.broker.store import MessageStore
+from pocketmq.broker.store.replica_log import ReplicaGapError
+from pocketmq.broker.subject import Service
+from pocketmq.protocol.transport.network import Network
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.errors import DiskError, PeerError
+from pocketmq.runtime.periodic import AT_REST, PeriodicService
+
+log = structlog.get_logger()
+
+TICK_S = 1.0
+
+
+class MasterConnection(asyncio.Protocol):
+    """The connection to the master: bytes in and out, around `ha_slave.MasterLink`.
+
+    Args:
+        store: gets the log.
+        rules: times.
+        clock: the times.
+    """
+
+    def __init__(self, store: MessageStore, rules: HaRules, clock: Clock) -> None:
+        self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.reason = "the master closed the connection"
+        """Why it ended, when it has."""
+        self.received_bytes = 0
+        self.link = MasterLink(rules, store.commit_log.max_offset, clock.monotonic())
+        self._store = store
+        self._rules = rules
+        self._clock = clock
+        self._reader = FrameReader()
+        self._transport: asyncio.Transport | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        end = self._store.commit_log.max_offset
+        self.link = MasterLink(self._rules, end, self._clock.monotonic())
+        self._report(end)  # W-1: at once
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+    def data_received(self, data: bytes) -> None:
+        self.received_bytes += len(data)
+        store, link = self._store, self.link
+        now = self._clock.monotonic()
+        try:
+            for offset, body in self._reader.feed(data):
+                if not self.is_open:
+                    return
+                if link.framed(offset, len(body), store.commit_log.max_offset, now):
+                    store.replica.append(offset, body)
+        except (HaStreamError, ReplicaGapError, DiskError) as exc:
+            self.close(str(exc))
+            return
+        self._report(link.appended(store.commit_log.max_offset, now))
+
+    def tick(self) -> None:
+        """Some time has passed: a report, or the end of a silent master."""
+        now = self._clock.monotonic()
+        if self.link.is_silent(now):
+            self.close(f"no frame for {self._rules.housekeeping_s:g} s")
+        else:
+            self._report(self.link.tick(self._store.commit_log.max_offset, now))
+
+    def close(self, reason: str) -> None:
+        """End the connection."""
+        if self._transport is not None:
+            self.reason = reason
+            self._transport.abort()
+
+    def _report(self, offset: int | None) -> None:
+        if offset is not None and self.is_open:
+            assert self._transport is not None
+            self._transport.write(encode_report(offset))
+
+
+class HaClient(Service):
+    """Keeps a connection to the master while this broker is a slave.
+
+    Args:
+        store: gets the log.
+        network: to the master.
+        clock: waits, reports and silence.
+        rules: times.
+    """
+
+    def __init__(self, store: MessageStore, network: Network, clock: Clock, rules: HaRules) -> None:
+        self.connection: MasterConnection | None = None
+        """The present one, or the last."""
+        self._store = store
+        self._network = network
+        self._clock = clock
+        self._rules = rules
+        self._master: str | None = None
+        self._attempts = PeriodicService(
+            "follow the master", clock, rules.retry_s, self._follow, initial_delay_s=0
+        )
+        self._ticks = PeriodicService("report to the master", clock, TICK_S, self._tick)
+
+    @property
+    def master(self) -> str | None:
+        """`host:port` of the master's replication port; None while it is not known."""
+        return self._master
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether frames can come."""
+        return self.connection is not None and self.connection.is_open
+
+    def follow(self, address: str | None) -> None:
+        """Follow this master from now on; None ends following. The same address changes nothing."""
+        if address == self._master:
+            return
+        log.info("master.changed", before=self._master, now=address)
+        self._master = address
+        if self.connection is not None:
+            self.connection.close("the master has changed")
+        self._attempts.wakeup()
+
+    async def start(self) -> None:
+        self._attempts.start()
+        self._ticks.start()
+
+    async def stop(self) -> None:
+        self._master = None
+        if self.connection is not None:
+            self.connection.close("the broker stops")
+        await self._attempts.stop()
+        await self._ticks.stop()
+
+    async def stopped_following(self) -> None:
+        """Return when no byte of a master is appended any more; call after `follow(None)`."""
+        if self.connection is not None and self.connection.is_open:
+            await self.connection.closed
+
+    async def _follow(self) -> float | None:
+        """One connection, from its begin to its end."""
+        address = self._master
+        if address is None:
+            return AT_REST
+        connection = MasterConnection(self._store, self._rules, self._clock)
+        try:
+            with self._clock.peer_wait():
+                await self._network.dial(address, connection)
+        except PeerError as exc:
+            log.warning("master.unreachable", address=address, reason=str(exc))
+            return None
+        if address != self._master:
+            connection.close("the master has changed")
+            return 0
+        self.connection = connection
+        self._ticks.resume()
+        log.info("master.followed", address=address, offset=connection.link.reported)
+        with self._clock.peer_wait():
+            await connection.closed
+        log.warning("master.lost", address=address, reason=connection.reason)
+        return 0 if address != self._master else None
+
+    def _tick(self) -> float | None:
+        if self.connection is None or not self.connection.is_open:
+            return AT_REST
+        self.connection.tick()
+        return None

@@ -1,0 +1,114 @@
+"""The master's side of one slave: where to send from, what it has, when to give up. No I/O.
+
+reported(4096)       the first report: the slave's log ends there, so sending begins there
+next_slice()      -> (4096, 32768)   and the next one at 36864
+reported(36864)      acknowledged; messages below it are replicated
+next_slice()      -> (36864, 0)      a heartbeat, when nothing was sent for 5 s
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pocketmq.broker.replication.ha_frames import HaStreamError
+from pocketmq.broker.replication.rules import HaRules
+
+UNKNOWN = -1
+
+
+class LogBounds(NamedTuple):
+    """What a master has to send."""
+
+    low: int
+    """First byte."""
+    high: int
+    """Behind the last byte that may be sent."""
+    file_bytes: int
+    """Length of a file: a frame never crosses its end (H-20)."""
+
+
+class Slice(NamedTuple):
+    """What to send next; size 0 is a heartbeat."""
+
+    offset: int
+    size: int
+
+
+class SlaveLink:
+    """One connected slave, as its master knows it.
+
+    Args:
+        address: for messages.
+        rules: sizes and times.
+        now: monotonic seconds.
+    """
+
+    def __init__(self, address: str, rules: HaRules, now: float) -> None:
+        self.address = address
+        self.acked = UNKNOWN
+        """The slave's log has every byte below it; -1 before its first report."""
+        self.next_offset = UNKNOWN
+        """Where the next frame begins; -1 before the first report (H-31)."""
+        self.sent_bytes = 0
+        self._rules = rules
+        self._heard_at = now
+        self._spoke_at = now
+
+    def reported(self, offset: int, log: LogBounds, now: float) -> bool:
+        """Take a report; whether more is acknowledged than before.
+
+        Raises:
+            HaStreamError: it says more than the master has, or is at a place that the master does
+                not have any more: the link cannot go on.
+        """
+        self._heard_at = now
+        if offset > log.high and self._rules.drop_reports_beyond_end:
+            raise HaStreamError(
+                f"slave {self.address} has {offset} bytes of log, this master {log.high}: it is "
+                "another cluster's, or was ahead of a master that lost its end; empty its store"
+            )
+        if self.next_offset == UNKNOWN:
+            self.next_offset = self._start(offset, log)
+        grew = offset > self.acked
+        self.acked = offset
+        return grew
+
+    @staticmethod
+    def _start(offset: int, log: LogBounds) -> int:
+        if offset == 0:  # it has nothing: the last file is enough (H-35, B-132)
+            return max(log.low, log.high - log.high % log.file_bytes)
+        if offset < log.low:
+            raise HaStreamError(
+                f"the slave's log ends at {offset}, this master's begins at {log.low}: what is "
+                "between was deleted; empty the slave's store"
+            )
+        return offset
+
+    def next_slice(self, log: LogBounds, now: float) -> Slice | None:
+        """What to send now; call again until it is None, as long as the connection takes it."""
+        offset = self.next_offset
+        if offset == UNKNOWN:
+            return None
+        if log.low <= offset < log.high:
+            file_end = offset - offset % log.file_bytes + log.file_bytes
+            size = min(self._rules.batch_bytes, log.high - offset, file_end - offset)
+            self.next_offset = offset + size
+            self.sent_bytes += size
+            self._spoke_at = now
+            return Slice(offset, size)
+        if now - self._spoke_at > self._rules.heartbeat_s:
+            self._spoke_at = now
+            return Slice(offset, 0)
+        return None
+
+    def is_silent(self, now: float) -> bool:
+        """Whether it has not reported for so long that its connection is to be closed (H-34)."""
+        return now - self._heard_at > self._rules.housekeeping_s
+
+    def lag_bytes(self, end: int) -> int:
+        """How much of the log it has not acknowledged."""
+        return max(0, end - max(0, self.acked))
+
+    def is_in_sync(self, end: int) -> bool:
+        """Whether it lags by less than the gap that counts as in sync (H-41)."""
+        return self.acked != UNKNOWN and self.lag_bytes(end) < self._rules.max_gap_bytes

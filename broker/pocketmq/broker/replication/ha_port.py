@@ -1,0 +1,41 @@
+"""Where slaves connect (H-2)."""
+
+from __future__ import annotations
+
+from pocketmq.broker.address import BrokerAddress
+
+DISTANCE = 1
+"""The replication port lies so far above the broker's own."""
+
+
+class HaPort:
+    """Host and port of the replication stream.
+
+    Args:
+        host: to listen on.
+        address: the broker's own.
+        configured: `haListenPort`; 0 is the broker's port plus 1.
+        must_listen: slaves are expected here, so a taken port is an error.
+    """
+
+    def __init__(
+        self, host: str, address: BrokerAddress, configured: int, *, must_listen: bool
+    ) -> None:
+        self.host = host
+        self.must_listen = must_listen
+        self._address = address
+        self._configured = configured
+        self._listening = 0
+
+    @property
+    def port(self) -> int:
+        """To listen on, or where it listens."""
+        return self._listening or self._configured or self._address.port + DISTANCE
+
+    def listens_at(self, port: int) -> None:
+        """The port is known."""
+        self._listening = port
+
+    def __str__(self) -> str:
+        """What name servers tell slaves."""
+        return f"{self._address.ip}:{self.port}"

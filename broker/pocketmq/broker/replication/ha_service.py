@@ -1,0 +1,131 @@
+"""The replication port of a broker, and the slaves that are connected to it (H-2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import structlog
+
+from pocketmq.broker.replication.ha_port import HaPort
+from pocketmq.broker.replication.rules import HaRules
+from pocketmq.broker.replication.slave_connection import SlaveConnection
+from pocketmq.broker.role import RoleState
+from pocketmq.broker.store import MessageStore
+from pocketmq.broker.subject import Service
+from pocketmq.protocol.transport.network import Listener, Network
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.errors import PortInUseError
+from pocketmq.runtime.periodic import AT_REST, PeriodicService
+from pocketmq.runtime.signals import Signal
+
+log = structlog.get_logger()
+
+TICK_S = 1.0
+MAX_SLAVES = 64
+"""Connections beyond it are closed at once."""
+
+
+class HaService(Service):
+    """Accepts slaves, and sends them what is appended.
+
+    Args:
+        store: whose log is sent.
+        role: a slave's port is open too, and sends nothing while it follows (H-2).
+        network: where it listens.
+        clock: heartbeats and silence.
+        rules: sizes and times.
+        where: the port, and whether it has to be free.
+    """
+
+    def __init__(
+        self,
+        store: MessageStore,
+        role: RoleState,
+        network: Network,
+        clock: Clock,
+        rules: HaRules,
+        where: HaPort,
+    ) -> None:
+        self.acks_moved: Signal[[]] = Signal()
+        """A slave has more of the log, or one has come or gone."""
+        self._store = store
+        self._role = role
+        self._network = network
+        self._clock = clock
+        self._rules = rules
+        self._where = where
+        self._connections: dict[SlaveConnection, None] = {}
+        self._listener: Listener | None = None
+        self._ticks = PeriodicService("replication", clock, TICK_S, self._tick)
+        store.grew.connect(self._grew)
+
+    @property
+    def connections(self) -> Sequence[SlaveConnection]:
+        """Of the slaves that are connected, in the order in which they came."""
+        return tuple(self._connections)
+
+    def acks(self) -> list[int]:
+        """How far each connected slave is; -1 for one that has not reported."""
+        return [connection.link.acked for connection in self._connections]
+
+    async def start(self) -> None:
+        where = self._where
+        try:
+            self._listener = await self._network.listen(where.host, where.port, self._accept)
+        except PortInUseError:
+            if where.must_listen:
+                raise
+            log.warning(
+                "replication_port.taken",
+                port=where.port,
+                effect="no slave can follow this broker; set haListenPort",
+            )
+            return
+        where.listens_at(self._listener.port)
+        self._ticks.start()
+
+    async def stop(self) -> None:
+        if self._listener is None:
+            return
+        await self._listener.close()
+        await self._ticks.stop()
+        self.drop_all("the broker stops")
+
+    def drop_all(self, reason: str) -> None:
+        """Close the connection of every slave: the role changes, or the broker stops (I-17)."""
+        for connection in self.connections:
+            connection.drop(reason)
+
+    def _accept(self) -> SlaveConnection:
+        return SlaveConnection(
+            self._store,
+            self._rules,
+            self._clock,
+            self._opened,
+            self.acks_moved.emit,
+            self._closed,
+        )
+
+    def _opened(self, connection: SlaveConnection) -> None:
+        if not self._role.leads:
+            connection.drop("this broker is a slave itself")
+        elif len(self._connections) >= MAX_SLAVES:
+            connection.drop(f"{MAX_SLAVES} slaves are connected already")
+        else:
+            self._connections[connection] = None
+            self._ticks.resume()
+            self.acks_moved.emit()
+
+    def _closed(self, connection: SlaveConnection) -> None:
+        if connection in self._connections:
+            del self._connections[connection]
+            self.acks_moved.emit()
+
+    def _grew(self) -> None:
+        for connection in self._connections:
+            connection.send_soon()
+
+    def _tick(self) -> float | None:
+        for connection in self.connections:
+            connection.tick()
+        return None if self._connections else AT_REST

@@ -1,0 +1,176 @@
+"""`RoleChanges`: becomes master or slave. What a controller, or the options, drive."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+import structlog
+
+from pocketmq.broker.replication.epoch_file import EpochFile
+from pocketmq.broker.replication.epochs import Epoch
+from pocketmq.broker.replication.ha_client import HaClient
+from pocketmq.broker.replication.ha_service import HaService
+from pocketmq.broker.replication.replicas import Replicas
+from pocketmq.broker.role import MASTER_ID, BrokerRole, RoleState
+from pocketmq.broker.store import MessageStore
+from pocketmq.broker.subject import Service
+from pocketmq.runtime.signals import Signal
+
+log = structlog.get_logger()
+
+FENCED = "the broker waits for a controller to say who is master"
+"""Among the reasons why the store takes no message."""
+
+
+class ReplicaProgress(NamedTuple):
+    """What a controller asks of a replica, for its elections (D-33)."""
+
+    epoch: int
+    """Of the last master that wrote here; 0 without a controller."""
+    max_offset: int
+    """End of the log."""
+    confirm_offset: int
+    """All in-sync replicas have the log below it."""
+
+
+class MasterAddresses(NamedTuple):
+    """Where a slave finds its master; None where it is not known."""
+
+    broker: str | None
+    replication: str | None
+
+
+class RoleChanges(Service):
+    """One change at a time; each is complete when its coroutine returns.
+
+    Args:
+        role: what is changed.
+        store: takes puts, or a master's bytes.
+        ha: the slaves' connections.
+        client: the connection to the master.
+        replicas: producers that wait for slaves.
+        epochs: this log's epochs, and their file.
+        changed: emitted after each change.
+    """
+
+    def __init__(
+        self,
+        role: RoleState,
+        store: MessageStore,
+        ha: HaService,
+        client: HaClient,
+        replicas: Replicas,
+        epochs: EpochFile,
+        changed: Signal[[]],
+    ) -> None:
+        self.epochs = epochs
+        self.master = MasterAddresses(None, None)
+        """Of a slave."""
+        self._role = role
+        self._store = store
+        self._ha = ha
+        self._client = client
+        self._replicas = replicas
+        self._changed = changed
+        self._changing = asyncio.Lock()
+
+    async def load(self) -> None:
+        await self.epochs.load()
+
+    def recovered(self) -> None:
+        """What the options say, from the first moment on."""
+        if not self._role.leads:
+            self._store.replica.follow()
+
+    @property
+    def progress(self) -> ReplicaProgress:
+        """How far this replica is."""
+        log_end = self._store.commit_log.max_offset
+        confirmed = self._store.confirmed_offset
+        return ReplicaProgress(self.epochs.table.last_number, log_end, confirmed)
+
+    def fence(self) -> None:
+        """Take no message until `unfence`: nobody knows yet who is master."""
+        self._store.blocked_by.add(FENCED)
+
+    def unfence(self) -> None:
+        """Take messages, if this broker is the master."""
+        self._store.blocked_by.discard(FENCED)
+
+    def master_told(self, broker: str | None, replication: str | None) -> None:
+        """Follow the master that a name server or a controller names; None: it is not known.
+
+        When the master is gone, the stream goes on trying its old address (H-7).
+        """
+        if self._role.leads:
+            return
+        self.master = MasterAddresses(broker, replication or self.master.replication)
+        if replication is not None:
+            self._client.follow(replication)
+
+    async def become_master(
+        self, epoch: int = 0, *, role: BrokerRole = BrokerRole.SYNC_MASTER
+    ) -> None:
+        """Take messages from now on (D-10 to D-15).
+
+        Half a record at the end of the log is cut, all others are dispatched, and the epoch begins
+        at the end of the log. Slaves' connections are closed: they come again and compare epochs.
+
+        Args:
+            epoch: the term, given by the controller; 0 without one. A term that this broker has
+                already is kept as it is (W-5).
+            role: SYNC_MASTER waits for slaves as the options say.
+
+        Raises:
+            ValueError: a later epoch has begun here.
+            DiskError: queues or the epoch file could not be written; the broker takes nothing.
+        """
+        async with self._changing:
+            if epoch < self._role.epoch:
+                raise ValueError(f"epoch {epoch} is older than {self._role.epoch}")
+            was_leading = self._role.leads
+            self._client.follow(None)
+            await self._client.stopped_following()
+            if not was_leading:
+                self._ha.drop_all("this broker becomes the master")
+                await self._store.replica.lead()
+            if epoch:
+                start = self._store.commit_log.max_offset
+                await self.epochs.append(Epoch(epoch, start))
+            self.master = MasterAddresses(None, None)
+            self._role.set(role, MASTER_ID, epoch)
+            await self._role.apply()
+            log.info("role.changed", role=role.value, epoch=epoch)
+            self._changed.emit()
+
+    async def become_slave(self, broker_id: int, master: MasterAddresses, epoch: int = 0) -> None:
+        """Take no messages and follow a master from now on.
+
+        Producers that wait for slaves get FLUSH_SLAVE_TIMEOUT (12); what they sent may be kept or
+        cut by the new master's epochs (I-17).
+
+        Args:
+            broker_id: above 0.
+            master: its addresses, as far as they are known; `master_told` tells the rest.
+            epoch: the master's term; 0 without a controller.
+
+        Raises:
+            ValueError: a later epoch has begun here, or the id is a master's.
+        """
+        if broker_id <= MASTER_ID:
+            raise ValueError(f"a slave's id is above 0, not {broker_id}")
+        async with self._changing:
+            if epoch < self._role.epoch:
+                raise ValueError(f"epoch {epoch} is older than {self._role.epoch}")
+            self._store.replica.follow()
+            self._role.set(BrokerRole.SLAVE, broker_id, epoch)
+            self._replicas.give_up()
+            self._ha.drop_all("this broker becomes a slave")
+            await self._role.apply()
+            self._client.follow(None)
+            await self._client.stopped_following()
+            self.master = master
+            self._client.follow(master.replication)
+            log.info("role.changed", role="SLAVE", broker_id=broker_id, epoch=epoch, master=master)
+            self._changed.emit()

@@ -1,0 +1,123 @@
+"""Whether this broker is a master or a slave, and what runs only while it is a master (H-1, H-4).
+
+Subjects ask `core.role.leads`; services that may run on one replica only are wrapped:
+
+    services=(table, core.role.while_leading(schedule))
+
+Who changes the role is `replication/`: see its `__init__.py`.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, unique
+from typing import Final
+
+from pocketmq.broker.subject import Service
+
+MASTER_ID: Final = 0
+
+
+@unique
+class BrokerRole(Enum):
+    """What `brokerRole` says, and what a controller changes."""
+
+    ASYNC_MASTER = "ASYNC_MASTER"
+    """Takes messages, and does not wait for slaves."""
+    SYNC_MASTER = "SYNC_MASTER"
+    """Takes messages, and waits for slaves (B-140)."""
+    SLAVE = "SLAVE"
+    """Follows a master."""
+
+    @property
+    def is_master(self) -> bool:
+        return self is not BrokerRole.SLAVE
+
+
+class RoleState:
+    """The role as it is now.
+
+    Args:
+        role: at the start.
+        broker_id: 0 for a master.
+    """
+
+    def __init__(self, role: BrokerRole, broker_id: int) -> None:
+        self.role = role
+        self.broker_id = broker_id
+        self.epoch = 0
+        """The master's term, given by a controller; 0 without one."""
+        self._gated: list[WhileLeading] = []
+
+    @property
+    def leads(self) -> bool:
+        """Whether producers may send here."""
+        return self.role.is_master
+
+    def set(self, role: BrokerRole, broker_id: int, epoch: int) -> None:
+        """Change it; `apply` has to follow. Only replication calls this.
+
+        Raises:
+            ValueError: the epoch is older than the present one (I-2).
+        """
+        if epoch < self.epoch:
+            raise ValueError(f"epoch {epoch} is older than {self.epoch}")
+        self.role, self.broker_id, self.epoch = role, broker_id, epoch
+
+    def while_leading(self, service: Service) -> Service:
+        """A service that runs while this broker is a master, and rests while it is a slave."""
+        gated = WhileLeading(service, self)
+        self._gated.append(gated)
+        return gated
+
+    async def apply(self) -> None:
+        """Start or stop what depends on the role; in the order of the subjects."""
+        for gated in self._gated if self.leads else reversed(self._gated):
+            await gated.role_changed()
+
+
+class WhileLeading(Service):
+    """Wraps a service: it is begun and ended by the role as well as by the broker."""
+
+    def __init__(self, service: Service, role: RoleState) -> None:
+        self._service = service
+        self._role = role
+        self._may_run = False
+        self._runs = False
+        self._is_recovered = False
+
+    async def load(self) -> None:
+        await self._service.load()
+
+    def recovered(self) -> None:
+        if self._role.leads:
+            self._service.recovered()
+            self._is_recovered = True
+
+    async def start(self) -> None:
+        self._may_run = True
+        await self.role_changed()
+
+    async def leave(self) -> None:
+        if self._runs:
+            await self._service.leave()
+
+    async def stop(self) -> None:
+        self._may_run = False
+        await self._end()
+
+    async def role_changed(self) -> None:
+        """Follow the role."""
+        if not self._may_run:
+            return
+        if not self._role.leads:
+            await self._end()
+        elif not self._runs:
+            self._runs = True
+            if not self._is_recovered:
+                self._service.recovered()
+            await self._service.start()
+
+    async def _end(self) -> None:
+        if self._runs:
+            self._runs = self._is_recovered = False
+            await self._service.stop()

@@ -1,0 +1,100 @@
+"""Epochs: the file, and up to where two logs agree (H-130 to H-136)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pocketmq.broker.replication.epoch_file import EpochFile
+from pocketmq.broker.replication.epochs import NO_POINT, Epoch, Epochs, EpochsError
+from pocketmq.broker.store import OsDisk
+
+ROCKETMQ = "2\n773307083\n7-7000\n8-8000\n"
+"""As RocketMQ's CheckpointFile wrote it."""
+
+
+def epochs(*entries: tuple[int, int]) -> Epochs:
+    return Epochs(Epoch(*entry) for entry in entries)
+
+
+def test_the_file_is_rocketmqs() -> None:  # H-131
+    assert epochs((7, 7000), (8, 8000)).text() == ROCKETMQ
+    assert Epochs.parse(ROCKETMQ).entries == (Epoch(7, 7000), Epoch(8, 8000))
+
+
+@pytest.mark.parametrize("text", ["", "x\n", "2\n0\n1-1\n", "1\n5\n1-1\n", "2\n0\n2-5\n1-6\n"])
+def test_a_damaged_file_says_so(text: str) -> None:
+    with pytest.raises(EpochsError):
+        Epochs.parse(text)
+
+
+def test_an_epoch_in_which_nothing_was_written_gives_way_to_its_successor() -> None:  # W-5, F-8
+    table = epochs((1, 0))
+    assert table.append(Epoch(2, 500))
+    assert table.append(Epoch(3, 500))
+    assert table.entries == (Epoch(1, 0), Epoch(3, 500))
+
+
+def test_an_epoch_that_is_the_last_already_keeps_its_start() -> None:  # W-5, F-32
+    table = epochs((1, 0), (2, 500))
+    assert not table.append(Epoch(2, 900))
+    assert table.last == Epoch(2, 500)
+
+
+def test_epochs_rise() -> None:  # I-2
+    with pytest.raises(ValueError, match="cannot follow"):
+        epochs((3, 100)).append(Epoch(2, 200))
+    with pytest.raises(ValueError, match="cannot follow"):
+        epochs((3, 100)).append(Epoch(4, 50))
+
+
+@pytest.mark.parametrize(
+    ("mine", "end", "theirs", "their_end", "point"),
+    [
+        ([(1, 0)], 900, [(1, 0)], 700, 700),
+        ([(1, 0)], 500, [(1, 0), (2, 700)], 900, 500),
+        ([(1, 0)], 900, [(1, 0), (2, 700)], 1000, 700),  # the old master's tail
+        ([(1, 0), (2, 600)], 900, [(1, 0), (3, 500)], 1000, 500),
+        ([(1, 0), (2, 600), (4, 800)], 900, [(1, 0), (2, 600), (3, 700)], 1000, 700),
+        ([(2, 100)], 900, [(1, 0), (3, 500)], 1000, NO_POINT),
+        ([(1, 5)], 900, [(1, 0)], 1000, NO_POINT),
+    ],
+)
+def test_logs_agree_up_to_the_end_of_the_newest_common_epoch(
+    mine: list[tuple[int, int]],
+    end: int,
+    theirs: list[tuple[int, int]],
+    their_end: int,
+    point: int,
+) -> None:  # H-136
+    assert epochs(*mine).consistent_point(end, epochs(*theirs), their_end) == point
+
+
+def test_cuts_take_epochs_along() -> None:  # H-134, H-135
+    table = epochs((1, 0), (2, 500), (3, 800))
+    assert table.cut_suffix(800)
+    assert table.entries == (Epoch(1, 0), Epoch(2, 500))
+    assert table.cut_prefix(500)
+    assert table.entries == (Epoch(2, 500),)
+    assert not table.cut_prefix(700)
+
+
+def test_an_offset_belongs_to_the_epoch_that_wrote_it() -> None:
+    table = epochs((1, 100), (2, 500))
+    assert [table.of(at) for at in (0, 100, 499, 500, 9999)] == [
+        Epoch(1, 100), Epoch(1, 100), Epoch(1, 100), Epoch(2, 500), Epoch(2, 500),
+    ]  # fmt: skip
+
+
+async def test_the_file_is_on_the_disk_before_the_epoch_counts(tmp_path: Path) -> None:
+    file = EpochFile(str(tmp_path), OsDisk())
+    await file.load()
+    await file.append(Epoch(7, 7000))
+    await file.append(Epoch(8, 8000))
+    assert (tmp_path / "epochFileCheckpoint").read_text() == ROCKETMQ
+    again = EpochFile(str(tmp_path), OsDisk())
+    await again.load()
+    assert again.table.entries == file.table.entries
+    await again.cut_suffix(8000)
+    assert again.table.last == Epoch(7, 7000)

@@ -1,0 +1,139 @@
+"""The bytes between master and slave, however the network cuts them (H-20, H-30, H-100, H-101)."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pocketmq.broker.replication.auto_switch_frames import (
+    EpochFrame,
+    MasterHandshake,
+    MasterMessages,
+    SlaveHandshake,
+    SlaveMessages,
+    SlaveReport,
+    encode_head,
+    encode_master_handshake,
+    encode_report,
+    encode_slave_handshake,
+)
+from pocketmq.broker.replication.epochs import Epoch
+from pocketmq.broker.replication.ha_frames import (
+    Frame,
+    FrameReader,
+    HaStreamError,
+    ReportReader,
+)
+from pocketmq.broker.replication.ha_frames import encode_head as encode_plain_head
+from pocketmq.broker.replication.ha_frames import encode_report as encode_plain_report
+
+offsets = st.integers(0, 2**62)
+bodies = st.binary(max_size=300)
+cuts = st.lists(st.integers(1, 50), min_size=1, max_size=20)
+
+
+def cut(data: bytes, sizes: list[int]) -> list[bytes]:
+    """`data` in pieces of these sizes, again and again."""
+    pieces, at, n = [], 0, 0
+    while at < len(data):
+        pieces.append(data[at : at + sizes[n % len(sizes)]])
+        at, n = at + len(pieces[-1]), n + 1
+    return pieces
+
+
+def test_plain_messages_are_the_bytes_that_rocketmq_sends() -> None:
+    assert encode_plain_report(4096).hex() == "0000000000001000"
+    assert encode_plain_head(4096, 100).hex() == "000000000000100000000064"
+
+
+def test_messages_of_controller_mode_are_the_bytes_that_rocketmq_sends() -> None:
+    assert encode_slave_handshake(SlaveHandshake(2)).hex() == "0000000100000000" + (
+        "0000000000000002"
+    )
+    assert encode_master_handshake(4096, 3, [Epoch(3, 0)]).hex() == (
+        "000000010000000c000000000000100000000003000000030000000000000000"
+    )
+    assert encode_report(4096).hex() == "000000020000000000001000"
+
+
+@given(frames=st.lists(st.tuples(offsets, bodies), max_size=8), sizes=cuts)
+def test_frames_come_out_as_they_went_in(frames: list[tuple[int, bytes]], sizes: list[int]) -> None:
+    data = b"".join(encode_plain_head(at, len(body)) + body for at, body in frames)
+    reader = FrameReader()
+    found = [frame for piece in cut(data, sizes) for frame in reader.feed(piece)]
+    assert found == [Frame(*frame) for frame in frames]
+    assert reader.waiting_bytes == 0
+
+
+@given(reports=st.lists(offsets, min_size=1, max_size=9), sizes=cuts)
+def test_the_last_report_of_each_read_counts(reports: list[int], sizes: list[int]) -> None:
+    data = b"".join(map(encode_plain_report, reports))
+    reader = ReportReader()
+    pieces = cut(data, sizes)
+    heard = [reader.feed(piece) for piece in pieces]
+    whole = [end // 8 for end in accumulate(map(len, pieces))]
+    expected = [
+        reports[count - 1] if count > before else None
+        for before, count in zip([0, *whole], whole, strict=False)
+    ]
+    assert heard == expected
+
+
+@given(
+    ids=st.integers(1, 9), reports=st.lists(offsets, max_size=5), sizes=cuts, flags=st.booleans()
+)
+def test_a_slaves_messages_wait_for_their_whole_size(
+    ids: int, reports: list[int], sizes: list[int], flags: bool
+) -> None:
+    asked = SlaveHandshake(ids, flags, not flags)
+    data = encode_slave_handshake(asked) + b"".join(map(encode_report, reports))
+    reader = SlaveMessages()
+    found = [each for piece in cut(data, sizes) for each in reader.feed(piece)]
+    assert found == [asked, *map(SlaveReport, reports)]
+
+
+@given(starts=st.lists(offsets, max_size=6, unique=True).map(sorted), body=bodies, sizes=cuts)
+def test_a_masters_messages_wait_for_their_whole_size(
+    starts: list[int], body: bytes, sizes: list[int]
+) -> None:
+    epochs = tuple(Epoch(n + 1, start) for n, start in enumerate(starts))
+    data = (
+        encode_master_handshake(77, len(epochs), epochs)
+        + encode_head(5, len(body), Epoch(3, 2), 4)
+        + body
+        + encode_head(-1, 0, Epoch(3, 2), 4)
+    )
+    reader = MasterMessages()
+    found = [each for piece in cut(data, sizes) for each in reader.feed(piece)]
+    assert found == [
+        MasterHandshake(77, len(epochs), epochs),
+        EpochFrame(5, 3, 2, 4, body),
+        EpochFrame(-1, 3, 2, 4, b""),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("reader", "data", "says"),
+    [
+        (FrameReader(), encode_plain_head(0, 5 << 20), "at most 4194304"),
+        (FrameReader(), encode_plain_head(0, -1), "with -1 bytes"),
+        (FrameReader(), b"GET / HTTP/1.1\r\n\r\n", "a frame for offset"),
+        (SlaveMessages(), bytes(12), "state 0"),
+        (SlaveMessages(), encode_report(-5), "a report of -5"),
+        (MasterMessages(), bytes(40), "state 0"),
+        (MasterMessages(), b"\0\0\0\1\0\0\0\5" + bytes(40), "5 bytes of epochs"),
+    ],
+)
+def test_other_bytes_are_refused_before_they_are_kept(
+    reader: object, data: bytes, says: str
+) -> None:
+    with pytest.raises(HaStreamError, match=says):
+        list(reader.feed(data))  # type: ignore[attr-defined]
+
+
+def test_a_report_below_0_is_refused() -> None:
+    with pytest.raises(HaStreamError, match="the peer is no slave"):
+        ReportReader().feed(b"\xff" * 8)

@@ -1,0 +1,152 @@
+"""A master and its slaves on one loop, a memory network and a manual clock."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pocketmq.broker.replication.role_changes import MasterAddresses
+from pocketmq.broker.role import BrokerRole
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.runtime.errors import ConfigError, PortInUseError
+from support.eventually import eventually
+from support.replicas import ReplicaRig, log_of
+
+SLAVE = BrokerRole.SLAVE
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[ReplicaRig]:
+    async with ReplicaRig(tmp_path) as made:
+        yield made
+
+
+async def test_a_slave_gets_the_masters_log_byte_by_byte(rig: ReplicaRig) -> None:  # behaviour 42
+    master = await rig.start("master")
+    slave = await rig.start("slave", broker_role=SLAVE, broker_id=1)
+    voice = await rig.voice(master)
+    for n in range(200):
+        await voice.send("orders", b"message %d" % n * 20)
+    await rig.same_logs()
+    assert log_of(slave.store) == log_of(master.store)
+    assert slave.store.max_offset("orders", 0) == master.store.max_offset("orders", 0) > 0
+    (connection,) = master.subjects.replication.slaves.connections
+    await eventually(
+        lambda: connection.link.acked == master.store.commit_log.max_offset, "all is acknowledged"
+    )
+
+
+async def test_a_slave_that_comes_late_or_back_catches_up(rig: ReplicaRig) -> None:
+    master = await rig.start("master")
+    voice = await rig.voice(master)
+    for n in range(100):
+        await voice.send("orders", b"early %d" % n)
+    await rig.start("slave", broker_role=SLAVE, broker_id=1)
+    await rig.same_logs()
+    await rig.stop("slave")
+    for n in range(1000):
+        await voice.send("orders", b"meanwhile %d" % n)
+    await rig.start("slave", broker_role=SLAVE, broker_id=1)
+    await rig.same_logs()
+
+
+async def test_a_slave_refuses_sends(rig: ReplicaRig) -> None:  # H-3
+    slave = await rig.start("slave", broker_role=SLAVE, broker_id=1)
+    reply = await (await rig.voice(slave)).try_send("orders", b"x")
+    assert reply.code == ResponseCode.SYSTEM_BUSY
+
+
+async def test_a_sync_master_answers_when_a_slave_has_the_message(rig: ReplicaRig) -> None:
+    master = await rig.start("master", broker_role=BrokerRole.SYNC_MASTER, in_sync_replicas=2)
+    voice = await rig.voice(master)
+    waiting = asyncio.ensure_future(voice.try_send("orders", b"without a slave"))
+    await rig.clock.move_to(rig.clock.time_ms() + 3_001)
+    assert (await waiting).code == ResponseCode.FLUSH_SLAVE_TIMEOUT  # B-140, H-51
+    slave = await rig.start("slave", broker_role=SLAVE, broker_id=1)
+    await rig.same_logs()
+    sent = await voice.send("orders", b"with one")
+    assert slave.store.commit_log.max_offset == master.store.commit_log.max_offset
+    assert sent.queue_offset == 1
+    reply = await voice.try_send("orders", b"who waits not", properties={"WAIT": "false"})
+    assert reply.code == ResponseCode.SUCCESS
+
+
+async def test_4_9_says_at_once_that_no_slave_is_there(tmp_path: Path) -> None:  # B-140
+    async with ReplicaRig(tmp_path, profile="4.9") as rig:
+        master = await rig.start("master", broker_role=BrokerRole.SYNC_MASTER)
+        reply = await (await rig.voice(master)).try_send("orders", b"x")
+        assert reply.code == ResponseCode.SLAVE_NOT_AVAILABLE
+        assert master.store.max_offset("orders", 0) == 1, "it is stored all the same"
+
+
+async def test_a_slave_of_another_cluster_is_refused_and_keeps_its_log(rig: ReplicaRig) -> None:
+    other = await rig.start("other")
+    voice = await rig.voice(other)
+    for n in range(50):
+        await voice.send("orders", b"another cluster's %d" % n)
+    await rig.stop("other")
+    master = await rig.start("master")
+    await (await rig.voice(master)).send("orders", b"one")
+    slave = await rig.start("other", broker_role=SLAVE, broker_id=1)
+    before = log_of(slave.store)
+    await rig.advance(30)
+    assert log_of(slave.store) == before  # H-32, W-3: never merged
+    assert not master.subjects.replication.slaves.connections
+
+
+async def test_masters_and_slaves_change_places(rig: ReplicaRig) -> None:
+    a = await rig.start("master")
+    b = await rig.start("slave", broker_role=SLAVE, broker_id=1)
+    await (await rig.voice(a)).send("orders", b"to a")
+    await rig.same_logs()
+    await a.subjects.replication.roles.become_slave(2, MasterAddresses(None, None), epoch=1)
+    await b.subjects.replication.roles.become_master(epoch=1)
+    a.subjects.replication.roles.master_told(b.address, str(b.subjects.replication.port))
+    reply = await (await rig.voice(a)).try_send("orders", b"to a once more")
+    assert reply.code == ResponseCode.SYSTEM_BUSY
+    sent = await (await rig.voice(b)).send("orders", b"to b")
+    assert sent.queue_offset == 1, "queue offsets go on where the old master stopped"
+    await rig.same_logs()
+    assert b.subjects.replication.roles.progress.epoch == 1
+    with pytest.raises(ValueError, match="older"):
+        await b.subjects.replication.roles.become_slave(1, MasterAddresses(None, None), epoch=0)
+
+
+async def test_services_of_a_master_do_not_run_on_a_slave(rig: ReplicaRig) -> None:  # H-4
+    master = await rig.start("master")
+    slave = await rig.start("slave", broker_role=SLAVE, broker_id=1)
+    await (await rig.voice(master)).send("orders", b"later", properties={"DELAY": "1"})
+    await rig.same_logs()
+    await rig.advance(5)
+    await rig.same_logs()
+    assert master.store.max_offset("orders", 0) == slave.store.max_offset("orders", 0) == 1
+    assert slave.subjects.delays.schedule.runs == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"broker_role": SLAVE}, "a slave's id is above 0"),
+        ({"broker_id": 2}, "a master's id is 0"),
+        ({"in_sync_replicas": 0}, "0 replicas"),
+    ],
+)
+async def test_roles_and_ids_that_do_not_fit_are_refused(
+    options: dict[str, Any], says: str, tmp_path: Path
+) -> None:  # H-1
+    async with ReplicaRig(tmp_path) as rig:
+        with pytest.raises(ConfigError, match=says):
+            await rig.start("broker", **options)
+
+
+async def test_a_taken_replication_port_stops_only_who_needs_it(tmp_path: Path) -> None:
+    async with ReplicaRig(tmp_path) as rig:
+        await rig.network.listen("127.0.0.1", 10912, asyncio.Protocol)
+        await rig.start("a", port=10911)
+        await rig.network.listen("127.0.0.1", 20912, asyncio.Protocol)
+        with pytest.raises(PortInUseError, match="port 20912 is taken"):
+            await rig.start("b", port=20911, broker_role=BrokerRole.SYNC_MASTER)
