@@ -242,3 +242,17 @@ def test_faults_are_declared_listed_and_cleared(cluster: Cluster) -> None:
 def test_a_wrong_fault_is_refused(cluster: Cluster, rule: object, said: str) -> None:
     status, answer = ask(cluster, "POST", "/faults", rule)
     assert (status, said in answer["error"]) == (400, True), answer
+
+
+def test_snapshots_are_saved_listed_and_loaded(cluster: Cluster) -> None:
+    ask(cluster, "POST", "/topics", {"name": "kept"})
+    status, info = ask(cluster, "POST", "/snapshots", {"name": "one"})
+    assert (status, info["name"], info["roles"]) == (200, "one", ["nameserver-1", "broker-a"])
+    assert ask(cluster, "GET", "/snapshots")[1] == [info]
+    assert ask(cluster, "POST", "/reset") == (200, {"done": "the cluster is empty"})
+    assert ask(cluster, "GET", "/topics")[1] == []
+    assert ask(cluster, "POST", "/snapshots/one/load")[0] == 200
+    assert "kept" in [each["name"] for each in ask(cluster, "GET", "/topics")[1]]
+    status, answer = ask(cluster, "POST", "/snapshots", {"name": "../x"})
+    assert (status, "is no name of a snapshot" in answer["error"]) == (400, True)
+    assert ask(cluster, "POST", "/snapshots/two/load")[0] == 400

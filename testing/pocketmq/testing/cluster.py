@@ -207,6 +207,26 @@ class Cluster:
         """Start a killed role on its port and files; returns when the nameservers know it."""
         await self.thread.run(self.control.restart(role))
 
+    # -- data -------------------------------------------------------------------------------
+
+    async def save_snapshot(self, folder: Path) -> None:
+        """Copy the brokers' stores and the nameservers' KV into a new folder.
+
+        The brokers are stopped for it, one after the other; clients find them again.
+        """
+        self.check_own("stop its brokers", "pocketmq_cluster")
+        await self.thread.run(self.control.save_snapshot(folder))
+
+    async def load_snapshot(self, folder: Path) -> None:
+        """Begin again with what was saved, in this test or in another."""
+        self.check_own("replace its data", "pocketmq_cluster")
+        await self.thread.run(self.control.load_snapshot(folder))
+
+    async def reset(self) -> None:
+        """Begin again without any data."""
+        self.check_own("remove its data", "pocketmq_cluster")
+        await self.thread.run(self.control.reset())
+
     # -- inside -----------------------------------------------------------------------------
 
     def close_clients(self) -> None:

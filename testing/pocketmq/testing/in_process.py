@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from pocketmq.broker import Broker, BrokerConfig
@@ -37,9 +38,9 @@ class RoleThreads:
         self._number = next(_numbers)
         self._roles: dict[str, RoleThread] = {}
         for name in nameserver_names(shape.nameservers):
-            self._add(name, "nameserver", self._nameserver)
+            self._add(name, "nameserver", partial(self.nameserver, name))
         for name in broker_names(shape.brokers):
-            self._add(name, "broker", _BrokerMaker(self, name))
+            self._add(name, "broker", partial(self.broker, name))
 
     # -- reading ----------------------------------------------------------------------------
 
@@ -107,6 +108,10 @@ class RoleThreads:
         """See `RoleThread`."""
         await self._roles[name].kill()
 
+    async def stop_role(self, name: str) -> None:
+        """In order, with everything saved."""
+        await self._roles[name].stop()
+
     async def restart(self, name: str) -> None:
         """A new life on the same port and files."""
         await self._roles[name].start()
@@ -137,8 +142,9 @@ class RoleThreads:
     def _clock(self) -> Clock:
         return ManualClock(self.time_ms()) if self._shape.clock == "manual" else SystemClock()
 
-    def _nameserver(self, seams: RoleSeams, port: int) -> NameServer:
-        config = NameServerConfig(port=port, kv_config_path=self.data / "kvConfig.json")
+    def nameserver(self, name: str, seams: RoleSeams, port: int) -> NameServer:
+        """A nameserver for a new life."""
+        config = NameServerConfig(port=port, kv_config_path=self.data / name / "kvConfig.json")
         return NameServer(config, seams.clock, seams.network, self._profile)
 
     def broker(self, name: str, seams: RoleSeams, port: int) -> Broker:
@@ -150,17 +156,6 @@ class RoleThreads:
             nameservers=tuple(self.nameserver_addresses),
         )
         return Broker(config, seams.clock, seams.network, self._profile, disk=seams.disk)
-
-
-class _BrokerMaker:
-    """`MakeServer` of one broker."""
-
-    def __init__(self, roles: RoleThreads, name: str) -> None:
-        self._roles = roles
-        self._name = name
-
-    def __call__(self, seams: RoleSeams, port: int) -> Broker:
-        return self._roles.broker(self._name, seams, port)
 
 
 class _RoleMember:

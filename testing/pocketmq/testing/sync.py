@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -120,6 +121,18 @@ class SyncCluster:
     def restart(self, role: str) -> None:
         """Start a killed role again."""
         self._thread.result(self._cluster.restart(role))
+
+    def save_snapshot(self, folder: Path) -> None:
+        """Copy all data into a new folder."""
+        self._thread.result(self._cluster.save_snapshot(folder))
+
+    def load_snapshot(self, folder: Path) -> None:
+        """Begin again with what was saved."""
+        self._thread.result(self._cluster.load_snapshot(folder))
+
+    def reset(self) -> None:
+        """Begin again without any data."""
+        self._thread.result(self._cluster.reset())
 
     # -- clients ----------------------------------------------------------------------------
 

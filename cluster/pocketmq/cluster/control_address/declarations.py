@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
+from pocketmq.cluster.steering.snapshots import SnapshotInfo
 from pocketmq.protocol.faults.rule import FaultRule
 
 Method = Literal["GET", "POST", "DELETE"]
@@ -189,6 +190,12 @@ class Partition(msgspec.Struct, forbid_unknown_fields=True):
     """Another role, or `clients`."""
 
 
+class NewSnapshot(msgspec.Struct, forbid_unknown_fields=True):
+    """A snapshot to save."""
+
+    name: str
+
+
 class Done(msgspec.Struct, forbid_unknown_fields=True):
     """It is done."""
 
@@ -331,6 +338,27 @@ OPERATIONS = (
         "DELETE", "/faults/{id}", "clear_fault", "Take one fault rule back.", Done,
         parameters=(Parameter("id", "of the rule, such as r1", "path", required=True),),
     ),
+    Operation(
+        "GET", "/snapshots", "list_snapshots", "Saved snapshots, oldest first.", SnapshotInfo,
+        is_list=True,
+    ),
+    Operation(
+        "POST",
+        "/snapshots",
+        "save_snapshot",
+        "Save stores and KV configuration; brokers are stopped for it, one after the other.",
+        SnapshotInfo,
+        question=NewSnapshot,
+    ),
+    Operation(
+        "POST",
+        "/snapshots/{name}/load",
+        "load_snapshot",
+        "Put a snapshot in place of what is there.",
+        SnapshotInfo,
+        parameters=(Parameter("name", "of the snapshot", "path", required=True),),
+    ),
+    Operation("POST", "/reset", "reset", "Begin again without any data.", Done),
     Operation(
         "POST", "/seed", "seed", "Create topics and send messages.", Seeded, question=Seed
     ),

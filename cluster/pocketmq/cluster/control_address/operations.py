@@ -19,6 +19,7 @@ from pocketmq.cluster.control_address.declarations import (
     Logs,
     Moved,
     NewMessage,
+    NewSnapshot,
     Partition,
     QueueBounds,
     Readiness,
@@ -33,6 +34,7 @@ from pocketmq.cluster.control_address.declarations import (
 from pocketmq.cluster.own_topics import peoples_topics
 from pocketmq.cluster.steering.cluster_control import ClusterControl
 from pocketmq.cluster.steering.errors import NotReachedError
+from pocketmq.cluster.steering.snapshots import SnapshotInfo
 from pocketmq.protocol.faults.rule import FaultRule
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import CallerError, PocketMQError
@@ -179,6 +181,22 @@ class Operations:
     async def partition(self, parameters: Parameters, question: Partition) -> FaultRule:
         rule = FaultRule(do="partition", role=parameters["role"], other=question.other)
         return await self._control.add_fault(rule)
+
+    # -- data -------------------------------------------------------------------------------
+
+    async def list_snapshots(self, _parameters: Parameters) -> list[SnapshotInfo]:
+        return self._control.snapshots.all()
+
+    async def save_snapshot(self, _parameters: Parameters, question: NewSnapshot) -> SnapshotInfo:
+        return await self._control.save_snapshot(self._control.snapshots.folder(question.name))
+
+    async def load_snapshot(self, parameters: Parameters) -> SnapshotInfo:
+        folder = self._control.snapshots.folder(parameters["name"])
+        return await self._control.load_snapshot(folder)
+
+    async def reset(self, _parameters: Parameters) -> Done:
+        await self._control.reset()
+        return Done("the cluster is empty")
 
     # -- time -------------------------------------------------------------------------------
 

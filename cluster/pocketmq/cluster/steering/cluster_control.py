@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 
 from pocketmq.client import Admin
 from pocketmq.client.instances import running
@@ -19,6 +20,7 @@ from pocketmq.cluster.steering.faults import ClusterFaults
 from pocketmq.cluster.steering.group_state import GroupState, MemberState, client_ids
 from pocketmq.cluster.steering.roles import Roles
 from pocketmq.cluster.steering.shape import ClockKind
+from pocketmq.cluster.steering.snapshots import SnapshotInfo, Snapshots
 from pocketmq.protocol.errors import BrokerError, BrokerNotFoundError
 from pocketmq.protocol.faults.rule import FaultRule
 from pocketmq.runtime import lock_step
@@ -49,6 +51,7 @@ class ClusterControl:
         self.killed: set[str] = set()
         """Roles that were ended on purpose and not started again."""
         self.faults = ClusterFaults(roles)
+        self.snapshots = Snapshots(roles, self._start_again)
         self._real_time = SystemClock()
         self._time_ms = 0
         self._clocks = ClientClocks(self.time_ms)
@@ -129,6 +132,9 @@ class ClusterControl:
         """Start a role that has ended again; returns when the nameservers know it."""
         self._note(f"restart {self.known(name)}")
         self.killed.discard(name)
+        await self._start_again(name)
+
+    async def _start_again(self, name: str) -> None:
         await self.roles.restart(name)
         await self.faults.tell(name, is_new=True)
         if name in self.roles.running_brokers:
@@ -147,6 +153,26 @@ class ClusterControl:
         cleared = await self.faults.clear(rule_id)
         self._note(f"clear fault {rule_id or 'rules, all of them'}")
         return cleared
+
+    # -- data -------------------------------------------------------------------------------
+
+    async def save_snapshot(self, folder: Path) -> SnapshotInfo:
+        """Copy stores and KV configuration into a folder; see `Snapshots.save`."""
+        self._note(f"save snapshot {folder}")
+        return await self.snapshots.save(folder, await self.refresh_time())
+
+    async def load_snapshot(self, folder: Path) -> SnapshotInfo:
+        """Put a snapshot in place of what is there; see `Snapshots.load`."""
+        self._note(f"load snapshot {folder}")
+        found = await self.snapshots.load(folder)
+        await self._until_registered(self.roles.running_brokers)
+        return found
+
+    async def reset(self) -> None:
+        """Start all roles anew, without topics, messages, offsets and KV configuration."""
+        self._note("reset")
+        await self.snapshots.reset()
+        await self._until_registered(self.roles.running_brokers)
 
     # -- topics -----------------------------------------------------------------------------
 

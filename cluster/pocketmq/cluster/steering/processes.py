@@ -101,6 +101,10 @@ class RoleProcesses:
         """Send SIGKILL to a role's process."""
         await self.supervisor[name].kill()
 
+    async def stop_role(self, name: str) -> None:
+        """SIGTERM; returns when it has ended."""
+        await self.supervisor[name].stop()
+
     async def restart(self, name: str) -> None:
         """Start a role again with the same port and files."""
         await self.supervisor.restart(name)

@@ -1,0 +1,78 @@
+"""`pocketmq snapshot` and `reset`: the data of a cluster, saved, brought back, removed."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pocketmq.cluster.cli.steer import Control, Data
+from pocketmq.cluster.control_address.client import ControlClient, part
+from pocketmq.cluster.control_address.declarations import Done, NewSnapshot
+from pocketmq.cluster.steering.snapshots import SnapshotInfo
+
+SAVE_HELP = """Copy the brokers' stores and the nameservers' KV configuration.
+
+The brokers are stopped for it, one after the other. A snapshot lies in the data folder of the
+cluster and holds plain stores of RocketMQ, which `pocketmq store` opens.
+
+\b
+Example:
+  pocketmq snapshot save before-the-lecture
+"""
+
+LOAD_HELP = """Put a snapshot in place of what the cluster holds.
+
+\b
+Example:
+  pocketmq snapshot load before-the-lecture
+"""
+
+LIST_HELP = """Show the snapshots of a cluster, oldest first.
+
+\b
+Example:
+  pocketmq snapshot list
+"""
+
+RESET_HELP = """Remove all topics, messages, offsets and KV configuration; the roles start anew.
+
+\b
+Example:
+  pocketmq reset
+"""
+
+Name = Annotated[str, typer.Argument(help="Name of the snapshot.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+    group.command("save", help=SAVE_HELP)(save)
+    group.command("load", help=LOAD_HELP)(load)
+    group.command("list", help=LIST_HELP)(list_snapshots)
+    app.add_typer(group, name="snapshot", help="Snapshots of a cluster: save, load, list.")
+    app.command("reset", help=RESET_HELP)(reset)
+
+
+def save(name: Name, control: Control = None, data: Data = None) -> None:
+    client = ControlClient.found(control, data)
+    typer.echo(_line(client.post("/snapshots", SnapshotInfo, NewSnapshot(name))))
+
+
+def load(name: Name, control: Control = None, data: Data = None) -> None:
+    client = ControlClient.found(control, data)
+    typer.echo(_line(client.post(f"/snapshots/{part(name)}/load", SnapshotInfo)))
+
+
+def list_snapshots(control: Control = None, data: Data = None) -> None:
+    for each in ControlClient.found(control, data).get("/snapshots", list[SnapshotInfo]):
+        typer.echo(_line(each))
+
+
+def reset(control: Control = None, data: Data = None) -> None:
+    typer.echo(ControlClient.found(control, data).post("/reset", Done).done)
+
+
+def _line(info: SnapshotInfo) -> str:
+    return f"{info.name}: {', '.join(info.roles)}; {info.bytes / 1024:.0f} KiB"

@@ -1,0 +1,234 @@
+"""Copies of a cluster's data: each broker's store as it is on the disk, each nameserver's KV file.
+
+    FOLDER/snapshot.json
+    FOLDER/broker-a/            a plain store of RocketMQ: commitlog/, consumequeue/, config/, ...
+    FOLDER/nameserver-1/kvConfig.json
+
+A broker is stopped in order before its store is copied, and started again afterwards: the copy is
+clean, with all tables saved. Its clients find it again by themselves, as after any restart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from pocketmq.cluster.steering.errors import WrongClusterError
+from pocketmq.cluster.steering.roles import Roles
+from pocketmq.runtime.errors import CallerError, DiskError
+
+FILE = "snapshot.json"
+KV_FILE = "kvConfig.json"
+
+_CHUNK_BYTES = 1024 * 1024
+
+
+class SnapshotInfo(msgspec.Struct, forbid_unknown_fields=True):
+    """What a snapshot holds."""
+
+    name: str
+    saved_ms: int
+    """Protocol time."""
+    roles: list[str]
+    bytes: int
+    """That its files take on the disk."""
+
+
+class SnapshotError(CallerError):
+    """There is no such snapshot, or one is there already; the message says what to do."""
+
+
+Again = Callable[[str], Awaitable[None]]
+
+
+class Snapshots:
+    """Saves and brings back the data of one cluster.
+
+    Args:
+        roles: Whose data it is.
+        start: Starts a role that was stopped here.
+    """
+
+    def __init__(self, roles: Roles, start: Again) -> None:
+        self._roles = roles
+        self._start = start
+
+    def folder(self, name: str) -> Path:
+        """Where a snapshot of this name lies.
+
+        Raises:
+            SnapshotError: It is no name.
+        """
+        plain = name.replace("-", "").replace("_", "").replace(".", "")
+        if not plain.isascii() or not plain.isalnum() or len(name) > 64 or name.startswith("."):
+            raise SnapshotError(
+                f"{name!r} is no name of a snapshot; write letters, digits, dots and dashes"
+            )
+        return self._roles.data / "snapshots" / name
+
+    def all(self) -> list[SnapshotInfo]:
+        """The snapshots in the cluster's data folder, oldest first."""
+        folder = self._roles.data / "snapshots"
+        found = [read_info(path.parent) for path in folder.glob(f"*/{FILE}")]
+        return sorted(found, key=lambda each: (each.saved_ms, each.name))
+
+    async def save(self, folder: Path, time_ms: int) -> SnapshotInfo:
+        """Copy all data into a new folder.
+
+        Raises:
+            SnapshotError: The folder is not empty.
+            WrongClusterError: A role is frozen.
+            DiskError: It cannot be written; what was begun is removed.
+        """
+        self._need_no_frozen()
+        if _has_files(folder):
+            raise SnapshotError(f"{folder} is not empty; choose another name, or remove it")
+        try:
+            for name in self._roles.names:
+                await self._at_rest(name, partial(self._copy, name, folder))
+            info = SnapshotInfo(folder.name, time_ms, self._roles.names, _used(folder))
+            (folder / FILE).write_bytes(msgspec.json.encode(info))
+        except BaseException as exc:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+            if isinstance(exc, OSError):
+                raise DiskError(folder, exc.strerror or str(exc)) from exc
+            raise
+        return info
+
+    async def load(self, folder: Path) -> SnapshotInfo:
+        """Put the data of a snapshot in place of what the roles have.
+
+        Raises:
+            SnapshotError: There is none, or it is of other roles.
+            WrongClusterError: A role is frozen.
+        """
+        self._need_no_frozen()
+        info = read_info(folder)
+        if set(info.roles) != set(self._roles.names):
+            raise SnapshotError(
+                f"snapshot {info.name} is of {', '.join(info.roles)}, this cluster has "
+                f"{', '.join(self._roles.names)}"
+            )
+        for name in self._roles.names:
+            await self._at_rest(name, partial(self._replace, name, folder))
+        return info
+
+    async def reset(self) -> None:
+        """Start all roles anew, without any data.
+
+        Raises:
+            WrongClusterError: A role is frozen.
+        """
+        self._need_no_frozen()
+        for name in self._roles.names:
+            await self._at_rest(name, partial(self._remove, name))
+
+    # -- inside -----------------------------------------------------------------------------
+
+    def _need_no_frozen(self) -> None:
+        frozen = [name for name in self._roles.names if self._roles.state(name) == "frozen"]
+        if frozen:
+            raise WrongClusterError(f"{', '.join(frozen)} is frozen; thaw it first")
+
+    async def _at_rest(self, name: str, work: Callable[[], None]) -> None:
+        """Do something while a role is stopped; one that had ended stays so."""
+        was_running = self._roles.state(name) == "running"
+        if was_running:
+            await self._roles.stop_role(name)
+        try:
+            await asyncio.to_thread(work)
+        finally:
+            if was_running:
+                await self._start(name)
+
+    def _copy(self, name: str, folder: Path) -> None:
+        for source in self._files(name, self._roles.data / name):
+            target = folder / name / source.relative_to(self._roles.data / name)
+            target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            copy_sparse(source, target)
+
+    def _replace(self, name: str, folder: Path) -> None:
+        self._remove(name)
+        for source in self._files(name, folder / name):
+            target = self._roles.data / name / source.relative_to(folder / name)
+            target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            copy_sparse(source, target)
+
+    def _remove(self, name: str) -> None:
+        if self._roles.role(name) == "nameserver":
+            (self._roles.data / name / KV_FILE).unlink(missing_ok=True)
+        else:
+            shutil.rmtree(self._roles.data / name, ignore_errors=True)
+
+    def _files(self, name: str, root: Path) -> Iterator[Path]:
+        if self._roles.role(name) == "nameserver":
+            kv_file = root / KV_FILE
+            return iter([kv_file] if kv_file.exists() else [])
+        return (path for path in sorted(root.rglob("*")) if path.is_file() and path.name != "lock")
+
+
+def read_info(folder: Path) -> SnapshotInfo:
+    """What a folder's snapshot holds.
+
+    Raises:
+        SnapshotError: It is none.
+    """
+    try:
+        return msgspec.json.decode((folder / FILE).read_bytes(), type=SnapshotInfo)
+    except (OSError, msgspec.DecodeError) as exc:
+        raise SnapshotError(f"{folder} holds no snapshot; `pocketmq snapshot list`") from exc
+
+
+def copy_sparse(source: Path, target: Path) -> None:
+    """Copy a file with its length and its holes: a log of 1 GiB holds little at first."""
+    with source.open("rb") as reading, open(target, "wb", opener=_private) as writing:
+        length = os.fstat(reading.fileno()).st_size
+        os.ftruncate(writing.fileno(), length)
+        at = 0
+        while at < length:
+            begin, end = _next_data(reading.fileno(), at, length)
+            while begin < end:
+                data = os.pread(reading.fileno(), min(_CHUNK_BYTES, end - begin), begin)
+                if not data:
+                    return
+                if data.strip(b"\0"):
+                    os.pwrite(writing.fileno(), data, begin)
+                begin += len(data)
+            at = end
+
+
+def _next_data(descriptor: int, at: int, length: int) -> tuple[int, int]:
+    """Where the next bytes that are no hole begin and end."""
+    if not hasattr(os, "SEEK_DATA"):
+        return at, length
+    try:
+        begin = os.lseek(descriptor, at, os.SEEK_DATA)
+        return begin, os.lseek(descriptor, begin, os.SEEK_HOLE)
+    except OSError:  # only a hole is left, or the file system cannot tell
+        return (length, length) if _can_tell(descriptor) else (at, length)
+
+
+def _can_tell(descriptor: int) -> bool:
+    try:
+        os.lseek(descriptor, 0, os.SEEK_HOLE)
+    except OSError:
+        return False
+    return True
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _has_files(folder: Path) -> bool:
+    return folder.exists() and any(folder.iterdir())
+
+
+def _used(folder: Path) -> int:
+    return sum(path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file())
