@@ -1,0 +1,238 @@
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.LockSupport;
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.SendCallback;
+import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
+import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageExt;
+
+/**
+ * RocketMQ's own client as a load: the same program for PocketMQ's broker and for RocketMQ's.
+ *
+ * <pre>
+ * sync    NAMESRV TOPIC BYTES MESSAGES THREADS     one message, then its answer, on each thread
+ * async   NAMESRV TOPIC BYTES MESSAGES WINDOW      so many messages in flight
+ * batch   NAMESRV TOPIC BYTES MESSAGES THREADS     32 messages a request
+ * consume NAMESRV TOPIC GROUP MESSAGES             a backlog, by push consumer
+ * latency NAMESRV TOPIC BYTES RATE SECONDS         from before the send to the listener
+ * first   NAMESRV TOPIC                            one acknowledged send
+ * </pre>
+ *
+ * Sends are warmed up by a fifth of the messages, which do not count. The last line is JSON.
+ */
+public final class Load {
+    private static final int BATCH = 32;
+
+    public static void main(String[] args) throws Exception {
+        System.setProperty("rocketmq.client.logUseSlf4j", "false");
+        String json = switch (args[0]) {
+            case "sync", "batch", "async" -> send(args[0], args[1], args[2], number(args[3]),
+                number(args[4]), number(args[5]));
+            case "consume" -> consume(args[1], args[2], args[3], number(args[4]));
+            case "latency" -> latency(args[1], args[2], number(args[3]), number(args[4]),
+                number(args[5]));
+            case "first" -> first(args[1], args[2]);
+            default -> throw new IllegalArgumentException(args[0]);
+        };
+        System.out.println(json);
+        System.exit(0);
+    }
+
+    private static int number(String text) {
+        return Integer.parseInt(text);
+    }
+
+    private static DefaultMQProducer producer(String namesrv) throws Exception {
+        DefaultMQProducer producer = new DefaultMQProducer("load");
+        producer.setNamesrvAddr(namesrv);
+        producer.setInstanceName("load-" + System.nanoTime());
+        producer.setSendMsgTimeout(10_000);
+        producer.setRetryTimesWhenSendFailed(0);
+        producer.setRetryTimesWhenSendAsyncFailed(0);
+        producer.setVipChannelEnabled(false);
+        producer.start();
+        return producer;
+    }
+
+    private static String send(String how, String namesrv, String topic, int bytes, int messages,
+        int parallel) throws Exception {
+        DefaultMQProducer producer = producer(namesrv);
+        run(producer, how, topic, new byte[bytes], messages / 5, parallel);
+        long began = System.nanoTime();
+        int refused = run(producer, how, topic, new byte[bytes], messages, parallel);
+        double seconds = (System.nanoTime() - began) / 1e9;
+        return String.format("{\"messages\": %d, \"seconds\": %.6f, \"refused\": %d}", messages,
+            seconds, refused);
+    }
+
+    private static int run(DefaultMQProducer producer, String how, String topic, byte[] body,
+        int messages, int parallel) throws Exception {
+        return how.equals("async")
+            ? async(producer, topic, body, messages, parallel)
+            : threads(producer, how.equals("batch") ? BATCH : 1, topic, body, messages, parallel);
+    }
+
+    private static int threads(DefaultMQProducer producer, int batch, String topic, byte[] body,
+        int messages, int parallel) throws Exception {
+        AtomicInteger left = new AtomicInteger(messages);
+        AtomicInteger refused = new AtomicInteger();
+        List<Thread> threads = new ArrayList<>();
+        for (int n = 0; n < parallel; n++) {
+            Thread thread = new Thread(() -> {
+                while (left.addAndGet(-batch) > -batch) {
+                    try {
+                        if (batch == 1) {
+                            producer.send(new Message(topic, "TagA", body));
+                        } else {
+                            List<Message> many = new ArrayList<>(batch);
+                            for (int m = 0; m < batch; m++) {
+                                many.add(new Message(topic, "TagA", body));
+                            }
+                            producer.send(many);
+                        }
+                    } catch (Exception e) {
+                        refused.addAndGet(batch);
+                    }
+                }
+            });
+            thread.start();
+            threads.add(thread);
+        }
+        for (Thread thread : threads) {
+            thread.join();
+        }
+        return refused.get();
+    }
+
+    private static int async(DefaultMQProducer producer, String topic, byte[] body, int messages,
+        int window) throws Exception {
+        Semaphore slots = new Semaphore(window);
+        AtomicInteger refused = new AtomicInteger();
+        SendCallback callback = new SendCallback() {
+            @Override
+            public void onSuccess(SendResult result) {
+                slots.release();
+            }
+
+            @Override
+            public void onException(Throwable error) {
+                refused.incrementAndGet();
+                slots.release();
+            }
+        };
+        for (int n = 0; n < messages; n++) {
+            slots.acquire();
+            producer.send(new Message(topic, "TagA", body), callback);
+        }
+        slots.acquire(window);
+        return refused.get();
+    }
+
+    private static DefaultMQPushConsumer consumer(String namesrv, String topic, String group,
+        MessageListenerConcurrently listener) throws Exception {
+        DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
+        consumer.setNamesrvAddr(namesrv);
+        consumer.setInstanceName("load-" + System.nanoTime());
+        consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
+        consumer.setVipChannelEnabled(false);
+        consumer.setConsumeMessageBatchMaxSize(BATCH);
+        consumer.subscribe(topic, "*");
+        consumer.registerMessageListener(listener);
+        consumer.start();
+        return consumer;
+    }
+
+    private static String consume(String namesrv, String topic, String group, int messages)
+        throws Exception {
+        AtomicInteger seen = new AtomicInteger();
+        AtomicLong first = new AtomicLong();
+        CountDownLatch done = new CountDownLatch(1);
+        long started = System.nanoTime();
+        consumer(namesrv, topic, group, (batch, context) -> {
+            first.compareAndSet(0, System.nanoTime());
+            if (seen.addAndGet(batch.size()) >= messages) {
+                done.countDown();
+            }
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+        });
+        done.await();
+        double seconds = (System.nanoTime() - first.get()) / 1e9;
+        return String.format("{\"messages\": %d, \"seconds\": %.6f, \"first_s\": %.6f}", seen.get(),
+            seconds, (first.get() - started) / 1e9);
+    }
+
+    private static String latency(String namesrv, String topic, int bytes, int rate, int seconds)
+        throws Exception {
+        int total = rate * seconds;
+        int warm = rate * 2;
+        long[] took = new long[total];
+        AtomicInteger seen = new AtomicInteger();
+        CountDownLatch done = new CountDownLatch(total);
+        AtomicInteger ready = new AtomicInteger();
+        consumer(namesrv, topic, "latency-" + System.nanoTime(), (batch, context) -> {
+            long now = System.nanoTime();
+            for (MessageExt message : batch) {
+                long sent = Long.parseLong(message.getProperty("sent"));
+                if (sent == 0) {
+                    ready.incrementAndGet();
+                } else {
+                    int at = seen.getAndIncrement() - warm;
+                    if (at >= 0 && at < total) {
+                        took[at] = now - sent;
+                        done.countDown();
+                    }
+                }
+            }
+            return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+        });
+        DefaultMQProducer producer = producer(namesrv);
+        while (ready.get() < 4 * 8) {  // until every queue is being pulled
+            producer.send(stamped(topic, new byte[bytes], 0));
+            LockSupport.parkNanos(2_000_000);
+        }
+        SendCallback ignored = new SendCallback() {
+            @Override
+            public void onSuccess(SendResult result) {
+            }
+
+            @Override
+            public void onException(Throwable error) {
+                System.err.println(error);
+            }
+        };
+        long began = System.nanoTime();
+        for (int n = 0; n < total + warm; n++) {
+            long due = began + n * 1_000_000_000L / rate;
+            while (System.nanoTime() < due) {
+                LockSupport.parkNanos(50_000);
+            }
+            producer.send(stamped(topic, new byte[bytes], System.nanoTime()), ignored);
+        }
+        done.await();
+        Arrays.sort(took);
+        return String.format("{\"p50_ms\": %.4f, \"p99_ms\": %.4f, \"p999_ms\": %.4f}",
+            took[total / 2] / 1e6, took[total * 99 / 100] / 1e6, took[total * 999 / 1000] / 1e6);
+    }
+
+    private static Message stamped(String topic, byte[] body, long sent) {
+        Message message = new Message(topic, "TagA", body);
+        message.putUserProperty("sent", Long.toString(sent));
+        return message;
+    }
+
+    private static String first(String namesrv, String topic) throws Exception {
+        producer(namesrv).send(new Message(topic, "TagA", new byte[1]));
+        return "{\"sent\": 1}";
+    }
+}
