@@ -17,12 +17,14 @@ from pocketmq.cluster.folder import data_folder
 from pocketmq.cluster.spec import ClusterOptions, cluster_spec
 from pocketmq.cluster.supervisor import Supervisor
 from pocketmq.runtime.logs import configure_if_unset
+from pocketmq.runtime.ports import free_ports
 
 
 @asynccontextmanager
 async def local_cluster(
     *,
     nameservers: int = 1,
+    controllers: int = 0,
     brokers: int = 1,
     clock: Literal["real", "manual"] = "real",
     data: Path | None = None,
@@ -32,6 +34,7 @@ async def local_cluster(
 
     Args:
         nameservers: nameserver-1, nameserver-2, ...
+        controllers: controller-1, controller-2, ...; one of them leads when the block begins.
         brokers: broker-a, broker-b, ...
         clock: With `manual`, time only moves by `cluster.advance(seconds)`.
         data: Folder for stores and logs; by default they are removed at the end.
@@ -41,8 +44,19 @@ async def local_cluster(
         ProcessStartError: A process did not become ready.
     """
     configure_if_unset()  # unconfigured, structlog prints to standard output
-    options = ClusterOptions(nameservers=nameservers, brokers=brokers, any_port=True, clock=clock)
+    options = ClusterOptions(
+        nameservers=nameservers,
+        controllers=controllers,
+        brokers=brokers,
+        any_port=True,
+        clock=clock,
+    )
     with data_folder(data) as folder:
-        spec = cluster_spec(options, folder.path, broker_arguments=broker_arguments)
+        spec = cluster_spec(
+            options,
+            folder.path,
+            broker_arguments=broker_arguments,
+            controller_ports=free_ports(options.host, controllers),
+        )
         async with Supervisor(spec) as cluster:
             yield cluster

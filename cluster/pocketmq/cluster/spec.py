@@ -2,8 +2,9 @@
 
 Pure: turns options into command lines. `supervisor.py` starts them.
 
-Nameservers use ports from 9876 on, brokers 10911, 10921, ...: ten apart, because RocketMQ's brokers
-also use the two ports next to their own. With `any_port` the system chooses.
+Nameservers use ports from 9876 on, controllers from 9881 on, brokers 10911, 10921, ...: ten apart,
+because RocketMQ's brokers also use the two ports next to their own. With `any_port` the system
+chooses.
 """
 
 from __future__ import annotations
@@ -31,9 +32,13 @@ class ClusterOptions:
     section: ClassVar[str] = "cluster"
 
     nameservers: int = option(1, help="How many nameservers.")
+    controllers: int = option(
+        0, help="How many controllers; 3 of them go on when one is lost. 0: none.", rule="D-55"
+    )
     brokers: int = option(1, help="How many brokers, called broker-a, broker-b, ...")
     host: str = option("127.0.0.1", help="Address to listen on.")
     nameserver_port: int = option(9876, help="Port of the first nameserver.", rule="N-1")
+    controller_port: int = option(9881, help="Port of the first controller.", rule="D-50")
     broker_port: int = option(10911, help="Port of the first broker; the others are 10 apart.")
     any_port: bool = option(False, help="Let the system choose all ports.")
     cluster_name: str = option("DefaultCluster", help="Name of the cluster that brokers report.")
@@ -63,6 +68,8 @@ class ClusterOptions:
     def __post_init__(self) -> None:
         if self.nameservers < 1:
             raise ValueError(f"{self.nameservers} nameservers are too few; write 1 or more")
+        if self.controllers < 0:
+            raise ValueError(f"{self.controllers} controllers are too few; write 0 or more")
         if self.brokers < 0:
             raise ValueError(f"{self.brokers} brokers are too few; write 0 or more")
 
@@ -71,7 +78,7 @@ class ClusterOptions:
 class ProcessSpec:
     """One process to start."""
 
-    role: Literal["nameserver", "broker", "client"]
+    role: Literal["nameserver", "controller", "broker", "client"]
     name: str
     module: str
     arguments: tuple[str, ...] = ()
@@ -90,6 +97,7 @@ class ClusterSpec:
     data: Path
     clock: Literal["real", "manual"] = "real"
     clock_start_ms: int = 0
+    controllers: tuple[ProcessSpec, ...] = ()
 
     @property
     def logs(self) -> Path:
@@ -103,6 +111,7 @@ def cluster_spec(
     *,
     config_path: Path | None = None,
     broker_arguments: Sequence[str] = (),
+    controller_ports: Sequence[int] = (),
 ) -> ClusterSpec:
     """The processes for these options.
 
@@ -111,6 +120,8 @@ def cluster_spec(
         data: Folder of all files; the caller chooses one if `options.data` is None.
         config_path: TOML file from which each role reads its tables.
         broker_arguments: Added to each broker's command line.
+        controller_ports: Free ones, for `any_port`: controllers must know each other's before
+            they start.
     """
     common = ["--profile", options.profile, "--log-level", options.log_level]
     if config_path is not None:
@@ -128,6 +139,7 @@ def cluster_spec(
         )
         for at, name in enumerate(nameserver_names(options.nameservers))
     )
+    controllers = _controllers(options, data, common, controller_ports)
     brokers = tuple(
         ProcessSpec(
             "broker",
@@ -145,7 +157,34 @@ def cluster_spec(
         )
         for at, name in enumerate(broker_names(options.brokers))
     )
-    return ClusterSpec(nameservers, brokers, data, options.clock, options.clock_start_ms)
+    return ClusterSpec(
+        nameservers, brokers, data, options.clock, options.clock_start_ms, controllers
+    )
+
+
+def _controllers(
+    options: ClusterOptions, data: Path, common: Sequence[str], free_ports: Sequence[int]
+) -> tuple[ProcessSpec, ...]:
+    first = options.controller_port
+    ports = list(free_ports) if options.any_port else range(first, first + options.controllers)
+    if len(ports) < options.controllers:
+        raise ValueError(f"{options.controllers} controllers need that many free ports")
+    ids = [f"n{at}" for at in range(options.controllers)]
+    peers = ";".join(
+        f"{each}-{options.host}:{port}" for each, port in zip(ids, ports, strict=False)
+    )
+    return tuple(
+        ProcessSpec(
+            "controller",
+            name,
+            CONTROLLER_MODULE,
+            (
+                *("--name", name, "--self-id", own_id, "--peers", peers),
+                *("--store-path", str(data / name), *common),
+            ),
+        )
+        for own_id, name in zip(ids, controller_names(options.controllers), strict=True)
+    )
 
 
 def _broker_port(options: ClusterOptions, at: int) -> int:
@@ -155,6 +194,11 @@ def _broker_port(options: ClusterOptions, at: int) -> int:
 def nameserver_names(count: int) -> list[str]:
     """`nameserver-1`, `nameserver-2`, ..."""
     return [f"nameserver-{number}" for number in range(1, count + 1)]
+
+
+def controller_names(count: int) -> list[str]:
+    """`controller-1`, `controller-2`, ..."""
+    return [f"controller-{number}" for number in range(1, count + 1)]
 
 
 def broker_names(count: int) -> list[str]:

@@ -37,6 +37,9 @@ ROUTE_LIMIT_S = 20.0
 
 _LOOK_S = 0.01
 
+_ELECTION_STEP_S = 0.1
+"""Protocol time between two looks for a leader, where time moves by us only."""
+
 OnEnded = Callable[[ChildProcess], None]
 
 
@@ -87,6 +90,11 @@ class Supervisor(StartStop):
         return [process for process in self.processes if process.role == role]
 
     @property
+    def controller_addr(self) -> str:
+        """`host:port;host:port` of all controllers, as brokers take it in `controllerAddr`."""
+        return ";".join(each.address for each in self.of_role("controller") if each.address)
+
+    @property
     def nameserver_addresses(self) -> list[str]:
         """`host:port` of each nameserver, also of one that has ended."""
         return [process.address for process in self.of_role("nameserver") if process.address]
@@ -110,6 +118,8 @@ class Supervisor(StartStop):
         """
         try:
             await self._start_all(self.spec.nameservers)
+            await self._start_all(self.spec.controllers)
+            await self.wait_for_controllers()
             await self._start_all(self.spec.brokers)
             await self.wait_for_brokers([spec.name for spec in self.spec.brokers])
         except BaseException:
@@ -118,7 +128,7 @@ class Supervisor(StartStop):
 
     async def stop(self) -> None:
         """Stop clients, then brokers, then nameservers; kill those that do not stop."""
-        for role in ("client", "broker", "nameserver"):
+        for role in ("client", "broker", "controller", "nameserver"):
             await asyncio.gather(*(process.stop() for process in self.of_role(role)))
         watchers = list(self._watchers.values())
         if watchers:
@@ -183,6 +193,38 @@ class Supervisor(StartStop):
                 f" the brokers' logs are in {self.spec.logs}"
             ) from None
 
+    async def wait_for_controllers(self) -> None:
+        """Return when one controller leads; manual clocks move until then.
+
+        Raises:
+            PeerError: It took longer than `ROUTE_LIMIT_S` real seconds.
+        """
+        if not self.of_role("controller"):
+            return
+        try:
+            async with self._clock.timeout(ROUTE_LIMIT_S):
+                while await self.leading_controller() is None:
+                    if self.spec.clock == "manual":
+                        await self.advance(seconds=_ELECTION_STEP_S)
+                    await self._clock.sleep(_LOOK_S)
+        except TimeoutError:
+            raise PeerError(
+                f"after {ROUTE_LIMIT_S:g} s no controller led; their logs are in {self.spec.logs}"
+            ) from None
+
+    async def leading_controller(self) -> ChildProcess | None:
+        """The controller that decides at the moment, if any does."""
+        for process in self.of_role("controller"):
+            if process.state is not State.READY:
+                continue
+            try:
+                status = await self.control(process.name).status()
+            except ClockMemberError:
+                continue
+            if status.get("serves") == "true":
+                return process
+        return None
+
     # -- time -------------------------------------------------------------------------------
 
     async def advance(
@@ -233,7 +275,7 @@ class Supervisor(StartStop):
         if self.spec.clock == "manual":
             process.command += ["--clock", "manual"]
             process.command += ["--clock-start-ms", str(await self._time_ms())]
-        if spec.role != "nameserver":
+        if spec.role not in ("nameserver", "controller"):
             process.command += ["--nameservers", self.namesrv_addr]
         await process.start()
         self._watchers[process.name] = asyncio.get_running_loop().create_task(

@@ -32,6 +32,7 @@ from pocketmq.cluster.steering.cluster_control import ClusterControl
 from pocketmq.cluster.steering.processes import RoleProcesses
 from pocketmq.cluster.supervisor import Supervisor
 from pocketmq.runtime.errors import DiskError, EnvironmentFault
+from pocketmq.runtime.ports import free_ports
 from pocketmq.runtime.process import RoleContext, RoleOptions, run_role
 
 
@@ -73,7 +74,12 @@ def run_up(options: ClusterOptions, settings: UpSettings) -> int:
                 role.request_stop("no process is left")
 
         with data_folder(options.data) as folder:
-            spec = cluster_spec(options, folder.path, config_path=settings.config_path)
+            spec = cluster_spec(
+                options,
+                folder.path,
+                config_path=settings.config_path,
+                controller_ports=_controller_ports(options),
+            )
             cluster = Supervisor(spec, on_ended=ended)
             control = ClusterControl(RoleProcesses(cluster), options.clock)
             try:
@@ -137,6 +143,11 @@ def _readable_port_error() -> Iterator[None]:
         ) from exc
 
 
+def _controller_ports(options: ClusterOptions) -> list[int]:
+    """Free ports, where the system chooses them all."""
+    return free_ports(options.host, options.controllers) if options.any_port else []
+
+
 def _write_private(path: Path, content: bytes) -> None:
     """Write a file that only its owner can read, because it may contain the token."""
     path.unlink(missing_ok=True)
@@ -167,6 +178,8 @@ def _introduce(cluster: Supervisor, options: ClusterOptions, address: ControlFil
         _say(f"{VARIABLE}={address.url}")
         if address.token is not None:
             _say(f"{TOKEN_VARIABLE}={address.token}")
+    if cluster.controller_addr:
+        _say(f"CONTROLLER_ADDR={cluster.controller_addr}")
     for process in cluster.processes:
         _say(f"{process.name:14} {process.address:21} pid {process.pid}")
     kept = "" if options.data is not None else " (removed at the end; keep them with --data DIR)"

@@ -62,6 +62,16 @@ def check_port_free(host: str, port: int) -> None:
         raise bind_error(exc, host, port) from exc
 
 
+def free_ports(host: str, count: int) -> list[int]:
+    """Ports that nobody listens on now; somebody else may be quicker to take one."""
+    probes = [socket.create_server((host, 0)) for _ in range(count)]
+    try:
+        return [int(probe.getsockname()[1]) for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()
+
+
 def told_ip(host: str) -> str:
     """The address under which others reach a server that listens on `host`.
 

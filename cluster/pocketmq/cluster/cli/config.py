@@ -28,7 +28,7 @@ Examples:
   pocketmq config show up --config cluster.toml
 """
 
-Role = Literal["nameserver", "broker", "up"]
+Role = Literal["nameserver", "controller", "broker", "up"]
 
 
 def register(app: typer.Typer) -> None:
@@ -48,6 +48,10 @@ def config_classes(role: Role) -> list[type[Any]]:
         from pocketmq.nameserver.config import NameServerConfig
 
         return [NameServerConfig, Budget, RoleOptions]
+    if role == "controller":
+        from pocketmq.controller.config import ControllerConfig
+
+        return [ControllerConfig, Budget, RoleOptions]
     from pocketmq.broker.config import BrokerConfig
     from pocketmq.broker.store.config import StoreConfig
 

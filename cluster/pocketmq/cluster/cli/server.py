@@ -108,6 +108,10 @@ def up(
     nameservers: Annotated[
         int | None, typer.Option(min=1, help="How many nameservers.", show_default="1")
     ] = None,
+    controllers: Annotated[
+        int | None,
+        typer.Option(min=0, help="How many controllers, for automatic failover.", show_default="0"),
+    ] = None,
     brokers: Annotated[
         int | None,
         typer.Option(min=0, help="How many brokers: broker-a, broker-b, ...", show_default="1"),
@@ -164,6 +168,7 @@ def up(
 
     flags = {
         "nameservers": nameservers,
+        "controllers": controllers,
         "brokers": brokers,
         "any_port": any_port,
         "data": data,

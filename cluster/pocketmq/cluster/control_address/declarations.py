@@ -37,7 +37,7 @@ class Readiness(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Role(msgspec.Struct, forbid_unknown_fields=True):
-    """One nameserver or broker."""
+    """One nameserver, controller or broker."""
 
     name: str
     role: str

@@ -47,7 +47,7 @@ class RoleProcesses:
     def names(self) -> list[str]:
         """Names of all roles, nameservers first."""
         spec = self.supervisor.spec
-        return [each.name for each in (*spec.nameservers, *spec.brokers)]
+        return [each.name for each in (*spec.nameservers, *spec.controllers, *spec.brokers)]
 
     @property
     def nameserver_addresses(self) -> list[str]:
@@ -67,7 +67,7 @@ class RoleProcesses:
         return {name: self.supervisor[name].address for name in self.names}
 
     def role(self, name: str) -> str:
-        """`nameserver` or `broker`."""
+        """`nameserver`, `controller` or `broker`."""
         return self.supervisor[name].role
 
     def state(self, name: str) -> str:
