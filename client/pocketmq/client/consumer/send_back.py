@@ -87,7 +87,7 @@ class SendBack:
             message.reconsume_times + 1 if times is None else times
         )
         properties[names.MAX_RECONSUME_TIMES] = str(self._max_reconsume_times)
-        properties[names.WAIT] = "true"  # a broker says no in its copies; this is all there is
+        properties[names.WAIT] = "true"  # a message from the broker may have WAIT=false
         properties[names.DELAY] = str(FALLBACK_DELAY_LEVEL + message.reconsume_times)
         copy = Message(
             retry_topic(self._group), message.body, flag=message.flag, properties=properties

@@ -1,7 +1,7 @@
-"""The simulated cluster: production's nameserver, brokers and clients on the simulation's seams.
+"""The simulated cluster: production's nameserver, brokers and clients on simulated seams.
 
-Nothing here answers a request or decides anything: it starts, stops and kills processes, and hands
-listeners to consumers. What it sees goes to the ledgers (watch.py).
+It starts, stops and kills processes, and passes listeners to consumers. What it observes it reports
+to the ledgers (watch.py).
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ from pocketmq.runtime.loop_clock import LoopClock
 from pocketmq.runtime.profile import profile_named
 
 DELAYED = 2**62
-"""Stands for the unknown offset of a message that is still to be delivered to its queue."""
+"""In place of the unknown offset of a delayed message that is not delivered to its queue yet."""
 
 
 class SimCluster:
-    """One nameserver, brokers, a producer, and consumers that come and go.
+    """One nameserver, brokers, a producer, and consumers that join and leave.
 
     Args:
-        plan: What to build.
-        loop: Virtual time.
+        plan: The scenario to build.
+        loop: The loop on virtual time.
         chance: For latencies, messages and power cuts.
-        trace: Gets everything that happens.
+        trace: Records all events.
     """
 
     def __init__(
@@ -75,21 +75,21 @@ class SimCluster:
                 watch.watch_disk(machine)
         self.consumers: dict[str, ConsumerMachine] = {}
         self.graveyard: list[object] = []
-        """Dead processes' objects live on, so that no finalizer runs in the middle of a run."""
+        """Objects of dead processes, kept so that no finalizer runs during a run."""
         self.calm = False
-        """The finale: listeners are quick, and nothing but poison fails."""
+        """Whether the final phase runs: listeners are quick, and only poison messages fail."""
         self.turns = Turns(plan.workload, TOPIC, chance)
         self.queues = plan.queues
         self.shapes: Counter[str] = Counter()
-        """How often each shape of the workload came up."""
+        """How often each shape of the workload occurred."""
         self._files: dict[str, MemoryTextFiles] = {}
         self._lives: dict[str, int] = {}
         self._sending = True
 
-    # -- life -----------------------------------------------------------------------------------
+    # -- start and operators --------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Everything that is there at the beginning."""
+        """Start all processes of the begin of a run."""
         await self.nameserver.start()
         for machine in self.brokers.values():
             await self.start_broker(machine)
@@ -107,7 +107,7 @@ class SimCluster:
             await admin.create_topic(TOPIC, queues=self.queues)
 
     async def grow_topic(self, more: int) -> None:
-        """An operator gives the topic more queues on every broker that is up."""
+        """Act as an operator who adds queues to the topic on every running broker."""
         self.queues += more
         process = SimProcess(self.loop, ADMIN)
 
@@ -120,7 +120,7 @@ class SimCluster:
         await process.start(grow(), "grow")
 
     async def reset_offsets(self, group: str, back_s: float) -> None:
-        """An operator moves a group back in time, or to the end."""
+        """Act as an operator who resets a group to an earlier time, or to the end."""
         process = SimProcess(self.loop, ADMIN)
         time_ms = process.clock.time_ms() - round(back_s * 1000) if back_s else -1
 
@@ -139,28 +139,28 @@ class SimCluster:
     # -- brokers --------------------------------------------------------------------------------
 
     async def start_broker(self, machine: BrokerMachine) -> None:
-        """A new process on the machine's disk."""
+        """Start a new process on the machine's disk."""
         await machine.start()
         self.watch.broker_started(machine)
         machine.crashed = False
         self.watch.queues_changed()
 
     async def stop_broker(self, machine: BrokerMachine) -> bool:
-        """Stop it in order, and end its process; whether that came to its end."""
+        """Stop a broker orderly and end its process; False if it crashed before that was done."""
         process, broker = machine.process, machine.broker
         failed_before = 0 if machine.trouble is None else machine.trouble.failed
         assert broker is not None
         await process.start(broker.stop(), f"stop {machine.name}")
         failed = machine.trouble is not None and machine.trouble.failed > failed_before
-        machine.crashed = failed  # what it could not save is not saved
+        machine.crashed = failed  # if it failed, it did not save everything
         if not process.alive:
-            return False  # it crashed meanwhile
+            return False  # it was crashed meanwhile
         self.end_broker(machine)
         self.network.process_died(process, silently=False)
         return True
 
     def end_broker(self, machine: BrokerMachine) -> None:
-        """Its process runs no more."""
+        """End a broker's process."""
         self.graveyard.append(machine.broker)
         machine.broker = None
         machine.process.kill()
@@ -185,7 +185,7 @@ class SimCluster:
                 await process.clock.sleep(turns.gap_s())
 
     async def _send(self, producer: Producer, messages: list[Message]) -> None:
-        """One request."""
+        """Send messages in one request."""
         keys = [message.body.decode() for message in messages]
         try:
             if len(messages) == 1:
@@ -205,7 +205,7 @@ class SimCluster:
             self.trace.note("acked", key, str(result.queue), result.queue_offset + number)
 
     def join(self, name: str) -> None:
-        """A consumer process starts."""
+        """Start a consumer process."""
         files = self._offset_files(name) if self.plan.mode is Mode.BROADCAST else None
         machine = self.consumers[name] = ConsumerMachine(name, self.setting, files)
         self.watch.machines[machine.process] = machine
@@ -223,7 +223,7 @@ class SimCluster:
         return files
 
     async def leave(self, name: str) -> None:
-        """A consumer stops as it should, and its process ends."""
+        """Stop a consumer orderly and end its process."""
         machine = self.consumers.pop(name)
         self.graveyard.append(machine)
         self._members_changed()
@@ -233,7 +233,7 @@ class SimCluster:
         self._end(machine, silently=False)
 
     def crash(self, name: str, *, silently: bool) -> None:
-        """A consumer dies."""
+        """Kill a consumer."""
         machine = self.consumers.pop(name)
         self.graveyard.append(machine)
         self._members_changed()
@@ -283,10 +283,10 @@ class SimCluster:
 
         return listener
 
-    # -- finale ---------------------------------------------------------------------------------
+    # -- final phase ----------------------------------------------------------------------------
 
     async def drain(self, patience_s: float) -> None:
-        """End all trouble, and wait until every acknowledged message has got somewhere."""
+        """End all faults, and wait until every acknowledged message was consumed or is dead."""
         self._sending = False
         self.calm = True
         if not self.network.weather.is_fair:
@@ -304,7 +304,7 @@ class SimCluster:
             await self.clock.sleep(2.0)
 
     def missing(self) -> list[str]:
-        """Acknowledged messages that have not got anywhere yet."""
+        """Acknowledged messages that were neither consumed nor became dead letters."""
         missing: list[str] = []
         if self.plan.mode is Mode.BROADCAST:
             whom = list(self.consumers)
@@ -318,7 +318,7 @@ class SimCluster:
         return missing
 
     def dead_letters(self, group: Group) -> list[str]:
-        """Keys of the messages in a group's dead letter topic, of every broker."""
+        """Keys of the messages in a group's dead letter topic, on all brokers."""
         keys: list[str] = []
         topic = dlq_topic(group.name)
         for machine in self.brokers.values():

@@ -1,13 +1,13 @@
-"""Disks in memory: the brokers', which outlive the processes that write to them, and the clients'.
+"""Disks in memory: those of brokers, which outlive their processes, and those of clients.
 
-A killed process loses nothing that it wrote: the dictionary plays the page cache. A power cut takes
-what was not synced: every page, length and name that differs from what the medium holds survives
-or not, each by chance. tests/broker/store cuts in every possible way; here it happens to a broker
-in the middle of a cluster.
+A killed process loses nothing that it wrote: the files in memory are the page cache. At a power cut
+unsynced data may be lost: every page, length and name that differs from the medium survives or not,
+each by chance. (tests/broker/store tests every possible outcome; here it happens to a broker of a
+running cluster.)
 
-A disk whose power may be cut also takes its time (disk_work.py): a sync puts on the medium what was
-there when it began, once it has ended. One that failed leaves pages that the system believes to be
-clean: later syncs pass over them, until they are written anew and compared with the medium.
+With power cuts, syncs take time (disk_work.py): when a sync ends, the medium has the content that
+the file had at its begin. A failed sync leaves pages that the system believes to be clean: later
+syncs skip them, until they are written again and compared with the medium.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ PAGE = 4096
 
 
 class _File:
-    """Bytes that mappings look at; a cut or lengthened file keeps its buffer where it can."""
+    """A file's bytes, which mappings refer to; a resized file keeps its buffer if possible."""
 
     __slots__ = ("buffer", "durable", "modified_ms", "passed_over", "size")
 
@@ -38,10 +38,10 @@ class _File:
         self.durable = b""
         """Content as of the last sync."""
         self.passed_over: dict[int, bytes] = {}
-        """Page -> content that a failed sync could not write, and believes to have written."""
+        """Page -> content that a failed sync did not write although the system believes it did."""
 
     def reached(self, content: bytes) -> None:
-        """A sync has brought this content to the medium, but for pages that are passed over."""
+        """A sync has written this content to the medium, except for skipped pages."""
         if self.passed_over:
             image = bytearray(content)
             for page, lost in list(self.passed_over.items()):
@@ -76,9 +76,9 @@ class MemoryDisk:
     """One machine's files.
 
     Args:
-        time_ms: Stamps files.
-        power_cuts: Whether it keeps what the medium holds apart from what processes see.
-        trouble: How long syncs take, and which fail; None for at once and none.
+        time_ms: Returns the time in epoch ms, for modification times of files.
+        power_cuts: Whether the medium's content is kept apart from the page cache.
+        trouble: How long syncs take, and which fail; None if they are immediate and none fails.
     """
 
     def __init__(
@@ -92,35 +92,35 @@ class MemoryDisk:
         self._time_ms = time_ms
         self._power_cuts = power_cuts
         self._recorded: list[Effect] | None = None
-        """What the job that runs now will have done when it ends."""
+        """Effects on the medium of the running job, which happen when it ends."""
         self._files: dict[str, _File] = {}
         self._certain: dict[str, _File] = {}
-        """Names that survive a power cut, and where they lead."""
+        """Name -> file, for names that survive a power cut."""
         self._locked: set[str] = set()
         self._boot = 1
         self.on_removed: Callable[[str, bytes], None] | None = None
         """Called with each removed file's path and content."""
         self.on_noted: Callable[[str, bytes], None] | None = None
-        """(path, content) of what is about to reach the medium, by a sync or a name: it may be
-        there from now on."""
+        """Called with (path, content) when a sync or rename begins: the content may be on the
+        medium from now on."""
         self.on_kept: Callable[[str, bytes], None] | None = None
-        """(path, content) that survives a power cut from now on."""
+        """Called with (path, content) that survives a power cut from now on."""
         self.on_failed: Callable[[str], None] | None = None
-        """A write of a configuration file has failed, and its writer was told."""
+        """Called with the path of a configuration file whose write failed with an error."""
 
     # -- the machine ----------------------------------------------------------------------------
 
     def release_locks(self) -> None:
-        """The process that held them is dead."""
+        """Release all locks, because the process that held them is dead."""
         self._locked.clear()
 
     def cut_power(self, chance: random.Random) -> None:
-        """What is on the medium is all that is left."""
+        """Reduce all files to what is on the medium."""
         if self.on_noted is not None:
             for path, file in self._files.items():
                 content = file.content
                 if content != file.durable or self._certain.get(path) is not file:
-                    self.on_noted(path, content)  # it may have got there by itself
+                    self.on_noted(path, content)  # the system may have written it by itself
         share = chance.choice([0.0, 0.5, 1.0])
         left: dict[str, _File] = {}
         for path in sorted({*self._files, *self._certain}):
@@ -133,16 +133,16 @@ class MemoryDisk:
         self._boot += 1
 
     def medium(self, path: str) -> bytes | None:
-        """What a power cut would surely leave of a file; None when not even its name."""
+        """Content of a file that certainly survives a power cut; None if its name may be lost."""
         file = self._certain.get(path)
         return None if file is None else file.durable
 
     def surviving(self) -> list[str]:
-        """Names that survive a power cut."""
+        """Names that certainly survive a power cut."""
         return list(self._certain)
 
     def sync_now(self, path: str) -> None:
-        """Bring a file's content to the medium: at once, or when the running job ends."""
+        """Write a file's content to the medium: at once, or when the running job ends."""
         file = self._files.get(path)
         if not self._power_cuts or file is None:
             return
@@ -169,7 +169,7 @@ class MemoryDisk:
             effect.done()
 
     def record(self, job: Callable[[], None]) -> list[Effect]:
-        """Run a worker's job; what will be on the medium when it has ended."""
+        """Run a worker's job; returns its effects on the medium, which happen when it ends."""
         before, self._recorded = self._recorded, []
         try:
             job()
@@ -178,10 +178,10 @@ class MemoryDisk:
             self._recorded = before
 
     def verify(self, path: str, start: int, expected: memoryview) -> None:
-        """Compare the medium with what was written anew before: such pages are passed over no more.
+        """Compare the medium with rewritten pages, which later syncs do not skip any more.
 
         Raises:
-            DiskError: they differ.
+            DiskError: They differ.
         """
         file = self._files.get(path)
         if file is None or not self._power_cuts:
@@ -190,16 +190,16 @@ class MemoryDisk:
         for page in [page for page in file.passed_over if page + PAGE > start and page < end]:
             del file.passed_over[page]
         if self._recorded is not None:
-            return  # the sync before it in the same job is about to write them
+            return  # the previous sync of the same job will write them
         file.reached(file.content)
         if file.durable[start:end] != expected:
             raise DiskError(path, "what was synced does not read back")
 
     async def _write_behind(self, path: str, effect: Effect) -> None:
-        """Let a write of a configuration file take its time.
+        """Wait for a write of a configuration file.
 
         Raises:
-            DiskError: it has failed.
+            DiskError: It failed.
         """
         trouble = self.trouble
         if trouble is None:
@@ -269,7 +269,7 @@ class MemoryDisk:
         return self.map_file(path, size)
 
     def expect_small_writes(self, view: memoryview, start: int) -> None:
-        """Nothing is read ahead here."""
+        """There is no read-ahead here."""
 
     def next_data(self, path: str, position: int) -> int | None:
         file = self._files[path]
@@ -338,12 +338,12 @@ class MemoryDisk:
         return TimedWorker(self.record, self.trouble, log="log" in name)
 
     def unlock(self, path: str) -> None:
-        """A lock was closed."""
+        """Release a lock."""
         self._locked.discard(path)
 
 
 def _after_cut(file: _File, is_live: bool, share: float, chance: random.Random) -> _File:
-    """What the next boot finds of a file; a removed or replaced one is as it was last synced."""
+    """A file after a power cut; a removed or replaced one has its last synced content."""
     durable, live = file.durable, file.content if is_live else file.durable
     size = len(live) if chance.random() < share else len(durable)
     image = bytearray(durable[:size].ljust(size, b"\0"))
@@ -371,7 +371,7 @@ class _Open:
         self._locks = locks
 
     def reserve(self, start: int, length: int) -> None:
-        """Memory is there."""
+        """Memory need not be reserved."""
 
     def sync(self) -> None:
         self._disk.sync_now(self._path)
@@ -386,11 +386,10 @@ class _Open:
 
 
 class MemoryTextFiles:
-    """The file system of a broadcasting consumer, for its offsets; it outlives the process.
+    """The file system with the offsets of a broadcasting consumer; it outlives the process.
 
     Args:
-        on_replaced: Called with each text that takes the place of another, or of none, as
-            `offsets.json`.
+        on_replaced: Called with each new text of `offsets.json`.
     """
 
     def __init__(self, on_replaced: Callable[[str], None]) -> None:
@@ -401,7 +400,7 @@ class MemoryTextFiles:
         """Directories are there by themselves."""
 
     def sync_directory(self, path: str) -> None:
-        """Power is never cut here."""
+        """There are no power cuts here."""
 
     def file_size(self, path: str) -> int | None:
         text = self._texts.get(path)

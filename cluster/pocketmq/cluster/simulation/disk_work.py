@@ -1,4 +1,4 @@
-"""How long a simulated disk takes: slow, hung and failing syncs, and workers that wait for them."""
+"""Timing of a simulated disk: slow, hung and failing syncs, and workers that wait for them."""
 
 from __future__ import annotations
 
@@ -13,58 +13,58 @@ from pocketmq.runtime.errors import DiskError
 from pocketmq.runtime.loop_clock import LoopClock
 
 USUAL_SYNC_S = (0.0001, 0.004)
-"""Shortest and longest sync of an undisturbed disk."""
+"""Shortest and longest sync of a disk without faults, in seconds."""
 
 
 def _nothing() -> None:
-    """A failed write left nothing behind."""
+    """The effect of a failed write: none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a sync does to the medium."""
+    """The effect of a sync on the medium."""
 
     done: Callable[[], None]
     failed: Callable[[], None] = field(default=_nothing)
 
 
 class DiskTrouble:
-    """What is wrong with one machine's disk now.
+    """The current faults of one machine's disk.
 
     Args:
-        loop: Its time passes.
-        chance: Draws how long a sync takes.
+        loop: The loop on virtual time.
+        chance: Draws the duration of syncs.
     """
 
     def __init__(self, loop: VirtualLoop, chance: random.Random) -> None:
         self.loop = loop
         self.clock = LoopClock(loop, START_MS)
         self.log_only = False
-        """The log lies on a disk of its own, and only that one is slow or hung."""
+        """Whether only the commit log's disk is slow or hung, which then is a separate one."""
         self.slow_s = 0.0
-        """A sync takes up to so long."""
+        """Maximum seconds of a sync."""
         self.hung_until = 0.0
-        """No sync ends before."""
+        """Virtual time before which no sync ends."""
         self.failing_share = 0.0
-        """Syncs that fail."""
+        """Share of syncs that fail."""
         self.failed = 0
         self._chance = chance
 
     def clear(self) -> None:
-        """The disk is well again."""
+        """End all faults."""
         self.slow_s = self.hung_until = self.failing_share = 0.0
 
     @property
     def is_well(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether there is no fault."""
         return not (self.slow_s or self.failing_share or self.hung_until > self.loop.time())
 
     def ends_at(self, began_at: float, *, log: bool) -> float:
-        """When a sync that begins now ends, unless the disk hangs meanwhile.
+        """Virtual time at which a sync ends, unless the disk hangs meanwhile.
 
         Args:
-            began_at: Virtual seconds.
-            log: Whether it is one of the commit log.
+            began_at: Its begin in virtual seconds.
+            log: Whether it is a sync of the commit log.
         """
         if self.log_only and not log:
             return began_at + self._chance.uniform(*USUAL_SYNC_S)
@@ -72,17 +72,17 @@ class DiskTrouble:
         return max(began_at + self._chance.uniform(low, high), self.hung_until)
 
     def hangs(self, *, log: bool) -> bool:
-        """Whether a sync that should have ended by now has not."""
+        """Whether a sync must wait longer, because the disk hangs."""
         return self.hung_until > self.loop.time() and (log or not self.log_only)
 
     def fails(self) -> bool:
-        """Whether a sync fails."""
+        """Draw whether a sync fails."""
         fails = self.failing_share > 0 and self._chance.random() < self.failing_share
         self.failed += fails
         return fails
 
     async def pass_time(self) -> bool:
-        """Wait as long as a write takes; whether it failed."""
+        """Wait as long as a write takes; returns whether it failed."""
         ended = self.loop.create_future()
 
         def end() -> None:
@@ -97,14 +97,14 @@ class DiskTrouble:
 
 
 class TimedWorker:
-    """Runs jobs one after the other, as a thread that waits for the disk does.
+    """Runs jobs one after the other, like a thread that waits for the disk.
 
-    A job's system calls are made when it begins; what they sync is on the medium when it ends, and
-    nothing of it when its process dies before.
+    A job's system calls are made when it begins. Their effects on the medium happen when it ends,
+    and never if its process dies before.
 
     Args:
-        record: Runs a job; what it will have done.
-        trouble: Of the machine's disk.
+        record: Runs a job, and returns its effects.
+        trouble: Faults of the machine's disk.
         log: Whether it syncs the commit log.
     """
 
@@ -118,7 +118,7 @@ class TimedWorker:
         self._running: tuple[list[Effect], Exception | None, Done] | None = None
 
     def submit(self, job: Job, done: Done) -> None:
-        """Begin a job, or let it wait for those before it."""
+        """Begin a job, or queue it behind others."""
         self._waiting.append((job, done))
         self._begin_next()
 
@@ -136,12 +136,12 @@ class TimedWorker:
     def _recorded(self, job: Job) -> tuple[list[Effect], Exception | None]:
         try:
             return self._record(job), None
-        except Exception as exc:  # noqa: BLE001 - as in a thread, the loop decides what follows
+        except Exception as exc:  # noqa: BLE001 - as with a thread, the caller's loop handles it
             return [], exc
 
     def _ended(self) -> None:
         if self._running is None:
-            return  # `close` did not wait
+            return  # `close` was called
         if self._trouble.hangs(log=self._log):
             self._trouble.clock.call_at(self._trouble.hung_until, self._ended)
             return
@@ -149,7 +149,7 @@ class TimedWorker:
         self._begin_next()
 
     def _finish(self) -> Callable[[], None]:
-        """Let what runs take effect; what tells the one who asked for it."""
+        """Apply the effects of the running job; returns the call that reports its result."""
         assert self._running is not None
         (effects, failure, done), self._running = self._running, None
         if failure is None and effects and self._trouble.fails():
@@ -159,7 +159,7 @@ class TimedWorker:
         return lambda: done(failure)
 
     def close(self) -> None:
-        """End every job at once; those who asked hear of it in the loop's next turn."""
+        """End all jobs at once; their results are reported in the loop's next turn."""
         loop = self._trouble.loop
         while self._running is not None or self._waiting:
             if self._running is None:

@@ -1,4 +1,4 @@
-"""Lets the events of a scenario happen to a cluster."""
+"""Applies the events of a scenario to a cluster."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from pocketmq.cluster.simulation.scenario import LOG, NAMESERVER, Event, Kind
 
 
 class Happenings:
-    """What happens to one cluster.
+    """Applies events to one cluster.
 
     Args:
-        cluster: It.
+        cluster: The cluster.
     """
 
     def __init__(self, cluster: SimCluster) -> None:
         self.kinds: Counter[Kind] = Counter()
-        """How often each has happened."""
+        """How often each kind of event was applied."""
         self._cluster = cluster
         self._loop = cluster.loop
         self._weather = cluster.network.weather
         self._watch = cluster.watch
 
     def apply(self, event: Event) -> None:
-        """Let an event happen, unless there is nobody whom it could happen to."""
+        """Apply an event, unless the process that it is about does not run."""
         cluster, who = self._cluster, event.who
         if who.startswith("c") and (who in cluster.consumers) == (event.kind is Kind.JOIN):
             return
@@ -149,4 +149,4 @@ class Happenings:
 
 
 def void(_: object) -> None:
-    """Take whatever a callback answers."""
+    """Ignore the result of a callback."""

@@ -1,9 +1,9 @@
-"""Virtual time, and processes that can be killed inside one Python process.
+"""Virtual time, and simulated processes that can be killed, inside one Python process.
 
-`VirtualLoop` runs what is ready and then jumps to the next timer: 300 s take as long as the work in
-them. Every callback belongs to the `SimProcess` in whose context it was made (a context variable,
-which asyncio hands on to tasks, timers and futures by itself). A killed process is one whose
-callbacks are dropped: no `finally`, no flush, no goodbye, as after kill -9.
+`VirtualLoop` runs all ready callbacks and then jumps to the next timer, so that 300 s take only as
+long as their callbacks. Every callback belongs to the `SimProcess` in whose context it was created
+(a context variable, which asyncio passes on to tasks, timers and futures). The callbacks of a
+killed process are dropped: no `finally`, no flush, no unregistering, as after kill -9.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ T = TypeVar("T")
 START_MS = 1_700_000_000_000
 
 PROCESS: contextvars.ContextVar[SimProcess | None] = contextvars.ContextVar("process", default=None)
-"""Whose code runs now; None for the simulation itself."""
+"""The process whose code runs now; None for the simulation itself."""
 
 
 class SimulationStuckError(RuntimeError):
-    """Nothing is ready and no timer is armed, but somebody still waits."""
+    """The simulation waits, but nothing is ready and no timer is set."""
 
 
 class SimProcess:
-    """One process of the cluster.
+    """One simulated process.
 
     Args:
-        loop: The loop of them all.
-        name: In traces and faults.
+        loop: The loop of all processes.
+        name: Its name in traces and faults.
     """
 
     def __init__(self, loop: VirtualLoop, name: str) -> None:
@@ -43,13 +43,13 @@ class SimProcess:
         self.name = name
         self.alive = True
         self.touched = False
-        """It ran in this step."""
+        """Whether it ran in this step."""
         self.clock = LoopClock(loop, START_MS)
         self._context = contextvars.Context()
         self._context.run(PROCESS.set, self)
 
     def context(self) -> contextvars.Context:
-        """A new context whose callbacks are this process's."""
+        """A new context whose callbacks belong to this process."""
         return self._context.copy()
 
     def start(self, coroutine: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
@@ -62,12 +62,12 @@ class SimProcess:
         return self.context().run(function)
 
     def kill(self) -> None:
-        """Nothing of it runs any more."""
+        """Kill it: its callbacks are dropped from now on."""
         self.alive = False
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """Runs callbacks in the order in which they became due; there is no selector and no thread.
+    """Runs callbacks in the order in which they became due, without selector and threads.
 
     Args:
         on_step: Called with the processes that ran, after each batch of callbacks.
@@ -78,20 +78,20 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._now = 0.0
         self._ready: deque[asyncio.Handle] = deque()
         self._scheduled: list[tuple[float, int, asyncio.TimerHandle]] = []
-        """A heap: when, the how-manieth timer it is, and the timer."""
+        """A heap of (time, sequence number, timer)."""
         self._timers = 0
         self.on_step: Callable[[list[SimProcess]], None] | None = None
         self.steps = 0
         self.callbacks = 0
         self.failures: list[dict[str, Any]] = []
-        """Errors that nobody caught, as asyncio reports them."""
+        """Unhandled errors, as asyncio reports them."""
         self.set_exception_handler(lambda _, context: self.failures.append(context))
 
     def time(self) -> float:
         return self._now
 
     def _run_once(self) -> None:
-        """What `run_forever` calls over and over: one batch of callbacks at one moment."""
+        """Run one batch of callbacks at one time; `run_forever` calls it repeatedly."""
         ready, scheduled = self._ready, self._scheduled
         while scheduled and scheduled[0][2]._cancelled:
             heapq.heappop(scheduled)
@@ -120,7 +120,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 context.run(handle._callback, *handle._args)  # type: ignore[attr-defined]
             except (SystemExit, KeyboardInterrupt):
                 raise
-            except BaseException as exc:  # noqa: BLE001 - as a handle of asyncio's reports it
+            except BaseException as exc:  # noqa: BLE001 - reported as asyncio's handles do
                 what = f"Exception in callback {handle._callback!r}"  # type: ignore[attr-defined]
                 self.call_exception_handler({"message": what, "exception": exc, "handle": handle})
         self.steps += 1
@@ -135,13 +135,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
         *args: Any,
         context: contextvars.Context | None = None,
     ) -> asyncio.Handle:
-        """As asyncio's, without its questions after debug mode: half of a run's callbacks."""
+        """As in asyncio, without its checks for debug mode: half of all callbacks come this way."""
         handle = asyncio.Handle(callback, args, self, context)
         self._ready.append(handle)
         return handle
 
     def get_debug(self) -> bool:
-        """Each handle asks."""
+        """Overridden because each handle calls it."""
         return False
 
     def run_at(
@@ -151,7 +151,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         *args: Any,
         context: contextvars.Context,
     ) -> None:
-        """Run a callback as somebody else's: bytes arrive in the receiver's context."""
+        """Run a callback in another process's context: bytes arrive in the receiver's."""
         self.call_at(when_s, callback, *args, context=context)
 
     def call_at(  # type: ignore[override]  # typeshed's is generic in the arguments
@@ -161,23 +161,23 @@ class VirtualLoop(asyncio.BaseEventLoop):
         *args: Any,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
-        """Timers of one moment fire in the order in which they were set."""
+        """As in asyncio; timers of the same time fire in the order in which they were set."""
         timer = asyncio.TimerHandle(when, callback, args, self, context)
         self._timers += 1
         heapq.heappush(self._scheduled, (when, self._timers, timer))
         return timer
 
     def call_soon_threadsafe(self, *_: Any, **__: Any) -> Any:  # type: ignore[override]
-        raise RuntimeError("a thread in the simulation: its order would not be the seed's")
+        raise RuntimeError("a thread in the simulation: a seed could not decide its order")
 
     def run_in_executor(  # type: ignore[override]
         self, _executor: Any, function: Any, *args: Any
     ) -> asyncio.Future[Any]:
-        """No threads: the function has run when this returns."""
+        """Run the function at once, without a thread."""
         future: asyncio.Future[Any] = self.create_future()
         try:
             future.set_result(function(*args))
-        except Exception as exc:  # noqa: BLE001 - whoever awaits it decides
+        except Exception as exc:  # noqa: BLE001 - raised where the future is awaited
             future.set_exception(exc)
         return future
 
@@ -185,7 +185,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """There is no selector."""
 
     def finish(self) -> None:
-        """End every task, also those of killed processes, and close."""
+        """Cancel every task, also those of killed processes, and close the loop."""
         self.on_step = None
         for _ in range(5):
             tasks = asyncio.all_tasks(self)
@@ -196,7 +196,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 if process is not None:
                     process.alive = True
                 task.cancel()
-            # What was left in the line when a violation ended the run may stop the loop once more.
+            # Callbacks that were still queued when a violation ended the run may stop the loop.
             with contextlib.suppress(RuntimeError):
                 self.run_until_complete(asyncio.wait(tasks, timeout=60))
         self._ready.clear()

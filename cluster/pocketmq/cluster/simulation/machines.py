@@ -1,6 +1,6 @@
-"""The machines of a simulated cluster: what outlives a process, and the process that runs now.
+"""The machines of a simulated cluster: state that outlives processes, and the current process.
 
-Each starts production's nameserver, broker or push consumer on the simulation's seams.
+Each starts production's nameserver, broker or push consumer on the simulated seams.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ NAMESERVER_PORT = 9876
 PORTS = {"a": 10911, "b": 10921}
 CLIENT_IP = "10.0.0.1"
 DELAY_LEVELS = " ".join(["5s"] * 18)
-"""Sixteen retries within 80 s. Much shorter ones explode: while two consumers own one retry queue,
-as they may for 30 s after a reset, each failure of both doubles what is in it."""
+"""Delays with which sixteen retries take 80 s. With much shorter ones the number of messages would
+explode: while two consumers own one retry queue, as may happen for 30 s after a reset, each failure
+doubles its messages."""
 
 MIB = 1024**2
 SMALL_FILE = 16 * 1024
@@ -47,14 +48,14 @@ Listener = Callable[[list[MessageExt], Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What every process of a run shares."""
+    """Objects that all processes of a run share."""
 
     plan: Scenario
     loop: VirtualLoop
     network: SimNetwork
     profile: Profile
     chance: random.Random
-    """For latencies, messages and power cuts."""
+    """Draws latencies, messages and power cuts."""
     trace: Trace
 
     def client_options(self, process: SimProcess) -> dict[str, Any]:
@@ -70,17 +71,17 @@ class Setting:
 
 
 class NoKv:
-    """A KV configuration that is never used."""
+    """A KV configuration that is not stored."""
 
     async def load(self) -> KvTable:
         return {}
 
     async def save(self, table: KvTable) -> None:
-        """Forget it."""
+        """Do nothing."""
 
 
 class NameServerMachine:
-    """The nameserver keeps nothing: a new process begins empty."""
+    """A nameserver's machine, without a disk: a new process begins empty."""
 
     def __init__(self, name: str, setting: Setting) -> None:
         self.name = name
@@ -89,7 +90,7 @@ class NameServerMachine:
         self._setting = setting
 
     async def start(self) -> None:
-        """A new process."""
+        """Start a new process."""
         setting = self._setting
         self.process = SimProcess(setting.loop, self.name)
         setting.network.machine_is_back(self.name)
@@ -102,7 +103,7 @@ class NameServerMachine:
 
 
 class BrokerMachine:
-    """A broker's disk, and the process that runs now."""
+    """A broker's disk, and its current process."""
 
     def __init__(self, name: str, setting: Setting) -> None:
         self.name = name
@@ -113,22 +114,22 @@ class BrokerMachine:
             lambda: self.process.clock.time_ms(), power_cuts=is_safe, trouble=self.trouble
         )
         self.durability: DurabilityLedger | None = None
-        """Only under SYNC_FLUSH: otherwise nothing is promised."""
+        """The check of durability; only with SYNC_FLUSH, since ASYNC_FLUSH guarantees nothing."""
         self.broker: Broker | None = None
         self.starts = 0
         self.crashed = False
-        """The last process had no time to save anything."""
+        """Whether the last process ended without saving."""
         self.seen_offsets: dict[tuple[str, str], dict[int, int]] = {}
         self.seen_members: dict[str, dict[str, int]] = {}
-        """Group -> client id -> number of its channels."""
+        """Group -> client id -> number of its connections."""
         self.seen_queues = 0
         self.store: MessageStore | None = None
-        """Of the process that runs now, or ran last."""
+        """The broker of the current or last process."""
         self.seen_log_start = 0
         self._setting = setting
 
     async def start(self) -> None:
-        """A new process on the machine's disk."""
+        """Start a new process on the machine's disk."""
         setting, process = self._setting, self.process
         if not process.alive:
             offset_ms = process.clock.wall_offset_ms
@@ -136,7 +137,7 @@ class BrokerMachine:
             process.clock.wall_offset_ms = offset_ms
         self.starts += 1
         if self.trouble is not None:
-            self.trouble.clear()  # nobody starts a broker on a disk that does not answer
+            self.trouble.clear()  # a broker is only started on a disk without faults
         setting.network.machine_is_back(self.name)
 
         async def start() -> None:
@@ -169,12 +170,12 @@ def _store_config(plan: Scenario) -> StoreConfig:
             FlushDiskType.SYNC_FLUSH if plan.sync_flush else FlushDiskType.ASYNC_FLUSH
         ),
         file_reserved_time_h=0,
-        delete_when="",  # only when an operator says so: the hour depends on where this runs
+        delete_when="",  # only by an operator's command: the hour would depend on the time zone
     )
 
 
 class ConsumerMachine:
-    """One consumer process; a broadcasting one's offset file lies in `files`."""
+    """A consumer's machine; `files` has the offset file of a broadcasting consumer."""
 
     def __init__(self, name: str, setting: Setting, files: MemoryTextFiles | None) -> None:
         self.name = name
@@ -184,19 +185,19 @@ class ConsumerMachine:
         self.group = setting.plan.group_of(name)
         self.slow_s = 0.0
         self.fails = False
-        """Its listener fails whatever it gets."""
+        """Whether its listener fails for every message."""
         self.owned: dict[MessageQueue, Claim] = {}
         self.leaving: dict[MessageQueue, Claim] = {}
-        """Dropped, and not yet let go."""
+        """Claims that were dropped and not yet released."""
         self.epochs: dict[MessageQueue, int] = {}
-        """Numbers of its latest ownerships."""
+        """Queue -> number of its latest ownership."""
         self.known: object = None
         self.seen_claims: tuple[Claim, ...] = ()
         self._files = files
         self._setting = setting
 
     def start(self, listener: Listener) -> None:
-        """Join the group, sooner or later."""
+        """Start a process that joins the group as soon as it can."""
         setting, mode = self._setting, self._setting.plan.mode
         broadcast = mode is Mode.BROADCAST
 

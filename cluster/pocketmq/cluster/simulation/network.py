@@ -1,9 +1,9 @@
-"""The network seam of the simulation: delay, partition, reset, and notifications that get lost.
+"""The simulation's network: delays, partitions, resets and lost notifications.
 
-A link is one connection between two processes. Bytes arrive in order, a little later; while the
-pair is partitioned they wait, as TCP would repeat them, and new connections time out. A reset cuts
-the link and drops what is under way, so that answers to requests already carried out are lost. A
-killed process's links are reset, unless its whole machine died: then nobody is told.
+A link is a connection between two processes. Bytes arrive in order after a latency. During a
+partition they wait, because TCP would retransmit them, and new connections time out. A reset ends
+the link and drops bytes in flight, so that answers to executed requests are lost. The links of a
+killed process are reset, unless its whole machine died: then the peers do not notice.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ Pair = frozenset[str]
 
 
 class Weather:
-    """What is wrong with the network now, between processes by name."""
+    """The current faults of the network, by names of processes."""
 
     def __init__(self) -> None:
         self.partitions: set[Pair] = set()
         self.delays_s: dict[Pair, float] = {}
         self.lost_notifications: set[str] = set()
-        """Clients that broker's notifications do not reach."""
+        """Clients to which notifications of brokers are lost."""
         self.doubled_notifications: set[str] = set()
-        """Clients that get each of them twice."""
+        """Clients that get each notification twice."""
 
     def clear_delay(self, pair: Pair) -> None:
-        """Packets of this pair are quick again."""
+        """End the delay between a pair."""
         self.delays_s.pop(pair, None)
 
     @property
     def is_fair(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether there is no fault."""
         return not (
             self.partitions
             or self.delays_s
@@ -80,9 +80,9 @@ class SimTransport(asyncio.Transport):
         self.is_stream = not isinstance(protocol, Channel)
         """Whether it carries replication, and no remoting frames."""
         self.arrives_at = 0.0
-        """When the last bytes sent *to* this end arrive: order is kept."""
+        """Arrival time of the last bytes sent *to* this end; later bytes arrive after it."""
         self.notified_at: deque[float] = deque()
-        """When the notifications under way to this end were sent."""
+        """Send times of the notifications in flight to this end."""
         self.other: SimTransport
         self._closing = False
         self._lost = False
@@ -97,7 +97,7 @@ class SimTransport(asyncio.Transport):
         self.write(b"".join(list_of_data))
 
     def deliver(self, data: bytes) -> None:
-        """Bytes from the other end."""
+        """Receive bytes from the other end."""
         if self._lost or self._closing or self.link.is_cut:
             return
         if self._paused:
@@ -133,7 +133,7 @@ class SimTransport(asyncio.Transport):
         self.close()
 
     def lose(self) -> None:
-        """The link has ended for this side; told once."""
+        """End the link on this side; reported once."""
         self._closing = True
         if not self._lost:
             self._lost = True
@@ -142,22 +142,22 @@ class SimTransport(asyncio.Transport):
 
     @property
     def is_lost(self) -> bool:
-        """Whether this side knows that the link has ended, or nobody is there to know."""
+        """Whether this side knows that the link has ended, or its process is dead."""
         return self._lost
 
     def vanish(self) -> None:
-        """The process behind this end is dead: nobody is told here."""
+        """End this side without a report, because its process is dead."""
         self._closing = self._lost = True
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Nothing is buffered here."""
+        """Nothing is buffered, so there are no limits."""
 
     def get_write_buffer_size(self) -> int:
         return 0
 
 
 class Link:
-    """A connection: two ends, and what waits for a partition to heal."""
+    """A connection: two ends, and the bytes that wait for the end of a partition."""
 
     __slots__ = ("ends", "is_cut", "network", "pair", "waiting")
 
@@ -204,13 +204,13 @@ class SimStreams:
 
 
 class SimNetwork:
-    """All links of the cluster. Whose call it is, is known from the context.
+    """All links of the cluster. The calling process is known from the context variable.
 
     Args:
         loop: The loop.
-        clock: Its time.
+        clock: The loop's time.
         rng: Draws latencies.
-        latency_s: Shortest and longest way of an undisturbed packet.
+        latency_s: Shortest and longest latency without faults.
     """
 
     def __init__(
@@ -223,11 +223,11 @@ class SimNetwork:
         self.listeners: dict[int, SimListener | SimStreams] = {}
         self.links: dict[Link, None] = {}
         self.on_sent: Callable[[SimTransport, bytes], None] | None = None
-        """(sender's end, bytes), before anything can happen to them."""
+        """Called with (sender's end, bytes) when bytes are sent."""
         self.on_delivered: Callable[[SimTransport, bytes], None] | None = None
-        """(receiver's end, bytes), once they were processed."""
+        """Called with (receiver's end, bytes) when they were processed."""
         self.on_notification: Callable[[SimProcess, SimProcess, float], None] | None = None
-        """(broker, client, when it was sent), once it has arrived."""
+        """Called with (broker, client, send time) when a notification arrived."""
         self._rng = rng
         self._next_port = 40000
 
@@ -323,7 +323,7 @@ class SimNetwork:
     # -- bytes ----------------------------------------------------------------------------------
 
     def send(self, sender: SimTransport, data: bytes) -> None:
-        """Carry bytes to the other end."""
+        """Send bytes to the other end."""
         receiver = sender.other
         if sender.is_stream:
             if not sender.link.is_cut:
@@ -357,12 +357,12 @@ class SimNetwork:
             self.loop.run_at(at, receiver.deliver, data, context=receiver.context)
 
     def finish(self, sender: SimTransport) -> None:
-        """The sender closed: the other end hears of it after all bytes."""
+        """Close the sender's side; the other end notices after all bytes have arrived."""
         if not sender.link.is_cut:
             self._transmit(sender.other, None)
 
     def delivered(self, receiver: SimTransport, data: bytes) -> None:
-        """Bytes were processed by the receiver."""
+        """Report that the receiver has processed bytes."""
         if receiver.is_stream:
             return
         sender = receiver.other.process
@@ -372,14 +372,14 @@ class SimNetwork:
             self.on_notification(sender, receiver.process, receiver.notified_at.popleft())
 
     def forget(self, link: Link) -> None:
-        """One side has let go; when both have, the link is gone."""
+        """Remove a link when both sides have closed it."""
         if all(end.is_lost for end in link.ends):
             self.links.pop(link, None)
 
-    # -- trouble --------------------------------------------------------------------------------
+    # -- faults ---------------------------------------------------------------------------------
 
     def heal(self, pair: Pair) -> None:
-        """End a partition; what waited goes on its way."""
+        """End a partition; waiting bytes are sent."""
         self.weather.partitions.discard(pair)
         for link in list(self._between(pair)):
             waiting, link.waiting = link.waiting, []
@@ -387,7 +387,7 @@ class SimNetwork:
                 self._transmit(receiver, data)
 
     def clear_up(self) -> None:
-        """End everything that is wrong."""
+        """End all faults."""
         for pair in sorted(self.weather.partitions, key=sorted):
             self.heal(pair)
         self.weather.delays_s.clear()
@@ -395,12 +395,12 @@ class SimNetwork:
         self.weather.doubled_notifications.clear()
 
     def reset(self, pair: Pair) -> None:
-        """Cut the links of a pair; both sides are told, what is under way is dropped."""
+        """Reset the links of a pair; both sides notice, and bytes in flight are dropped."""
         for link in list(self._between(pair)):
             self._cut(link)
 
     def process_died(self, process: SimProcess, *, silently: bool) -> None:
-        """Its ports are gone; its peers are told, unless the whole machine died."""
+        """Close a dead process's ports and links; peers notice unless the whole machine died."""
         for port in [p for p, each in self.listeners.items() if each.process is process]:
             del self.listeners[port]
         for link in list(self.links):
@@ -413,7 +413,7 @@ class SimNetwork:
                         self._transmit(end.other, None)
 
     def machine_is_back(self, name: str) -> None:
-        """A rebooted machine answers old connections with a reset."""
+        """Reset old connections of a machine that was started again."""
         for link in list(self.links):
             if name in link.pair and link.is_cut:
                 for end in link.ends:

@@ -1,11 +1,11 @@
-"""One seed, one run. Start reading here.
+"""Runs one seed. Start reading here.
 
-scenario(seed)      what will happen                          scenario.py, pure
-VirtualLoop         time that jumps, processes that die       loop.py
+scenario(seed)      what will happen                          swarm.py, scenario.py, pure
+VirtualLoop         virtual time, processes                   loop.py
 SimCluster          production's classes on these seams       cluster.py, machines.py
-Happenings          joins, crashes, partitions, ...           happenings.py
-Watch               looks after every step                    watch.py
-ledgers             what must hold then                       invariants/, pure
+Happenings          applies joins, crashes, partitions, ...   happenings.py
+Watch               observes the processes after each step    watch.py
+ledgers             the invariants                            invariants/, pure
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ DRAIN_S = 240.0
 RUNS_PER_COLLECTION = 16
 _runs = count(1)
 MOST_CALLBACKS = 1_000_000
-"""A run has some ten thousand; more is somebody who asks without end."""
+"""Maximum steps; runs have some ten thousand, and more mean an endless loop of requests."""
 
 
 @dataclass(slots=True)
 class Result:
-    """What came of a run."""
+    """Result of a run."""
 
     seed: int
     digest: str = ""
@@ -49,7 +49,7 @@ class Result:
     stats: dict[str, int] = field(default_factory=dict)
     virtual_s: float = 0.0
     real_s: float = 0.0
-    """Processor seconds that it took."""
+    """Processor seconds of the run."""
 
     @property
     def replay(self) -> str:
@@ -63,12 +63,12 @@ def run(
     plan: Scenario | None = None,
     sink: Callable[[str], object] | None = None,
 ) -> Result:
-    """Run a seed, or another plan under its name.
+    """Run a seed.
 
     Args:
         seed: Decides everything.
-        plan: In place of the seed's scenario.
-        sink: Gets each line of the trace.
+        plan: A scenario to run instead of the seed's.
+        sink: Called with each line of the trace.
     """
     plan = plan or scenario(seed)
     result = Result(seed)
@@ -99,7 +99,7 @@ def run(
 
 
 def _stats(cluster: SimCluster, happenings: Happenings) -> dict[str, int]:
-    """What came up in a run, for the invariants to look at."""
+    """How often the cases occurred that the invariants are about."""
     watch = cluster.watch
     seen: Counter[str] = Counter(sent=cluster.turns.sent, acked=len(watch.acked))
     for ledger in watch.ledgers:
@@ -134,7 +134,7 @@ async def _life(cluster: SimCluster, happenings: Happenings, plan: Scenario) -> 
     exactly = not cluster.watch.send_backs.lost
     for name, ledger in cluster.watch.ledger_of.items():
         ledger.check_dead_letters(cluster.dead_letters(Group(name)), exactly=exactly)
-        # A broker that had no time to save how far it was delivers delayed messages again (B-94).
+        # A broker that could not save its delay offsets delivers delayed messages again (B-94).
         if not happenings.kinds.keys() & {Kind.BROKER_CRASH, Kind.POWER_CUT}:
             ledger.check_copies(exactly=exactly)
     _raise_first(cluster, cluster.loop)
@@ -163,7 +163,7 @@ def _raise_first(cluster: SimCluster, loop: VirtualLoop) -> None:
 
 @contextmanager
 def silent_logs() -> Iterator[None]:
-    """The cluster's own logs cost more than the cluster."""
+    """Turn off the cluster's logs, which take more time than the cluster."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:
@@ -174,11 +174,11 @@ def silent_logs() -> Iterator[None]:
 
 @contextmanager
 def no_collections() -> Iterator[None]:
-    """A collection runs finalizers at moments that no seed decides."""
+    """Turn off the garbage collector, whose times no seed decides, for finalizers run in it."""
     gc.disable()
     try:
         yield
     finally:
         gc.enable()
         if next(_runs) % RUNS_PER_COLLECTION == 0:
-            gc.collect()  # some megabytes a run, in few objects: the collector sees no haste
+            gc.collect()  # a run leaves megabytes in few objects, too few to start a collection

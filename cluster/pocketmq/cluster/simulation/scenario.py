@@ -1,4 +1,4 @@
-"""What a run is: a cluster, its workload, and a list of events. Pure; swarm.py draws it."""
+"""A run's description: a cluster, its workload, and a list of events. Pure; swarm.py draws it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pocketmq.cluster.simulation.workload import Workload
 DURATION_S = 300.0
 NAMESERVER = "nameserver"
 LOG = "log"
-"""In the place of a peer: only the commit log's disk is slow or hung."""
+"""Instead of a peer's name: only the commit log's disk is slow or hung."""
 PRODUCER = "producer"
 CONSUMERS = ("c1", "c2", "c3", "c4", "c5")
 
@@ -26,20 +26,20 @@ class Mode(Enum):
 
 @unique
 class Kind(Enum):
-    """What can happen; `who` and `other` are names of processes."""
+    """Kinds of events; `who` and `other` are names of processes."""
 
     JOIN = "join"
     LEAVE = "leave"
     CRASH = "crash"
-    """The process dies, its machine resets the connections."""
+    """The process dies, and its connections are reset."""
     VANISH = "vanish"
-    """The machine dies: nobody is told."""
+    """The machine dies, so peers do not notice."""
     BROKER_CRASH = "broker crash"
-    """It comes back with its store after `lasts_s`."""
+    """The process dies; it is started again on its store after `lasts_s`."""
     BROKER_RESTART = "broker restart"
-    """In order; away for `lasts_s`."""
+    """The broker stops orderly, and is started again after `lasts_s`."""
     POWER_CUT = "power cut"
-    """A broker's machine dies; what was not synced survives page by page, by chance."""
+    """A broker's machine dies; each unsynced page survives or not, by chance."""
     SLOW_DISK = "slow disk"
     """A broker's syncs take up to `amount` seconds."""
     HUNG_DISK = "hung disk"
@@ -47,12 +47,12 @@ class Kind(Enum):
     FAILING_DISK = "failing disk"
     """Each of a broker's syncs fails with a probability of `amount`."""
     NAMESERVER_CRASH = "nameserver crash"
-    """It comes back after `lasts_s`, and knows nothing."""
+    """It is started again after `lasts_s`, with empty tables."""
     PARTITION = "partition"
     DELAY = "delay"
-    """Every packet takes `amount` seconds more."""
+    """Every packet takes `amount` seconds longer."""
     RESET = "reset"
-    """The connections of a pair are cut."""
+    """The connections of a pair are reset."""
     LOSE_NOTIFICATIONS = "lose notifications"
     DOUBLE_NOTIFICATIONS = "double notifications"
     SLOW_LISTENER = "slow listener"
@@ -62,16 +62,16 @@ class Kind(Enum):
     CLOCK_JUMP = "clock jump"
     """The wall clock moves by `amount` seconds."""
     OFFSET_RESET = "offset reset"
-    """An operator moves the group `other` by `amount` seconds back, or with 0 to the end."""
+    """An operator resets the group `other` by `amount` seconds, or with 0 to the end."""
     GROWTH = "growth"
-    """An operator gives the topic `amount` queues more on each broker."""
+    """An operator adds `amount` queues to the topic on each broker."""
     RETENTION = "retention"
-    """A broker begins to delete every log file but the last."""
+    """A broker begins to delete all log files except the last."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that happens."""
+    """An event of a run."""
 
     at_s: float
     kind: Kind
@@ -95,33 +95,33 @@ class Group:
 
     name: str
     tags: str = ""
-    """Each letter is a tag that it subscribes to; empty for all messages."""
+    """Tags that it subscribes to, a letter each; empty for all messages."""
 
     @property
     def expression(self) -> str:
-        """As a subscription."""
+        """The tags as a subscription's expression."""
         return " || ".join(self.tags) or "*"
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A cluster and what happens to it."""
+    """A cluster and its events."""
 
     seed: int
     profile: str
     mode: Mode
     queues: int
-    """On each broker."""
+    """Queues of the topic on each broker."""
     brokers: tuple[str, ...]
     first_consumers: tuple[str, ...]
     groups: tuple[Group, ...]
     workload: Workload
     latency_s: tuple[float, float]
-    """Shortest and longest way of an undisturbed packet."""
+    """Shortest and longest latency without faults."""
     sync_flush: bool
-    """Brokers acknowledge what the medium has: their power may be cut."""
+    """Whether brokers use SYNC_FLUSH, with which power cuts may happen."""
     small_files: bool
-    """Log files that fill up in a run: retention has something to delete."""
+    """Whether log files are so small that a run fills several, which retention can delete."""
     events: tuple[Event, ...]
     duration_s: float = DURATION_S
 
@@ -131,7 +131,7 @@ class Scenario:
 
     @property
     def last_consumers(self) -> tuple[str, ...]:
-        """They are there at the end, so that nothing is left over."""
+        """The consumers of the final phase, which consume what is left."""
         return CONSUMERS[: max(2, len(self.groups))]
 
     def __str__(self) -> str:

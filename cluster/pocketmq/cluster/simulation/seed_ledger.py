@@ -1,4 +1,4 @@
-"""Seeds that failed once, fastest first: what to run before any new seed. Pure."""
+"""The list of seeds that failed once, fastest first, which are run before new seeds. Pure."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ HEAD = """\
 
 
 class Entry(NamedTuple):
-    """One seed; sorts by how soon it tells."""
+    """One seed; sorts by the time that it takes."""
 
     processor_s: float
     seed: int
     found: str
-    """The violation's words, or what was fixed since."""
+    """The violation, or what was fixed since."""
 
 
 def parse(text: str) -> list[Entry]:
-    """The entries of a ledger, in its order.
+    """Parse the entries of a list, in its order.
 
     Raises:
-        ValueError: a line is none.
+        ValueError: A line is not an entry.
     """
     entries = []
     for line in text.splitlines():
@@ -36,7 +36,7 @@ def parse(text: str) -> list[Entry]:
 
 
 def render(entries: Iterable[Entry]) -> str:
-    """A ledger with each seed once, the fastest first."""
+    """The text of a list with each seed once, fastest first."""
     first: dict[int, Entry] = {}
     for entry in entries:
         first.setdefault(entry.seed, entry)

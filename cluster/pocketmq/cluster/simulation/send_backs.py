@@ -1,4 +1,4 @@
-"""Unanswered CONSUMER_SEND_MSG_BACK (36): a message may then get a second copy (B-80)."""
+"""Counts unanswered CONSUMER_SEND_MSG_BACK (36), which may lead to second copies (B-80)."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.frame import FrameDecoder
 
 PATIENCE_S = 2.9
-"""A client takes no answer after 3 s (P-41)."""
+"""A client ignores answers after 3 s (P-41)."""
 
 
 class SendBackWatch:
-    """Requests under way from consumers to brokers."""
+    """Follows send-backs of consumers to brokers."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -21,12 +21,12 @@ class SendBackWatch:
 
     @property
     def lost(self) -> int:
-        """Send-backs without an answer in time, or with an error although the copy may be stored,
-        and copies that clients sent because of that."""
+        """Number of send-backs without an answer in time, or with an error although the copy may
+        be stored, and of copies that clients sent because of that."""
         return self._late + self._copies + sum(map(len, self._open.values()))
 
     def sent(self, connection: object, data: bytes, now: float) -> None:
-        """A consumer wrote to a broker."""
+        """Note bytes from a consumer to a broker."""
         if b"originMsgId" in data:
             for command in FrameDecoder().feed(data):
                 if command.code == RequestCode.CONSUMER_SEND_MSG_BACK:
@@ -36,7 +36,7 @@ class SendBackWatch:
             self._copies += 1
 
     def answered(self, connection: object, data: bytes, now: float) -> None:
-        """A broker's bytes have arrived."""
+        """Note bytes that arrived from a broker."""
         waiting = self._open.get(connection)
         if not waiting:
             return

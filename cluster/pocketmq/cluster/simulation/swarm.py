@@ -1,8 +1,8 @@
-"""From a seed to a scenario: which kinds of trouble there are at all, how heavy, and what is sent.
+"""Draws a scenario from a seed: the kinds of faults, their frequency, and the workload.
 
-A run in which everything goes wrong at once rarely meets what needs one trouble alone, again and
-again. So each seed first draws which kinds it has, how often they come and how long they last
-("swarm testing"). Pure, so that a seed says it all.
+A run with all kinds of faults at once rarely finds errors that need many faults of one kind. So
+each seed first draws which kinds occur, how often and how long ("swarm testing"). Pure, so that a
+seed alone decides the scenario.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pocketmq.cluster.simulation.scenario import (
 from pocketmq.cluster.simulation.workload import TAGS, Workload
 
 QUIET_S = 45.0
-"""At some places nothing happens for so long, so that the cluster can settle."""
+"""Seconds of pauses without events, in which the cluster can settle."""
 GROUPS = ("G", "H", "I")
 _LIVELY = {
     Kind.JOIN: 6,
@@ -55,22 +55,22 @@ _LIVELY = {
 
 
 OF_DISKS = (Kind.POWER_CUT, Kind.SLOW_DISK, Kind.HUNG_DISK, Kind.FAILING_DISK)
-"""Only what is acknowledged once the medium has it can be held to that."""
+"""Kinds that need SYNC_FLUSH, since only then acknowledged messages must survive."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Swarm:
-    """What a seed's trouble is like."""
+    """Kinds, frequency and duration of a seed's faults."""
 
     weights: dict[Kind, float]
     pace: float
-    """Between two events passes so many times the usual."""
+    """Factor of the time between two events."""
     heaviness: float
-    """What lasts lasts so many times the usual."""
+    """Factor of the duration of events."""
 
 
 def scenario(seed: int, *, duration_s: float = DURATION_S) -> Scenario:
-    """The run that a seed stands for."""
+    """The scenario of a seed."""
     rng = random.Random(seed)
     first = CONSUMERS[: rng.randint(1, 3)]
     mode = rng.choices(list(Mode), [7, 2.5, 1])[0]
@@ -100,7 +100,7 @@ def _workload(rng: random.Random, mode: Mode) -> Workload:
         flaky_share=rng.choice([0.0, 0.05, 0.2]),
         poison_share=0.0 if mode is Mode.ORDERLY else rng.choice([0.0, 0.0, 0.02]),
         long_share=rng.choice([0.0, 0.0, 0.02]),
-        # An orderly listener that outlives its queue's lock, 60 s, has no promise (B-50).
+        # No order is guaranteed to a listener that takes longer than its queue's lock, 60 s (B-50).
         long_s=rng.choice([2.0, 25.0] if mode is Mode.ORDERLY else [2.0, 25.0, 70.0]),
         burst_share=rng.choice([0.02, 0.1]) if bursts else 0.0,
         burst_size=rng.choice([2, 8, 32, 33, 64]),
@@ -125,7 +125,7 @@ def _swarm(rng: random.Random, made: Scenario) -> _Swarm:
     if not made.small_files:
         del weights[Kind.RETENTION]
     if made.mode is Mode.BROADCAST:
-        del weights[Kind.OFFSET_RESET]  # its offsets are not the brokers'
+        del weights[Kind.OFFSET_RESET]  # brokers do not have the offsets of broadcasting members
     density = rng.choice([0.15, 0.4, 0.9])
     chosen = {
         kind: weight * rng.choice([0.3, 1.0, 3.0])
@@ -133,7 +133,7 @@ def _swarm(rng: random.Random, made: Scenario) -> _Swarm:
         if rng.random() < density
     }
     if made.mode is Mode.ORDERLY and Kind.SLOW_LISTENER in chosen:
-        chosen[Kind.SLOW_LISTENER] *= 3  # a queue changes hands while its listener is at work
+        chosen[Kind.SLOW_LISTENER] *= 3  # so that queues change owners while a listener runs
     return _Swarm(chosen, rng.choice([0.5, 1.0, 2.0]), rng.choice([0.3, 1.0, 1.0, 2.0]))
 
 
@@ -148,7 +148,7 @@ def _events(rng: random.Random, made: Scenario) -> list[Event]:
         event = _event(rng, kind, at, made, present)
         if event is not None:
             events.append(replace(event, lasts_s=event.lasts_s * swarm.heaviness))
-        # Some events come close together, where races are; some far apart, where timers are.
+        # Some events are close together, to find races; some far apart, so that timers fire.
         at += swarm.pace * rng.choice(
             [rng.uniform(0.0, 1.0), rng.uniform(1.0, 15.0), rng.uniform(15.0, QUIET_S)]
         )

@@ -1,4 +1,4 @@
-"""What happened in a run: a hash that tells two runs apart, and the last lines for people."""
+"""Records the events of a run: a hash to compare two runs, and the last lines as text."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _ARRIVAL = struct.Struct("<dI")
 
 
 class Trace:
-    """Every event, in order.
+    """Records every event, in order.
 
     Args:
-        now: Virtual seconds.
-        sink: Gets each line at once, for a run that is watched; bytes on the way are left out.
+        now: Returns the time in virtual seconds.
+        sink: Called with each line at once; events about bytes are left out.
     """
 
     def __init__(self, now: Callable[[], float], sink: Callable[[str], object] | None = None):
@@ -27,7 +27,7 @@ class Trace:
         self._hash = hashlib.blake2b(digest_size=8)
 
     def note(self, *words: object) -> None:
-        """Something that people may want to read."""
+        """Record an event as a line of text."""
         line = f"{self._now():10.4f} " + " ".join(map(str, words))
         self._hash.update(line.encode())
         self.lines.append(line)
@@ -35,7 +35,7 @@ class Trace:
             self._sink(line)
 
     def bytes(self, sender: str, receiver: str, count: int) -> None:
-        """Bytes that arrived."""
+        """Record bytes that arrived."""
         pair = self._pairs.get((sender, receiver))
         if pair is None:
             pair = self._pairs[sender, receiver] = f"{sender}>{receiver}".encode()
@@ -43,5 +43,5 @@ class Trace:
 
     @property
     def digest(self) -> str:
-        """Equal for equal runs."""
+        """The hash, which is equal for equal runs."""
         return self._hash.hexdigest()

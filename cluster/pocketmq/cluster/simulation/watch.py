@@ -1,6 +1,6 @@
-"""Looks at the processes after every step, and tells the ledgers what it sees.
+"""Observes the processes after every step, and reports changes to the ledgers.
 
-It reads what processes hold and what goes over the wire; it changes nothing.
+It reads the processes' state and the bytes that they send; it changes nothing.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ class Watch:
     """Observes one run.
 
     Args:
-        plan: Its groups; each broadcasting member has a ledger of its own.
-        profile: Says what RocketMQ itself allows.
-        loop: For the time.
-        trace: Gets what people may want to read.
+        plan: The scenario; each group has a ledger, or each member of a broadcasting group.
+        profile: The release whose rules apply.
+        loop: The loop, for its time.
+        trace: Records events.
     """
 
     def __init__(self, plan: Scenario, profile: Profile, loop: VirtualLoop, trace: Trace) -> None:
         self.acked: dict[str, tuple[MessageQueue, int]] = {}
         self.violations: list[str] = []
-        """Of all ledgers."""
+        """Violations of all ledgers."""
         self.ownerships = {
             group.name: OwnershipLedger(plan.mode, self.violations) for group in plan.groups
         }
         self.ledger_of: dict[str, ProgressLedger] = {}
-        """Of each group, or of each member of a broadcasting one."""
+        """The ledger of each group, or of each member of a broadcasting group."""
         self.send_backs = SendBackWatch()
         self.machines: dict[SimProcess, BrokerMachine | ConsumerMachine] = {}
         self._durability: dict[str, DurabilityLedger] = {}
@@ -67,15 +67,15 @@ class Watch:
         self._expired_to: dict[MessageQueue, int] = {}
         self._epoch = 0
         self._asked: dict[object, dict[int, Command]] = {}
-        """Connection -> opaque -> a request whose answer a rule of durability waits for."""
+        """Connection -> opaque -> a request whose answer a rule of durability needs."""
 
     @property
     def ledgers(self) -> Iterable[ProgressLedger]:
-        """The group's, or each member's."""
+        """All ledgers of progress."""
         return self.ledger_of.values()
 
     def progress(self, client: str) -> ProgressLedger:
-        """The ledger that a consumer's progress is noted in."""
+        """The ledger for a consumer's progress."""
         plan = self._plan
         group = plan.group_of(client)
         key = client if plan.mode is Mode.BROADCAST else group.name
@@ -96,7 +96,7 @@ class Watch:
     # -- after a step ---------------------------------------------------------------------------
 
     def look(self, ran: list[SimProcess]) -> None:
-        """Tell the ledgers what has changed in the processes that ran."""
+        """Report changes in the processes that ran to the ledgers."""
         now = self._loop.time()
         for process in ran:
             machine = self.machines.get(process)
@@ -108,17 +108,17 @@ class Watch:
             ownership.check(now)
 
     def trouble(self, until: float) -> None:
-        """Something makes requests fail until then."""
+        """Report that requests may fail until a time."""
         for ownership in self.ownerships.values():
             ownership.trouble(until)
 
     def routes_wrong(self, until: float) -> None:
-        """The nameserver does not know every broker until then."""
+        """Report that the nameserver does not know every broker until a time."""
         for ownership in self.ownerships.values():
             ownership.routes_wrong(until)
 
     def members_changed(self, consumers: Iterable[ConsumerMachine]) -> None:
-        """These consumers run now."""
+        """Report the consumers that run now."""
         alive: dict[str, set[str]] = {name: set() for name in self.ownerships}
         for machine in consumers:
             alive[machine.group.name].add(machine.client_id)
@@ -126,7 +126,7 @@ class Watch:
             self.ownerships[name].alive(frozenset(members), self._loop.time())
 
     def queues_changed(self) -> None:
-        """A broker came or went, or has more queues."""
+        """Report the queues after a broker was started or ended, or queues were added."""
         queues: set[MessageQueue] = set()
         for machine in self._brokers.values():
             if machine.broker is not None:
@@ -139,7 +139,7 @@ class Watch:
             ownership.queues(frozenset(queues), self._loop.time())
 
     def _key_at(self, queue: MessageQueue, offset: int) -> str | None:
-        """The key of a message, read where it is stored."""
+        """The key of a message, read from the store."""
         store = self._brokers[queue.broker_name].store
         if store is None:
             return None
@@ -183,7 +183,7 @@ class Watch:
                     durability.expired(topic, queue_id, least)
 
     def file_removed(self, machine: BrokerMachine, path: str, content: bytes) -> None:
-        """A file of a broker is gone; the messages in it were too old, unless it recovers."""
+        """Report a deleted file: its messages have expired, unless a broker recovers its store."""
         if machine.broker is None or "/commitlog/" not in path:
             return
         position = 0
@@ -218,7 +218,7 @@ class Watch:
         if leaving or machine.leaving:
             self._look_at_leaving(machine, leaving, now)
         if moves:
-            ownership.trouble(now)  # it lets go of queues, for its offsets to be corrected
+            ownership.trouble(now)  # it releases queues to have its offsets corrected
         if held != machine.owned:
             for queue, each in held.items():
                 if machine.owned.get(queue) is not each:
@@ -242,7 +242,7 @@ class Watch:
     def _look_at_leaving(
         self, machine: ConsumerMachine, leaving: dict[MessageQueue, Claim], now: float
     ) -> None:
-        """Queues that were to go and are gone; by force, if the profile's rule for that holds."""
+        """Report released queues; those released by force if the profile's rule allows it."""
         force_after_ms = self._profile.client.orderly_removal_force_after_ms
         for queue, each in machine.leaving.items():
             if leaving.get(queue) is each or force_after_ms is None:
@@ -254,14 +254,14 @@ class Watch:
     # -- on the wire ----------------------------------------------------------------------------
 
     def sent(self, sender: SimTransport, data: bytes) -> None:
-        """Bytes were written."""
+        """Observe bytes that were sent."""
         if self._durability:
             self._answered(sender, data)
         if type(self.machines.get(sender.process)) is ConsumerMachine:
             self.send_backs.sent(sender.link, data, self._loop.time())
 
     def watch_disk(self, machine: BrokerMachine) -> None:
-        """Hold a broker to the order of durability from now on."""
+        """Check a broker's order of durability from now on."""
         disk = machine.disk
         ledger = machine.durability = self._durability[machine.name] = DurabilityLedger(
             machine.name, f"/{machine.name}", disk.medium, disk.surviving, self._loop.time,
@@ -270,7 +270,7 @@ class Watch:
         disk.on_kept, disk.on_noted, disk.on_failed = ledger.kept, ledger.noted, ledger.failed
 
     def _answered(self, sender: SimTransport, data: bytes) -> None:
-        """Tell the rules of durability which requests were answered."""
+        """Report answered requests to the rules of durability."""
         ledger = self._durability.get(sender.process.name)
         if ledger is None:
             if any(marker in data for marker in REQUEST_MARKERS):
@@ -284,7 +284,7 @@ class Watch:
                     ledger.answered(waiting.pop(command.opaque, None) if waiting else None, command)
 
     def delivered(self, receiving: SimTransport, data: bytes) -> None:
-        """Bytes were processed by their receiver."""
+        """Observe bytes that the receiver has processed."""
         sender, receiver = receiving.other.process, receiving.process
         self._trace.bytes(sender.name, receiver.name, len(data))
         machine = self.machines.get(receiver)
@@ -296,7 +296,7 @@ class Watch:
             self._committed(machine, machine.broker, sender)
 
     def notified(self, broker: SimProcess, client: SimProcess, sent_at: float) -> None:
-        """A notification has arrived."""
+        """Report a notification that arrived."""
         machine = self.machines.get(client)
         if type(machine) is ConsumerMachine:
             self._trace.note("notified", broker.name, client.name)
@@ -323,13 +323,13 @@ class Watch:
             topic, group = key
             seen = machine.seen_offsets.get(key)
             if seen == offsets or group not in self.ownerships:
-                continue  # the broker notes pulls of broadcasting members as GROUP@broadcast
+                continue  # the broker stores pulls of broadcasting members as GROUP@broadcast
             for queue_id, offset in offsets.items():
                 if seen is not None and seen.get(queue_id) == offset:
                     continue
                 queue = MessageQueue(topic, machine.name, queue_id)
                 ledger = self.ledger_of.get(group)
-                if sender.name == ADMIN:  # 5.x moves the group on the broker
+                if sender.name == ADMIN:  # 5.x resets the group on the broker
                     self._reset(ledger, queue, offset)
                 epoch = writer.epochs.get(queue, 0) if type(writer) is ConsumerMachine else 0
                 self._trace.note("commit", sender.name, str(queue), offset)
@@ -337,10 +337,10 @@ class Watch:
                     ledger.committed(group, queue, offset, sender.name, epoch, self._loop.time())
             machine.seen_offsets[key] = dict(offsets)
 
-    # -- lives ----------------------------------------------------------------------------------
+    # -- starts and ends ------------------------------------------------------------------------
 
     def broker_started(self, machine: BrokerMachine) -> None:
-        """A broker's new process has recovered its store."""
+        """Report a broker's new process, which has recovered its store."""
         broker = machine.broker
         assert broker is not None
         if machine.durability is not None:
@@ -369,18 +369,18 @@ class Watch:
             )
 
     def broker_ended(self, machine: BrokerMachine) -> None:
-        """A broker's process runs no more."""
+        """Report that a broker's process ended."""
         machine.seen_members.clear()
         for ownership in self.ownerships.values():
             ownership.view(machine.name, None, self._loop.time())
         self.queues_changed()
 
     def member_started(self, client: str, life: int) -> None:
-        """A broadcasting member's `life`-th process reads its offset file."""
+        """Report that a broadcasting member's `life`-th process reads its offset file."""
         self.progress(client).taken(-life, self._loop.time())
 
     def file_written(self, client: str, life: int, text: str) -> None:
-        """It wrote its offsets down."""
+        """Report a new text of its offset file."""
         ledger = self.progress(client)
         for queue, offset in decode_offsets(text).items():
             ledger.committed(client, queue, offset, client, -life, self._loop.time())

@@ -1,4 +1,4 @@
-"""What is sent: shapes of a workload, and messages whose keys say what becomes of them. Pure."""
+"""Draws the messages of a run; a message's key decides how its listener treats it. Pure."""
 
 from __future__ import annotations
 
@@ -10,35 +10,36 @@ from pocketmq.protocol.message import Message
 
 TAGS = "abc"
 POISON, FLAKY, LONG = "!", "?", "~"
-"""Endings of messages whose every delivery, or whose first one, fails; or that take long."""
+"""Suffixes of keys: every delivery fails, only the first fails, or the listener takes long."""
 POISON_PERIOD = 0.6
-"""Part of a run in which poison is sent: 16 retries take their time."""
+"""Part of a run in which poison messages are sent, so that 16 retries fit into the rest."""
 BATCH_SIZES = (2, 5, 16)
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """How a producer sends. Shares are probabilities of one message, or of one turn."""
+    """How a producer sends. Shares are probabilities per message or per turn."""
 
     gap_s: float
-    """Between two turns, on average."""
+    """Average seconds between two turns."""
     flaky_share: float = 0.0
-    """Messages whose first delivery fails."""
+    """Share of messages whose first delivery fails."""
     poison_share: float = 0.0
-    """Messages whose every delivery fails; in orderly runs none, as one would stop its queue."""
+    """Share of messages whose every delivery fails; 0 with ordered consumption, where one would
+    block its queue."""
     long_share: float = 0.0
-    """Messages whose listener takes `long_s`."""
+    """Share of messages whose listener takes `long_s`."""
     long_s: float = 0.0
     burst_share: float = 0.0
-    """Turns with `burst_size` messages at once, each sent for itself."""
+    """Share of turns with `burst_size` concurrent sends."""
     burst_size: int = 1
     batch_share: float = 0.0
-    """Turns with a batch: one request, some messages."""
+    """Share of turns with a batch: several messages in one request."""
     delayed_share: float = 0.0
-    """Messages, or whole bursts, that wait for one of `levels`."""
+    """Share of messages or bursts that are delayed by one of `levels`."""
     levels: tuple[int, ...] = (1,)
     tagged: bool = False
-    """Whether messages have tags that groups may filter by."""
+    """Whether messages have tags by which groups may filter."""
 
     def __str__(self) -> str:
         return (
@@ -51,7 +52,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What is sent at once."""
+    """Messages that are sent at once."""
 
     messages: list[Message]
     is_batch: bool = False
@@ -61,9 +62,9 @@ class Turns:
     """The messages of a run, in order.
 
     Args:
-        workload: Their shapes.
-        topic: Where they go.
-        chance: Draws them.
+        workload: The shares and sizes.
+        topic: Their topic.
+        chance: Draws the messages.
     """
 
     def __init__(self, workload: Workload, topic: str, chance: random.Random) -> None:
@@ -73,7 +74,7 @@ class Turns:
         self._chance = chance
 
     def next(self, *, poison: bool) -> Turn:
-        """What comes next; without `poison` none whose every delivery fails."""
+        """The next turn; without `poison` it has no message whose every delivery fails."""
         shape, chance = self._workload, self._chance
         draw = chance.random()
         if draw < shape.burst_share:
@@ -85,7 +86,7 @@ class Turns:
         return Turn([self._message(self._level(), poison=poison)])
 
     def gap_s(self) -> float:
-        """Until the next turn."""
+        """Seconds until the next turn."""
         return self._chance.uniform(0.5, 1.5) * self._workload.gap_s
 
     def _level(self) -> int:
@@ -115,5 +116,5 @@ class Turns:
 
 
 def is_wanted(key: str, tags: str) -> bool:
-    """Whether a group that subscribes to these tags gets a message with this key."""
+    """Whether a group with these tags gets a message with this key."""
     return not tags or key.rstrip(POISON + FLAKY + LONG)[-1] in tags

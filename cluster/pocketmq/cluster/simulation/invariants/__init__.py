@@ -1,7 +1,7 @@
-"""What must hold after every step. Pure: fed with observations, it answers with violations.
+"""The invariants that hold after every step. Pure: they take observations and report violations.
 
-`ProgressLedger` follows messages and committed offsets, `OwnershipLedger` follows who is a member
-and who owns which queue. Moments are virtual seconds.
+`ProgressLedger` follows messages and committed offsets, `OwnershipLedger` members and owners of
+queues. Times are virtual seconds.
 """
 
 from __future__ import annotations

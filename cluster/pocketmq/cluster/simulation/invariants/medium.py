@@ -1,4 +1,4 @@
-"""What one broker's medium holds for certain: the log's records in order, and small files. Pure."""
+"""What certainly is on one broker's medium: the log's records in order, and small files. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAME_DIGITS = 20
 
 
 class Identity(NamedTuple):
-    """What tells a message's copies apart: the same key goes through many retries."""
+    """Identifies one copy of a message: retries have the same key."""
 
     key: str
     topic: str
@@ -33,19 +33,19 @@ class Kept(NamedTuple):
     message: MessageExt
 
     def identity(self, topic: str | None = None) -> Identity:
-        """Under its own topic, or the one it waits to go to."""
+        """Its identity in its own topic, or in the topic that it will be delivered to."""
         message = self.message
         key = message.uniq_key or bytes(message.body).decode()
         return Identity(key, topic or self.topic, message.reconsume_times)
 
 
 class Medium:
-    """Reads what syncs have brought to one broker's disk.
+    """Reads what was synced to one broker's disk.
 
     Args:
-        root: The store's directory.
-        read: A file's content as a power cut would surely leave it; None when it may be gone.
-        names: Paths that a power cut would surely leave.
+        root: Directory of the store.
+        read: Returns a file's content that certainly survives a power cut; None if none does.
+        names: Returns the paths that certainly survive a power cut.
     """
 
     def __init__(
@@ -57,21 +57,21 @@ class Medium:
         self.root = root
         self.read = read
         self.log_end = 0
-        """Every record below it survives."""
+        """Log offset below which every record survives."""
         self.records: list[Kept] = []
         self.by_start: dict[int, Kept] = {}
         self.queue_ends: dict[tuple[str, int], int] = {}
         """(topic, queue) -> offset behind its last surviving record."""
         self._names = names
         self._last_file: dict[str, int] = {}
-        """Folder -> where the file begins that was found there last."""
+        """Folder -> start offset of the file that was found last."""
 
     def path(self, *parts: str) -> str:
-        """A file of the store."""
+        """Path of a file of the store."""
         return os.path.join(self.root, *parts)
 
     def read_on(self) -> list[Kept]:
-        """Records that survive since the last call; call after each sync of the log."""
+        """Records newly on the medium since the last call; call it after each sync of the log."""
         new: list[Kept] = []
         while (place := self.file_of(self.path(LOG_FOLDER), self.log_end)) is not None:
             start, content = place
@@ -95,7 +95,7 @@ class Medium:
         return new
 
     def file_of(self, folder: str, offset: int) -> tuple[int, bytes] | None:
-        """The surviving file of a row that holds an offset: where it begins, and its content."""
+        """The surviving file in a folder that has an offset: its start offset and content."""
         folder += "/"
         row = self._last_file.get(folder, 0)
         content = self.read(f"{folder}{row:0{NAME_DIGITS}d}")
@@ -111,7 +111,7 @@ class Medium:
 
 
 def table_of(content: bytes) -> dict[str, Any]:
-    """A configuration file's content; empty when it is not whole."""
+    """Parse a configuration file; empty if it is incomplete."""
     try:
         value = json.loads(content)
     except ValueError:

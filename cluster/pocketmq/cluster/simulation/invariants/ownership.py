@@ -1,4 +1,4 @@
-"""Who is a member, and who owns which queue. Pure."""
+"""Checks members of a group and owners of queues. Pure."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from pocketmq.protocol.message import MessageQueue
 SETTLED_S = 21.0
 NOTIFIED_S = 2.0
 REQUEST_S = 3.0
-"""What was asked just before the network was well again may still run into its timeout."""
+"""Seconds after the end of network faults in which a request may still time out."""
 LOCKS_S = 62.0
-"""The locks of an orderly consumer that died live on for 60 s (B-50)."""
+"""Seconds for which locks of a dead orderly consumer remain (60 s, B-50)."""
 ROUTES_S = 62.0
-"""Until every client knows a change of routes: registration and polling, 30 s each (B-3, P-3)."""
+"""Seconds until all clients know a change of routes: two periods of 30 s (B-3, P-3)."""
 
 
 class OwnershipLedger:
-    """Members as the brokers know them, and queues as their owners see it.
+    """Compares the members that brokers know with the queues that clients own.
 
     Args:
-        mode: Orderly: locks of the dead keep queues ownerless for a while. Broadcast: every member
-            owns every queue.
-        violations: Gets one line for each.
+        mode: With ordered consumption, locks of dead consumers keep queues without owner for a
+            while. With broadcasting every member owns every queue.
+        violations: A line is appended for each violation.
     """
 
     def __init__(self, mode: Mode, violations: list[str] | None = None) -> None:
         self.violations = [] if violations is None else violations
         self.seen: Counter[str] = Counter()
-        """How often a settled cluster was looked at."""
+        """How often a settled cluster was checked."""
         self._mode = mode
         self._views: dict[str, tuple[str, ...]] = {}
-        """Sorted; a client whose old connection is not known to be dead is there twice (B-28)."""
+        """Broker -> members, sorted; twice if an old connection still counts as alive (B-28)."""
         self._view_changed_at: dict[str, float] = {}
         self._alive: frozenset[str] = frozenset()
         self._queues: frozenset[MessageQueue] = frozenset()
@@ -46,16 +46,16 @@ class OwnershipLedger:
         self._is_checked = False
         self._was_fast = False
         self._agreed: bool | None = None
-        """What `_agree` found last; None when something has changed since."""
+        """Last result of `_agree`; None after a change."""
         self._agree_again_at = 0.0
-        """When time alone makes it true."""
+        """Time at which it becomes true without further events."""
         self._arrived_at: float | None = None
         self._arrived_is_known = False
 
     # -- observations ---------------------------------------------------------------------------
 
     def view(self, broker: str, members: tuple[str, ...] | None, now: float) -> None:
-        """Whom a broker knows; None when it is down."""
+        """Note the members that a broker knows; None when it is down."""
         if members is None:
             self._views.pop(broker, None)
         else:
@@ -64,7 +64,7 @@ class OwnershipLedger:
         self._changed(now)
 
     def alive(self, members: frozenset[str], now: float) -> None:
-        """Clients that really run."""
+        """Note the clients that run."""
         self._alive = members
         for table in (self._owned, self._known):
             for name in table.keys() - members:
@@ -72,34 +72,34 @@ class OwnershipLedger:
         self._changed(now)
 
     def queues(self, queues: frozenset[MessageQueue], now: float) -> None:
-        """The queues of all brokers that are up."""
+        """Note the queues of all running brokers."""
         self._queues = queues
         self._routes_until = max(self._routes_until, now + ROUTES_S)
         self._changed(now)
 
     def known(self, client: str, queues: frozenset[MessageQueue], now: float) -> None:
-        """The queues that a client knows from its route."""
+        """Note the queues that a client knows from its route."""
         self._known[client] = queues
         self._changed(now)
 
     def owned(self, client: str, queues: frozenset[MessageQueue]) -> None:
-        """The queues that a client consumes."""
+        """Note the queues that a client owns."""
         self._owned[client] = queues
         self._is_checked = False
         if self._mode is Mode.ORDERLY:
             self._was_fast = False
 
     def notified(self, broker: str, client: str, sent_at: float, now: float) -> None:
-        """A notification has arrived."""
+        """Note that a notification arrived."""
         self._notified_at[broker, client] = (sent_at, now)
         self._was_fast = self._arrived_is_known = False
 
     def trouble(self, until: float) -> None:
-        """Something makes requests fail until then."""
+        """Note that requests may fail until a time."""
         self._trouble_until = max(self._trouble_until, until + REQUEST_S)
 
     def routes_wrong(self, until: float) -> None:
-        """The nameserver does not know every broker until then."""
+        """Note that the nameserver does not know every broker until a time."""
         self._routes_until = max(self._routes_until, until + ROUTES_S)
         self._agreed = None
 
@@ -111,7 +111,7 @@ class OwnershipLedger:
     # -- the invariant --------------------------------------------------------------------------
 
     def check(self, now: float) -> None:
-        """Exactly one owner, once the members have not changed for long enough."""
+        """Each queue has exactly one owner, once members have not changed for long enough."""
         if (self._is_checked and self._was_fast) or now < self._trouble_until:
             return
         quiet_at = max(self._changed_at, self._trouble_until) + SETTLED_S
@@ -129,14 +129,14 @@ class OwnershipLedger:
         elif self._mode is Mode.CONCURRENT and not self._was_fast and self._agree(now):
             arrived_at = self._notified_all_at()
             if arrived_at is None or arrived_at < self._trouble_until:
-                return  # what it made the client ask for may have failed
+                return  # a request that it caused may have failed
             if now > arrived_at + NOTIFIED_S:
                 self._was_fast = True
                 self.seen["notified"] += 1
                 self._look(now, f"{NOTIFIED_S:g} s after the notification")
 
     def _agree(self, now: float) -> bool:
-        """Every broker knows exactly those that run, and these had time to know every queue."""
+        """Whether brokers know exactly the running clients, and these had time to learn queues."""
         if self._agreed is not None and now <= self._agree_again_at:
             return self._agreed
         alive = tuple(sorted(self._alive))
@@ -153,7 +153,7 @@ class OwnershipLedger:
         return self._agreed
 
     def _notified_all_at(self) -> float | None:
-        """When the last client heard of the last change, if all have; from every broker."""
+        """When the last client was notified of the last change by all brokers; None if not yet."""
         if not self._arrived_is_known:
             self._arrived_at = self._find_arrival()
             self._arrived_is_known = True
@@ -164,7 +164,7 @@ class OwnershipLedger:
         for broker in self._views:
             for client in self._alive:
                 sent_at, arrived_at = self._notified_at.get((broker, client), (-1.0, -1.0))
-                # What came before a client knew its queues, say, made it look at too few of them.
+                # A notification before a client knew all queues made it allocate too few.
                 if sent_at < self._view_changed_at[broker] or arrived_at < self._changed_at:
                     return None
                 last = max(last, arrived_at)

@@ -1,4 +1,4 @@
-"""Messages from the producer's acknowledgement to the listener, and committed offsets. Pure."""
+"""Checks messages from the producer's acknowledgement to the listener, and offsets. Pure."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from pocketmq.protocol.validation import is_retry
 
 MAX_RECONSUME_TIMES = 16
 ORDER_GRACE_S = 30.0
-"""A broker forgets its locks when it restarts; a client believes in its own for so long (C-52)."""
+"""Seconds for which a client relies on a lock that a restarted broker has forgotten (C-52)."""
 COPIES_IN_DOUBT = 4
-"""Of one failure, when answers are lost: the send-back and three tries to send a copy (C-55)."""
+"""Maximum copies of one failure when answers are lost: a send-back and three sends (C-55)."""
 LOOKUP_S = 6.0
-"""Longest time from asking where to go on to owning the queue: two requests of 3 s."""
+"""Maximum seconds from asking for the offset to owning the queue: two requests of 3 s."""
 
 
 @dataclass(slots=True)
 class Done:
-    """Which offsets of a queue have been through a listener, or cannot come to one any more."""
+    """Offsets of a queue that a listener has finished, or that cannot be delivered any more."""
 
     first_left: int = 0
-    """All below are done."""
+    """All offsets below it are done."""
     beyond: set[int] = field(default_factory=set)
 
     def __contains__(self, offset: int) -> bool:
         return offset < self.first_left or offset in self.beyond
 
     def add(self, offset: int) -> None:
-        """A listener has ended with it."""
+        """Note that a listener has finished an offset."""
         if offset < self.first_left:
             return
         self.beyond.add(offset)
         self._close_up()
 
     def skip_to(self, offset: int) -> None:
-        """Nobody will get what is below."""
+        """Note that no offset below will be delivered any more."""
         self.first_left = max(self.first_left, offset)
         self.beyond = {each for each in self.beyond if each >= self.first_left}
         self._close_up()
@@ -60,7 +60,7 @@ class _Commit:
 
 @dataclass(slots=True)
 class _Turn:
-    """What an ownership of an orderly queue had last."""
+    """The last message that an owner of a queue with ordered consumption got."""
 
     epoch: int
     offset: int
@@ -68,14 +68,14 @@ class _Turn:
 
 
 class ProgressLedger:
-    """Where a group is. Each member of a broadcasting group is a group of its own.
+    """The progress of a group; with broadcasting there is one ledger per member.
 
     Args:
-        mode: Orderly: one consumer at a time, in order. Broadcast: failures count as consumed.
-        acked: Key -> where the message was stored, of every acknowledged send; the producer's.
-        violations: Gets one line for each.
-        tags: Of the messages that the group wants; empty for all.
-        key_at: The key of the message in a queue at an offset; None when nobody can read it.
+        mode: Ordered: one consumer at a time, in order. Broadcasting: failures count as consumed.
+        acked: Key -> queue and offset, for every acknowledged send.
+        violations: A line is appended for each violation.
+        tags: Tags that the group subscribes to; empty for all.
+        key_at: Returns the key of the message at an offset of a queue; None if it is unreadable.
     """
 
     def __init__(
@@ -89,12 +89,12 @@ class ProgressLedger:
     ) -> None:
         self.violations = [] if violations is None else violations
         self.seen: Counter[str] = Counter()
-        """How often each thing happened that an invariant is about."""
+        """How often each case occurred that an invariant is about."""
         self.acked = {} if acked is None else acked
         self.consumed: Counter[str] = Counter()
-        """Key -> successful deliveries."""
+        """Key -> number of successful deliveries."""
         self.failures: dict[str, Counter[int]] = defaultdict(Counter)
-        """Key -> reconsume times -> failed deliveries."""
+        """Key -> reconsume times -> number of failed deliveries."""
         self.copies: dict[str, dict[int, set[tuple[MessageQueue, int]]]] = defaultdict(
             lambda: defaultdict(set)
         )
@@ -107,7 +107,7 @@ class ProgressLedger:
         self._excused: set[str] = set()
         self._expired_to: dict[MessageQueue, int] = {}
         self._stored_times: dict[tuple[MessageQueue, int], int] = {}
-        """Retries that a stored copy counts: a client that cannot send it back adds to that."""
+        """Reconsume times in the stored copy; a client that cannot send it back counts on."""
         self._skipped_to: dict[MessageQueue, int] = {}
         self._moved_to: dict[MessageQueue, set[int]] = defaultdict(set)
         self._running: dict[MessageQueue, dict[str, int]] = defaultdict(dict)
@@ -128,14 +128,14 @@ class ProgressLedger:
         epoch: int,
         now: float,
     ) -> None:
-        """A listener begins with a message; `epoch` counts its client's ownerships."""
+        """Note that a listener begins with a message; `epoch` numbers its client's ownerships."""
         self.seen["deliveries"] += 1
         self.seen["retries"] += times > 0
         self.seen["last retries"] += times == MAX_RECONSUME_TIMES
         done = self._done[queue]
         self.seen["redelivered"] += offset in done
         stored_times = times
-        if is_retry(queue.topic):  # others that come again could not be sent back
+        if is_retry(queue.topic):  # other redeliveries are of messages that could not be sent back
             stored_times = min(times, self._stored_times.get((queue, offset), times))
             self._stored_times[queue, offset] = stored_times
             self.copies[key][stored_times].add((queue, offset))
@@ -171,7 +171,7 @@ class ProgressLedger:
         running[client] = offset
 
     def _follows(self, queue: MessageQueue, expected: int, offset: int) -> bool:
-        """Whether only messages that the group does not want lie between."""
+        """Whether the group subscribes to no message between two offsets."""
         return offset == expected or (
             expected < offset
             and all(
@@ -183,14 +183,14 @@ class ProgressLedger:
     def ended(
         self, client: str, queue: MessageQueue, offset: int, key: str, times: int, *, ok: bool
     ) -> None:
-        """The listener has answered."""
+        """Note the result of a listener."""
         self._running[queue].pop(client, None)
         if ok or self._broadcast:
             self.consumed[key] += 1
         if not ok:
             self.failures[key][times] += 1
             stored_times = self._stored_times.get((queue, offset), 0)
-            if stored_times != times:  # a client counts what it could not send back, a broker not
+            if stored_times != times:  # only the client counts failures that it could not send back
                 self.failures[key][stored_times] += 1
             self.seen["failed deliveries"] += 1
         turn = self._turns.get((client, queue))
@@ -200,15 +200,15 @@ class ProgressLedger:
             self._done[queue].add(offset)
 
     def abandoned(self, client: str, queue: MessageQueue) -> None:
-        """The listener was cancelled; it has not consumed the message."""
+        """Note that a listener was cancelled and has not consumed its message."""
         self._running[queue].pop(client, None)
 
     def let_go(self, client: str, queue: MessageQueue) -> None:
-        """It gave the lock back while its listener runs on; 5.x does so with an old lock (C-30)."""
+        """Note that a client unlocked a queue whose listener still runs (5.x, C-30)."""
         self.seen["queues given up by force"] += self._running[queue].pop(client, None) is not None
 
     def client_gone(self, client: str) -> None:
-        """Its process is dead, and with it its listeners."""
+        """Note that a client's process is dead, and its listeners with it."""
         for running in self._running.values():
             running.pop(client, None)
 
@@ -225,10 +225,10 @@ class ProgressLedger:
         ]
 
     def check_copies(self, *, exactly: bool) -> None:
-        """Each failed delivery makes one copy; a few, where an answer to a send-back was lost.
+        """Check that each failed delivery made one copy, or several if an answer was lost.
 
         Args:
-            exactly: No answer was lost.
+            exactly: Whether no answer to a send-back was lost.
         """
         most = 1 if exactly else COPIES_IN_DOUBT
         for key, by_times in self.copies.items():
@@ -242,11 +242,11 @@ class ProgressLedger:
                     )
 
     def check_dead_letters(self, keys: Iterable[str], *, exactly: bool) -> None:
-        """Each failed last retry makes one dead letter.
+        """Check that each failed last retry made one dead letter.
 
         Args:
-            keys: Of the messages in the dead letter topic, as often as they are there.
-            exactly: No answer to a send-back was lost.
+            keys: The key of each message in the dead letter topic.
+            exactly: Whether no answer to a send-back was lost.
         """
         most = 1 if exactly else COPIES_IN_DOUBT
         for key, count in Counter(keys).items():
@@ -261,7 +261,7 @@ class ProgressLedger:
                 )
 
     def _first_left(self, queue: MessageQueue, upto: int) -> int:
-        """The first offset that was not consumed, of those that the group wants."""
+        """The first unconsumed offset with a message that the group subscribes to."""
         done = self._done[queue]
         if self._tags and not is_retry(queue.topic):
             while done.first_left < upto:
@@ -272,22 +272,22 @@ class ProgressLedger:
                 done.add(done.first_left)
         return done.first_left
 
-    # -- what takes messages away ---------------------------------------------------------------
+    # -- resets and retention -------------------------------------------------------------------
 
     def reset(self, queue: MessageQueue, offset: int) -> None:
-        """An operator has moved the group: commits may go there, over what nobody has consumed."""
+        """Note a reset: commits may now go to that offset and skip unconsumed messages."""
         self.seen["resets"] += 1
         if offset > self._done[queue].first_left:
             self.seen["resets over messages"] += 1
             self._skipped_to[queue] = max(offset, self._skipped_to.get(queue, 0))
             for each in range(self._done[queue].first_left, offset):
                 if each not in self._done[queue] and (key := self._key_at(queue, each)):
-                    self._excused.add(key)  # it waited for its time, and nobody knew its offset
+                    self._excused.add(key)  # a delayed message, whose offset was unknown
             self._done[queue].skip_to(offset)
         self._moved_to[queue].add(offset)
 
     def expired(self, queue: MessageQueue, min_offset: int) -> None:
-        """Retention has deleted what is below."""
+        """Note that retention deleted messages below an offset."""
         self.seen["queues cut by retention"] += 1
         self.seen["unconsumed messages expired"] += max(
             0, min_offset - self._done[queue].first_left
@@ -296,19 +296,19 @@ class ProgressLedger:
         self._done[queue].skip_to(min_offset)
 
     def excuse(self, keys: Iterable[str]) -> None:
-        """A copy of each of these messages was deleted by retention."""
+        """Note that retention deleted a copy of each of these messages."""
         self._excused.update(keys)
 
     # -- offsets --------------------------------------------------------------------------------
 
     def taken(self, epoch: int, now: float) -> None:
-        """A client owns a queue from now on; the number of this ownership."""
+        """Note that a client owns a queue from now on, in the ownership with this number."""
         self._taken_at[epoch] = now
 
     def committed(
         self, group: str, queue: MessageQueue, offset: int, writer: str, epoch: int, now: float
     ) -> None:
-        """A broker took a commit, or a broadcasting member wrote its file."""
+        """Note that a broker took a commit, or that a broadcasting member wrote its file."""
         self.seen["commits"] += 1
         first_left = self._first_left(queue, offset)
         if offset > first_left:
@@ -353,14 +353,14 @@ class ProgressLedger:
         *,
         crashed: bool,
     ) -> None:
-        """It came back.
+        """Note that a broker restarted.
 
         Args:
-            broker: Its name.
-            offsets: What it had saved.
-            ends: Where its queues end.
-            now: Virtual seconds.
-            crashed: Whether it had no time to save.
+            broker: Name of the broker.
+            offsets: Its saved offsets.
+            ends: The ends of its queues.
+            now: Time in virtual seconds.
+            crashed: Whether it could not save its offsets.
         """
         self._restarted_at[broker] = now
         self.seen["broker starts"] += 1
@@ -370,7 +370,7 @@ class ProgressLedger:
             if offsets.get(key, 0) < before.offset:
                 self.seen["offsets fallen"] += 1
                 self.seen["offsets fallen with a broker"] += 1
-                # Nobody subscribes, and all that is left lies behind: it is forgotten (B-36).
+                # Without subscribers, an offset below the queue's first message is removed (B-36).
                 if not crashed and before.offset > self._expired_to.get(key[1], 0):
                     self._violated(
                         f"{key[1]}: {before.offset} was committed, and after a restart in order "
@@ -384,7 +384,7 @@ class ProgressLedger:
             if queue.broker_name != broker or end >= done.first_left:
                 continue
             if done.first_left <= self._expired_to.get(queue, 0):
-                # All its messages had expired: a queue that nothing is left of begins anew.
+                # All its messages had expired: a queue without files begins at 0 again.
                 done.first_left = self._expired_to[queue] = end
                 continue
             self._violated(

@@ -1,6 +1,6 @@
-"""What an invariant of one broker's order of durability looks like. Pure.
+"""The base class of rules on one broker's order of durability. Pure.
 
-A feature adds its own as one file in `durability/`: a subclass of `DurabilityRule` that says what
+A feature adds its rule as a file in `durability/`: a subclass of `DurabilityRule` that checks what
 must be on the medium before something is answered or noted. `durability/__init__.py` lists them.
 """
 
@@ -14,26 +14,26 @@ from pocketmq.protocol.command import Command
 
 
 class DurabilityRule:
-    """Nothing is answered and nothing is noted before what it depends on is on the medium.
+    """Checks that what an answer or a file depends on is on the medium first.
 
-    One object looks at one broker, through all lives of its process. Each hook is called when the
-    thing happens; `violated` reports. What a rule does not care for it leaves alone.
+    An object checks one broker, over all its restarts. Override the methods for the events that a
+    rule needs; they are called when the events happen. Call `violated` to report a violation.
 
     Args:
-        broker: Its name.
-        medium: What of the broker survives a power cut now.
-        violations: Gets one line for each.
-        seen: How often each of `ABOUT` came up.
+        broker: Name of the broker.
+        medium: What certainly survives a power cut of the broker now.
+        violations: A line is appended for each violation.
+        seen: How often each case of `ABOUT` occurred.
     """
 
     ABOUT: ClassVar[frozenset[str]] = frozenset()
-    """Names in `seen` that the seeds of CI must bring up, or the rule has proved nothing."""
+    """Cases in `seen` that must occur in the seeds of CI; otherwise the rule checked nothing."""
     WORDS: ClassVar[str] = ""
-    """Part of each of its violations, by which planted faults are told apart."""
+    """Text in each of its violations, by which tests of planted faults recognise them."""
     MARKERS: ClassVar[tuple[bytes, ...]] = ()
-    """Bytes of requests that `answered` wants to know; others are not decoded."""
+    """Byte strings; requests with one of them are decoded and passed to `answered`."""
     ANSWER_MARKERS: ClassVar[tuple[bytes, ...]] = ()
-    """Bytes of answers that `answered` wants although it did not want the request."""
+    """Byte strings; answers with one of them are passed to `answered` without their request."""
 
     def __init__(
         self, broker: str, medium: Medium, violations: list[str], seen: Counter[str]
@@ -43,35 +43,35 @@ class DurabilityRule:
         self.seen = seen
         self._violations = violations
         self.now = 0.0
-        """Virtual seconds; set before each hook."""
+        """Time in virtual seconds; set before each call."""
 
     def survives(self, record: Kept) -> None:
-        """A record of the log is on the medium; they come in the log's order, once."""
+        """A record is on the medium; called once for each, in the log's order."""
 
     def kept(self, path: str, content: bytes) -> None:
         """A file, or its new content, is on the medium."""
 
     def noted(self, path: str, content: bytes) -> None:
         """A file with this content may be on the medium from now on: a sync or rename begins, or
-        the power is cut."""
+        power was cut."""
 
     def failed(self, path: str) -> None:
-        """A write of a configuration file has failed, and its writer was told."""
+        """A write of a configuration file failed with an error."""
 
     def answered(self, request: Command | None, answer: Command) -> None:
-        """The broker has sent an answer.
+        """The broker sent an answer.
 
         Args:
-            request: When one of `MARKERS` was in it.
-            answer: Whatever its code.
+            request: The request, if it contains one of `MARKERS`.
+            answer: The answer, with any code.
         """
 
     def expired(self, topic: str, queue_id: int, min_offset: int) -> None:
-        """Retention has deleted what is below."""
+        """Retention deleted messages below an offset."""
 
     def restarted(self, log_end: int) -> None:
-        """A new process has recovered the store, whose log ends there."""
+        """A new process recovered the store, whose log ends at `log_end`."""
 
     def violated(self, text: str) -> None:
-        """Report; the text should say what depends on what."""
+        """Report a violation; the text should say what depends on what."""
         self._violations.append(f"{self.now:.3f} {self.broker}: {text}: {self.WORDS}")

@@ -1,6 +1,6 @@
-"""The order of durability (docs/simulation.md), one file for each thing that depends.
+"""The order of durability (docs/simulation.md), a file for each rule.
 
-To add one: write a subclass of `DurabilityRule` in a file of its own, and name it in `RULES`.
+To add a rule, write a subclass of `DurabilityRule` in a new file, and add it to `RULES`.
 docs/simulation.md has a worked example.
 """
 
@@ -35,15 +35,15 @@ ANSWER_MARKERS = tuple({marker for rule in RULES for marker in rule.ANSWER_MARKE
 
 
 class DurabilityLedger:
-    """Holds one broker to every rule.
+    """Checks all rules for one broker.
 
     Args:
-        broker: Its name.
-        root: Its store's directory.
-        read: A file as a power cut would surely leave it.
-        names: Paths that a power cut would surely leave.
-        now: Virtual seconds.
-        violations: Gets one line for each.
+        broker: Name of the broker.
+        root: Directory of its store.
+        read: Returns the content of a file that certainly survives a power cut.
+        names: Returns the paths that certainly survive a power cut.
+        now: Returns the time in virtual seconds.
+        violations: A line is appended for each violation.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class DurabilityLedger:
         self._log = self.medium.path(LOG_FOLDER) + "/"
 
     def kept(self, path: str, content: bytes) -> None:
-        """A file, or its new content, is on the medium."""
+        """A file, or its new content, is on the medium now."""
         self._tick()
         if path.startswith(self._log):
             self._read_on()
@@ -85,30 +85,30 @@ class DurabilityLedger:
             rule.noted(path, content)
 
     def failed(self, path: str) -> None:
-        """A write of a configuration file has failed, and its writer was told."""
+        """A write of a configuration file failed with an error."""
         self._tick()
         for rule in self.rules:
             rule.failed(path)
 
     def answered(self, request: Command | None, answer: Command) -> None:
-        """The broker has sent an answer."""
+        """The broker sent an answer."""
         self._tick()
         for rule in self.rules:
             rule.answered(request, answer)
 
     def expired(self, topic: str, queue_id: int, min_offset: int) -> None:
-        """Retention has deleted what is below."""
+        """Retention deleted messages below an offset."""
         self._tick()
         for rule in self.rules:
             rule.expired(topic, queue_id, min_offset)
 
     def power_was_cut(self) -> None:
-        """What has survived by chance counts as what was synced."""
+        """Power was cut: what survived by chance counts as synced from now on."""
         self._tick()
         self._read_on()
 
     def restarted(self, log_end: int) -> None:
-        """A new process has recovered the store."""
+        """A new process recovered the store."""
         self._tick()
         for rule in self.rules:
             rule.restarted(log_end)

@@ -1,6 +1,6 @@
-"""The checkpoint's durable offset never passes what is on the medium (S-53, S-54). Pure.
+"""The checkpoint's durable offset is never beyond what is on the medium (S-53, S-54). Pure.
 
-Recovery reads the log from there on: a record or queue entry below that is missing stays missing.
+Recovery reads the log from that offset on, so a record or queue entry missing below it is lost.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ DURABLE = Struct(">q")
 DURABLE_AT = 64
 """Behind RocketMQ's five numbers, the entries and the boot id (docs/store.md)."""
 ENTRY = Struct(">qiq")
-"""Log offset, size, code of the tags: an entry of a consume queue (S-30)."""
+"""An entry of a consume queue: log offset, size, tags code (S-30)."""
 
 
 class CheckpointRule(DurabilityRule):
-    """Holds each checkpoint against the log and the queues' entries."""
+    """Compares each checkpoint with the log and the queues' entries."""
 
     ABOUT = frozenset({"checkpoints noted", "queue entries confirmed"})
     WORDS = "confirmed before it was on the disk"
@@ -29,7 +29,7 @@ class CheckpointRule(DurabilityRule):
     ) -> None:
         super().__init__(broker, medium, violations, seen)
         self._checked = 0
-        """Records whose queue entries were there."""
+        """Number of records whose queue entries were checked."""
         self._least: dict[tuple[str, int], int] = {}
 
     def expired(self, topic: str, queue_id: int, min_offset: int) -> None:

@@ -1,6 +1,6 @@
-"""`consumerOffset.json` never says more than the log holds. Pure.
+"""`consumerOffset.json` has no offset beyond the messages in the log. Pure.
 
-An offset behind the log's end would step over the messages that come there after a power cut.
+With a larger offset, the group would skip messages that are stored after a power cut.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ FILE = "consumerOffset.json"
 
 
 class ConsumerOffsetRule(DurabilityRule):
-    """Holds noted offsets against the queues' surviving records."""
+    """Compares stored offsets with the queues' surviving records."""
 
     ABOUT = frozenset({"consumer offsets noted"})
     WORDS = "noted as consumed before its messages were on the disk"

@@ -1,6 +1,6 @@
-"""`delayOffset.json` says that a delayed message is delivered when its copy is on the medium. Pure.
+"""`delayOffset.json` counts a delayed message as delivered once its copy is on the medium. Pure.
 
-The message waited for up to two hours; nobody will look for it again below the noted offset (B-94).
+After a restart, no message below the stored offset is delivered again (B-94).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class DelayOffsetRule(DurabilityRule):
         super().__init__(broker, medium, violations, seen)
         self._waiting: dict[Identity, deque[tuple[int, int]]] = defaultdict(deque)
         self._delivered: dict[int, Done] = defaultdict(Done)
-        """Queue of the schedule topic -> offsets whose copies are there."""
+        """Queue of the schedule topic -> offsets whose copies are stored."""
 
     def survives(self, record: Kept) -> None:
         if record.topic == SCHEDULE_TOPIC:
@@ -39,7 +39,7 @@ class DelayOffsetRule(DurabilityRule):
         while waiting:
             queue_id, offset = waiting.popleft()
             delivered = self._delivered[queue_id]
-            if offset >= delivered.first_left:  # others have expired
+            if offset >= delivered.first_left:  # otherwise it has expired
                 delivered.add(offset)
                 break
 

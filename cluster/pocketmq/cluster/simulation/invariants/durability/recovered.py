@@ -6,7 +6,7 @@ from pocketmq.cluster.simulation.invariants.rule import DurabilityRule
 
 
 class RecoveredRule(DurabilityRule):
-    """Holds the recovered log's end against what had survived."""
+    """Compares the end of the recovered log with what had survived."""
 
     ABOUT = frozenset({"logs recovered"})
     WORDS = "cut by recovery although it was on the disk"

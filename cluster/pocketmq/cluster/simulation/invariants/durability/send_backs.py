@@ -1,6 +1,6 @@
 """CONSUMER_SEND_MSG_BACK (36) is answered with success when the copy is on the medium. Pure.
 
-After that answer the consumer commits an offset behind the message: the copy is all there is.
+After that answer the consumer commits an offset behind the message, so only the copy is left.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pocketmq.protocol.validation import SCHEDULE_TOPIC, dlq_topic, retry_topic
 
 
 class SendBackRule(DurabilityRule):
-    """Counts the copies of each failed delivery against the answers."""
+    """Compares the number of copies of each failed delivery with that of answers."""
 
     ABOUT = frozenset({"answered send-backs"})
     WORDS = "its send-back was acknowledged before the copy was on the disk"
@@ -44,7 +44,7 @@ class SendBackRule(DurabilityRule):
         header = request.header(ConsumerSendMsgBackRequestHeader)
         failed = self.medium.by_start.get(header.offset)
         if failed is None:
-            return  # retention has taken it, or it was there before the run
+            return  # it was deleted by retention, or stored before the run
         self.seen["answered send-backs"] += 1
         key, _, times = failed.identity()
         retry = Identity(key, retry_topic(header.group), times + 1)

@@ -11,7 +11,7 @@ OFFSET_DIGITS = 16
 
 
 class SendRule(DurabilityRule):
-    """Holds send answers against the log."""
+    """Compares answers to sends with the log."""
 
     ABOUT = frozenset({"answered sends"})
     WORDS = "acknowledged before its record was on the disk"
@@ -26,7 +26,7 @@ class SendRule(DurabilityRule):
 
 
 def stored_at(answer: Command) -> list[int]:
-    """Log offsets of the messages that an answer says are stored; none for other answers."""
+    """Log offsets of the messages that an answer reports as stored; empty for other answers."""
     if answer.code != ResponseCode.SUCCESS or "msgId" not in answer.fields:
         return []
     header = answer.header(SendMessageResponseHeader)

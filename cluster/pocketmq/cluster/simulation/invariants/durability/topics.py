@@ -1,7 +1,7 @@
-"""What is acknowledged in a topic, or about it, depends on the topic table. Pure.
+"""Acknowledged messages and changes of a topic need the topic table on the medium. Pure.
 
-A topic that nobody knows after a restart has messages that nobody gets. As RocketMQ's, a broker
-whose table cannot be written serves on: what it answered since is not held against it.
+Messages of a topic that is unknown after a restart cannot be consumed. Like RocketMQ's, a broker
+that cannot write its table continues to serve; its answers after the error are not checked.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FILE = "topics.json"
 
 
 class TopicRule(DurabilityRule):
-    """Holds answers about topics against `topics.json`."""
+    """Compares answers about topics with `topics.json`."""
 
     ABOUT = frozenset({"topic tables kept", "answered topic changes"})
     WORDS = "acknowledged before the topic table was on the disk"
@@ -33,7 +33,7 @@ class TopicRule(DurabilityRule):
     ) -> None:
         super().__init__(broker, medium, violations, seen)
         self._queues: dict[str, int] = {}
-        """Topic -> queues that a restart will know."""
+        """Topic -> number of queues after a restart."""
         self._could_not_save = False
 
     def kept(self, path: str, content: bytes) -> None:
