@@ -24,6 +24,7 @@ from pocketmq.broker.registration.assembly import assemble_registration
 from pocketmq.broker.replication.assembly import assemble_replication
 from pocketmq.broker.replies.assembly import assemble_replies
 from pocketmq.broker.sending.assembly import assemble_sending
+from pocketmq.broker.slave_tables.assembly import Copied, assemble_slave_tables
 from pocketmq.broker.storing.assembly import assemble_storing
 from pocketmq.broker.subject import Service, Subject
 from pocketmq.broker.timers.assembly import assemble_timers
@@ -93,6 +94,21 @@ class BrokerSubjects:
                 self.delays,
                 self.timers,
                 self.overload,
+            )
+        )
+        self.slave_tables = add(
+            assemble_slave_tables(
+                core,
+                network,
+                self.replication,
+                Copied(
+                    topics=self.topics,
+                    groups=self.groups,
+                    offsets=self.offsets,
+                    delays=self.delays,
+                    timers=self.timers,
+                    pop=self.pop,
+                ),
             )
         )
         self.registration = add(assemble_registration(core, network, self.topics, self.replication))

@@ -198,6 +198,13 @@ class DelayPlanner:
         """Take over what `delayOffset.json` holds; `clamp` comes next."""
         self.data_version = stored.data_version
         self._offsets = {level: stored.offset_table.get(level, 0) for level in self.levels}
+        self._safe = dict(self._offsets)
+
+    def follow(self, master: DelayOffsetTable) -> None:
+        """Take over how far the master has delivered (B-120); this broker delivers nothing."""
+        if master.offset_table != self.wrapper().offset_table:
+            self.load(master)
+            self.unsaved.note()
 
     def clamp(self, bounds: Mapping[int, tuple[int, int]]) -> None:
         """Bring each level's offset within the (min, max) offset of its queue (B-94)."""

@@ -95,6 +95,21 @@ class SubscriptionGroupManager:
         self._note_change(group, now_ms)
         return True
 
+    def replace(self, master: SubscriptionGroupWrapper) -> list[str]:
+        """Become a copy of the master's table, its version included; the groups that changed."""
+        wanted = master.subscription_group_table
+        changed = [name for name in self._table if name not in wanted]
+        for name in changed:
+            del self._table[name]
+        for name, config in wanted.items():
+            if self._table.get(name) != config:
+                self._table[name] = config
+                changed.append(name)
+        self.data_version = master.data_version
+        for name in changed:
+            self.changed.emit(name)
+        return changed
+
     def load(self, stored: SubscriptionGroupWrapper) -> None:
         """Take over what `subscriptionGroup.json` holds."""
         self._table.update(stored.subscription_group_table)

@@ -190,6 +190,22 @@ class ConsumerOffsetManager:
                 self._add((topic, group)).update(queues)
         self.data_version = stored.data_version
 
+    def merge(self, master: ConsumerOffsetTable) -> None:
+        """Take over the master's offsets; groups that it does not know keep theirs (H-70).
+
+        What was committed here to a queue that the master knows is lost (H-12).
+        """
+        for name, queues in master.offset_table.items():
+            topic, separator, group = name.partition(SEPARATOR)
+            if not separator:
+                continue
+            mine = self._add((topic, group))
+            if mine != queues:
+                mine.clear()
+                mine.update(queues)
+                self.unsaved.note()
+        self.data_version = master.data_version
+
     def clamp(self, max_offset: Callable[[str, int], int]) -> list[tuple[str, str, int, int]]:
         """Pull offsets beyond their queue's end back to it; (topic, group, queue, offset) of each.
 

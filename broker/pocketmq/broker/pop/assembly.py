@@ -37,6 +37,7 @@ class Pop(Subject):
 
     progress: PopProgress
     orders: ConsumerOrders
+    modes: RequestModes
 
 
 def assemble_pop(
@@ -51,9 +52,15 @@ def assemble_pop(
 ) -> Pop:
     """Listens to `message_arrived`, `topic_deleted` and `channel_closed`. 4.9 has no pop."""
     progress, orders = PopProgress(), ConsumerOrders()
-    if not core.profile.broker.arbitrary_delay:
-        return Pop(progress=progress, orders=orders)
     config = core.config
+
+    def default_mode() -> tuple[RequestMode, int]:
+        config = core.config
+        return config.default_message_request_mode, config.default_pop_share_queue_num
+
+    modes = RequestModes(default_mode)
+    if not core.profile.broker.arbitrary_delay:
+        return Pop(progress=progress, orders=orders, modes=modes)
     revive_topic = REVIVE_TOPIC_PREFIX + config.cluster_name
     revive_log = ReviveLog(core, storing.rewrites, revive_topic, config.revive_queue_num)
     checks = PopChecks(core, topics.configs, groups.configs)
@@ -81,11 +88,6 @@ def assemble_pop(
         )
         return orders.wrapper()
 
-    def default_mode() -> tuple[RequestMode, int]:
-        config = core.config
-        return config.default_message_request_mode, config.default_pop_share_queue_num
-
-    modes = RequestModes(default_mode)
     routes = RouteCache(core, network)
     modes_file = core.table_file(
         "messageRequestMode.json", MessageRequestModes, modes.load, modes.wrapper
@@ -101,6 +103,7 @@ def assemble_pop(
     return Pop(
         progress=progress,
         orders=orders,
+        modes=modes,
         processors=(
             pops,
             notifications,

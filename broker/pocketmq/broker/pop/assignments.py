@@ -75,6 +75,12 @@ class RequestModes:
         """Take over what the file holds."""
         self._modes = {t: dict(groups) for t, groups in stored.message_request_mode_map.items()}
 
+    def replace(self, master: MessageRequestModes) -> None:
+        """Become a copy of the master's."""
+        if master.message_request_mode_map != self._modes:
+            self.load(master)
+            self.changed.emit()
+
     def wrapper(self) -> MessageRequestModes:
         """As they are stored and shown (402)."""
         return MessageRequestModes(message_request_mode_map=self._modes)

@@ -20,7 +20,7 @@ from pocketmq.broker.store import GetStatus, MessageStore, PutStatus, StoredMess
 from pocketmq.broker.subject import Service
 from pocketmq.broker.timers.counts import TimerCounts
 from pocketmq.broker.timers.files import TimerFiles
-from pocketmq.broker.timers.layout import DELETE, NORMAL, ROLL, LogRecord
+from pocketmq.broker.timers.layout import DELETE, NORMAL, ROLL, Checkpoint, LogRecord
 from pocketmq.broker.timers.log import TimerLog
 from pocketmq.broker.timers.rules import NEVER_WAITED_MS, TimerRules, delivery, is_deleted, rolled
 from pocketmq.broker.timers.wheel import TimerWheel
@@ -87,6 +87,8 @@ class TimerService(Service):
         self._files = files
         self._counts = counts
         self._work: _SlotWork | None = None
+        self._old_master = (0, 0)
+        """(time, offset) of the wheel topic: what was due before, and lies below, is delivered."""
         self._delivered_end = 0
         """Log offset behind the last message that was delivered."""
         self._cleaned_at = 0.0
@@ -121,6 +123,9 @@ class TimerService(Service):
         end = self._log.recover(flushed, found)
         wheel.drop_behind(end)
         self.queue_offset = self._logged_up_to(undamaged=end >= flushed)
+        checkpoint = files.checkpoint
+        if self._log.last_record() is None and checkpoint.master_queue_offset > self.queue_offset:
+            self._old_master = (checkpoint.read_ms, checkpoint.master_queue_offset)
         if not known:
             self._note_read(self._rules.floor(self._clock.time_ms()))
         log.info("timers.loaded", slots=len(wheel), queue_offset=self.queue_offset)
@@ -222,6 +227,8 @@ class TimerService(Service):
             out_ms = _out_ms(record)
             if out_ms is None:
                 log.warning("timers.no_time", offset=record.queue_offset)
+            elif self._is_delivered(record, out_ms):
+                continue  # or rolled: then its next record is in the topic too
             elif out_ms < write_ms:
                 over.append((record, NEVER_WAITED_MS))
             else:
@@ -234,6 +241,24 @@ class TimerService(Service):
         self.queue_offset = found.next_begin_offset
         self._flushing.resume()
         return len(records)
+
+    def _is_delivered(self, record: MessageExt, out_ms: int) -> bool:
+        """Whether the master that this broker followed has delivered it."""
+        before_ms, below = self._old_master
+        if record.queue_offset >= below:
+            return False
+        slot_ms, _ = self._rules.slot_of(out_ms, self._rules.floor(record.store_timestamp_ms))
+        return slot_ms < before_ms
+
+    def follow(self, master: Checkpoint) -> None:
+        """Note how far the master's timers are (T-114); this broker's own rest.
+
+        Its wheel and log are not copied: when this broker leads, it takes in the wheel topic from
+        the first message that the master has not delivered.
+        """
+        self._files.write_checkpoint(
+            Checkpoint(master.read_ms, 0, 0, master.queue_offset, master.version)
+        )
 
     def _log_one(self, record: MessageExt, out_ms: int, write_ms: int, now_ms: int) -> None:
         slot_ms, rolls = self._rules.slot_of(out_ms, write_ms)

@@ -151,6 +151,24 @@ class TopicConfigManager:
         self._table.update(stored.topic_config_table)
         self.data_version = stored.data_version
 
+    def replace(self, master: TopicConfigSerializeWrapper) -> list[str]:
+        """Become a copy of the master's table, its version included; the topics that changed.
+
+        Only the difference is touched, so no topic is missing for a moment (I-12, W-8).
+        """
+        wanted = master.topic_config_table
+        changed = [name for name in self._table if name not in wanted]
+        for name in changed:
+            del self._table[name]
+        for name, config in wanted.items():
+            if self._table.get(name) != config:
+                self._table[name] = config
+                changed.append(name)
+        self.data_version = master.data_version
+        for name in changed:
+            self.changed.emit(name)
+        return changed
+
     def put(self, config: TopicConfig, now_ms: int) -> bool:
         """Create or replace a topic; False when nothing would change."""
         if self._table.get(config.topic_name) == config:
