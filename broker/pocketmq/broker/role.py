@@ -46,6 +46,8 @@ class RoleState:
         self.broker_id = broker_id
         self.epoch = 0
         """The master's term, given by a controller; 0 without one."""
+        self.master_is_known = False
+        """Of a slave: a name server knows where its master is."""
         self._gated: list[WhileLeading] = []
 
     @property
@@ -62,6 +64,11 @@ class RoleState:
         if epoch < self.epoch:
             raise ValueError(f"epoch {epoch} is older than {self.epoch}")
         self.role, self.broker_id, self.epoch = role, broker_id, epoch
+        self.master_is_known = False
+
+    def note_master(self, *, is_known: bool) -> None:
+        """Of a slave: whether a name server knows its master."""
+        self.master_is_known = is_known
 
     def while_leading(self, service: Service) -> Service:
         """A service that runs while this broker is a master, and rests while it is a slave."""

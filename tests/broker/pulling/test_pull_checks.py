@@ -10,7 +10,15 @@ from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.filters.message_filters import MessageFilters
 from pocketmq.broker.groups.consumers import ConsumerManager
 from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
-from pocketmq.broker.pulling.pull_checks import PullChecks, response_code, suggested_broker_id
+from pocketmq.broker.pulling.pull_checks import (
+    FOUND,
+    MOVED,
+    NOT_FOUND,
+    RETRY,
+    PullChecks,
+    response_code,
+)
+from pocketmq.broker.pulling.slave_reads import SlaveReads, Verdict
 from pocketmq.broker.store.lookup import GetStatus
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
@@ -146,10 +154,44 @@ def test_each_outcome_of_a_read_has_its_code(  # B-59
     assert response_code(status, 5) == at_5
 
 
-def test_a_slow_consumer_is_sent_to_a_slave_only_where_slaves_are_read() -> None:  # B-63
-    group = SubscriptionGroupConfig(
+def group_of_slaves() -> SubscriptionGroupConfig:
+    return SubscriptionGroupConfig(
         group_name="readers", broker_id=2, which_broker_when_consume_slowly=3
     )
-    assert suggested_broker_id(group, slow=True, slave_read_enable=False) == 0
-    assert suggested_broker_id(group, slow=True, slave_read_enable=True) == 3
-    assert suggested_broker_id(group, slow=False, slave_read_enable=True) == 2
+
+
+def test_a_slow_consumer_is_sent_to_a_slave_only_where_slaves_are_read() -> None:  # B-63
+    def suggested(*, slow: bool, enabled: bool) -> int:
+        reads = SlaveReads(enabled=lambda: enabled)
+        return reads.verdict(FOUND, 5, 6, group_of_slaves(), slow=slow).suggested_id
+
+    assert suggested(slow=True, enabled=False) == 0
+    assert suggested(slow=True, enabled=True) == 3
+    assert suggested(slow=False, enabled=True) == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "slow", "master", "expected"),
+    [
+        (FOUND, False, True, Verdict(FOUND, 6, 0)),
+        (NOT_FOUND, False, True, Verdict(RETRY, 6, 0)),  # H-11: nobody parks on a slave
+        (NOT_FOUND, False, False, Verdict(NOT_FOUND, 6, 2)),
+        (FOUND, True, True, Verdict(FOUND, 6, 3)),
+        (MOVED, True, True, Verdict(RETRY, 5, 2)),  # B-60
+        (MOVED, False, False, Verdict(RETRY, 5, 2)),
+    ],
+)
+def test_a_slave_sends_consumers_back_and_moves_no_offset(
+    code: int, slow: bool, master: bool, expected: Verdict
+) -> None:
+    reads = SlaveReads(leads=lambda: False, enabled=lambda: True, master_is_known=lambda: master)
+    reads.check()
+    assert reads.verdict(code, 5, 6, group_of_slaves(), slow=slow) == expected
+
+
+def test_a_slave_that_may_not_be_read_refuses_or_names_its_master() -> None:  # B-58
+    with pytest.raises(RequestRefusedError, match="pull from its master"):
+        SlaveReads(leads=lambda: False).check()
+    older = SlaveReads(leads=lambda: False, refuses=False)
+    older.check()
+    assert older.verdict(FOUND, 5, 6, group_of_slaves(), slow=True) == Verdict(RETRY, 6, 0)

@@ -17,6 +17,7 @@ from pocketmq.broker.pulling.offset_moved import OffsetMovedEvents
 from pocketmq.broker.pulling.pull_checks import PullChecks
 from pocketmq.broker.pulling.pull_processor import PullProcessor
 from pocketmq.broker.pulling.pull_reader import PullReader
+from pocketmq.broker.pulling.slave_reads import SlaveReads
 from pocketmq.broker.storing.assembly import Storing
 from pocketmq.broker.subject import Periodically, Subject
 from pocketmq.broker.topics.assembly import Topics
@@ -80,7 +81,12 @@ def assemble_pulling(
         offsets.table,
         core.stats,
         clock,
-        slave_read_enable=lambda: core.config.slave_read_enable,
+        slave_reads=SlaveReads(
+            leads=lambda: core.role.leads,
+            enabled=lambda: core.config.slave_read_enable,
+            master_is_known=lambda: core.role.master_is_known,
+            refuses=profile.slave_rejects_sends,
+        ),
         moved_events=OffsetMovedEvents(storing.puts, core.address, clock, config.name)
         if profile.write_offset_moved_event
         else None,

@@ -208,12 +208,3 @@ class PullChecks:
                 self._parsed.clear()
             self._parsed[key] = data
         return data
-
-
-def suggested_broker_id(
-    group: SubscriptionGroupConfig, *, slow: bool, slave_read_enable: bool
-) -> int:
-    """Which broker id a master tells the consumer to pull from next (B-63)."""
-    if not slave_read_enable:
-        return 0
-    return group.which_broker_when_consume_slowly if slow else group.broker_id

@@ -14,8 +14,8 @@ from pocketmq.broker.pulling.pull_checks import (
     NOT_FOUND,
     PullChecks,
     response_code,
-    suggested_broker_id,
 )
+from pocketmq.broker.pulling.slave_reads import SlaveReads
 from pocketmq.broker.stats import BrokerStats
 from pocketmq.broker.store import GetResult, GetStatus, MessageStore
 from pocketmq.protocol.command import Command
@@ -28,6 +28,8 @@ from pocketmq.runtime.clock import Clock
 Hold: TypeAlias = Callable[[Peer, Command, PullMessageRequestHeader, SubscriptionData], None]
 """(peer, request, its header, what it subscribes to): let a pull wait."""
 
+_ALWAYS_MASTER = SlaveReads()
+
 
 class PullReader:
     """Answers pulls from the store.
@@ -38,7 +40,7 @@ class PullReader:
         offsets: takes commits that pulls carry; holds resets that wait for a pull.
         stats: counts.
         clock: stamps commits.
-        slave_read_enable: whether consumers that lag are sent to a slave now.
+        slave_reads: what a slave answers, and who is sent to one.
         moved_events: stores a message about each PULL_OFFSET_MOVED (21); only 4.9 does.
         broadcasts: pull offsets of broadcasting groups' members; 4.9 does not track
             them (B-36).
@@ -52,7 +54,7 @@ class PullReader:
         stats: BrokerStats,
         clock: Clock,
         *,
-        slave_read_enable: Callable[[], bool] = lambda: False,
+        slave_reads: SlaveReads = _ALWAYS_MASTER,
         moved_events: OffsetMovedEvents | None = None,
         broadcasts: BroadcastOffsets | None = None,
     ) -> None:
@@ -61,7 +63,7 @@ class PullReader:
         self._offsets = offsets
         self._stats = stats
         self._clock = clock
-        self._slave_read_enable = slave_read_enable
+        self._slave_reads = slave_reads
         self._moved_events = moved_events
         self._broadcasts = broadcasts
 
@@ -85,6 +87,7 @@ class PullReader:
             RequestRefusedError: with the code of the first check that failed.
         """
         now_ms = self._clock.time_ms()
+        self._slave_reads.check()
         plan = self._checks.check(header, now_ms)
         group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
         offset = header.queue_offset
@@ -114,8 +117,15 @@ class PullReader:
                 accept=plan.filter.accept,
                 accept_record=plan.filter.accept_record,
             )
-        self._offsets.note_pull(group, topic, queue_id, result.next_begin_offset)
-        code = response_code(result.status, offset)
+        verdict = self._slave_reads.verdict(
+            response_code(result.status, offset),
+            offset,
+            result.next_begin_offset,
+            plan.group,
+            slow=result.suggest_pulling_from_slave,
+        )
+        code = verdict.code
+        self._offsets.note_pull(group, topic, queue_id, verdict.next_begin_offset)
         if broadcasts is not None and puller is not None:
             pulled = result.next_begin_offset if code == MOVED else offset
             broadcasts.note(header, puller, pulled, self._clock.monotonic())
@@ -129,12 +139,8 @@ class PullReader:
             topic, group, result.count, result.size_bytes, done_at, done_at - began_at
         )
         answer = PullMessageResponseHeader(
-            suggest_which_broker_id=suggested_broker_id(
-                plan.group,
-                slow=result.suggest_pulling_from_slave,
-                slave_read_enable=self._slave_read_enable(),
-            ),
-            next_begin_offset=result.next_begin_offset,
+            suggest_which_broker_id=verdict.suggested_id,
+            next_begin_offset=verdict.next_begin_offset,
             min_offset=result.min_offset,
             max_offset=result.max_offset,
         )

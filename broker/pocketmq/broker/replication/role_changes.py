@@ -106,6 +106,7 @@ class RoleChanges(Service):
         if self._role.leads:
             return
         self.master = MasterAddresses(broker, replication or self.master.replication)
+        self._role.note_master(is_known=broker is not None)
         if replication is not None:
             self._client.follow(replication)
 
@@ -171,6 +172,7 @@ class RoleChanges(Service):
             self._client.follow(None)
             await self._client.stopped_following()
             self.master = master
+            self._role.note_master(is_known=master.broker is not None)
             self._client.follow(master.replication)
             log.info("role.changed", role="SLAVE", broker_id=broker_id, epoch=epoch, master=master)
             self._changed.emit()

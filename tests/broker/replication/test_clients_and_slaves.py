@@ -1,0 +1,73 @@
+"""What producers and consumers see of a slave, and of a master that dies (H-10 to H-15)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pocketmq.broker.role import BrokerRole
+from pocketmq.client import Admin, ConsumeFromWhere, Message, Producer, PushConsumer
+from support.broker_rig import SUBSCRIPTION, SUSPEND, pull_header
+from support.consuming import Collected
+from support.replicas import ReplicaRig
+
+SLAVE = BrokerRole.SLAVE
+
+
+async def test_a_consumer_goes_on_with_the_slave_when_its_master_dies(tmp_path: Path) -> None:
+    # H-205, C-38
+    got = Collected()
+    async with ReplicaRig(tmp_path) as rig:
+        options: dict[str, Any] = {
+            "nameservers": rig.nameserver.address,
+            "network": rig.network,
+            "clock": rig.clock,
+        }
+        await rig.start("master", slave_read_enable=True)
+        slave = await rig.start("slave", broker_role=SLAVE, broker_id=1, slave_read_enable=True)
+        async with Admin(**options) as admin:
+            await admin.create_topic("orders", queues=1)
+        await rig.advance(61)
+        async with Producer("producers", **options) as producer:
+            for n in range(5):
+                await producer.send(Message("orders", b"%d" % n))
+            await rig.same_logs()
+            await rig.stop("master")
+            consumer = PushConsumer(
+                "readers", consume_from_where=ConsumeFromWhere.FIRST_OFFSET, **options
+            )
+            consumer.subscribe("orders")
+            consumer.listen(got)
+            async with consumer:
+                for _ in range(200):
+                    if len(got.bodies) == 5:
+                        break
+                    await rig.advance(0.5)
+                await rig.advance(6)
+        assert sorted(got.bodies) == [b"0", b"1", b"2", b"3", b"4"]
+        assert slave.offsets.query("readers", "orders", 0) == 5, "offsets go to the slave (H-12)"
+
+
+async def test_a_slave_that_is_read_leaves_offsets_and_waiting_to_its_master(
+    tmp_path: Path,
+) -> None:  # H-11, H-13
+    async with ReplicaRig(tmp_path) as rig:
+        master = await rig.start("master")
+        await (await rig.voice(master)).send("orders", b"x")
+        slave = await rig.start("slave", broker_role=SLAVE, broker_id=1, slave_read_enable=True)
+        await rig.same_logs()
+        await rig.advance(61)
+        voice = await rig.voice(slave)
+        found = await voice.pull("orders", 0, sys_flag=SUBSCRIPTION)
+        assert (found.bodies, found.header.suggest_which_broker_id) == ([b"x"], 0)
+        idle = await voice.pull("orders", 1, sys_flag=SUBSCRIPTION | SUSPEND)
+        assert (idle.code, idle.header.next_begin_offset) == (20, 1)
+        beyond = await voice.pull("orders", 77, sys_flag=SUBSCRIPTION)
+        assert (beyond.code, beyond.header.next_begin_offset) == (20, 77)
+
+
+async def test_a_slave_that_is_not_read_refuses_pulls(tmp_path: Path) -> None:  # B-58
+    async with ReplicaRig(tmp_path) as rig:
+        slave = await rig.start("slave", broker_role=SLAVE, broker_id=1)
+        reply = await (await rig.voice(slave)).ask(pull_header("orders", 0))
+        assert reply.code == 2
