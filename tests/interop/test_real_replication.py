@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pocketmq.broker.config import BrokerConfig
-from pocketmq.broker.role import BrokerRole
+from pocketmq.broker.role_names import BrokerRole
 from pocketmq.broker.server import Broker
 from pocketmq.broker.store import StoreConfig
 from pocketmq.nameserver.config import NameServerConfig

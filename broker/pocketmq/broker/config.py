@@ -7,7 +7,7 @@ from math import inf
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
-from pocketmq.broker.role import BrokerRole
+from pocketmq.broker.role_names import BrokerRole
 from pocketmq.runtime.options import option
 
 PERMISSION: Final = "brokerPermission"

@@ -9,28 +9,8 @@ Who changes the role is `replication/`: see its `__init__.py`.
 
 from __future__ import annotations
 
-from enum import Enum, unique
-from typing import Final
-
+from pocketmq.broker.role_names import BrokerRole
 from pocketmq.broker.subject import Service
-
-MASTER_ID: Final = 0
-
-
-@unique
-class BrokerRole(Enum):
-    """What `brokerRole` says, and what a controller changes."""
-
-    ASYNC_MASTER = "ASYNC_MASTER"
-    """Takes messages, and does not wait for slaves."""
-    SYNC_MASTER = "SYNC_MASTER"
-    """Takes messages, and waits for slaves (B-140)."""
-    SLAVE = "SLAVE"
-    """Follows a master."""
-
-    @property
-    def is_master(self) -> bool:
-        return self is not BrokerRole.SLAVE
 
 
 class RoleState:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pocketmq.broker.role import BrokerRole
+from pocketmq.broker.role_names import BrokerRole
 from pocketmq.client import Admin, ConsumeFromWhere, Message, Producer, PushConsumer
 from support.broker_rig import SUBSCRIPTION, SUSPEND, pull_header
 from support.consuming import Collected

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pocketmq.broker.replication.role_changes import MasterAddresses
-from pocketmq.broker.role import BrokerRole
+from pocketmq.broker.role_names import BrokerRole
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.runtime.errors import ConfigError, PortInUseError
 from support.eventually import eventually

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.broker.role import BrokerRole
+from pocketmq.broker.role_names import BrokerRole
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.bodies.pop import RequestModeBody
 from support.replicas import ReplicaRig

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.pulling.pull_checks import FOUND, MOVED, RETRY
-from pocketmq.broker.role import MASTER_ID
+from pocketmq.broker.role_names import MASTER_ID
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.codes import ResponseCode
 

@@ -13,7 +13,7 @@ from pocketmq.broker.replication.ha_service import HaService
 from pocketmq.broker.replication.replicas import Replicas
 from pocketmq.broker.replication.role_changes import RoleChanges
 from pocketmq.broker.replication.rules import AckRules, HaRules
-from pocketmq.broker.role import MASTER_ID, BrokerRole
+from pocketmq.broker.role_names import MASTER_ID, BrokerRole
 from pocketmq.broker.subject import Subject
 from pocketmq.protocol.transport.network import Network
 from pocketmq.runtime.errors import ConfigError

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pocketmq.broker.replication.ack_waiter import AckWaiter, WhenAcked
 from pocketmq.broker.replication.ha_service import HaService
 from pocketmq.broker.replication.rules import AckRules
-from pocketmq.broker.role import BrokerRole, RoleState
+from pocketmq.broker.role import RoleState
+from pocketmq.broker.role_names import BrokerRole
 from pocketmq.broker.store import PutStatus
 from pocketmq.runtime.clock import Clock, Timer
 

@@ -12,7 +12,8 @@ from pocketmq.broker.replication.epochs import Epoch
 from pocketmq.broker.replication.ha_client import HaClient
 from pocketmq.broker.replication.ha_service import HaService
 from pocketmq.broker.replication.replicas import Replicas
-from pocketmq.broker.role import MASTER_ID, BrokerRole, RoleState
+from pocketmq.broker.role import RoleState
+from pocketmq.broker.role_names import MASTER_ID, BrokerRole
 from pocketmq.broker.store import MessageStore
 from pocketmq.broker.subject import Service
 from pocketmq.runtime.signals import Signal
