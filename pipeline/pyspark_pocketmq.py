@@ -63,4 +63,4 @@ class DefaultSource(DataSource):
         from pocketmq.pipeline.sink import TopicStreamWriter, WriteSettings, refuse_overwrite
 
         refuse_overwrite(overwrite)
-        return TopicStreamWriter(WriteSettings(self.options, schema))
+        return TopicStreamWriter(WriteSettings(self.options, schema, streaming=True))

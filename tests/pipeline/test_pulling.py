@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pocketmq.pipeline.errors import DataLossError
+from pocketmq.pipeline.patience import Patience
 from pocketmq.pipeline.pull_range import PullOptions, RangePull
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command
@@ -85,9 +86,8 @@ async def pulled(
     broker: FakeBroker, start: int, end: int, **options: Any
 ) -> tuple[list[int], RangePull]:
     """Offsets in the order in which they came."""
-    pull = RangePull(
-        broker, QUEUE, start, end, PullOptions(**{"group": "g", "retry_wait_s": 0.0, **options})
-    )  # type: ignore[arg-type]
+    given = {"group": "g", "patience": Patience(5, 0.0), **options}
+    pull = RangePull(broker, QUEUE, start, end, PullOptions(**given))  # type: ignore[arg-type]
     found: list[int] = []
     async for reply in pull.replies():
         messages = decode_records(bytes(reply.records))
@@ -153,7 +153,7 @@ async def test_a_lost_connection_is_tried_again() -> None:
 async def test_a_broker_that_stays_away_is_an_error() -> None:
     broker = FakeBroker(faults=[ConnectionLostError("a")] * 50)
     with pytest.raises(ConnectionLostError):
-        await pulled(broker, 0, 100, retries=2)
+        await pulled(broker, 0, 100, patience=Patience(2, 0.0))
 
 
 async def test_a_refusal_is_not_repeated() -> None:

@@ -154,6 +154,9 @@ def test_rows_with_ipv6_hosts_do_not_disturb_their_neighbours() -> None:
     columns = read_all(data)
     assert columns.head["store_timestamp"].tolist() == [100, 101, 102, 103, 104]
     assert columns.offset_ids().to_pylist() == [m.offset_msg_id for m in decode_records(data)]
+    messages = decode_records(data)
+    assert columns.born_hosts().to_pylist() == [m.born_host for m in messages]
+    assert columns.store_hosts().to_pylist() == [m.store_host for m in messages]
 
 
 def test_mixed_topics_are_told_apart() -> None:

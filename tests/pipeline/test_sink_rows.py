@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from pocketmq.pipeline.bad_rows import BadRow, BadRowTable
 from pocketmq.pipeline.errors import ColumnsError
-from pocketmq.pipeline.record_columns import positions_in, read_columns
-from pocketmq.pipeline.repeats import SeenRows, row_prefix
+from pocketmq.pipeline.record_columns import RecordColumns, positions_in, read_columns
+from pocketmq.pipeline.repeats import SeenRows, digest_of, row_prefix
+from pocketmq.pipeline.schema import KAFKA, MESSAGE
 from pocketmq.pipeline.sink_rows import Batch, RowEncoder, SinkColumns
 from pocketmq.protocol.batch import decode_batch
 from pocketmq.protocol.errors import IllegalMessageError, IllegalNameError
@@ -29,13 +35,19 @@ TYPES = {
     "brokerName": ("string", pa.string()),
     "shardingKey": ("string", pa.string()),
     "queueId": ("int", pa.int32()),
+    "queueOffset": ("bigint", pa.int64()),
     "delayLevel": ("int", pa.int32()),
     "properties": ("map<string,string>", pa.map_(pa.string(), pa.string())),
 }
 
 
 def batches(
-    columns: dict[str, Sequence[Any]], *, topic: str = "T", task: int = 0, batch_rows: int = 3
+    columns: dict[str, Sequence[Any]],
+    *,
+    topic: str = "T",
+    task: int = 0,
+    batch_rows: int = 3,
+    on_bad: Callable[[BadRow], None] | None = None,
 ) -> list[Batch]:
     schema = {name: TYPES[name][0] for name in columns}
     counter = itertools.count()
@@ -48,6 +60,7 @@ def batches(
         lambda: f"key{next(counter)}",
         batch_rows,
         100_000,
+        on_bad=on_bad,
     )
     arrays = [pa.array(values, TYPES[name][1]) for name, values in columns.items()]
     record_batch = pa.RecordBatch.from_arrays(arrays, names=list(columns))
@@ -70,10 +83,12 @@ def sent(made: Sequence[Batch]) -> list[tuple[str, str, int, dict[str, str]]]:
 
 def test_a_batch_is_what_a_broker_takes_apart() -> None:
     made = batches({"body": ["one", "two"], "tags": ["TagA", None], "keys": ["k", ""]})
+    first = digest_of("T", b"one", 0, {"TAGS": "TagA", "KEYS": "k"})
+    second = digest_of("T", b"two", 0, {})
     assert sent(made) == [
         ("one", "a", 0, {"TAGS": "TagA", "KEYS": "k", "UNIQ_KEY": "key0", "WAIT": "true",
-                         "SPARK_ROW": "w:7:0:0"}),
-        ("two", "a", 0, {"UNIQ_KEY": "key1", "WAIT": "true", "SPARK_ROW": "w:7:0:1"}),
+                         "SPARK_ROW": f"w:7:0:0:{first}"}),
+        ("two", "a", 0, {"UNIQ_KEY": "key1", "WAIT": "true", "SPARK_ROW": f"w:7:0:1:{second}"}),
     ]  # fmt: skip
 
 
@@ -160,14 +175,123 @@ def test_a_row_that_no_broker_takes_is_named(
         batches(columns, topic="" if "topic" in columns else "T")
 
 
-def test_repeats_are_told_from_new_rows() -> None:
-    rows = ["w:7:0:0", "w:7:0:1", "w:7:0:0", "w:7:1:0", "", "", "x", "w:7:0:9999999999"]
+def records_of(*rows: str) -> RecordColumns:
     data = b"".join(
         RecordFields(properties=f"SPARK_ROW\x01{row}\x02".encode() if row else b"").encode()
         for row in rows
     )
-    records = read_columns(np.frombuffer(data, np.uint8), np.array(positions_in(data)))
+    return read_columns(np.frombuffer(data, np.uint8), np.array(positions_in(data)))
+
+
+def test_repeats_are_told_from_new_rows() -> None:
+    records = records_of(
+        *("w:7:0:0:aa", "w:7:0:1:bb", "w:7:0:0:aa", "w:7:1:0:aa"),
+        *("", "", "x", "w:7:0:9999999999:aa", "w:7:0:0", "w:7:0:0:no", "w:7:0:0:1" + "0" * 16),
+    )
     seen = SeenRows()
-    assert seen.first_time(records).tolist() == [True, True, False, True, True, True, True, True]
-    assert seen.first_time(records).tolist() == [False] * 4 + [True] * 4
+    assert seen.first_time(records).tolist() == [True, True, False, *[True] * 8]
+    assert seen.first_time(records).tolist() == [False] * 4 + [True] * 7
     assert seen.dropped == 5
+
+
+def test_rows_that_come_in_another_order_the_second_time_are_none_of_them_dropped() -> None:
+    seen = SeenRows()
+    first, second = ["w:0:0:0:aa", "w:0:0:1:bb"], ["w:0:0:0:bb", "w:0:0:1:aa"]
+    assert seen.first_time(records_of(*first)).all()
+    assert seen.first_time(records_of(*second)).all()
+    assert not seen.first_time(records_of(*first, *second)).any()
+
+
+@given(
+    st.tuples(st.text(), st.binary(), st.integers(), st.dictionaries(st.text(), st.text())),
+    st.tuples(st.text(), st.binary(), st.integers(), st.dictionaries(st.text(), st.text())),
+)
+def test_a_digest_tells_rows_apart_and_knows_no_order_of_properties(
+    one: tuple[str, bytes, int, dict[str, str]], other: tuple[str, bytes, int, dict[str, str]]
+) -> None:
+    assert (digest_of(*one) == digest_of(*other)) == (one == other)
+    backwards = dict(reversed(one[3].items()))
+    assert digest_of(*one[:3], backwards) == digest_of(*one)
+
+
+# -- tables that were read ----------------------------------------------------------------------
+
+
+def test_a_table_that_was_read_can_be_written() -> None:
+    columns = SinkColumns.of(MESSAGE, topic="T", tag_column="tags", key_columns=["keys"])
+    assert set(columns.place) == {"body", "topic", "properties", "flag"}
+    assert len(columns.origin) == 2
+    kafka = SinkColumns.of(KAFKA, topic="", tag_column="tags", key_columns=["keys"])
+    assert set(kafka.place) == {"body", "topic", "properties"}
+    some = {"body": "binary", "queueId": "int", "msgId": "string"}
+    chosen = SinkColumns.of(some, topic="T", tag_column="tags", key_columns=["msgId"])
+    assert (set(chosen.place), chosen.keys, chosen.origin) == ({"body", "queueId"}, (2,), ())
+
+
+def test_rows_of_one_queue_share_a_queue_again_and_brokers_properties_stay_behind() -> None:
+    made = batches(
+        {
+            "body": list("abcdefgh"),
+            "brokerName": ["x", "y"] * 4,
+            "queueId": [7, 7, 8, 8] * 2,
+            "queueOffset": list(range(8)),
+            "properties": [[("mine", "1"), ("DELAY", "3"), ("UNIQ_KEY", "old"), ("KEYS", "k")]] * 8,
+        },
+        batch_rows=1,
+    )
+    place = {body: (broker, queue) for body, broker, queue, _ in sent(made)}
+    assert all(place[one] == place[other] for one, other in ("ae", "bf", "cg", "dh"))
+    for _, _, _, entries in sent(made):
+        assert (entries["mine"], entries["KEYS"]) == ("1", "k")
+        assert entries["UNIQ_KEY"].startswith("key")
+        assert "DELAY" not in entries
+
+
+# -- rows that cannot be sent -------------------------------------------------------------------
+
+
+def test_rows_that_no_broker_takes_are_handed_over_and_the_others_are_sent() -> None:
+    bad: list[BadRow] = []
+    made = batches(
+        {
+            "body": ["ok", None, "", "x" * (4 * 1024 * 1024 + 1), "fine", "p"],
+            "topic": ["T", "T", "T", "T", "T", "no/pe"],
+            "tags": ["a", "b", None, None, None, None],
+        },
+        topic="",
+        on_bad=bad.append,
+    )
+    assert [body for body, *_ in sent(made)] == ["ok", "fine"]
+    assert [(row.row, row.topic) for row in bad] == [
+        (1, "T"), (2, "T"), (3, "T"), (5, "no/pe"),
+    ]  # fmt: skip
+    assert "body is empty" in bad[0].reason
+    assert bad[0].properties == {"TAGS": "b"}
+    assert "4194305 bytes" in bad[2].reason
+    rows = [entries["SPARK_ROW"].split(":")[3] for *_, entries in sent(made)]
+    assert rows == ["0", "4"]  # numbers are places in the task, whatever is left out
+
+
+def test_a_batch_can_be_sent_in_halves() -> None:
+    (made,) = batches({"body": list("abcde")}, batch_rows=9)
+    first, second = made.halves()
+    assert [body for body, *_ in sent([first, second])] == list("abcde")
+    assert (first.rows, second.rows) == (2, 3)
+    assert first.size + second.size == made.size
+
+
+def test_bad_rows_are_a_table_whose_files_a_second_attempt_replaces(tmp_path: Path) -> None:
+    for _ in range(2):
+        table = BadRowTable(str(tmp_path / "bad"), "w", 7, 3)
+        for number in range(300):
+            table.add(BadRow(number, "why", None, None if number % 2 else b"x", {"a": "1"}))
+        table.finish()
+    BadRowTable(str(tmp_path / "bad"), "w", 7, 4).finish()
+    failed = BadRowTable(str(tmp_path / "bad"), "w", 7, 5)
+    for number in range(300):
+        failed.add(BadRow(number, "why", None, None, {}))
+    failed.cancel()
+    assert [path.name for path in (tmp_path / "bad").iterdir()] == ["w-00000007-00003.parquet"]
+    rows = pq.read_table(tmp_path / "bad").to_pylist()
+    assert [row["row"] for row in rows] == list(range(300))
+    assert (rows[0]["body"], rows[1]["body"], rows[0]["reason"]) == (b"x", None, "why")

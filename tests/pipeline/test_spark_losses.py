@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pocketmq.client import Admin, Message, MessageQueue
+from pocketmq.client import Admin, MessageQueue
 from support.spark_cluster import SparkCluster, spark_cluster
+from support.spark_query import Query, bodies, log_lines, send
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,48 +30,16 @@ def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster
         yield cluster
 
 
-def send(cluster: SparkCluster, topic: str, *numbers: int, size: int = 1) -> None:
-    bodies = [str(number).encode().rjust(size) for number in numbers]
-    cluster.send([Message(topic, body) for body in bodies])
-
-
 def retain(cluster: SparkCluster, topic: str) -> int:
     """Let retention do its work; the first offset that is left in queue 0."""
     cluster.advance(3600)
-
-    async def ask() -> int:
-        async with Admin(nameservers=cluster.nameservers) as admin:
-            return await admin.min_offset(MessageQueue(topic, "broker-a", 0))
-
-    return cluster.run(ask())
+    return cluster.run(first_of(cluster, MessageQueue(topic, "broker-a", 0)))
 
 
-def bodies(frame: DataFrame) -> list[int]:
-    return sorted(int(row.body) for row in frame.select("body").collect())
-
-
-def log_lines(spark: SparkSession, event: str, queue: str) -> list[str]:
-    """What workers have logged of an event in a queue."""
-    logs = spark.tvf.python_worker_logs().select("msg").collect()
-    return [row.msg for row in logs if f"event='{event}'" in row.msg and queue in row.msg]
-
-
-class Query:
-    """A stream of one topic into Parquet that reads what there is, and goes on when run again."""
-
-    def __init__(self, spark: SparkSession, cluster: SparkCluster, topic: str, folder: Path):
-        self.spark = spark
-        self.options = {"nameServer": cluster.nameservers, "topic": topic}
-        self.folder = folder
-
-    def run(self, **options: str) -> None:
-        frame = self.spark.readStream.format("pocketmq").options(**self.options, **options).load()
-        writer = frame.writeStream.format("parquet").option("path", str(self.folder / "rows"))
-        writer = writer.option("checkpointLocation", str(self.folder / "checkpoint"))
-        writer.trigger(availableNow=True).start().awaitTermination()
-
-    def rows(self) -> list[int]:
-        return bodies(self.spark.read.parquet(str(self.folder / "rows")))
+async def first_of(cluster: SparkCluster, queue: MessageQueue) -> int:
+    """The first offset that a queue has."""
+    async with Admin(nameservers=cluster.nameservers) as admin:
+        return await admin.min_offset(queue)
 
 
 def test_what_retention_removed_stops_a_stream_or_is_left_out(
@@ -77,10 +47,10 @@ def test_what_retention_removed_stops_a_stream_or_is_left_out(
 ) -> None:
     forgetful.create_topic("Stream", queues=1)
     query = Query(spark, forgetful, "Stream", tmp_path)
-    send(forgetful, "Stream", *range(10))
-    query.run(startingOffsets="earliest")
+    send(forgetful, "Stream", range(10))
+    query.run()
     assert query.rows() == list(range(10))
-    send(forgetful, "Stream", *range(10, 200), size=2000)  # six files
+    send(forgetful, "Stream", range(10, 200), size=2000)  # six files
     first = retain(forgetful, "Stream")
     assert 10 < first < 200
     with pytest.raises(Exception, match=rf"queueId=0\]: offsets 10 to {first - 1} \(") as caught:
@@ -95,7 +65,7 @@ def test_what_retention_removed_stops_a_batch_or_is_counted(
     spark: SparkSession, forgetful: SparkCluster
 ) -> None:
     forgetful.create_topic("Batch", queues=1)
-    send(forgetful, "Batch", *range(200), size=2000)
+    send(forgetful, "Batch", range(200), size=2000)
     first = retain(forgetful, "Batch")
     assert 3 < first < 200
     reader = spark.read.format("pocketmq").options(
@@ -113,7 +83,7 @@ def test_a_query_that_fails_in_its_first_batch_goes_on_where_it_had_begun(
     spark: SparkSession, spark_brokers: SparkCluster, tmp_path: Path
 ) -> None:
     spark_brokers.create_topic("Killed")
-    send(spark_brokers, "Killed", *range(10))
+    send(spark_brokers, "Killed", range(10))
     seen: list[int] = []
 
     def fail(_frame: DataFrame, _batch: int) -> None:
@@ -132,6 +102,66 @@ def test_a_query_that_fails_in_its_first_batch_goes_on_where_it_had_begun(
 
     with pytest.raises(Exception, match="ZeroDivisionError"):
         run(fail)
-    send(spark_brokers, "Killed", *range(10, 30))
+    send(spark_brokers, "Killed", range(10, 30))
     run(take)
     assert sorted(seen) == list(range(10, 30))
+
+
+def test_a_queue_that_appears_and_begins_behind_0_stops_a_stream_or_is_counted(
+    spark: SparkSession, forgetful: SparkCluster, tmp_path: Path
+) -> None:
+    forgetful.create_topic("Appears", queues=1)
+    query = Query(spark, forgetful, "Appears", tmp_path)
+    send(forgetful, "Appears", range(10))
+    query.run()
+    forgetful.shape_topic("Appears", 2)
+    newcomer = MessageQueue("Appears", "broker-a", 1)
+    send(forgetful, "Appears", range(10, 200), size=2000, queue=newcomer)
+    retain(forgetful, "Appears")
+    first = forgetful.run(first_of(forgetful, newcomer))
+    assert 0 < first < 190
+    says = rf"queueId=1\]: is new and begins at {first}: messages 0 to {first - 1}"
+    with pytest.raises(Exception, match=says):
+        query.run()
+    query.run(failOnDataLoss="false")
+    assert query.rows() == [*range(10), *range(10 + first, 200)]
+
+
+@pytest.mark.parametrize("kept", ["badRowsPath", "badRowsTopic"])
+def test_rows_that_cannot_be_sent_are_kept_and_the_others_are_sent(
+    spark: SparkSession, forgetful: SparkCluster, tmp_path: Path, kept: str
+) -> None:
+    """This broker takes 4096 bytes a message; what it refuses is known only by asking."""
+    good, bad = f"Good-{kept}", f"Bad-{kept}"
+    forgetful.create_topic(good, queues=1)
+    forgetful.create_topic(bad, queues=1)
+    rows = spark.range(40).selectExpr(
+        "case when id = 3 then null when id = 4 then '' when id = 5 then repeat('x', 5000) "
+        "else cast(id as string) end as body",
+        f"case when id = 6 then 'Nowhere' else '{good}' end as topic",
+        "'k' || id as keys",
+    )
+    cluster = {"nameServer": forgetful.nameservers}
+    writer = rows.coalesce(1).write.format("pocketmq").options(**cluster).mode("append")
+    with pytest.raises(Exception, match="row 3: its body is empty"):
+        writer.save()
+    where = {"badRowsPath": str(tmp_path / "bad"), "badRowsTopic": bad}
+    writer.option(kept, where[kept]).save()
+    read = spark.read.format("pocketmq").options(**cluster)
+    sent = bodies(read.load(topic=good))
+    assert set(sent) == set(range(40)) - {3, 4, 5, 6}
+    if kept == "badRowsPath":
+        table = spark.read.parquet(where[kept])
+        keys = [row.properties["KEYS"] for row in table.orderBy("row").collect()]
+        reasons = [row.reason for row in table.orderBy("row").collect()]
+    else:
+        messages = read.load(topic=bad).collect()
+        told = sorted((json.loads(row.body) for row in messages), key=lambda each: each["row"])
+        keys = [each["properties"]["KEYS"] for each in told]
+        reasons = [each["reason"] for each in told]
+        assert told[2]["bodyBytes"] == 5000
+    assert keys == ["k3", "k4", "k5", "k6"]
+    for reason, says in zip(
+        reasons, ["body is empty", "body is empty", "MESSAGE_ILLEGAL", "Nowhere"], strict=True
+    ):
+        assert says in reason

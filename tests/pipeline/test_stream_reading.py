@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +16,7 @@ from pyspark.sql.streaming.datasource import (
 
 from pocketmq.client import Message
 from pocketmq.cluster.spec import ClusterOptions, cluster_spec
+from pocketmq.pipeline.checkpoint import MARKS
 from pocketmq.pipeline.errors import DataLossError
 from pocketmq.pipeline.settings import ReadSettings
 from pocketmq.pipeline.stream_source import TopicStreamReader
@@ -55,7 +57,8 @@ def batch(reader: TopicStreamReader, start: Tree, end: Tree) -> list[int]:
 def total(tree: Tree) -> int:
     return sum(
         offset
-        for brokers in tree.values()
+        for topic, brokers in tree.items()
+        if topic != MARKS
         for queues in brokers.values()
         for offset in queues.values()
     )
@@ -155,3 +158,42 @@ def test_a_broker_that_comes_while_the_query_runs_is_read_from_its_beginning(
     after = reader.latestOffset(before, ReadAllAvailable())
     assert list(after["Wide"]) == ["broker-a", "broker-b"]
     assert batch(reader, before, after) == list(range(10, 30))
+
+
+def test_queues_that_went_away_when_all_of_them_was_read_are_no_loss(
+    cluster: SparkCluster,
+) -> None:
+    cluster.create_topic("Drained")
+    send(cluster, "Drained", *range(40))
+    reader = stream(cluster, "Drained", startingOffsets="earliest")
+    before = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    cluster.shape_topic("Drained", 1)
+    assert reader.latestOffset(before, ReadAllAvailable()) == before
+    send(cluster, "Drained", *range(40, 50))
+    after = reader.latestOffset(before, ReadAllAvailable())
+    assert batch(reader, before, after) == list(range(40, 50))
+
+
+def test_a_batch_that_is_repeated_after_its_topic_was_made_anew_notices_it(
+    cluster: SparkCluster,
+) -> None:
+    """As after a kill: the query's new process is asked for a batch that another one planned."""
+    cluster.create_topic("Again", queues=1)
+    send(cluster, "Again", *range(10))
+    first = stream(cluster, "Again", startingOffsets="earliest")
+    start = first.latestOffset(first.initialOffset(), ReadAllAvailable())
+    send(cluster, "Again", *range(10, 20))
+    end = first.latestOffset(start, ReadAllAvailable())
+    cluster.remake_topic("Again", queues=2)
+    queue = cluster.queues("Again")[0]
+    cluster.send([Message("Again", b"7")] * 30, queue=queue)
+    with pytest.raises(DataLossError, match="with another message at offset"):
+        stream(cluster, "Again").partitions(start, end)
+
+
+def test_a_checkpoint_can_be_given_as_a_beginning(cluster: SparkCluster) -> None:
+    cluster.create_topic("Given", queues=1)
+    send(cluster, "Given", *range(10))
+    reader = stream(cluster, "Given", startingOffsets="earliest")
+    end = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
+    assert stream(cluster, "Given", startingOffsets=json.dumps(end)).initialOffset() == end

@@ -54,6 +54,61 @@ class SparkCluster:
 
             await eventually(is_known, f"the name servers know {topic}")
 
+    def shape_topic(self, topic: str, queues: int) -> None:
+        """Give a topic more or fewer queues; returns when the name servers know it."""
+
+        async def shape() -> None:
+            async with Admin(nameservers=self.nameservers) as admin:
+                await admin.create_topic(topic, queues=queues)
+
+                async def is_known() -> bool:
+                    route = await admin.route(topic)
+                    return route is not None and all(
+                        each.read_queue_nums == queues for each in route.queue_datas
+                    )
+
+                await eventually(is_known, f"the name servers know {queues} queues of {topic}")
+
+        self.run(shape())
+
+    def remake_topic(self, topic: str, *, queues: int = 4) -> None:
+        """Delete a topic with its messages, and create it again."""
+
+        async def delete() -> None:
+            async with Admin(nameservers=self.nameservers) as admin:
+                await admin.delete_topic(topic)
+
+                async def is_gone() -> bool:
+                    return await admin.route(topic) is None
+
+                await eventually(is_gone, f"the name servers have forgotten {topic}")
+
+        self.run(delete())
+        self.create_topic(topic, queues=queues)
+
+    def kill(self, name: str) -> None:
+        """Kill a process with SIGKILL."""
+        self.run(self.supervisor[name].kill())
+
+    def restart(self, name: str) -> None:
+        """Start a process that has ended, on its port and its files; brokers are known again."""
+        self.run(self.supervisor.restart(name))
+        brokers = [each.name for each in self.supervisor.of_role("broker") if each.is_alive]
+        self.run(self.supervisor.wait_for_brokers(brokers))
+
+    def wait_until_unknown(self, topic: str) -> None:
+        """Until no name server knows a route of the topic."""
+
+        async def wait() -> None:
+            async with Admin(nameservers=self.nameservers) as admin:
+
+                async def is_gone() -> bool:
+                    return await admin.route(topic) is None
+
+                await eventually(is_gone, f"the name servers have forgotten {topic}")
+
+        self.run(wait())
+
     def send(
         self, messages: Sequence[Message], *, queue: MessageQueue | None = None
     ) -> list[MessageQueue]:

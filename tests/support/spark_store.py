@@ -133,6 +133,9 @@ def row_of(message: MessageExt, broker_name: str) -> dict[str, Any]:
         "uniqKey": message.uniq_key,
         "reconsumeTimes": message.reconsume_times,
         "physicalOffset": message.commit_log_offset,
+        "offsetMsgId": message.offset_msg_id,
+        "bornHost": message.born_host,
+        "storeHost": message.store_host,
     }
 
 

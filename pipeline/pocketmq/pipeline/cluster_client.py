@@ -15,10 +15,11 @@ from pocketmq.client.api import ClientApi
 from pocketmq.client.config import ENCODINGS
 from pocketmq.client.name_servers import NameServers
 from pocketmq.client.routes import publish_queues, subscribe_queues
-from pocketmq.pipeline.errors import OptionError, near
+from pocketmq.pipeline.errors import SilentError, UnknownTopicError, near
 from pocketmq.pipeline.loop import shared_loop
+from pocketmq.pipeline.patience import DEFAULT, Patience
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
-from pocketmq.protocol.bodies.route import TopicList, TopicRouteData
+from pocketmq.protocol.bodies.route import ClusterInfo, TopicList, TopicRouteData
 from pocketmq.protocol.body import decode_body
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.dispatch import Dispatcher
@@ -30,7 +31,10 @@ from pocketmq.protocol.errors import (
     RemotingError,
 )
 from pocketmq.protocol.headers.groups import UpdateSubscriptionGroupRequestHeader
-from pocketmq.protocol.headers.route import GetAllTopicListRequestHeader
+from pocketmq.protocol.headers.route import (
+    GetAllTopicListRequestHeader,
+    GetClusterInfoRequestHeader,
+)
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.remoting import RemotingClient
@@ -54,6 +58,10 @@ class Access:
     name_servers: tuple[str, ...]
     encoding: str = "msgpack"
     timeout_s: float = 3.0
+    patience: Patience = DEFAULT
+    is_patient: bool = False
+    """Whether unknown topics and silent name servers are waited for too, as by a stream: whoever
+    reads a topic already knows that it exists."""
 
     def client(self) -> ClusterClient:
         """This process's client for the cluster; made on first use and kept."""
@@ -97,28 +105,71 @@ class ClusterClient:
         """The queues and broker addresses of a topic.
 
         Raises:
-            OptionError: No name server answers, or none knows the topic.
+            UnknownTopicError: No name server knows it.
+            SilentError: None answers.
         """
         known = self._routes.get(topic)
         now = self.clock.monotonic()
         if known is not None and now - known[0] <= max_age_s:
             return known[1]
-        route = await self._asked(self.api.route(topic))
+
+        async def ask() -> TopicRouteData:
+            route = await self.route_now(topic)
+            if route is None:
+                raise await self._unknown_topic(topic)
+            return route
+
+        patience = self.access.patience
+        return await patience.ask(
+            self.clock, ask, UnknownTopicError if self.access.is_patient else ()
+        )
+
+    async def route_now(self, topic: str) -> TopicRouteData | None:
+        """Where a topic's queues are; None when no name server knows it. Asks anew.
+
+        Raises:
+            SilentError: No name server answers.
+        """
+        now = self.clock.monotonic()
+        route = await self._asked(lambda: self.api.route(topic))
         if route is None:
-            raise await self.unknown_topic(topic)
-        self._routes[topic] = (now, route)
+            self._routes.pop(topic, None)
+        else:
+            self._routes[topic] = (now, route)
         return route
 
-    async def unknown_topic(self, topic: str, option: str = "topic") -> OptionError:
-        """The error for a topic without a route; it proposes topics with a similar name."""
+    async def _unknown_topic(self, topic: str) -> UnknownTopicError:
+        """The error for a topic that nobody knows, with those that it may have been."""
         known = await self.topics()
         problem = f"no name server knows topic {topic!r}"
-        return OptionError(self.access.source, option, problem, near=near(topic, known))
+        if self.access.is_patient:
+            problem += self.waited()
+        return UnknownTopicError(self.access.source, "topic", problem, near=near(topic, known))
+
+    def waited(self) -> str:
+        """The end of a message that tells of somebody who did not come back."""
+        patience = self.access.patience
+        return (
+            f" (asked {patience.retries + 1} times in {patience.all_s:g} s); start its brokers, or "
+            "let them be waited for longer (options retries and retryIntervalMs)"
+        )
 
     async def topics(self) -> list[str]:
         """Every topic that the name servers know."""
-        response = await self._asked(self.api.ask_name_server(GetAllTopicListRequestHeader()))
+        header = GetAllTopicListRequestHeader()
+        response = await self._asked(lambda: self.api.ask_name_server(header))
         return decode_body(response.body_view, TopicList, response.encoding).topic_list
+
+    async def brokers(self) -> set[str]:
+        """Names of the brokers whose master is registered."""
+        header = GetClusterInfoRequestHeader()
+        response = await self._asked(lambda: self.api.ask_name_server(header))
+        info = decode_body(response.body_view, ClusterInfo, response.encoding)
+        return {
+            name
+            for name, data in info.broker_addr_table.items()
+            if data.master_address() is not None
+        }
 
     async def read_queues(self, topic: str, *, max_age_s: float = 0.0) -> list[MessageQueue]:
         """Queues that can be read, in order; by default the route is fetched again."""
@@ -130,14 +181,18 @@ class ClusterClient:
         """Queues that can be written to, in order."""
         return sorted(publish_queues(topic, await self.route(topic, max_age_s=max_age_s)))
 
-    async def _asked(self, question: Awaitable[T]) -> T:
-        try:
-            return await question
-        except NoNameServerError as exc:
-            addresses = ";".join(self.access.name_servers)
-            reason = f" ({exc.__cause__})" if exc.__cause__ is not None else ""
-            problem = f"no name server answers at {addresses}{reason}"
-            raise OptionError(self.access.source, "nameServer", problem) from None
+    async def _asked(self, question: Callable[[], Awaitable[T]]) -> T:
+        async def ask() -> T:
+            try:
+                return await question()
+            except NoNameServerError as exc:
+                addresses = ";".join(self.access.name_servers)
+                reason = f" ({exc.__cause__})" if exc.__cause__ is not None else ""
+                problem = f"no name server answers at {addresses}{reason}"
+                raise SilentError(self.access.source, "nameServer", problem) from None
+
+        when = SilentError if self.access.is_patient else ()
+        return await self.access.patience.ask(self.clock, ask, when)
 
     # -- brokers --------------------------------------------------------------------------------
 
@@ -171,7 +226,7 @@ class ClusterClient:
             low = await self.api.min_offset(address, queue)
             return Bounds(low, max(low, await self.api.max_offset(address, queue)))
 
-        return await self._each(queues, of)
+        return await self.each(queues, of)
 
     async def ends(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
         """One behind the last offset of each queue."""
@@ -179,7 +234,7 @@ class ClusterClient:
         async def of(queue: MessageQueue) -> int:
             return await self.api.max_offset(await self.address(queue), queue)
 
-        return await self._each(queues, of)
+        return await self.each(queues, of)
 
     async def search(self, moments_ms: dict[MessageQueue, int]) -> dict[MessageQueue, int]:
         """For each queue the first offset stored at its epoch ms or later; its end if none was."""
@@ -188,7 +243,7 @@ class ClusterClient:
             address = await self.address(queue)
             return await self.api.search_offset(address, queue, moments_ms[queue], boundary="LOWER")
 
-        return await self._each(moments_ms, of)
+        return await self.each(moments_ms, of)
 
     async def committed(
         self, group: str, queues: Iterable[MessageQueue]
@@ -198,10 +253,13 @@ class ClusterClient:
         async def of(queue: MessageQueue) -> int | None:
             return await self.api.consumer_offset(await self.address(queue), group, queue)
 
-        return await self._each(queues, of)
+        return await self.each(queues, of)
 
     async def commit(self, group: str, offsets: dict[MessageQueue, int]) -> None:
-        """Commit offsets of a group; a broker that does not know the group creates it."""
+        """Store how far a group has come; a broker that does not know the group learns it.
+
+        Nobody waits for it: whoever commits will do so again.
+        """
 
         async def of(queue: MessageQueue) -> None:
             address = await self.address(queue)
@@ -215,21 +273,29 @@ class ClusterClient:
                 await self.api.call(address, UpdateSubscriptionGroupRequestHeader(), config)
                 await self.api.update_consumer_offset(address, group, queue, offset, oneway=False)
 
-        await self._each(offsets, of)
+        await self.each(offsets, of, patience=Patience(1, 0.0))
 
-    async def _each(
-        self, queues: Iterable[MessageQueue], ask: Callable[[MessageQueue], Awaitable[T]]
+    async def each(
+        self,
+        queues: Iterable[MessageQueue],
+        ask: Callable[[MessageQueue], Awaitable[T]],
+        *,
+        patience: Patience | None = None,
     ) -> dict[MessageQueue, T]:
-        """Call `ask` for each queue, many at a time; unanswered requests are repeated."""
+        """Ask about each queue, many at a time; a question that nobody answered is repeated."""
         places = asyncio.Semaphore(AT_ONCE)
+        patience = self.access.patience if patience is None else patience
 
         async def one(queue: MessageQueue) -> T:
-            async with places:
+            async def once() -> T:
                 try:
                     return await ask(queue)
                 except RemotingError:
                     self._routes.pop(queue.topic, None)
-                    return await ask(queue)
+                    raise
+
+            async with places:
+                return await patience.ask(self.clock, once, (RemotingError, BrokerNotFoundError))
 
         asked: Sequence[MessageQueue] = list(queues)
         answers = await asyncio.gather(*(one(queue) for queue in asked))

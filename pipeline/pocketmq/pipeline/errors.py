@@ -2,10 +2,13 @@
 
     PocketMQError                     (the whole tree is in pocketmq.runtime.errors)
     ├── CallerError
-    │   ├── OptionError               an option of a read or write has an unknown name or bad value
-    │   └── ColumnsError              columns that the source lacks or the sink does not take
+    │   ├── OptionError               an option of a read or write has a wrong name or value
+    │   │   ├── UnknownTopicError     no name server knows the topic, or none of its brokers runs
+    │   │   └── SilentError           no name server answers
+    │   └── ColumnsError              columns to write that the sink does not take
     ├── PeerError
-    │   ├── DataLossError             offsets to be read are not stored any more
+    │   ├── DataLossError             offsets that were to be read do not exist any more
+    │   ├── BrokerAwayError           a broker whose queues are read stays away
     │   └── JobError                  Spark has ended a query
     └── DiskError
         └── CorruptRecordError        a file of a store has no valid record where one should be
@@ -41,32 +44,46 @@ class OptionError(CallerError):
         super().__init__(f"{source}: option {option!r}: {problem}{meant}")
 
 
+class UnknownTopicError(OptionError):
+    """No name server knows the topic: it does not exist, or every broker that has it is down."""
+
+
+class SilentError(OptionError):
+    """No name server answers."""
+
+
 class ColumnsError(CallerError):
     """A data frame has a column with an unknown name or the wrong type, or lacks one."""
 
 
 class DataLossError(PeerError):
-    """Offsets to be read are not stored any more: retention, or a topic created again.
+    """Offsets that were to be read are gone: retention, a topic made anew, a queue taken away.
 
     Args:
-        queue: The queue, as the message names it.
-        wanted: First offset to be read.
-        found: First offset that the queue has now; or its end, if that is smaller than `wanted`.
+        queue: Which queue, in words.
+        wanted: First offset that was to be read.
+        found: Where the queue begins, or ends, instead.
+        what: What has happened, if it is not that offsets fall outside of what is stored.
     """
 
-    def __init__(self, queue: str, wanted: int, found: int) -> None:
+    def __init__(self, queue: str, wanted: int, found: int, what: str = "") -> None:
         self.queue = queue
         self.wanted = wanted
         self.found = found
-        what = (
-            f"offsets {wanted} to {found - 1} ({found - wanted} messages) are not stored any more; "
-            f"the queue now begins at {found}"
-            if found > wanted
-            else f"offset {wanted} does not exist; the queue now ends at {found}"
-        )
+        if not what:
+            what = (
+                f"offsets {wanted} to {found - 1} ({found - wanted} messages) are not stored any "
+                f"more; the queue now begins at {found}"
+                if found > wanted
+                else f"offset {wanted} does not exist; the queue now ends at {found}"
+            )
         super().__init__(
             f"{queue}: {what}; set failOnDataLoss=false to go on without them, or start elsewhere"
         )
+
+
+class BrokerAwayError(PeerError):
+    """A broker whose queues are read is not there; the stream ends rather than leave them out."""
 
 
 class JobError(PeerError):

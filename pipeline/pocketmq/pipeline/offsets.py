@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pocketmq.pipeline.errors import near
 from pocketmq.pipeline.options import Options
@@ -23,20 +23,20 @@ EXAMPLE: Final = '{"Orders":{"broker-a":{"0":23,"1":-2}}}'
 ASSIGN_EXAMPLE: Final = '{"Orders":{"broker-a":[0,1]}}'
 
 Offsets = dict[MessageQueue, int]
-Tree = dict[str, dict[str, dict[str, int]]]
+T = TypeVar("T")
 
 
-def to_tree(offsets: Mapping[MessageQueue, int]) -> Tree:
-    """The offsets as the JSON's nested objects."""
-    tree: Tree = {}
+def to_tree(offsets: Mapping[MessageQueue, T]) -> dict[str, dict[str, dict[str, T]]]:
+    """Offsets, or anything else by queue, in the shape of the JSON."""
+    tree: dict[str, dict[str, dict[str, T]]] = {}
     for queue in sorted(offsets):
         brokers = tree.setdefault(queue.topic, {})
         brokers.setdefault(queue.broker_name, {})[str(queue.queue_id)] = offsets[queue]
     return tree
 
 
-def from_tree(tree: Mapping[str, Mapping[str, Mapping[str, int]]]) -> Offsets:
-    """The reverse of `to_tree`, for trees that `to_tree` made: nothing is checked."""
+def from_tree(tree: Mapping[str, Mapping[str, Mapping[str, T]]]) -> dict[MessageQueue, T]:
+    """The reverse; the tree is sound, since we made it."""
     return {
         MessageQueue(topic, broker, int(queue_id)): offset
         for topic, brokers in tree.items()
@@ -58,6 +58,8 @@ def parse(options: Options, name: str) -> Offsets:
     """
     found: Offsets = {}
     for topic, brokers in options.json_object(name, EXAMPLE).items():
+        if topic.startswith("@"):
+            continue  # a stream's checkpoint was given as it is
         for broker, queues in _object(options, name, brokers, f"topic {topic!r}").items():
             where = f"broker {broker!r} of topic {topic!r}"
             for queue_id, offset in _object(options, name, queues, where).items():

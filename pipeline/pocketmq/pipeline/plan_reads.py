@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from pocketmq.client.routes import subscribe_queues
 from pocketmq.pipeline.cluster_client import Bounds, ClusterClient
 from pocketmq.pipeline.errors import DataLossError, near
 from pocketmq.pipeline.offsets import EARLIEST, LATEST, Offsets, Position, check_known
@@ -16,33 +17,60 @@ from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.validation import is_retry
 
 
-async def find_queues(client: ClusterClient, settings: ReadSettings) -> list[MessageQueue]:
-    """Queues of the topics that the options name, from routes fetched now.
+async def find_queues(
+    client: ClusterClient, settings: ReadSettings, *, may_be_none: bool = False
+) -> list[MessageQueue]:
+    """Queues of the topics that the options name, as the name servers know them now.
+
+    Args:
+        client: Asks.
+        settings: The options.
+        may_be_none: Whether a pattern may match nothing yet, as a stream's may.
 
     Raises:
         OptionError: A topic or queue does not exist, or the pattern matches none.
     """
     options = settings.options
-    if settings.what == "subscribePattern":
-        try:
-            pattern = re.compile(settings.pattern)
-        except re.error as exc:
-            problem = f"{settings.pattern!r} is no regular expression: {exc}"
-            raise options.error("subscribePattern", problem) from None
-        every = await client.topics()
-        topics = sorted(each for each in every if pattern.fullmatch(each) and not is_retry(each))
-        if not topics:
-            meant = near(settings.pattern, every)
-            problem = f"no topic matches {settings.pattern!r}"
-            raise options.error("subscribePattern", problem, near=meant)
-    else:
-        topics = settings.topics or sorted({queue.topic for queue in settings.assigned})
+    topics = await _topics(client, settings)
+    if not topics and not may_be_none:
+        meant = near(settings.pattern, await client.topics())
+        problem = f"no topic matches {settings.pattern!r}"
+        raise options.error("subscribePattern", problem, near=meant)
     found = await asyncio.gather(*(client.read_queues(topic) for topic in topics))
     queues = [queue for each in found for queue in each]
     if settings.what == "assign":
         check_known(options, "assign", settings.assigned, queues)
         return settings.assigned
     return queues
+
+
+async def present_queues(client: ClusterClient, settings: ReadSettings) -> list[MessageQueue]:
+    """Those of the queues that can be read now; what is away is no error here."""
+    topics = await _topics(client, settings)
+    routes = await asyncio.gather(*(client.route_now(topic) for topic in topics))
+    queues = [
+        queue
+        for topic, route in zip(topics, routes, strict=True)
+        if route is not None
+        for queue in sorted(subscribe_queues(topic, route))
+    ]
+    if settings.what == "assign":
+        return sorted(set(settings.assigned) & set(queues))
+    return queues
+
+
+async def _topics(client: ClusterClient, settings: ReadSettings) -> list[str]:
+    """Topics that the options name."""
+    if settings.what != "subscribePattern":
+        return settings.topics or sorted({queue.topic for queue in settings.assigned})
+    try:
+        pattern = re.compile(settings.pattern)
+    except re.error as exc:
+        problem = f"{settings.pattern!r} is no regular expression: {exc}"
+        raise settings.options.error("subscribePattern", problem) from None
+    return sorted(
+        each for each in await client.topics() if pattern.fullmatch(each) and not is_retry(each)
+    )
 
 
 async def resolve(

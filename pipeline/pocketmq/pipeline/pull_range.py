@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 
 from pocketmq.pipeline.cluster_client import ClusterClient
 from pocketmq.pipeline.errors import DataLossError
+from pocketmq.pipeline.patience import DEFAULT, Patience
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Buffer, Command
 from pocketmq.protocol.errors import BrokerError, BrokerNotFoundError, RemotingError
@@ -55,8 +56,7 @@ class PullOptions:
     batch: int = 256
     """Maximum messages per request; a broker may send fewer (its own limit is 32 by default)."""
     timeout_s: float = 10.0
-    retries: int = 5
-    retry_wait_s: float = 0.5
+    patience: Patience = DEFAULT
     expression: str = SUB_ALL
     """A tag expression, as in a subscription: `TagA || TagB`."""
     fail_on_data_loss: bool = True
@@ -162,19 +162,17 @@ class RangePull:
             subscription=options.expression,
             expression_type="TAG",
         )
-        for attempt in range(options.retries + 1):
-            try:
-                channel = await self.client.channel(self.queue, slaves=True)
-                response = await channel.request(header, timeout_s=options.timeout_s)
-            except (RemotingError, BrokerNotFoundError):
-                if attempt == options.retries:
-                    raise
-                await self.client.clock.sleep(options.retry_wait_s * (attempt + 1))
-                continue
+
+        async def ask() -> Command:
+            channel = await self.client.channel(self.queue, slaves=True)
+            response = await channel.request(header, timeout_s=options.timeout_s)
             if response.code == 0 or response.code in _READABLE:
                 return response
             raise BrokerError(response.code, response.remark, address=channel.address)
-        raise AssertionError("the loop returns or raises")
+
+        return await options.patience.ask(
+            self.client.clock, ask, (RemotingError, BrokerNotFoundError)
+        )
 
     def _read(self, stretch: _Stretch, response: Command) -> tuple[int, Reply]:
         """The offset behind a reply, and the reply's records."""

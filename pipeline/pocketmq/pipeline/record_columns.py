@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pocketmq.pipeline.fixed_fields import HEAD, Bytes, Ints, gather
+from pocketmq.protocol.hosts import HOST_V4_BYTES, HOST_V6_BYTES, host_text
 from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES
 from pocketmq.protocol.record import MAX_TOPIC_BYTES_V1
 from pocketmq.protocol.scalars import MessageSysFlag
@@ -30,6 +31,8 @@ ROWS: Final = 16_384
 _TAIL: Final = np.dtype(
     [(name, HEAD[name]) for name in ("reconsume_times", "prepared", "body_len")]
 )
+_BORN_HOST_AT: Final = RECORD.offset_of("BORNHOST")
+_STORE_HOST_AT: Final = RECORD.offset_of("STOREHOST")
 _STORED_AT: Final = RECORD.offset_of("STORETIMESTAMP")
 _TAIL_BEHIND: Final = RECORD.offset_of("RECONSUMETIMES") - _STORED_AT
 _INT64: Final = np.dtype(">i8")
@@ -112,11 +115,38 @@ class RecordColumns:
         names = gather(self.buffer, self.topic_at, np.dtype(f"V{length}"))
         return names.tobytes() == first * len(self)
 
+    def born_hosts(self) -> pa.Array:
+        """The producers' addresses, `host:port`, as Arrow `string`."""
+        return self._hosts(self.positions + _BORN_HOST_AT, MessageSysFlag.BORN_HOST_V6)
+
+    def store_hosts(self) -> pa.Array:
+        """The brokers' addresses, `host:port`, as Arrow `string`."""
+        return self._hosts(self._store_host_at(), MessageSysFlag.STORE_HOST_V6)
+
+    def _store_host_at(self) -> Ints:
+        host_at = self.positions + _STORE_HOST_AT
+        host_at[(self.sys_flags & MessageSysFlag.BORN_HOST_V6) != 0] += V6_EXTRA
+        return host_at
+
+    def _hosts(self, host_at: Ints, v6_flag: int) -> pa.Array:
+        """Addresses as text; each distinct one is made once."""
+        is_v6 = (self.sys_flags & v6_flag) != 0
+        texts: list[str] = []
+        index = np.empty(len(self), np.int32)
+        for wide, width in ((False, HOST_V4_BYTES), (True, HOST_V6_BYTES)):
+            rows = np.flatnonzero(is_v6 == wide)
+            if len(rows) == 0:
+                continue
+            packed = gather(self.buffer, host_at[rows], np.dtype(f"V{width}"))
+            distinct, place = np.unique(packed, return_inverse=True)
+            index[rows] = place + len(texts)
+            texts += [host_text(host.tobytes()) for host in distinct]
+        return pa.array(texts, pa.string()).take(pa.array(index))
+
     def offset_ids(self) -> pa.Array:
         """Offset message ids (S-7) as Arrow `string`: store host and log offset in hex."""
         is_v6 = (self.sys_flags & MessageSysFlag.STORE_HOST_V6) != 0
-        host_at = self.positions + 64
-        host_at[(self.sys_flags & MessageSysFlag.BORN_HOST_V6) != 0] += V6_EXTRA
+        host_at = self._store_host_at()
         if not is_v6.any():
             return self._offset_ids(slice(None), host_at, 8)
         ids = [

@@ -25,6 +25,9 @@ MESSAGE: Final[Mapping[str, str]] = {
     "uniqKey": "string",
     "reconsumeTimes": "int",
     "physicalOffset": "bigint",
+    "offsetMsgId": "string",
+    "bornHost": "string",
+    "storeHost": "string",
 }
 """The columns of both sources."""
 

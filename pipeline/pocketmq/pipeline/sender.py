@@ -12,9 +12,13 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Final
 
+from pocketmq.pipeline.bad_rows import BadRow
 from pocketmq.pipeline.cluster_client import Access, ClusterClient
+from pocketmq.pipeline.errors import UnknownTopicError
 from pocketmq.pipeline.loop import shared_loop
+from pocketmq.pipeline.repeats import ROW_PROPERTY
 from pocketmq.pipeline.sink_rows import Batch
+from pocketmq.protocol import properties as names
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import BrokerError, BrokerNotFoundError, RemotingError
 from pocketmq.protocol.headers.send import (
@@ -23,9 +27,9 @@ from pocketmq.protocol.headers.send import (
 )
 from pocketmq.protocol.ids import UniqKeyFactory
 from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.properties import decode_properties
 from pocketmq.protocol.validation import AUTO_CREATE_TOPIC
 
-RETRY_WAIT_S: Final = 0.2
 STORED: Final = (
     ResponseCode.SUCCESS,
     ResponseCode.FLUSH_DISK_TIMEOUT,
@@ -42,14 +46,14 @@ class Sender:
     Args:
         access: How to reach the cluster.
         group: Producer group.
-        retries: How often a batch is sent again at most.
-        in_flight: Batches that may be unanswered at a time.
+        in_flight: Batches under way at a time.
     """
 
     access: Access
     group: str
-    retries: int
     in_flight: int
+    may_refuse: bool = False
+    """Whether a message that a broker refuses is kept aside (`take_refused`) and no error."""
     sent_rows: int = 0
     sent_batches: int = 0
     sent_bytes: int = 0
@@ -60,6 +64,8 @@ class Sender:
     _under_way: list[Future[None]] = field(default_factory=list)
     _lanes: dict[MessageQueue, asyncio.Lock] = field(default_factory=dict)
     _queues: dict[str, list[MessageQueue]] = field(default_factory=dict)
+    _unknown: dict[str, UnknownTopicError] = field(default_factory=dict)
+    _refused: list[BadRow] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._client = self.access.client()
@@ -68,8 +74,14 @@ class Sender:
     def queues_of(self, topic: str) -> list[MessageQueue]:
         """Queues that a topic can be written to; looked up once per task, so they stay the same."""
         found = self._queues.get(topic)
+        if topic in self._unknown:
+            raise self._unknown[topic]
         if found is None:
-            found = shared_loop().run(self._client.write_queues(topic, max_age_s=5.0))
+            try:
+                found = shared_loop().run(self._client.write_queues(topic, max_age_s=5.0))
+            except UnknownTopicError as exc:
+                self._unknown[topic] = exc
+                raise
             if not found:
                 raise BrokerNotFoundError(f"(none can be written to) of topic {topic}")
             self._queues[topic] = found
@@ -92,6 +104,11 @@ class Sender:
         if len(self._under_way) > 4 * self.in_flight:
             self._settle(wait=False)
 
+    def take_refused(self) -> list[BadRow]:
+        """What brokers have refused since the last call."""
+        refused, self._refused = self._refused, []
+        return refused
+
     def finish(self) -> None:
         """Wait until all batches are acknowledged; raises the errors of `send`."""
         self._settle(wait=True)
@@ -113,18 +130,38 @@ class Sender:
 
     async def _send(self, batch: Batch) -> None:
         lane = self._lanes.setdefault(batch.queue, asyncio.Lock())
-        async with lane:  # a lock wakes its waiters in order, so batches of a queue keep theirs
-            header = self._header(batch)
-            body = batch.body
-            for attempt in range(self.retries + 1):
-                try:
-                    await self._exchange(batch.queue, header, body)
-                    break
-                except (RemotingError, BrokerNotFoundError, BrokerError) as exc:
-                    if attempt == self.retries or not exc.retriable:
-                        raise
-                    self.repeated += 1
-                    await self._client.clock.sleep(RETRY_WAIT_S * (attempt + 1))
+        async with lane:  # its waiters take their turns, so batches of a queue keep their order
+            await self._send_now(batch)
+
+    async def _send_now(self, batch: Batch) -> None:
+        try:
+            await self._repeated(batch)
+        except BrokerError as exc:
+            # One message too many or too large for this broker: the others are sent without it.
+            if exc.code != ResponseCode.MESSAGE_ILLEGAL or (
+                batch.rows == 1 and not self.may_refuse
+            ):
+                raise
+            if batch.rows == 1:
+                self._refused.append(_bad_row(batch, str(exc)))
+                return
+            for half in batch.halves():
+                await self._send_now(half)
+
+    async def _repeated(self, batch: Batch) -> None:
+        header = self._header(batch)
+        body = batch.body
+        patience = self.access.patience
+        for attempt in range(patience.retries + 1):
+            try:
+                await self._exchange(batch.queue, header, body)
+                break
+            except (RemotingError, BrokerNotFoundError, BrokerError) as exc:
+                may_help = not isinstance(exc, BrokerError) or exc.retriable
+                if attempt == patience.retries or not may_help:
+                    raise
+                self.repeated += 1
+                await patience.wait(self._client.clock, attempt)
         self.sent_rows += batch.rows
         self.sent_batches += 1
         self.sent_bytes += len(body)
@@ -153,3 +190,13 @@ class Sender:
             batch=not alone,
             broker_name=batch.queue.broker_name,
         )
+
+
+def _bad_row(batch: Batch, reason: str) -> BadRow:
+    """The message of a batch of one, which a broker has refused."""
+    body, text = batch.first
+    properties = decode_properties(text)
+    row = int(properties.pop(ROW_PROPERTY).split(":")[3])
+    for name in (names.UNIQ_KEY, names.WAIT):
+        properties.pop(name, None)
+    return BadRow(row, reason, batch.queue.topic, body, properties)

@@ -9,6 +9,7 @@ from pocketmq.pipeline import offsets, schema
 from pocketmq.pipeline.cluster_client import Access
 from pocketmq.pipeline.offsets import EARLIEST, LATEST, Position
 from pocketmq.pipeline.options import Option, Options
+from pocketmq.pipeline.patience import Patience
 from pocketmq.pipeline.pull_range import PullOptions
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.subscription import SUB_ALL
@@ -25,7 +26,19 @@ COMMON: Final = (
     ),
     Option("encoding", "`msgpack`; `json` or `rocketmq` for a real RocketMQ.", "msgpack"),
     Option("timeoutMs", "How long to wait for an answer.", "10000", ("pullTimeoutMs",)),
-    Option("retries", "How often a request that was not answered is repeated.", "5"),
+    Option(
+        "retries",
+        "How often a request that was not answered is repeated; streams wait so long for a broker "
+        "or for all name servers to come back.",
+        "5",
+        ("fetchOffset.numRetries",),
+    ),
+    Option(
+        "retryIntervalMs",
+        "Wait before the first repetition; before each next one it is so much longer.",
+        "500",
+        ("fetchOffset.retryIntervalMs",),
+    ),
 )
 
 WHAT: Final = (
@@ -88,7 +101,13 @@ WRITE: Final = (
     Option("batchBytes", "Maximum bytes of one send.", "1048576"),
     Option("inFlight", "Sends of a task that may be unanswered at a time.", "8"),
     Option("producerGroup", "Group to send as.", GROUP_PREFIX, ("groupId", "group")),
-    Option("waitStoreOk", "Whether an answer waits for what the flush mode guarantees.", "true"),
+    Option(
+        "badRowsPath",
+        "Folder of a Parquet table for rows that cannot be sent (no body, too large, unknown "
+        "topic); without it and `badRowsTopic` the first of them ends the job.",
+    ),
+    Option("badRowsTopic", "Topic for them instead: a JSON message each."),
+    Option("waitStoreOk", "Whether an answer waits for what the flush mode promises.", "true"),
 )
 
 
@@ -101,8 +120,12 @@ def access_of_text(source: str, name_servers: str) -> Access:
     return access_of(Options(source, {"nameServer": name_servers}, COMMON))
 
 
-def access_of(options: Options) -> Access:
-    """How to reach the cluster that the options name.
+def access_of(options: Options, *, is_patient: bool = False) -> Access:
+    """How to reach the cluster.
+
+    Args:
+        options: Where it is.
+        is_patient: Whether unknown topics and silent name servers are waited for.
 
     Raises:
         OptionError: An address is malformed.
@@ -118,6 +141,8 @@ def access_of(options: Options) -> Access:
         addresses,
         options.choice("encoding", ("msgpack", "json", "rocketmq")),
         options.number("timeoutMs", least=1) / 1000,
+        Patience(options.number("retries"), options.number("retryIntervalMs") / 1000),
+        is_patient,
     )
 
 
@@ -130,7 +155,7 @@ class ReadSettings:
 
     def __init__(self, given: Mapping[str, str], *, streaming: bool = False) -> None:
         options = self.options = Options(NAME, given, READ)
-        self.access = access_of(options)
+        self.access = access_of(options, is_patient=streaming)
         self.what = options.exactly_one(WHAT_NAMES)
         self.topics = options.words("topic")
         self.pattern = options.text("subscribePattern")
@@ -167,7 +192,7 @@ class ReadSettings:
             group=group or (f"{prefix}-{GROUP_PREFIX}" if prefix else GROUP_PREFIX),
             batch=options.number("pullBatchSize", least=1),
             timeout_s=self.access.timeout_s,
-            retries=options.number("retries"),
+            patience=self.access.patience,
             expression=" || ".join(self.tags) or SUB_ALL,
             fail_on_data_loss=options.flag("failOnDataLoss"),
         )

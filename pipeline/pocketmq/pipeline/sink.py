@@ -11,7 +11,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
@@ -24,6 +24,10 @@ from pocketmq.pipeline.plainly import plainly
 from pocketmq.pipeline.settings import NAME, WRITE, access_of
 from pocketmq.pipeline.sink_rows import SinkColumns
 from pocketmq.runtime.errors import CallerError
+
+if TYPE_CHECKING:
+    from pocketmq.pipeline.bad_rows import BadRows
+    from pocketmq.pipeline.sender import Sender
 
 QUERY_ID_PROPERTY = "sql.streaming.queryId"
 BATCH_ID_PROPERTY = "streaming.sql.batchId"
@@ -39,7 +43,9 @@ class TaskSent(WriterCommitMessage):
     batches: int
     bytes: int
     repeated: int
-    """How often a send was repeated; its messages may be stored twice."""
+    """Sends that had to be repeated; their messages may be stored twice."""
+    bad: int = 0
+    """Rows that could not be sent, and are kept where the options say."""
 
 
 class WriteSettings:
@@ -50,12 +56,11 @@ class WriteSettings:
         ColumnsError: A column has an unknown name or the wrong type, or is missing.
     """
 
-    def __init__(self, given: Mapping[str, str], schema: Any) -> None:
+    def __init__(self, given: Mapping[str, str], schema: Any, *, streaming: bool = False) -> None:
         options = Options(NAME, given, WRITE)
-        self.access = access_of(options)
+        self.access = access_of(options, is_patient=streaming)
         self.topic = options.text("topic")
         self.group = options.text("producerGroup")
-        self.retries = options.number("retries")
         self.in_flight = options.number("inFlight", least=1)
         self.batch_rows = options.number("batchRows", least=1)
         self.batch_bytes = options.number("batchBytes", least=1)
@@ -66,10 +71,15 @@ class WriteSettings:
             tag_column=options.text("tagColumn"),
             key_columns=options.words("keyColumns"),
         )
-        if self.topic:
-            from pocketmq.protocol.validation import check_send_topic
+        self.bad_path = options.text("badRowsPath")
+        self.bad_topic = options.text("badRowsTopic")
+        if self.bad_path and self.bad_topic:
+            raise options.error("badRowsTopic", "cannot be given together with badRowsPath")
+        for topic in (self.topic, self.bad_topic):
+            if topic:
+                from pocketmq.protocol.validation import check_send_topic
 
-            check_send_topic(self.topic)
+                check_send_topic(topic)
 
 
 class TopicWriter(DataSourceArrowWriter):
@@ -133,29 +143,65 @@ def send_rows(
     from pocketmq.pipeline.sender import Sender
     from pocketmq.pipeline.sink_rows import RowEncoder
 
-    sender = Sender(settings.access, settings.group, settings.retries, settings.in_flight)
+    prefix = row_prefix(write_id, batch, task)
+    sender = Sender(settings.access, settings.group, settings.in_flight)
+    bad = _bad_rows(settings, sender, write_id, batch, task)
     encoder = RowEncoder(
         settings.columns,
         settings.topic,
-        row_prefix(write_id, batch, task),
+        prefix,
         task,
         sender.queues_of,
         sender.uniq_keys(),
         settings.batch_rows,
         settings.batch_bytes,
         settings.wait_store_ok,
+        bad.add if bad is not None else None,
     )
+    sender.may_refuse = bad is not None
+    bad_rows = 0
     try:
         for record_batch in iterator:
             for full in encoder.encode(record_batch):
                 sender.send(full)
+            if bad is not None:
+                _take_refused(sender, bad)
         for rest in encoder.rest():
             sender.send(rest)
         sender.finish()
+        if bad is not None:
+            _take_refused(sender, bad)
+            bad.finish()
+            bad_rows = bad.count
     except BaseException:
         sender.cancel()
+        if bad is not None:
+            bad.cancel()
         raise
-    return TaskSent(task, sender.sent_rows, sender.sent_batches, sender.sent_bytes, sender.repeated)
+    return TaskSent(
+        task, sender.sent_rows, sender.sent_batches, sender.sent_bytes, sender.repeated, bad_rows
+    )
+
+
+def _bad_rows(
+    settings: WriteSettings, sender: Sender, write_id: str, batch: int, task: int
+) -> BadRows | None:
+    """Where a task's bad rows go; None if they are errors."""
+    from pocketmq.pipeline.bad_rows import BadRowTable
+    from pocketmq.pipeline.bad_rows_topic import BadRowTopic
+    from pocketmq.pipeline.repeats import row_prefix
+
+    if settings.bad_path:
+        return BadRowTable(settings.bad_path, write_id, batch, task)
+    if settings.bad_topic:
+        prefix = row_prefix(write_id, batch, task)
+        return BadRowTopic(sender, settings.bad_topic, prefix, task)
+    return None
+
+
+def _take_refused(sender: Sender, bad: BadRows) -> None:
+    for row in sender.take_refused():
+        bad.add(row)
 
 
 def tell(messages: list[WriterCommitMessage | None], **facts: Any) -> None:
@@ -169,6 +215,7 @@ def tell(messages: list[WriterCommitMessage | None], **facts: Any) -> None:
         batches=sum(each.batches for each in sent),
         bytes=sum(each.bytes for each in sent),
         repeated=sum(each.repeated for each in sent),
+        bad=sum(each.bad for each in sent),
         tasks=len(sent),
         **facts,
     )

@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pocketmq.pipeline.errors import ColumnsError, near
-from pocketmq.pipeline.repeats import ROW_PROPERTY
+from pocketmq.pipeline.bad_rows import BadRow
+from pocketmq.pipeline.errors import ColumnsError, UnknownTopicError, near
+from pocketmq.pipeline.repeats import ROW_PROPERTY, digest_of
+from pocketmq.pipeline.schema import KAFKA, MESSAGE
 from pocketmq.protocol import properties as names
-from pocketmq.protocol.errors import IllegalMessageError
+from pocketmq.protocol.errors import IllegalMessageError, IllegalNameError
 from pocketmq.protocol.java import bucket, java_hash
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES, encode_properties
@@ -24,6 +26,8 @@ from pocketmq.protocol.validation import check_send_topic
 _HEAD: Final = struct.Struct(">iiiii")
 _LENGTH: Final = struct.Struct(">h")
 _ENTRY_BYTES: Final = _HEAD.size + _LENGTH.size
+_PARTS_A_ROW: Final = 4
+"""Head, body, length of the properties, properties."""
 MAX_BODY_BYTES: Final = 4 * 1024 * 1024
 
 TEXT: Final = ("string",)
@@ -51,12 +55,18 @@ class SinkColumns:
     """Column of the sink -> index in the data frame."""
     tags: int | None
     keys: tuple[int, ...]
+    origin: tuple[int, ...] = ()
+    """Of a table that was read: the columns that name the queue which a row was in."""
 
     @classmethod
     def of(
         cls, schema: Mapping[str, str], *, topic: str, tag_column: str, key_columns: Sequence[str]
     ) -> SinkColumns:
         """Assign the data frame's columns to those of the sink.
+
+        The sources' own columns that say nothing of a new message are left out, so that a table
+        that was read can be written. Its rows do not go back to the queues of their numbers: rows
+        that shared a queue share one again.
 
         Args:
             schema: Column names and Spark types.
@@ -71,6 +81,7 @@ class SinkColumns:
         keys: list[int] = []
         tags = None
         by_lower = {role.lower(): role for role in (*ROLES, *KAFKA_NAMES)}
+        origin = _origin(schema)
         key_names = {name.lower() for name in key_columns} | {"key"}
         for index, (name, kind) in enumerate(schema.items()):
             lower = name.lower()
@@ -80,12 +91,16 @@ class SinkColumns:
             elif lower == tag_column.lower():
                 _check_type(name, kind, TEXT)
                 tags = index
+            elif index in origin or lower in _SAYS_NOTHING:
+                continue
             elif lower in by_lower:
                 role = KAFKA_NAMES.get(by_lower[lower], by_lower[lower])
                 if role in place:
                     raise ColumnsError(f"pocketmq: two columns are both {role!r}; leave one out")
                 _check_type(name, kind, ROLES[role])
                 place[role] = index
+            elif lower in ("tags", "keys"):
+                continue  # other columns were chosen for them
             else:
                 every = [*ROLES, tag_column, *key_columns]
                 meant = near(name, every)
@@ -100,7 +115,26 @@ class SinkColumns:
         }
         for name in missing - {"tags", "keys"}:
             raise ColumnsError(f"pocketmq: there is no column {name!r} for tags or keys")
-        return cls(place, tags, tuple(keys))
+        return cls(place, tags, tuple(keys), origin)
+
+
+_SAYS_NOTHING: Final = frozenset(
+    name.lower() for name in (*MESSAGE, *KAFKA) if name not in {*ROLES, *KAFKA_NAMES}
+) - {"tags", "keys", "key"}
+"""The sources' own columns that no message can be given."""
+_KEPT: Final = frozenset({names.KEYS, names.TAGS, names.SHARDING_KEY})
+
+
+def _origin(schema: Mapping[str, str]) -> tuple[int, ...]:
+    """Columns that name the queue of a row, if this is a table that was read."""
+    index = {name.lower(): place for place, name in enumerate(schema)}
+    for mark, columns in (
+        ("queueoffset", ("topic", "brokername", "queueid")),
+        ("offset", ("topic", "partition")),
+    ):
+        if mark in index and columns[-1] in index:
+            return tuple(index[name] for name in columns if name in index and name != "topic")
+    return ()
 
 
 def _check_type(name: str, kind: str, allowed: Sequence[str]) -> None:
@@ -123,9 +157,44 @@ class Batch:
     flag: int = 0
 
     @property
+    def first(self) -> tuple[bytes, str]:
+        """Body and properties of its first message."""
+        if self.delayed_properties:
+            return self.parts[0], self.delayed_properties
+        return self.parts[1], self.parts[_PARTS_A_ROW - 1].decode()
+
+    @property
     def body(self) -> bytes:
         """The body of the request."""
         return b"".join(self.parts)
+
+    @classmethod
+    def of_one(cls, queue: MessageQueue, body: bytes, properties: Mapping[str, str]) -> Batch:
+        """A batch of one message."""
+        batch = cls(queue)
+        batch.append(body, encode_properties(properties).encode(), 0)
+        return batch
+
+    def append(self, body: bytes, properties: bytes, flag: int) -> None:
+        """Add a message."""
+        size = _ENTRY_BYTES + len(body) + len(properties)
+        self.parts += (
+            _HEAD.pack(size, 0, 0, flag, len(body)),
+            body,
+            _LENGTH.pack(len(properties)),
+            properties,
+        )
+        self.size += size
+        self.rows += 1
+
+    def halves(self) -> tuple[Batch, Batch]:
+        """The same messages as two batches, in order."""
+        cut = self.rows // 2
+        return self._part(0, cut), self._part(cut, self.rows)
+
+    def _part(self, first: int, end: int) -> Batch:
+        parts = self.parts[_PARTS_A_ROW * first : _PARTS_A_ROW * end]
+        return Batch(self.queue, parts, sum(map(len, parts)), end - first)
 
 
 @dataclass(slots=True)
@@ -152,6 +221,8 @@ class RowEncoder:
     batch_rows: int
     batch_bytes: int
     wait_store_ok: bool = True
+    on_bad: Callable[[BadRow], None] | None = None
+    """Takes rows that no broker would; without it they are errors."""
     rows: int = 0
     _open: dict[MessageQueue, Batch] = field(default_factory=dict)
     _turns: dict[str, tuple[MessageQueue, int]] = field(default_factory=dict)
@@ -162,48 +233,41 @@ class RowEncoder:
         """Add rows; yields the batches that are full now.
 
         Raises:
-            IllegalMessageError: A row breaks a limit; the message has its number.
-            ColumnsError: A row names a queue that does not exist.
+            IllegalMessageError: A row breaks a limit; it is named.
+            ColumnsError: A row names a queue that there is not.
+            UnknownTopicError: Or a topic.
         """
-        place = self.columns.place
-        column = {role: record_batch.column(index).to_pylist() for role, index in place.items()}
-        bodies = column.pop("body")
-        topics = column.pop("topic", None)
-        maps = column.pop("properties", None)
-        delays = column.pop("delayLevel", None)
-        flags = column.pop("flag", None)
-        tags = None if self.columns.tags is None else _list(record_batch, self.columns.tags)
-        keys = [_list(record_batch, index) for index in self.columns.keys]
-        is_placed = bool(column)
-        wait = "true" if self.wait_store_ok else "false"
-        for index, body in enumerate(bodies):
-            topic = self.topic or (topics[index] if topics else "")
+        rows = _Rows(self.columns, record_batch)
+        for index in range(rows.count):
             try:
-                entries = _entries(maps[index]) if maps and maps[index] else {}
-                if tags and tags[index]:
-                    entries[names.TAGS] = tags[index]
-                if keys:
-                    words = _key_words(each[index] for each in keys)
-                    if words:
-                        entries[names.KEYS] = words
-                entries[names.UNIQ_KEY] = self.new_key()
-                entries[names.WAIT] = wait
-                entries[ROW_PROPERTY] = f"{self.row_prefix}{self.rows}"
-                if is_placed:
-                    row = {role: values[index] for role, values in column.items()}
-                    queue = self._placed(topic, row, entries)
+                yield from self._row(rows, index)
+            except (IllegalMessageError, IllegalNameError, ColumnsError, UnknownTopicError) as exc:
+                if self.on_bad is not None:
+                    topic = self.topic or rows.value("topic", index)
+                    self.on_bad(rows.bad(index, self.rows, topic, str(exc)))
+                elif isinstance(exc, IllegalMessageError):
+                    raise IllegalMessageError(f"row {self.rows}: {exc}") from None
                 else:
-                    queue = self._next_queue(topic)
-                flag = flags[index] or 0 if flags else 0
-                data = body.encode() if isinstance(body, str) else body
-                delay = delays[index] if delays else 0
-                if delay:
-                    entries[names.DELAY] = str(delay)
-                text = encode_properties(entries)
-                yield from self._add(queue, data, text, flag, alone=bool(delay))
-            except IllegalMessageError as exc:
-                raise IllegalMessageError(f"row {self.rows}: {exc}") from None
+                    raise
             self.rows += 1
+
+    def _row(self, rows: _Rows, index: int) -> Iterator[Batch]:
+        topic = self.topic or rows.value("topic", index) or ""
+        body = rows.body(index)
+        if not body:
+            raise IllegalMessageError("its body is empty; RocketMQ refuses such messages")
+        entries = rows.entries(index)
+        queue = self._queue(topic, rows, index, entries)
+        delay = rows.value("delayLevel", index) or 0
+        if delay:
+            entries[names.DELAY] = str(delay)
+        flag = rows.value("flag", index) or 0
+        entries[ROW_PROPERTY] = (
+            f"{self.row_prefix}{self.rows}:{digest_of(topic, body, flag, entries)}"
+        )
+        entries[names.UNIQ_KEY] = self.new_key()
+        entries[names.WAIT] = "true" if self.wait_store_ok else "false"
+        yield from self._add(queue, body, encode_properties(entries), flag, alone=bool(delay))
 
     def rest(self) -> Iterator[Batch]:
         """Yield the batches that are not full; call it once, at the end."""
@@ -211,10 +275,8 @@ class RowEncoder:
         self._open.clear()
 
     def _add(
-        self, queue: MessageQueue, body: bytes | None, text: str, flag: int, *, alone: bool
+        self, queue: MessageQueue, body: bytes, text: str, flag: int, *, alone: bool
     ) -> Iterator[Batch]:
-        if not body:
-            raise IllegalMessageError("its body is empty; RocketMQ refuses such messages")
         if len(body) > MAX_BODY_BYTES:
             raise IllegalMessageError(f"its body has {len(body)} bytes, {MAX_BODY_BYTES} fit")
         properties = text.encode()
@@ -236,14 +298,7 @@ class RowEncoder:
             batch = None
         if batch is None:
             batch = self._open[queue] = Batch(queue)
-        batch.parts += (
-            _HEAD.pack(size, 0, 0, flag, len(body)),
-            body,
-            _LENGTH.pack(len(properties)),
-            properties,
-        )
-        batch.size += size
-        batch.rows += 1
+        batch.append(body, properties, flag)
         if batch.rows >= self.batch_rows:
             yield self._open.pop(queue)
 
@@ -258,9 +313,10 @@ class RowEncoder:
         self._turns[topic] = (queue, left - 1)
         return queue
 
-    def _placed(self, topic: str, row: Mapping[str, Any], entries: dict[str, str]) -> MessageQueue:
+    def _queue(self, topic: str, rows: _Rows, index: int, entries: dict[str, str]) -> MessageQueue:
+        """The queue that takes a row."""
         queues = self._queues(topic)
-        broker, queue_id = row.get("brokerName"), row.get("queueId")
+        broker, queue_id = rows.value("brokerName", index), rows.value("queueId", index)
         if broker is not None:
             queues = [queue for queue in queues if queue.broker_name == broker]
         if queue_id is not None:
@@ -269,11 +325,14 @@ class RowEncoder:
             wanted = f"{topic!r} has no queue {queue_id if queue_id is not None else ''}"
             wanted += f" on {broker!r}" if broker is not None else ""
             raise ColumnsError(f"pocketmq: row {self.rows}: topic {wanted} to write to")
-        key = row.get("shardingKey")
+        key = rows.value("shardingKey", index)
         if key is not None:
             entries[names.SHARDING_KEY] = key
             return queues[bucket(java_hash(key), len(queues))]
         if broker is None and queue_id is None:
+            origin = rows.origin(index)
+            if origin:
+                return queues[bucket(java_hash(origin), len(queues))]
             return self._next_queue(topic)
         return queues[self.task % len(queues)]
 
@@ -284,9 +343,56 @@ class RowEncoder:
         return self.queues_of(topic)
 
 
-def _list(record_batch: Any, index: int) -> list[Any]:
-    values: list[Any] = record_batch.column(index).to_pylist()
-    return values
+class _Rows:
+    """A record batch as Python's values, by part."""
+
+    def __init__(self, columns: SinkColumns, record_batch: Any) -> None:
+        def values(index: int) -> list[Any]:
+            found: list[Any] = record_batch.column(index).to_pylist()
+            return found
+
+        self.count = len(record_batch)
+        self._columns = {role: values(index) for role, index in columns.place.items()}
+        self._tags = None if columns.tags is None else values(columns.tags)
+        self._keys = [values(index) for index in columns.keys]
+        self._origin = [values(index) for index in columns.origin]
+
+    def value(self, role: str, index: int) -> Any:
+        """What a row says for a part; None without a column for it."""
+        column = self._columns.get(role)
+        return None if column is None else column[index]
+
+    def body(self, index: int) -> bytes | None:
+        """A row's body."""
+        body = self._columns["body"][index]
+        return body.encode() if isinstance(body, str) else body
+
+    def origin(self, index: int) -> str:
+        """Which queue the row was in; empty for other tables."""
+        return "/".join(str(column[index]) for column in self._origin)
+
+    def entries(self, index: int) -> dict[str, str]:
+        """A row's properties, its tag and its keys."""
+        pairs = self.value("properties", index)
+        entries = _entries(pairs) if pairs else {}
+        if self._origin:  # the broker and the clients that it went through have put theirs there
+            entries = {
+                name: text
+                for name, text in entries.items()
+                if name not in names.RESERVED or name in _KEPT
+            }
+        entries.pop(names.UNIQ_KEY, None)
+        entries.pop(ROW_PROPERTY, None)
+        if self._tags and self._tags[index]:
+            entries[names.TAGS] = self._tags[index]
+        words = _key_words(each[index] for each in self._keys)
+        if words:
+            entries[names.KEYS] = words
+        return entries
+
+    def bad(self, index: int, row: int, topic: str | None, reason: str) -> BadRow:
+        """A row that cannot be sent."""
+        return BadRow(row, reason, topic, self.body(index), self.entries(index))
 
 
 def _entries(value: Any) -> dict[str, str]:

@@ -93,7 +93,7 @@ def reading(settings: ReadSettings, columns: dict[str, str], row_filter: RowFilt
     if tags and not settings.tags and all(_is_plain(tag) for tag in tags):
         pull = replace(pull, expression=" || ".join(sorted(tags)))
     return WireRead(
-        settings.access,
+        replace(settings.access, is_patient=True),
         pull,
         Shape(columns, settings.max_body_bytes),
         row_filter,

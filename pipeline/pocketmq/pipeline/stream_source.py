@@ -1,13 +1,13 @@
 """The stream reader of data source `pocketmq`: micro-batches between offsets that Spark stores.
 
-Offsets are stored in the form of option `startingOffsets`. Each trigger fetches the routes again,
-so new queues and brokers are found while the query runs; a new queue is read from its beginning.
+Spark's side of a stream; what it asks the cluster stands in `stream_plan`, and what Spark stores in
+`checkpoint`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Coroutine, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -23,6 +23,13 @@ from pocketmq.pipeline.settings import ReadSettings
 from pocketmq.pipeline.source import reading, row_filter_of
 from pocketmq.runtime.errors import CallerError
 
+if TYPE_CHECKING:
+    from pocketmq.pipeline.checkpoint import Checkpoint
+    from pocketmq.pipeline.offsets import Offsets
+    from pocketmq.pipeline.stream_plan import StreamPlan
+
+T = TypeVar("T")
+
 
 class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A query's reader; it is in a process beside the driver, with a copy on each worker."""
@@ -30,31 +37,29 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, settings: ReadSettings, columns: dict[str, str]) -> None:
         self.settings = settings
         self.columns = columns
-        self._target: dict[Any, int] | None = None
+        self._plan: StreamPlan | None = None
         self._waiting_since: float | None = None
         self._committed: dict[Any, int] | None = None
-        self._initial: dict[Any, int] | None = None
+        self._initial: Checkpoint | None = None
         self._is_pinned = not settings.start.moves
+
+    @property
+    def plan(self) -> StreamPlan:
+        """The query's state, made where Spark first asks for it."""
+        if self._plan is None:
+            from pocketmq.pipeline.stream_plan import StreamPlan
+
+            self._plan = StreamPlan(self.settings.access.client(), self.settings)
+        return self._plan
 
     # -- offsets --------------------------------------------------------------------------------
 
     @plainly
     def initialOffset(self) -> dict[str, Any]:
-        """Where a new query begins; Spark calls it twice and must get the same result."""
-        from pocketmq.pipeline.offsets import to_tree
-
+        """Where a new query begins; Spark asks twice and must hear the same."""
         if self._initial is None:
-            self._initial = _run(self._find_initial())
-        return to_tree(self._initial)
-
-    async def _find_initial(self) -> dict[Any, int]:
-        from pocketmq.pipeline import plan_reads
-
-        settings = self.settings
-        client = _client(settings)
-        bounds = await client.bounds(await plan_reads.find_queues(client, settings))
-        start = await plan_reads.resolve(client, settings, settings.start, bounds)
-        return plan_reads.checked(settings, start, bounds)
+            self._initial = _run(self.plan.initial())
+        return self._initial.tree()
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """The options' limits for a batch."""
@@ -67,54 +72,36 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @plainly
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Where the next batch ends; `start` while there is nothing to read, or too little."""
-        from pocketmq.pipeline.offsets import from_tree, to_tree
+        from pocketmq.pipeline.checkpoint import Checkpoint
 
-        return to_tree(_run(self._latest(from_tree(start), limit)))
-
-    async def _latest(self, start: dict[Any, int], limit: ReadLimit) -> dict[Any, int]:
-        from pocketmq.pipeline import plan_reads
-        from pocketmq.pipeline.offsets import limited
-
-        client = _client(self.settings)
-        if not self._is_pinned and start == self._initial:
-            # Spark stores where a batch ends. If the first batch was interrupted, it asks again for
-            # its begin. So a begin that moves, such as `latest`, is stored by an empty batch.
+        if not isinstance(limit, (ReadAllAvailable, ReadMaxRows, ReadMinRows)):
+            raise CallerError(f"pocketmq: a batch cannot be limited by {type(limit).__name__}")
+        begun = Checkpoint.of_tree(start)
+        if not self._is_pinned and begun == self._initial:
+            # Spark stores where a batch ends, and asks again where the first one began if that was
+            # cut off. So a beginning that moves, such as the latest, is stored by an empty batch.
             self._is_pinned = True
             return start
-        # Spark asks for the next end when the previous batch is done, but calls `commit` for it
-        # only with the next batch, and never for the last one of a finished query.
-        await self._commit(start)
-        ends = await client.ends(await plan_reads.find_queues(client, self.settings))
-        if self._target is not None:
-            ends = {queue: min(end, self._target.get(queue, 0)) for queue, end in ends.items()}
-        begin = await self._with_new_queues(client, start, ends)
-        # The offset of a queue without a route (its broker is down) stays as it is, and that of a
-        # truncated queue does not go back.
-        end = {queue: max(offset, ends.get(queue, offset)) for queue, offset in begin.items()}
+        # Spark asks for the next end when the batch before it is done. It commits that batch only
+        # with the next one, and the last one of a finished query never.
+        _run(self._commit(begun.offsets))
+        end = _run(self.plan.latest(begun, lambda low, high: self._limited(low, high, limit)))
+        return start if end == begun else end.tree()
+
+    def _limited(self, begin: Offsets, end: Offsets, limit: ReadLimit) -> Offsets | None:
+        from pocketmq.pipeline.offsets import limited
+
         if isinstance(limit, ReadAllAvailable):
             return end
-        if not isinstance(limit, (ReadMaxRows, ReadMinRows)):
-            raise CallerError(f"pocketmq: a batch cannot be limited by {type(limit).__name__}")
-        if self._is_too_little(client.clock.monotonic(), begin, end, limit):
-            return start
+        if self._is_too_little(self.plan.client.clock.monotonic(), begin, end, limit):
+            return None
         return limited(begin, end, limit.max_rows) if isinstance(limit, ReadMaxRows) else end
 
-    async def _with_new_queues(
-        self, client: Any, start: dict[Any, int], ends: dict[Any, int]
-    ) -> dict[Any, int]:
-        new = [queue for queue, end in ends.items() if queue not in start and end > 0]
-        if not new:
-            return dict(start)
-        bounds = await client.bounds(new)
-        return {**start, **{queue: min(bounds[queue].low, ends[queue]) for queue in new}}
-
-    def _is_too_little(
-        self, now: float, start: dict[Any, int], end: dict[Any, int], limit: ReadLimit
-    ) -> bool:
+    def _is_too_little(self, now: float, begin: Offsets, end: Offsets, limit: ReadLimit) -> bool:
         least = limit.min_rows if isinstance(limit, ReadMinRows) else self.settings.min_rows
-        if least is None or self._target is not None:  # AvailableNow must end, with any number
+        if least is None or self.plan.is_bounded:  # AvailableNow must end, with any number
             return False
-        waiting = sum(end[queue] - start[queue] for queue in end)
+        waiting = sum(end[queue] - begin[queue] for queue in end)
         if waiting == 0 or waiting >= least:
             self._waiting_since = None
             return False
@@ -127,59 +114,25 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly
     def prepareForTriggerAvailableNow(self) -> None:
-        """Remember the current end of every queue; a queue created later is not read."""
-        self._target = _run(self._ends())
+        """Remember the present end of every queue; a queue that comes later is not read."""
+        _run(self.plan.set_target())
 
     @plainly
     def reportLatestOffset(self) -> dict[str, Any]:
         """The current end of every queue, for the query's progress."""
         from pocketmq.pipeline.offsets import to_tree
 
-        return to_tree(_run(self._ends()))
-
-    async def _ends(self) -> dict[Any, int]:
-        from pocketmq.pipeline import plan_reads
-
-        client = _client(self.settings)
-        queues = await plan_reads.find_queues(client, self.settings)
-        ends: dict[Any, int] = await client.ends(queues)
-        return ends
+        return dict(to_tree(_run(self.plan.ends())))
 
     # -- batches --------------------------------------------------------------------------------
 
     @plainly
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Plan a task for each queue with new messages, or several for its parts."""
-        from pocketmq.pipeline.offsets import from_tree
+        """A task for each queue that has something new, or for a part of it."""
+        from pocketmq.pipeline.checkpoint import Checkpoint
 
-        return [InputPartition(part) for part in _run(self._plan(from_tree(start), from_tree(end)))]
-
-    async def _plan(self, start: dict[Any, int], end: dict[Any, int]) -> list[Any]:
-        from pocketmq.pipeline import plan_reads
-        from pocketmq.pipeline.offsets import split_ranges
-        from pocketmq.pipeline.wire_read import PullPart
-
-        settings = self.settings
-        client = _client(settings)
-        moved = [queue for queue in end if start.get(queue, 0) < end[queue]]
-        bounds = await client.bounds(moved)
-        begin = {queue: start.get(queue, bounds[queue].low) for queue in moved}
-        begin = plan_reads.checked(settings, begin, bounds)
-        ranges = {
-            queue: (begin[queue], stop)
-            for queue, stop in plan_reads.checked(
-                settings, {queue: end[queue] for queue in moved}, bounds
-            ).items()
-        }
-        numbers = plan_reads.kafka_partitions(list(end))
-        least = 1 if settings.dedupe else settings.least_parts
-        parts = []
-        for queue, low, high in split_ranges(ranges, least):
-            seen_from = -1
-            if settings.dedupe and settings.dedupe_window:
-                seen_from = max(bounds[queue].low, low - settings.dedupe_window)
-            parts.append(PullPart(queue, low, high, numbers[queue], seen_from))
-        return parts
+        begun, ended = Checkpoint.of_tree(start), Checkpoint.of_tree(end)
+        return [InputPartition(part) for part in _run(self.plan.parts(begun, ended))]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield the rows of one task as Arrow record batches."""
@@ -188,34 +141,33 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly
     def commit(self, end: dict[str, Any]) -> None:
-        """Commit the query's offsets to the brokers, if option `commitGroup` is given."""
-        from pocketmq.pipeline.offsets import from_tree
+        """Tell the brokers how far the query has come, if it is to show there."""
+        from pocketmq.pipeline.checkpoint import Checkpoint
 
-        _run(self._commit(from_tree(end)))
+        _run(self._commit(Checkpoint.of_tree(end).offsets))
 
-    async def _commit(self, offsets: dict[Any, int]) -> None:
+    async def _commit(self, offsets: Offsets) -> None:
+        from pocketmq.pipeline.errors import OptionError
         from pocketmq.pipeline.worker_log import log
-        from pocketmq.protocol.errors import BrokerNotFoundError, RemotingError
+        from pocketmq.protocol.errors import BrokerError, BrokerNotFoundError, RemotingError
 
         group = self.settings.commit_group
         if not group or offsets == self._committed:
             return
         try:
-            await _client(self.settings).commit(group, offsets)
-        except (RemotingError, BrokerNotFoundError) as exc:
-            # The query goes on from Spark's offsets; these only show its progress at the brokers.
+            await self.plan.client.commit(group, offsets)
+        except (RemotingError, BrokerError, BrokerNotFoundError, OptionError) as exc:
+            # Spark keeps the offsets that count; these are for people who look at the group.
             log.warning("progress.not_committed", group=group, reason=str(exc))
         else:
             self._committed = dict(offsets)
 
-
-def _client(settings: ReadSettings) -> Any:
-    from pocketmq.pipeline.cluster_client import client_on_loop
-
-    return client_on_loop(settings.access)
+    def __getstate__(self) -> dict[str, Any]:
+        """What travels to the workers: connections stay behind."""
+        return {**self.__dict__, "_plan": None}
 
 
-def _run(coroutine: Any) -> Any:
+def _run(coroutine: Coroutine[Any, Any, T]) -> T:
     from pocketmq.pipeline.loop import shared_loop
 
     return shared_loop().run(coroutine)

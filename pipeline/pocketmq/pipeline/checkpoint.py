@@ -1,0 +1,69 @@
+"""What Spark stores between a stream's batches: offsets, and how to tell a queue made anew.
+
+    {"Orders": {"broker-a": {"0": 23}},
+     "@marks": {"Orders": {"broker-a": {"0": "1700000000000@4711"}}}}
+
+Offsets have the shape of `startingOffsets`. A mark is of the last message before the offset: its
+store time and its place in the log. If that offset has another mark later, the topic was deleted
+and created again, or the broker's store was replaced, however long the queue has become since. No
+topic has `@` in its name. Checkpoints without marks are read too; they notice less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from pocketmq.pipeline.offsets import Offsets, from_tree, to_tree
+from pocketmq.protocol.message import MessageQueue
+
+MARKS: Final = "@marks"
+
+
+class Mark(NamedTuple):
+    """What tells a message from another one at the same offset."""
+
+    store_ms: int
+    position: int
+    """Byte in the broker's log."""
+
+    def __str__(self) -> str:
+        return f"{self.store_ms}@{self.position}"
+
+    @classmethod
+    def of(cls, text: str) -> Mark:
+        """The reverse of `str`."""
+        store_ms, _, position = text.partition("@")
+        return cls(int(store_ms), int(position))
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Where a stream stands."""
+
+    offsets: Offsets
+    """The next offset of each queue."""
+    marks: Mapping[MessageQueue, Mark] = field(default_factory=dict)
+    """Of the message before it; queues without one are missing."""
+
+    def tree(self) -> dict[str, Any]:
+        """In the shape of the JSON."""
+        tree: dict[str, Any] = dict(to_tree(self.offsets))
+        if self.marks:
+            tree[MARKS] = to_tree({queue: str(mark) for queue, mark in self.marks.items()})
+        return tree
+
+    @classmethod
+    def of_tree(cls, tree: Mapping[str, Any]) -> Checkpoint:
+        """The reverse; the tree is sound, since we made it."""
+        marks: dict[MessageQueue, str] = from_tree(tree.get(MARKS, {}))
+        offsets = from_tree({topic: each for topic, each in tree.items() if topic != MARKS})
+        return cls(offsets, {queue: Mark.of(text) for queue, text in marks.items()})
+
+    def has_moved(self, queue: MessageQueue, since: Checkpoint) -> bool:
+        """Whether a queue stands elsewhere than it did, or is another one."""
+        return (self.offsets.get(queue), self.marks.get(queue)) != (
+            since.offsets.get(queue),
+            since.marks.get(queue),
+        )
