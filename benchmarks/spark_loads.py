@@ -12,7 +12,8 @@ from typing import Any
 import pyarrow.compute as pc
 
 from pocketmq.broker.store import MessageStore, OsDisk, StoreConfig, StoredMessage
-from pocketmq.pipeline.store_source import StoreReader, StoreSettings
+from pocketmq.pipeline.store_read import StoreSettings
+from pocketmq.pipeline.store_source import StoreReader
 from pocketmq.protocol.hosts import pack_host
 from pocketmq.protocol.subscription import tags_code
 from pocketmq.runtime.clock import SystemClock

@@ -25,7 +25,7 @@ class DefaultSource(DataSource):
     def schema(self) -> str:
         """The columns, which depend on option `columns`."""
         from pocketmq.pipeline.schema import ddl
-        from pocketmq.pipeline.store_source import StoreSettings
+        from pocketmq.pipeline.store_read import StoreSettings
 
         return ddl(StoreSettings(self.options).columns)
 
@@ -33,7 +33,8 @@ class DefaultSource(DataSource):
     def reader(self, schema: Any) -> Any:
         """The reader for `spark.read`."""
         from pocketmq.pipeline.schema import of_spark
-        from pocketmq.pipeline.store_source import TABLES, StoreReader, StoreSettings
+        from pocketmq.pipeline.store_read import TABLES, StoreSettings
+        from pocketmq.pipeline.store_source import StoreReader
 
         settings = StoreSettings(self.options)
         return StoreReader(settings, of_spark(schema, TABLES[settings.table], "pocketmq-store"))

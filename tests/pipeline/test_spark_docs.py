@@ -16,7 +16,7 @@ import pytest
 
 from pocketmq.pipeline.options import Option
 from pocketmq.pipeline.settings import READ, WRITE
-from pocketmq.pipeline.store_source import OPTIONS as STORE
+from pocketmq.pipeline.store_read import OPTIONS as STORE
 from support.spark_cluster import SparkCluster, spark_cluster
 
 if TYPE_CHECKING:
@@ -73,7 +73,6 @@ def test_every_block_runs_and_prints_what_is_shown(
 ) -> None:
     names: dict[str, object] = {}
     printed: str | None = None
-    one_broker.create_topic("flights", queues=2)
     for language, text in blocks():
         if language == "text":
             assert printed is not None, "output without a block before it"

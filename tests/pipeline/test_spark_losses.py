@@ -159,7 +159,7 @@ def test_rows_that_cannot_be_sent_are_kept_and_the_others_are_sent(
         told = sorted((json.loads(row.body) for row in messages), key=lambda each: each["row"])
         keys = [each["properties"]["KEYS"] for each in told]
         reasons = [each["reason"] for each in told]
-        assert told[2]["bodyBytes"] == 5000
+        assert (told[2]["bodyBytes"], told[2]["body"]) == (5000, None)  # too long for this broker
     assert keys == ["k3", "k4", "k5", "k6"]
     for reason, says in zip(
         reasons, ["body is empty", "body is empty", "MESSAGE_ILLEGAL", "Nowhere"], strict=True

@@ -9,7 +9,8 @@ from typing import Any
 
 from pocketmq.broker.store import MessageStore, OsDisk, StoreConfig, StoredMessage
 from pocketmq.pipeline.source import TopicReader
-from pocketmq.pipeline.store_source import StoreReader, StoreSettings
+from pocketmq.pipeline.store_read import StoreSettings
+from pocketmq.pipeline.store_source import StoreReader
 from pocketmq.protocol.compression import CompressionKind, compress
 from pocketmq.protocol.hosts import pack_host
 from pocketmq.protocol.ids import UniqKeyFactory

@@ -15,9 +15,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from pocketmq.pipeline.repeats import ROW_PROPERTY, digest_of
-from pocketmq.protocol import properties as names
-
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -151,8 +148,8 @@ def table_schema() -> pa.Schema:
     )
 
 
-def as_message(row: BadRow, topic: str, row_prefix: str) -> tuple[bytes, dict[str, str]]:
-    """Body and properties of the message that tells of a row."""
+def as_message(row: BadRow) -> bytes:
+    """Body of the message that tells of a row."""
     told: dict[str, Any] = {
         "reason": row.reason,
         "row": row.row,
@@ -163,11 +160,15 @@ def as_message(row: BadRow, topic: str, row_prefix: str) -> tuple[bytes, dict[st
         if row.body is None
         else base64.b64encode(row.body[:SHOWN_BODY_BYTES]).decode("ascii"),
     }
-    body = json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()
-    properties = {names.KEYS: f"row-{row.row}"}
-    digest = digest_of(topic, body, 0, properties)
-    properties[ROW_PROPERTY] = f"{row_prefix}{row.row}:{digest}"
-    return body, properties
+    return json.dumps(told, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def without_body(message: bytes) -> bytes | None:
+    """The same message without the row's body, for a broker to which it was too long."""
+    told = json.loads(message)
+    if told["body"] is None:
+        return None
+    return json.dumps({**told, "body": None}, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _address(folder: str) -> str:

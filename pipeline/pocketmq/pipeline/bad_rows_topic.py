@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pocketmq.pipeline.bad_rows import BadRow, as_message
+from pocketmq.pipeline.bad_rows import BadRow, as_message, without_body
+from pocketmq.pipeline.repeats import ROW_PROPERTY, digest_of
 from pocketmq.pipeline.sender import Sender
 from pocketmq.pipeline.sink_rows import Batch
 from pocketmq.protocol import properties as names
@@ -28,17 +29,25 @@ class BadRowTopic:
         self._new_key = sender.uniq_keys()
 
     def add(self, row: BadRow) -> None:
-        """Send it.
+        """Send it; without its body if a broker has refused the message with it.
 
         Raises:
-            IllegalMessageError: It is itself such a message, which a broker has refused.
+            IllegalMessageError: A broker has refused the message without the body as well.
         """
-        if row.topic == self._topic:
-            raise IllegalMessageError(
-                f"a bad row could not be told of: {row.reason}", topic=row.topic
-            )
-        self.count += 1
-        body, properties = as_message(row, self._topic, self._prefix)
+        if row.topic != self._topic:
+            self.count += 1
+            self._tell(row.row, as_message(row))
+            return
+        shorter = without_body(row.body or b"{}")
+        if shorter is None:
+            reason = f"it tells of a bad row, and cannot be sent itself: {row.reason}"
+            raise IllegalMessageError(reason, topic=row.topic)
+        self._tell(row.row, shorter)
+
+    def _tell(self, number: int, body: bytes) -> None:
+        properties = {names.KEYS: f"row-{number}"}
+        digest = digest_of(self._topic, body, 0, properties)
+        properties[ROW_PROPERTY] = f"{self._prefix}{number}:{digest}"
         properties[names.UNIQ_KEY] = self._new_key()
         queues = self._sender.queues_of(self._topic)
         self._sender.send(Batch.of_one(queues[self._task % len(queues)], body, properties))
@@ -46,8 +55,10 @@ class BadRowTopic:
     def finish(self) -> None:
         """Every message is acknowledged."""
         self._sender.finish()
-        for row in self._sender.take_refused():
-            self.add(row)
+        while refused := self._sender.take_refused():
+            for row in refused:
+                self.add(row)
+            self._sender.finish()
 
     def cancel(self) -> None:
         """The task's sender is cancelled anyway."""

@@ -139,7 +139,7 @@ class ClusterClient:
         return route
 
     async def _unknown_topic(self, topic: str) -> UnknownTopicError:
-        """The error for a topic that nobody knows, with those that it may have been."""
+        """The error for a topic without a route; it proposes topics with a similar name."""
         known = await self.topics()
         problem = f"no name server knows topic {topic!r}"
         if self.access.is_patient:
@@ -256,9 +256,9 @@ class ClusterClient:
         return await self.each(queues, of)
 
     async def commit(self, group: str, offsets: dict[MessageQueue, int]) -> None:
-        """Store how far a group has come; a broker that does not know the group learns it.
+        """Commit offsets of a group; a broker that does not know the group creates it.
 
-        Nobody waits for it: whoever commits will do so again.
+        It is tried twice and not for longer: the next commit says the same and more.
         """
 
         async def of(queue: MessageQueue) -> None:
@@ -282,7 +282,7 @@ class ClusterClient:
         *,
         patience: Patience | None = None,
     ) -> dict[MessageQueue, T]:
-        """Ask about each queue, many at a time; a question that nobody answered is repeated."""
+        """Call `ask` for each queue, many at a time; unanswered requests are repeated."""
         places = asyncio.Semaphore(AT_ONCE)
         patience = self.access.patience if patience is None else patience
 

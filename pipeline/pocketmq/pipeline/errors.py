@@ -2,12 +2,12 @@
 
     PocketMQError                     (the whole tree is in pocketmq.runtime.errors)
     ├── CallerError
-    │   ├── OptionError               an option of a read or write has a wrong name or value
+    │   ├── OptionError               an option of a read or write has an unknown name or bad value
     │   │   ├── UnknownTopicError     no name server knows the topic, or none of its brokers runs
     │   │   └── SilentError           no name server answers
-    │   └── ColumnsError              columns to write that the sink does not take
+    │   └── ColumnsError              columns that the source lacks or the sink does not take
     ├── PeerError
-    │   ├── DataLossError             offsets that were to be read do not exist any more
+    │   ├── DataLossError             offsets to be read are not stored any more
     │   ├── BrokerAwayError           a broker whose queues are read stays away
     │   └── JobError                  Spark has ended a query
     └── DiskError
@@ -60,9 +60,9 @@ class DataLossError(PeerError):
     """Offsets that were to be read are gone: retention, a topic made anew, a queue taken away.
 
     Args:
-        queue: Which queue, in words.
-        wanted: First offset that was to be read.
-        found: Where the queue begins, or ends, instead.
+        queue: The queue, as the message names it.
+        wanted: First offset to be read.
+        found: First offset that the queue has now; or its end, if that is smaller than `wanted`.
         what: What has happened, if it is not that offsets fall outside of what is stored.
     """
 

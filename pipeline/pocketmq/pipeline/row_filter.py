@@ -64,6 +64,12 @@ class RowFilter:
     times_ms: dict[str, Range] = field(default_factory=dict)
     """Column -> bounds in epoch ms; for `storeTimestamp`, `bornTimestamp`."""
 
+    @classmethod
+    def of_tags(cls, tags: Iterable[str]) -> RowFilter:
+        """Only messages with one of these tags; everything if there are none."""
+        chosen = frozenset(tags)
+        return cls(texts={"tags": chosen} if chosen else {})
+
     def absorb(self, filters: Iterable[Any], *, exact: Iterable[str]) -> list[Any]:
         """Narrow the bounds by Spark's filters; returns those that Spark must test as well.
 

@@ -130,7 +130,7 @@ class Sender:
 
     async def _send(self, batch: Batch) -> None:
         lane = self._lanes.setdefault(batch.queue, asyncio.Lock())
-        async with lane:  # its waiters take their turns, so batches of a queue keep their order
+        async with lane:  # a lock wakes its waiters in order, so batches of a queue keep theirs
             await self._send_now(batch)
 
     async def _send_now(self, batch: Batch) -> None:

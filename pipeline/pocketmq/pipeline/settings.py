@@ -107,7 +107,7 @@ WRITE: Final = (
         "topic); without it and `badRowsTopic` the first of them ends the job.",
     ),
     Option("badRowsTopic", "Topic for them instead: a JSON message each."),
-    Option("waitStoreOk", "Whether an answer waits for what the flush mode promises.", "true"),
+    Option("waitStoreOk", "Whether an answer waits for what the flush mode guarantees.", "true"),
 )
 
 

@@ -7,84 +7,15 @@ RocketMQ's stores and PocketMQ's have the same format. They may be in use while 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from pocketmq.pipeline import schema
-from pocketmq.pipeline.errors import OptionError
-from pocketmq.pipeline.options import Option, Options
 from pocketmq.pipeline.plainly import plainly, rows_plainly
 from pocketmq.pipeline.pushdown import QuietPushdown
 from pocketmq.pipeline.row_filter import RowFilter
-
-NAME: Final = "pocketmq-store"
-
-OPTIONS: Final = (
-    Option(
-        "path", "Store directories, separated by commas; or pass them to `load()`.", "", ("paths",)
-    ),
-    Option("table", "`messages`, `consumequeue`, `index` or `offsets`.", "messages"),
-    Option("topic", "Topics to read, separated by commas; by default all.", "", ("topics",)),
-    Option("tags", "Tags to read, as in a subscription: `TagA || TagB`.", "", ("subExpression",)),
-    Option(
-        "mode",
-        "`FAILFAST` stops at a broken record with its file and position; `PERMISSIVE` skips and "
-        "counts broken records.",
-        "FAILFAST",
-    ),
-    Option("columns", "Columns to make, separated by commas; others take no time."),
-    Option("includeProperties", "Whether column `properties` is there.", "true"),
-    Option("brokerName", "Value of column `brokerName` for each path; by default the path."),
-    Option("verifyCrc", "Whether to check bodies' CRCs; a wrong one is a broken record.", "false"),
-    Option("maxBodyBytes", "Maximum size of a compressed body once decompressed.", "4194304"),
-    Option(
-        "scan",
-        "`consumequeue`: what consumers see; `commitlog`: read the log, for a store without "
-        "queues; `auto`: the log where there are no queues.",
-        "auto",
-    ),
-    Option("minPartitions", "Minimum number of tasks.", "1"),
-    Option("partitionBytes", "Bytes of the log per task.", "134217728"),
-    Option("indexSlots", "Hash slots of an index file, if not a quarter of its entries."),
-)
-
-TABLES: Final = {
-    "messages": schema.MESSAGE,
-    "consumequeue": schema.CONSUME_QUEUE,
-    "index": schema.INDEX,
-    "offsets": schema.OFFSETS,
-}
-
-
-class StoreSettings:
-    """The options of one read, checked.
-
-    Raises:
-        OptionError: An option has an unknown name or a wrong value.
-    """
-
-    def __init__(self, given: Mapping[str, str]) -> None:
-        options = Options(NAME, given, OPTIONS)
-        self.table = options.choice("table", tuple(TABLES))
-        self.mode = options.choice("mode", ("FAILFAST", "PERMISSIVE"))
-        self.scan = options.choice("scan", ("auto", "consumequeue", "commitlog"))
-        self.paths = options.words("path")
-        self.broker_names = options.words("brokerName")
-        self.topics = options.words("topic")
-        self.tags = [tag for part in options.text("tags").split("||") if (tag := part.strip())]
-        self.verify_crc = options.flag("verifyCrc")
-        self.max_body_bytes = options.number("maxBodyBytes", least=1)
-        self.least_parts = options.number("minPartitions", least=1)
-        self.part_bytes = options.number("partitionBytes", least=1)
-        self.index_slots = options.number_or_none("indexSlots", least=1)
-        self.columns = schema.chosen(options, TABLES[self.table])
-        if not options.flag("includeProperties"):
-            self.columns.pop("properties", None)
-        if self.tags == ["*"]:
-            self.tags = []
-        self.options = options
+from pocketmq.pipeline.store_read import StoreSettings, batches, plan
 
 
 class StoreReader(DataSourceReader):
@@ -93,9 +24,7 @@ class StoreReader(DataSourceReader):
     def __init__(self, settings: StoreSettings, columns: dict[str, str]) -> None:
         self.settings = settings
         self.columns = columns
-        self.row_filter = RowFilter()
-        if settings.tags:
-            self.row_filter.texts["tags"] = frozenset(settings.tags)
+        self.row_filter = RowFilter.of_tags(settings.tags)
         if settings.table == "messages":
             self.pushFilters = QuietPushdown(self._absorb)  # type: ignore[method-assign]
 
@@ -106,58 +35,11 @@ class StoreReader(DataSourceReader):
     @plainly
     def partitions(self) -> list[InputPartition]:
         """Plan a task for each section of the log, or of the table's files."""
-        from pocketmq.pipeline import store_plan, store_tables
-
-        settings = self.settings
-        roots = store_plan.find_roots(settings.paths, settings.broker_names, NAME)
-
-        def wrong_topic(problem: str, **more: Any) -> OptionError:
-            return settings.options.error("topic", problem, **more)
-
-        parts: list[Any] = []
-        if settings.table in ("messages", "consumequeue"):
-            store_plan.check_topics(roots, settings.topics, wrong_topic)
-        for root in roots:
-            if settings.table == "index":
-                parts += store_tables.plan_index(
-                    root, slots=settings.index_slots, part_rows=2_000_000
-                )
-            elif settings.table == "offsets":
-                parts.append(root)
-            elif settings.table == "messages" and self._walks(root):
-                parts += store_plan.plan_log(root)
-            else:
-                parts += store_plan.plan_queues(
-                    root,
-                    store_plan.choose_queues(root, settings.topics, self.row_filter),
-                    self.row_filter,
-                    part_bytes=settings.part_bytes,
-                    least_parts=settings.least_parts,
-                )
-        return [InputPartition(part) for part in parts]
-
-    def _walks(self, root: Any) -> bool:
-        if self.settings.scan == "auto":
-            return not any((root.path / "consumequeue").glob("*/*"))
-        return self.settings.scan == "commitlog"
+        return [InputPartition(part) for part in plan(self.settings, self.row_filter)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield the rows of one task as Arrow record batches."""
-        from pocketmq.pipeline import store_tables
-        from pocketmq.pipeline.arrow import Shape
-        from pocketmq.pipeline.store_scan import Scan
-
-        part = partition.value
-        settings = self.settings
-        if part is None:  # Spark passes None if `partitions` returned nothing
+        if partition.value is None:  # Spark passes None if `partitions` returned nothing
             return iter(())
-        if settings.table == "consumequeue":
-            return store_tables.queue_batches(part, self.columns)
-        if settings.table == "index":
-            return store_tables.index_batches(part, self.columns)
-        if settings.table == "offsets":
-            return store_tables.offset_batches(str(part.path), part.broker_name, self.columns)
-        shape = Shape(self.columns, settings.max_body_bytes, settings.verify_crc)
-        permissive = settings.mode == "PERMISSIVE"
-        scan = Scan(shape, self.row_filter, permissive, settings.topics)
-        return rows_plainly(scan.batches(part))
+        rows = batches(self.settings, self.columns, self.row_filter, partition.value)
+        return rows_plainly(rows)

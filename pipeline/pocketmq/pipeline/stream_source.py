@@ -20,7 +20,6 @@ from pyspark.sql.streaming.datasource import (
 
 from pocketmq.pipeline.plainly import plainly, rows_plainly
 from pocketmq.pipeline.settings import ReadSettings
-from pocketmq.pipeline.source import reading, row_filter_of
 from pocketmq.runtime.errors import CallerError
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly
     def initialOffset(self) -> dict[str, Any]:
-        """Where a new query begins; Spark asks twice and must hear the same."""
+        """Where a new query begins; Spark calls it twice and must get the same result."""
         if self._initial is None:
             self._initial = _run(self.plan.initial())
         return self._initial.tree()
@@ -78,12 +77,12 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise CallerError(f"pocketmq: a batch cannot be limited by {type(limit).__name__}")
         begun = Checkpoint.of_tree(start)
         if not self._is_pinned and begun == self._initial:
-            # Spark stores where a batch ends, and asks again where the first one began if that was
-            # cut off. So a beginning that moves, such as the latest, is stored by an empty batch.
+            # Spark stores where a batch ends. If the first batch was interrupted, it asks again for
+            # its begin. So a begin that moves, such as `latest`, is stored by an empty batch.
             self._is_pinned = True
             return start
-        # Spark asks for the next end when the batch before it is done. It commits that batch only
-        # with the next one, and the last one of a finished query never.
+        # Spark asks for the next end when the previous batch is done, but calls `commit` for it
+        # only with the next batch, and never for the last one of a finished query.
         _run(self._commit(begun.offsets))
         end = _run(self.plan.latest(begun, lambda low, high: self._limited(low, high, limit)))
         return start if end == begun else end.tree()
@@ -114,7 +113,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly
     def prepareForTriggerAvailableNow(self) -> None:
-        """Remember the present end of every queue; a queue that comes later is not read."""
+        """Remember the current end of every queue; a queue created later is not read."""
         _run(self.plan.set_target())
 
     @plainly
@@ -128,7 +127,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """A task for each queue that has something new, or for a part of it."""
+        """Plan a task for each queue with new messages, or several for its parts."""
         from pocketmq.pipeline.checkpoint import Checkpoint
 
         begun, ended = Checkpoint.of_tree(start), Checkpoint.of_tree(end)
@@ -136,12 +135,15 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield the rows of one task as Arrow record batches."""
-        read = reading(self.settings, self.columns, row_filter_of(self.settings))
+        from pocketmq.pipeline.row_filter import RowFilter
+        from pocketmq.pipeline.topic_read import reading
+
+        read = reading(self.settings, self.columns, RowFilter.of_tags(self.settings.tags))
         return rows_plainly(read.batches(partition.value))
 
     @plainly
     def commit(self, end: dict[str, Any]) -> None:
-        """Tell the brokers how far the query has come, if it is to show there."""
+        """Commit the query's offsets to the brokers, if option `commitGroup` is given."""
         from pocketmq.pipeline.checkpoint import Checkpoint
 
         _run(self._commit(Checkpoint.of_tree(end).offsets))
@@ -157,7 +159,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         try:
             await self.plan.client.commit(group, offsets)
         except (RemotingError, BrokerError, BrokerNotFoundError, OptionError) as exc:
-            # Spark keeps the offsets that count; these are for people who look at the group.
+            # The query goes on from Spark's offsets; these only show its progress at the brokers.
             log.warning("progress.not_committed", group=group, reason=str(exc))
         else:
             self._committed = dict(offsets)

@@ -1,0 +1,55 @@
+"""Which parts a read of topics has, and what reads one: asked of the cluster, without Spark."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pocketmq.pipeline import plan_reads
+from pocketmq.pipeline.arrow import Shape
+from pocketmq.pipeline.cluster_client import client_on_loop
+from pocketmq.pipeline.offsets import split_ranges
+from pocketmq.pipeline.row_filter import RowFilter
+from pocketmq.pipeline.settings import ReadSettings
+from pocketmq.pipeline.wire_read import PullPart, WireRead
+
+
+async def plan(settings: ReadSettings, row_filter: RowFilter) -> list[PullPart]:
+    """A part for each queue, or several for its sections. Runs on the shared loop."""
+    client = client_on_loop(settings.access)
+    queues = await plan_reads.find_queues(client, settings)
+    bounds = await client.bounds(queues)
+    start = await plan_reads.resolve(client, settings, settings.start, bounds)
+    end = await plan_reads.resolve(client, settings, settings.end, bounds)
+    start = plan_reads.checked(settings, start, bounds)
+    end = plan_reads.checked(settings, end, bounds)
+    ranges = await plan_reads.narrow(
+        client, {queue: (start[queue], end[queue]) for queue in queues}, row_filter
+    )
+    numbers = plan_reads.kafka_partitions(queues)
+    least = 1 if settings.dedupe else settings.least_parts  # repeats must be in one task
+    return [
+        PullPart(queue, low, high, numbers[queue])
+        for queue, low, high in split_ranges(ranges, least)
+    ]
+
+
+def reading(settings: ReadSettings, columns: dict[str, str], row_filter: RowFilter) -> WireRead:
+    """The object that reads parts on a worker."""
+    pull = settings.pull
+    tags = row_filter.texts.get("tags")
+    if tags and not settings.tags and all(_is_plain(tag) for tag in tags):
+        pull = replace(pull, expression=" || ".join(sorted(tags)))
+    return WireRead(
+        replace(settings.access, is_patient=True),
+        pull,
+        Shape(columns, settings.max_body_bytes),
+        row_filter,
+        settings.batch_rows,
+        permissive=settings.permissive,
+        dedupe=settings.dedupe,
+    )
+
+
+def _is_plain(tag: str) -> bool:
+    """Whether a tag expression can contain this tag."""
+    return bool(tag) and tag == tag.strip() and "|" not in tag and tag != "*"
