@@ -15,7 +15,7 @@ from pocketmq.client.api import ClientApi
 from pocketmq.client.config import ENCODINGS
 from pocketmq.client.name_servers import NameServers
 from pocketmq.client.routes import publish_queues, subscribe_queues
-from pocketmq.pipeline.errors import SilentError, UnknownTopicError, near
+from pocketmq.pipeline.errors import NameServersAwayError, TopicAwayError, near
 from pocketmq.pipeline.loop import shared_loop
 from pocketmq.pipeline.patience import DEFAULT, Patience
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
@@ -105,8 +105,8 @@ class ClusterClient:
         """The queues and broker addresses of a topic.
 
         Raises:
-            UnknownTopicError: No name server knows it.
-            SilentError: None answers.
+            TopicAwayError: No name server knows it.
+            NameServersAwayError: None answers.
         """
         known = self._routes.get(topic)
         now = self.clock.monotonic()
@@ -120,15 +120,13 @@ class ClusterClient:
             return route
 
         patience = self.access.patience
-        return await patience.ask(
-            self.clock, ask, UnknownTopicError if self.access.is_patient else ()
-        )
+        return await patience.ask(self.clock, ask, TopicAwayError if self.access.is_patient else ())
 
     async def route_now(self, topic: str) -> TopicRouteData | None:
         """Where a topic's queues are; None when no name server knows it. Asks anew.
 
         Raises:
-            SilentError: No name server answers.
+            NameServersAwayError: No name server answers.
         """
         now = self.clock.monotonic()
         route = await self._asked(lambda: self.api.route(topic))
@@ -138,13 +136,13 @@ class ClusterClient:
             self._routes[topic] = (now, route)
         return route
 
-    async def _unknown_topic(self, topic: str) -> UnknownTopicError:
+    async def _unknown_topic(self, topic: str) -> TopicAwayError:
         """The error for a topic without a route; it proposes topics with a similar name."""
         known = await self.topics()
         problem = f"no name server knows topic {topic!r}"
         if self.access.is_patient:
             problem += self.waited()
-        return UnknownTopicError(self.access.source, "topic", problem, near=near(topic, known))
+        return TopicAwayError(self.access.source, "topic", problem, near=near(topic, known))
 
     def waited(self) -> str:
         """The end of a message that tells of somebody who did not come back."""
@@ -189,9 +187,9 @@ class ClusterClient:
                 addresses = ";".join(self.access.name_servers)
                 reason = f" ({exc.__cause__})" if exc.__cause__ is not None else ""
                 problem = f"no name server answers at {addresses}{reason}"
-                raise SilentError(self.access.source, "nameServer", problem) from None
+                raise NameServersAwayError(self.access.source, "nameServer", problem) from None
 
-        when = SilentError if self.access.is_patient else ()
+        when = NameServersAwayError if self.access.is_patient else ()
         return await self.access.patience.ask(self.clock, ask, when)
 
     # -- brokers --------------------------------------------------------------------------------

@@ -3,8 +3,8 @@
     PocketMQError                     (the whole tree is in pocketmq.runtime.errors)
     ├── CallerError
     │   ├── OptionError               an option of a read or write has an unknown name or bad value
-    │   │   ├── UnknownTopicError     no name server knows the topic, or none of its brokers runs
-    │   │   └── SilentError           no name server answers
+    │   │   ├── TopicAwayError        no name server knows the topic, or none of its brokers runs
+    │   │   └── NameServersAwayError  no name server answers
     │   └── ColumnsError              columns that the source lacks or the sink does not take
     ├── PeerError
     │   ├── DataLossError             offsets to be read are not stored any more
@@ -44,11 +44,11 @@ class OptionError(CallerError):
         super().__init__(f"{source}: option {option!r}: {problem}{meant}")
 
 
-class UnknownTopicError(OptionError):
+class TopicAwayError(OptionError):
     """No name server knows the topic: it does not exist, or every broker that has it is down."""
 
 
-class SilentError(OptionError):
+class NameServersAwayError(OptionError):
     """No name server answers."""
 
 

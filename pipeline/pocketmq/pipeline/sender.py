@@ -14,7 +14,7 @@ from typing import Final
 
 from pocketmq.pipeline.bad_rows import BadRow
 from pocketmq.pipeline.cluster_client import Access, ClusterClient
-from pocketmq.pipeline.errors import UnknownTopicError
+from pocketmq.pipeline.errors import TopicAwayError
 from pocketmq.pipeline.loop import shared_loop
 from pocketmq.pipeline.repeats import ROW_PROPERTY
 from pocketmq.pipeline.sink_rows import Batch
@@ -64,7 +64,7 @@ class Sender:
     _under_way: list[Future[None]] = field(default_factory=list)
     _lanes: dict[MessageQueue, asyncio.Lock] = field(default_factory=dict)
     _queues: dict[str, list[MessageQueue]] = field(default_factory=dict)
-    _unknown: dict[str, UnknownTopicError] = field(default_factory=dict)
+    _unknown: dict[str, TopicAwayError] = field(default_factory=dict)
     _refused: list[BadRow] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -79,7 +79,7 @@ class Sender:
         if found is None:
             try:
                 found = shared_loop().run(self._client.write_queues(topic, max_age_s=5.0))
-            except UnknownTopicError as exc:
+            except TopicAwayError as exc:
                 self._unknown[topic] = exc
                 raise
             if not found:

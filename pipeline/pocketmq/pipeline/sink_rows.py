@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pocketmq.pipeline.bad_rows import BadRow
-from pocketmq.pipeline.errors import ColumnsError, UnknownTopicError, near
+from pocketmq.pipeline.errors import ColumnsError, TopicAwayError, near
 from pocketmq.pipeline.repeats import ROW_PROPERTY, digest_of
 from pocketmq.pipeline.schema import KAFKA, MESSAGE
 from pocketmq.protocol import properties as names
@@ -235,13 +235,13 @@ class RowEncoder:
         Raises:
             IllegalMessageError: A row breaks a limit; it is named.
             ColumnsError: A row names a queue that there is not.
-            UnknownTopicError: Or a topic.
+            TopicAwayError: Or a topic.
         """
         rows = _Rows(self.columns, record_batch)
         for index in range(rows.count):
             try:
                 yield from self._row(rows, index)
-            except (IllegalMessageError, IllegalNameError, ColumnsError, UnknownTopicError) as exc:
+            except (IllegalMessageError, IllegalNameError, ColumnsError, TopicAwayError) as exc:
                 if self.on_bad is not None:
                     topic = self.topic or rows.value("topic", index)
                     self.on_bad(rows.bad(index, self.rows, topic, str(exc)))

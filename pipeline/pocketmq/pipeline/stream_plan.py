@@ -68,7 +68,7 @@ class StreamPlan:
 
         Raises:
             DataLossError: Messages were lost, and that is to fail.
-            BrokerAwayError, UnknownTopicError: Brokers did not come back in time.
+            BrokerAwayError, TopicAwayError: Brokers did not come back in time.
         """
         client = self.client
         ends = await client.ends(await self._present(start))
