@@ -8,6 +8,8 @@ import pkgutil
 from collections import defaultdict
 
 from pocketmq.protocol.codes import RequestCode
+from pocketmq.protocol.releases import known_in
+from pocketmq.runtime.profile import PROFILES
 
 ROLES = ("nameserver", "controller", "broker", "client")
 
@@ -31,6 +33,21 @@ WHY_NOT = {
     ],
     "no: static topics are not built": [513],
     "no: reads of cold data are not limited": [2001, 2002, 2003, 2004],
+    "not yet: 17 and 200 make one each; mqadmin's updateTopicList and updateSubGroupList ask": [
+        *(18, 225),
+    ],
+    "not yet: no command of mqadmin asks; 208 tells the lag of a group": [303],
+    "not needed: queues are cut with the log, a round of cleaning each 10 s (S-73)": [306],
+    "not needed: deleting a topic (215) deletes its queues": [316],
+    "not yet: only RocketMQ's Java admin class asks; it resets other groups on the way": [308],
+    "not yet: the dashboard's resend and mqadmin's queryMsgById -d ask": [309],
+    "not needed: mqadmin's cloneGroupOffset asks 208, 105 and 15": [314],
+    "not yet: 208 tells the same of one group": [317],
+    "not yet: `pocketmq store` reads the entries of queues from the files": [321],
+    "not yet: 204 tells the producers of one group": [328],
+    "not yet: expired files go at `deleteWhen`, or when the disk is full": [329],
+    "not yet: only RocketMQ's Java admin class asks; 300 and 203 tell most of it": [343, 345],
+    "not yet: `consumeEnable` of a group forbids all its topics": [353],
 }
 
 
@@ -71,7 +88,15 @@ def compatibility_page() -> str:
             yes += 1
         else:
             state = reasons.get(code, "not built")
-        rows.append(f"| {int(code)} | `{code.name}` | {code.meaning} | {code.since} | {state} |")
+        profiles = " ".join(
+            profile.name
+            for profile in PROFILES
+            if code in roles and known_in(profile.release)(code)
+        )
+        rows.append(
+            f"| {int(code)} | `{code.name}` | {code.meaning} | {code.since} | {state} "
+            f"| {profiles} |"
+        )
     return "\n".join(
         [
             "# Compatibility",
@@ -81,9 +106,10 @@ def compatibility_page() -> str:
             f"Of {len(rows)} request codes of RocketMQ 4.9 to 5.3 {yes} are answered. Others get",
             "REQUEST_CODE_NOT_SUPPORTED (3), as RocketMQ answers a code that it does not know.",
             "A code that a broker sends to clients is answered by the client.",
+            "What else the profiles differ in: [profiles](generated/profiles.md).",
             "",
-            "| code | request | meaning | since | answered |",
-            "|---|---|---|---|---|",
+            "| code | request | meaning | since | answered | with profile |",
+            "|---|---|---|---|---|---|",
             *rows,
             "",
         ]

@@ -51,11 +51,6 @@ NOT_KEPT = {
         "topicConfigSerializeWrapper.topicQueueMappingDetailMap",
         "topicConfigSerializeWrapper.topicQueueMappingInfoMap",
     },
-    "SubscriptionGroupConfig": {"groupRetryPolicy", "subscriptionDataSet"},
-    "SubscriptionGroupWrapper": {
-        "subscriptionGroupTable.subscriptionGroupTableKey-652.groupRetryPolicy",
-        "subscriptionGroupTable.subscriptionGroupTableKey-652.subscriptionDataSet",
-    },
     "TopicRouteData": {"topicQueueMappingByBroker"},  # of static topics
 }
 """Keys of RocketMQ's bodies that ours leave out."""

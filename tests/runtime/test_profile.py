@@ -13,7 +13,10 @@ import pytest
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.runtime.profile import (
     PROFILE_4_9,
+    PROFILE_5_3,
+    PROFILE_5_5,
     PROFILE_5_X,
+    PROFILES,
     Profile,
     profile_named,
 )
@@ -36,7 +39,7 @@ SWITCHBOARD = {
     "broker.invalid_parameter_code": (1, 29),
     "broker.notify_broadcast_groups": (True, False),
     "broker.register_timeout_ms": (6_000, 24_000),
-    "client_version": (409, 479),
+    "client_version": (409, 515),
 }
 
 ROLES = ("nameserver", "broker", "client")
@@ -59,8 +62,9 @@ def fields_of(profile: Profile) -> dict[str, Any]:
 
 
 def test_only_what_differs_is_in_a_profile() -> None:
-    old, new = fields_of(PROFILE_4_9), fields_of(PROFILE_5_X)
-    same = {field for field in old if old[field] == new[field]}
+    all_of_them = [fields_of(profile) for profile in PROFILES]
+    old = all_of_them[0]
+    same = {field for field in old if all(each[field] == old[field] for each in all_of_them)}
     assert same == {"nameserver.scan_initial_delay_ms"}  # N-3 gives the pair; only the period moved
 
 
@@ -107,6 +111,7 @@ def test_a_failed_broker_is_avoided_10_minutes_in_4_9_and_10_s_in_5_x() -> None:
 
 def test_profiles_are_found_by_name() -> None:
     assert profile_named("4.9") is PROFILE_4_9
-    assert profile_named("5.x") is PROFILE_5_X
-    with pytest.raises(ConfigError, match=r"'6'.*choose from 4\.9, 5\.x"):
+    assert profile_named("5.3") is PROFILE_5_3
+    assert profile_named("5.x") is profile_named("5.5") is PROFILE_5_5
+    with pytest.raises(ConfigError, match=r"'6'.*choose from 4\.9, 5\.3, 5\.5, 5\.x"):
         profile_named("6")

@@ -138,9 +138,13 @@ BODY_CLASSES = {
 }
 """Where the name differs, or the package is not `body`."""
 
-OTHER_BODIES = {"DelayOffsetTable", "FaultOrders", "FaultReport"}
-"""Two of PocketMQ's own; of the other only the broker's store knows the Java class, and a golden
-store holds the file."""
+OTHER_BODIES = {
+    "FaultOrders", "FaultReport",  # of PocketMQ
+    "DelayOffsetTable",  # only the broker's store knows its class; a golden store holds the file
+    "CustomizedRetryPolicy", "ExponentialRetryPolicy", "GroupRetryPolicy",
+    "SimpleSubscriptionData",  # parts of `SubscriptionGroupConfig`
+}  # fmt: skip
+"""Compared otherwise."""
 
 
 def headers() -> Iterator[tuple[type[Header], str]]:

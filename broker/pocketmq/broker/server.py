@@ -20,6 +20,7 @@ from pocketmq.broker.subjects import BrokerSubjects
 from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.protocol.control import ControlProcessor
 from pocketmq.protocol.dispatch import Dispatcher
+from pocketmq.protocol.releases import known_in
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.network import Listener, Network
 from pocketmq.runtime.clock import Clock
@@ -67,7 +68,7 @@ class Broker:
         self._vip_listener: Listener | None = None
         self._stopping = False
         self._control = ControlProcessor(clock, self.status)
-        self.dispatcher = Dispatcher(self.core.budget)
+        self.dispatcher = Dispatcher(self.core.budget, known_in(profile.release))
         self.dispatcher.add(self._control)
         self.subjects.register(self.dispatcher)
 

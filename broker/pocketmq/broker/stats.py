@@ -42,6 +42,8 @@ class BrokerStats:
         """What was stored in each topic."""
         self.groups: dict[tuple[str, str], Traffic] = {}
         """(topic, group): what was handed out to it."""
+        self.named: dict[tuple[str, str], Traffic] = {}
+        """(name, key) of an item of 315 -> what is counted less often."""
         self.put_times = PutTimes()
         self.puts_failed = 0
         self.longest_get_ms = 0
@@ -109,6 +111,20 @@ class BrokerStats:
         second.got += messages
         second.found += 1
 
+    def note_send_back(self, topic: str, group: str) -> None:
+        """A message of a topic was sent back by a group."""
+        self._named("SNDBCK_PUT_NUMS", f"{topic}@{group}").note(1, 0)
+
+    def note_check_points(self, topic: str, group: str, count: int = 1) -> None:
+        """Check points of pops were stored."""
+        self._named("GROUP_CK_NUMS", f"{topic}@{group}").note(count, 0)
+        self._named("BROKER_CK_NUMS", "").note(count, 0)
+
+    def note_acks(self, topic: str, group: str, count: int = 1) -> None:
+        """Popped messages were acknowledged."""
+        self._named("GROUP_ACK_NUMS", f"{topic}@{group}").note(count, 0)
+        self._named("BROKER_ACK_NUMS", "").note(count, 0)
+
     def group_tps(self, topic: str, group: str) -> float:
         """Messages per second that the group got in the last minute (O-22)."""
         traffic = self.groups.get((topic, group))
@@ -131,11 +147,15 @@ class BrokerStats:
         self.topics.pop(topic, None)
         for key in [key for key in self.groups if key[0] == topic]:
             del self.groups[key]
+        for item in [item for item in self.named if item[1].startswith(f"{topic}@")]:
+            del self.named[item]
 
     def forget_group(self, group: str) -> None:
         """The group was deleted."""
         for key in [key for key in self.groups if key[1] == group]:
             del self.groups[key]
+        for item in [item for item in self.named if item[1].endswith(f"@{group}")]:
+            del self.named[item]
 
     def rates(self, now: float) -> dict[str, str]:
         """RocketMQ's five rates, each over the last 10, 60 and 600 s (O-24)."""
@@ -151,6 +171,13 @@ class BrokerStats:
         yield from (self.put, self.got, self.put_by_people, self.got_by_people)
         yield from self.topics.values()
         yield from self.groups.values()
+        yield from self.named.values()
+
+    def _named(self, name: str, key: str) -> Traffic:
+        traffic = self.named.get((name, key))
+        if traffic is None:
+            traffic = self.named[name, key] = Traffic()
+        return traffic
 
     def _second(self, now: float) -> _Second:
         at = int(now)

@@ -12,6 +12,7 @@ from pocketmq.broker.admin.assembly import assemble_admin
 from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.delays.assembly import assemble_delays
 from pocketmq.broker.filters.assembly import assemble_filters
+from pocketmq.broker.filters.kept_assembly import assemble_kept_filters
 from pocketmq.broker.groups.assembly import assemble_groups
 from pocketmq.broker.locks.assembly import assemble_locks
 from pocketmq.broker.offsets.assembly import assemble_offsets
@@ -50,6 +51,7 @@ class BrokerSubjects:
         self.timers = add(assemble_timers(core, self.topics, self.storing))
         self.delays = add(assemble_delays(core, self.storing))
         self.groups = add(assemble_groups(core, self.topics, self.filters, self.overload))
+        add(assemble_kept_filters(core, self.groups))
         self.locks = add(assemble_locks(core))
         self.offsets = add(assemble_offsets(core, self.topics, self.groups))
         self.pulling = add(

@@ -25,6 +25,7 @@ from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.protocol.control import ControlProcessor
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.option_updates import options_writer
+from pocketmq.protocol.releases import known_in
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.network import Listener, Network
 from pocketmq.runtime.clock import Clock
@@ -91,7 +92,7 @@ class NameServer:
             self.expire_silent_brokers,
             initial_delay_s=profile.nameserver.scan_initial_delay_ms / 1000,
         )
-        self.dispatcher = Dispatcher(self._budget)
+        self.dispatcher = Dispatcher(self._budget, known_in(profile.release))
 
     @property
     def port(self) -> int:

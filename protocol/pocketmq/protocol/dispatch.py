@@ -18,6 +18,7 @@ from pocketmq.protocol.budget import BudgetSource, default_budget
 from pocketmq.protocol.codes import RequestCode, ResponseCode, request_name
 from pocketmq.protocol.command import Body, Command, Encoding
 from pocketmq.protocol.header import REQUEST_HEADERS, Header
+from pocketmq.protocol.releases import Knows, everything
 from pocketmq.runtime.errors import PocketMQError
 
 log = structlog.get_logger()
@@ -107,10 +108,12 @@ class Dispatcher:
 
     Args:
         budget: how long structured bodies of requests may be.
+        knows: codes that are not known are answered as if they had no processor.
     """
 
-    def __init__(self, budget: BudgetSource = default_budget) -> None:
+    def __init__(self, budget: BudgetSource = default_budget, knows: Knows = everything) -> None:
         self.budget = budget
+        self._knows = knows
         self._body_limit: dict[int, str] = {}
         """Code -> option that bounds its body."""
         self.single: dict[int, Processor] = {}
@@ -131,6 +134,8 @@ class Dispatcher:
                 for code in getattr(function, "_handles", ()):
                     self.register(code, getattr(family, name))
                 for code in getattr(function, "_handles_batch", ()):
+                    if not self._knows(int(code)):
+                        continue
                     if int(code) in self.batch:
                         raise ValueError(f"request code {request_name(code)} has two processors")
                     self.batch[int(code)] = getattr(family, name)
@@ -149,7 +154,9 @@ class Dispatcher:
             raise ValueError(f"listed as handled, but without a processor: {', '.join(missing)}")
 
     def register(self, code: int, processor: Processor) -> None:
-        """Let `processor` answer `code`."""
+        """Let `processor` answer `code`, if it is known."""
+        if not self._knows(int(code)):
+            return
         if int(code) in self.single:
             raise ValueError(f"request code {code} has two processors")
         self.single[int(code)] = processor

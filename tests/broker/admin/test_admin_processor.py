@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -21,7 +22,8 @@ from pocketmq.protocol.headers.offsets import (
 )
 from pocketmq.protocol.headers.settings import ViewBrokerStatsDataRequestHeader
 from pocketmq.protocol.headers.topics import GetBrokerRuntimeInfoRequestHeader
-from support.broker_rig import START_MS, BrokerRig, Voice, consumer
+from support.broker_rig import START_MS, BrokerRig, Voice, consumer, running_broker
+from support.pop_voice import ack, pop
 
 DAY_MS = 86_400_000
 
@@ -209,7 +211,29 @@ async def test_the_runtime_figures_have_rocketmqs_names(rig: BrokerRig, encoding
     assert table["commitLogMaxOffset"] == str(rig.broker.store.commit_log.max_offset)
     assert 0 <= float(table["commitLogDiskRatio"]) <= 1
     assert table["bootTimestamp"] == str(START_MS)
-    assert table["brokerVersion"] == "479"
+    assert table["brokerVersion"] == "515"
+
+
+async def test_what_pops_and_send_backs_count(tmp_path: Path) -> None:  # O-32
+    async with running_broker(tmp_path) as rig:
+        voice = await rig.voice()
+        await voice.heartbeat(consumers=[consumer(), consumer("poppers")])
+        await voice.send()
+        [message] = await rig.queue("orders")
+        assert (await voice.send_back(message)).code == 0
+        [popped] = (await pop(voice)).messages
+        await ack(voice, popped)
+        await rig.advance(10)
+        for name, key in (
+            ("SNDBCK_PUT_NUMS", "orders@readers"), ("GROUP_CK_NUMS", "orders@poppers"),
+            ("GROUP_ACK_NUMS", "orders@poppers"), ("BROKER_CK_NUMS", "DefaultCluster"),
+            ("BROKER_ACK_NUMS", "DefaultCluster"),
+        ):  # fmt: skip
+            header = ViewBrokerStatsDataRequestHeader(stats_name=name, stats_key=key)
+            reply = await voice.ask(header)
+            assert reply.code == 0, reply.remark
+            data = decode_body(reply.body_view, BrokerStatsData, reply.encoding)
+            assert data.stats_minute.sum == 1
 
 
 def test_totals_of_the_last_midnights() -> None:  # O-24

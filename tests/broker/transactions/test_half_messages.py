@@ -85,6 +85,10 @@ def test_a_committed_message_keeps_its_birth_its_flag_and_its_properties() -> No
     assert decode_properties(message.properties.decode()) == one.properties
     assert not message.wait_store_ok
     assert committed(half(5), 1005).wait_store_ok
+    of_5_5 = committed(one, 1005, names_real_topic=False)
+    assert (of_5_5.topic, of_5_5.queue_id) == ("orders", 2)
+    kept = decode_properties(of_5_5.properties.decode())
+    assert set(one.properties) - set(kept) == {names.REAL_TOPIC, names.REAL_QUEUE_ID}
 
 
 def test_what_names_no_topic_cannot_be_committed() -> None:  # bad input

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -306,6 +307,44 @@ async def test_a_broker_that_stops_writes_what_is_done(tmp_path: Path) -> None: 
         await rig.advance(2 * ROUND_S)
         assert questions(voice) == []
         assert await delivered(rig) == ["a"]
+
+
+async def test_a_rollback_of_an_earlier_process_is_not_forgotten(tmp_path: Path) -> None:
+    clock = ManualClock(1_700_000_000_000)
+    sent: dict[str, SendMessageResponseHeader] = {}
+    async with running_broker(tmp_path, clock=clock) as rig:
+        voice = await producer(rig)
+        sent = {key: await send_half(rig, voice, key) for key in ("old", "asked", "open")}
+        await end(voice, sent["old"], ROLLBACK)
+        await rig.advance(ROUND_S)
+        assert sorted(await answer(voice, lambda key: ROLLBACK if key == "asked" else UNKNOWN)) == [
+            "asked", "open",
+        ]  # fmt: skip
+    async with running_broker(tmp_path, clock=clock) as rig:
+        voice = await producer(rig)
+        for key in ("old", "asked"):  # the second was rolled back under another offset
+            refused = await end(voice, sent[key], COMMIT)
+            assert (refused.code, "rollback" in (refused.remark or "")) == (604, True)
+        assert (await end(voice, sent["open"], COMMIT)).code == 0
+        assert await delivered(rig) == ["open"]
+
+
+async def test_open_half_messages_are_counted_in_rocketmq_s_file(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as rig:
+        voice = await producer(rig)
+        first, second, _ = [await send_half(rig, voice, key) for key in "abc"]
+        await end(voice, first, COMMIT)
+        await end(voice, first, COMMIT)
+        await end(voice, second, ROLLBACK)
+        await rig.advance(25)
+        file = Path(rig.broker.store.root) / "config" / "transactionMetrics"
+        kept = json.loads(file.read_text())
+        assert kept["transactionCount"]["orders"]["count"] == 1
+        assert set(kept["dataVersion"]) == {"counter", "stateVersion", "timestamp"}
+    async with running_broker(tmp_path) as rig:
+        await send_half(rig, await producer(rig), "d")
+        await rig.advance(25)
+        assert json.loads(file.read_text())["transactionCount"]["orders"]["count"] == 2
 
 
 class InlineDisk(OsDisk):

@@ -18,7 +18,7 @@ from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
 from pocketmq.protocol.validation import SCHEDULE_TOPIC, TIMER_TOPIC
 
-_VERSION_NAMES: Final = {409: "V4_9_8", 479: "V5_3_3"}
+_VERSION_NAMES: Final = {409: "V4_9_8", 479: "V5_3_3", 515: "V5_5_1"}
 """Of the versions that profiles stand for; tools print them."""
 
 _CAPACITIES: Final = {"send": 10_000, "pull": 100_000, "litePull": 100_000, "query": 20_000}

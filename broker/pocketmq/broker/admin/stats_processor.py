@@ -44,8 +44,12 @@ class StatsProcessor:
         if name in ("GROUP_GET_NUMS", "GROUP_GET_SIZE"):
             topic, _, group = key.partition("@")
             return stats.groups.get((topic, group))
+        if (name, key) in stats.named:
+            return stats.named[name, key]
         if key != self._cluster_name:
             return None
+        if (name, "") in stats.named:
+            return stats.named[name, ""]
         return {
             "BROKER_PUT_NUMS": stats.put,
             "BROKER_GET_NUMS": stats.got,

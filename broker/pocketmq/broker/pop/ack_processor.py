@@ -117,6 +117,8 @@ class AckProcessor:
         owner = (group, topic, queue_id, handle.broker_name)
         point = CheckPoint.of_pop(owner, [offset], now_ms, header.invisible_time)
         queue = self._revive_queue(handle)
+        self._core.stats.note_acks(topic, group)
+        self._core.stats.note_check_points(topic, group)
         ack = _ack_of(handle, topic, group, queue_id, offset)
         # In this order, in one append: at any time one of the two records holds the message.
         messages = [
@@ -139,6 +141,7 @@ class AckProcessor:
         self._checks.offset(topic, queue_id, offset, end_passes=True)
         handle = ReceiptHandle.parse(header.extra_info, offset)
         group = header.consumer_group
+        self._core.stats.note_acks(topic, group)
         if handle.is_ordered:
             self._ack_ordered((topic, group, queue_id), offset, handle.pop_time_ms)
             return None
@@ -156,6 +159,7 @@ class AckProcessor:
         offsets = [offset for offset in each.offsets() if low <= offset <= high]
         if not offsets:
             return None
+        self._core.stats.note_acks(topic, group, len(offsets))
         if each.revive_queue_id == ORDERED_QUEUE:
             for offset in offsets:
                 self._ack_ordered((topic, group, queue_id), offset, each.pop_time)

@@ -313,6 +313,8 @@ class Popper:
         ]
         for key, next_offset, count in moves:
             self._progress.handed_out(key, next_offset, count)
+            group, topic, _ = key
+            self._core.stats.note_check_points(topic, group)
         now_ms = out.pop_time_ms
 
         def flushed(status: PutStatus) -> None:

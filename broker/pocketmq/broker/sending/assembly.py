@@ -70,6 +70,7 @@ def assemble_sending(
         groups.configs,
         address,
         clock,
+        core.stats,
         broker_permission=lambda: core.config.broker_permission,
     )
     return Subject(processors=(sends, send_backs), services=(sends,))

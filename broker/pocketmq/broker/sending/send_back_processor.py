@@ -11,9 +11,11 @@ from pocketmq.broker.address import BrokerAddress
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
 from pocketmq.broker.sending.retry import max_reconsume_times, plan_send_back, sent_back
-from pocketmq.broker.store import MessageStore
+from pocketmq.broker.stats import BrokerStats
+from pocketmq.broker.store import MessageStore, PutStatus
 from pocketmq.broker.storing.safe_puts import SafePuts
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
+from pocketmq.protocol import properties as names
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
@@ -36,6 +38,7 @@ class SendBackProcessor:
         groups: how often a group retries.
         address: goes into the copies.
         clock: stamps changes.
+        stats: counts.
         broker_permission: the broker's own permission bits, now.
     """
 
@@ -47,6 +50,7 @@ class SendBackProcessor:
         groups: SubscriptionGroupManager,
         address: BrokerAddress,
         clock: Clock,
+        stats: BrokerStats,
         *,
         broker_permission: Callable[[], int] = lambda: Perm.RW,
     ) -> None:
@@ -56,6 +60,7 @@ class SendBackProcessor:
         self._groups = groups
         self._address = address
         self._clock = clock
+        self._stats = stats
         self._permission = broker_permission
 
     # behaviour 70
@@ -107,4 +112,7 @@ class SendBackProcessor:
             record, topic.topic_name, queue_id, plan.delay_level, self._address.packed
         )
         result = self._puts.put(message, properties)
+        if result.status is PutStatus.PUT_OK:
+            topic_of_it = record.properties.get(names.RETRY_TOPIC, record.topic)
+            self._stats.note_send_back(topic_of_it, header.group)
         return self._puts.answer_when_safe(peer, request, result)

@@ -143,8 +143,7 @@ class TimerFiles:
             )
         )
         await self._on_worker(lambda: self._sync(self._check_path))
-        if self._counts.dirty:
-            self._counts.dirty = False
+        if self._counts.unsaved.take():
             await self._metrics.save(self._counts.wrapper())
 
     def write_checkpoint(self, checkpoint: Checkpoint) -> None:

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from pocketmq.broker.tables.topic_counts import TopicCount
 from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.body import BodyStruct
 from pocketmq.protocol.layout import Field, Layout
-from pocketmq.protocol.scalars import Int64
 from pocketmq.protocol.store_layout import MAGIC_BLANK
 
 SLOTS = 7 * 86_400 * 2
@@ -171,16 +171,8 @@ class Checkpoint(NamedTuple):
         return cls(read, flushed, queue, master, version)
 
 
-class TimerCount(BodyStruct, kw_only=True, omit_defaults=False):
-    """How many messages of one topic wait."""
-
-    count: Int64 = 0
-    time_stamp: Int64 = 0
-    """When it last changed, epoch ms."""
-
-
 class TimerMetrics(BodyStruct, kw_only=True, omit_defaults=False):
     """Waiting messages by real topic (61, T-115); `config/timermetrics`."""
 
     data_version: DataVersion = msgspec.field(default_factory=DataVersion)
-    timing_count: dict[str, TimerCount] = msgspec.field(default_factory=dict)
+    timing_count: dict[str, TopicCount] = msgspec.field(default_factory=dict)

@@ -54,7 +54,11 @@ class RecallProcessor:
         handle = self._checked(header)
         now_ms = self._core.clock.time_ms()
         properties = {
-            names.TIMER_DEL_UNIQKEY: delete_key(handle.topic, handle.uniq_key),
+            names.TIMER_DEL_UNIQKEY: delete_key(
+                handle.topic,
+                handle.uniq_key,
+                names_topic=self._core.profile.broker.cancel_names_topic,
+            ),
             names.UNIQ_KEY: handle.uniq_key,
             names.TIMER_DELIVER_MS: str(handle.due_ms),
             names.BORN_TIMESTAMP: str(now_ms),

@@ -162,9 +162,9 @@ def to_timer_topic(message: StoredMessage, properties: dict[str, str], out_ms: i
     message.properties = encode_properties(properties).encode()
 
 
-def delete_key(topic: str, uniq_key: str) -> str:
-    """TIMER_DEL_UNIQKEY of a cancel, as RocketMQ 5.3.2 and 5.3.3 write it (T-136)."""
-    return f"{topic}+{uniq_key}"
+def delete_key(topic: str, uniq_key: str, *, names_topic: bool = True) -> str:
+    """TIMER_DEL_UNIQKEY of a cancel, as RocketMQ 5.3.2 and 5.3.3 write it, or 5.4 (T-136)."""
+    return f"{topic}+{uniq_key}" if names_topic else uniq_key
 
 
 def is_deleted(record: MessageExt, deleted: set[str]) -> bool:

@@ -410,7 +410,7 @@ class TimerService(Service):
         is_clean = (
             queue_offset == self.queue_offset
             and not self._wheel.is_dirty
-            and not self._counts.dirty
+            and not self._counts.unsaved
             and self._work is None
         )
         return AT_REST if is_clean else None

@@ -10,18 +10,25 @@ from pocketmq.broker.store import FlushDiskType
 from pocketmq.broker.store.stored_message import StoredMessage
 from pocketmq.broker.storing.assembly import Storing
 from pocketmq.broker.subject import Periodically, Subject
+from pocketmq.broker.tables.periodic_table import PeriodicTable
 from pocketmq.broker.topics.assembly import Topics
 from pocketmq.broker.transactions.check_round import CheckLimits
 from pocketmq.broker.transactions.check_service import TransactionCheck
+from pocketmq.broker.transactions.counts import TransactionCounts, TransactionMetrics
 from pocketmq.broker.transactions.decisions import Decisions
 from pocketmq.broker.transactions.end_processor import EndTransactionProcessor
 from pocketmq.broker.transactions.half_messages import is_half, to_half
 from pocketmq.broker.transactions.op_batches import OpBatches, OpLimits
 from pocketmq.broker.transactions.op_writer import OpWriter
 from pocketmq.broker.transactions.questions import Questions
+from pocketmq.protocol import properties as names
 from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.message import MessageExt
 from pocketmq.protocol.validation import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from pocketmq.runtime.periodic import PeriodicService
+
+METRICS_FLUSH_S = 10.0
+"""Interval at which transactionMetrics is written (X-50)."""
 
 
 def assemble_transactions(
@@ -29,7 +36,14 @@ def assemble_transactions(
 ) -> Subject:
     """Rewrites sends with TRAN_MSG into half messages."""
     profile, clock, store = core.profile.broker, core.clock, core.store
-    decisions = Decisions()
+    decisions, counts = Decisions(), TransactionCounts()
+    core.signals.topic_deleted.connect(counts.forget)
+    saved = PeriodicTable(
+        core.table_file("transactionMetrics", TransactionMetrics, counts.load, counts.wrapper),
+        counts.unsaved,
+        clock,
+        METRICS_FLUSH_S,
+    )
     at_once = store.config.flush_disk_type is FlushDiskType.SYNC_FLUSH
 
     def op_limits() -> OpLimits:
@@ -75,8 +89,13 @@ def assemble_transactions(
         ensure(OP_HALF_TOPIC)
         if message.uniq_key:
             decisions.opened(message.uniq_key)
+        counts.change(message.topic, 1, clock.time_ms())
         to_half(message, properties)
         return True
+
+    def given_up(half: MessageExt) -> None:
+        ensure(TRANS_CHECK_MAX_TIME_TOPIC)
+        counts.change(half.properties.get(names.REAL_TOPIC), -1, clock.time_ms())
 
     storing.of_sends.add(to_half_topic)
     check = TransactionCheck(
@@ -87,7 +106,7 @@ def assemble_transactions(
         decisions,
         check_limits,
         clock,
-        lambda: ensure(TRANS_CHECK_MAX_TIME_TOPIC),
+        given_up,
     )
     walks = PeriodicService("check transactions", clock, interval_s, check.run)
     end = EndTransactionProcessor(
@@ -97,5 +116,10 @@ def assemble_transactions(
         decisions,
         clock,
         timeout_ms=lambda: core.config.transaction_time_out_ms,
+        counts=counts,
+        names_real_topic=profile.committed_names_real_topic,
     )
-    return Subject(processors=(end,), services=(ops, core.role.while_leading(Periodically(walks))))
+    return Subject(
+        processors=(end,),
+        services=(saved, ops, core.role.while_leading(Periodically(walks))),
+    )

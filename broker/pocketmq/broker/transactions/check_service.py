@@ -44,7 +44,7 @@ class TransactionCheck:
         decisions: what is decided and not yet written as op records.
         limits: what the options say now.
         clock: says how old a half message is.
-        on_give_up: creates the topic for half messages that are given up.
+        on_give_up: called with a half message that is about to be given up; makes its topic.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class TransactionCheck:
         decisions: Decisions,
         limits: Callable[[], CheckLimits],
         clock: Clock,
-        on_give_up: Callable[[], None],
+        on_give_up: Callable[[MessageExt], None],
     ) -> None:
         self._store = store
         self._puts = puts
@@ -114,7 +114,7 @@ class TransactionCheck:
         half = step.half
         assert half is not None
         if step.action is Action.GIVE_UP:
-            self._on_give_up()
+            self._on_give_up(half)
             result = self._puts.put(given_up(half))
             log.warning(
                 "transaction.given_up",

@@ -9,6 +9,7 @@ import structlog
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.store import MessageStore, PutStatus
 from pocketmq.broker.storing.safe_puts import SafePuts
+from pocketmq.broker.transactions.counts import TransactionCounts
 from pocketmq.broker.transactions.decisions import Decisions
 from pocketmq.broker.transactions.half_messages import (
     Outcome,
@@ -17,6 +18,7 @@ from pocketmq.broker.transactions.half_messages import (
     outcome_of,
     renewed,
 )
+from pocketmq.broker.transactions.op_history import OpHistory
 from pocketmq.broker.transactions.op_writer import OpWriter
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.codes import RequestCode, ResponseCode
@@ -58,7 +60,9 @@ class EndTransactionProcessor:
         ops: notes what is done.
         decisions: what this process knows to be decided.
         clock: says how old a half message is.
-        timeout_ms: `transactionTimeOut`.
+        timeout_ms: `transactionTimeOut`, now.
+        counts: one less when one is decided.
+        names_real_topic: as `committed` has it.
     """
 
     def __init__(
@@ -70,6 +74,8 @@ class EndTransactionProcessor:
         clock: Clock,
         *,
         timeout_ms: Callable[[], int],
+        counts: TransactionCounts,
+        names_real_topic: bool = True,
     ) -> None:
         self._store = store
         self._puts = puts
@@ -77,6 +83,9 @@ class EndTransactionProcessor:
         self._decisions = decisions
         self._clock = clock
         self._timeout_ms = timeout_ms
+        self._counts = counts
+        self._history = OpHistory(store)
+        self._names_real_topic = names_real_topic
 
     @handles(RequestCode.END_TRANSACTION)
     def end(self, peer: Peer, request: Command) -> Reply:
@@ -102,7 +111,7 @@ class EndTransactionProcessor:
                 f"the transaction is decided already: {before.name.lower()}",
             )
         if before is not None or outcome is Outcome.ROLLBACK:
-            self._decisions.decided(key, outcome)
+            self._decided(key, half, outcome, again=before is not None)
             self._ops.add(half.queue_id, half.queue_offset)
             return request.reply()
         return self._commit(peer, request, half, key, header.commit_log_offset)
@@ -128,7 +137,7 @@ class EndTransactionProcessor:
     def _commit(
         self, peer: Peer, request: Command, half: MessageExt, key: str, offset: int
     ) -> Reply:
-        message = committed(half, offset)
+        message = committed(half, offset, names_real_topic=self._names_real_topic)
         asks = dict(half.properties)
         for name in (names.TRANSACTION_PREPARED, names.REAL_TOPIC, names.REAL_QUEUE_ID):
             asks.pop(name, None)
@@ -140,7 +149,7 @@ class EndTransactionProcessor:
                 _CODES.get(result.status, ResponseCode.SYSTEM_ERROR),
                 f"the message was not stored: {result.status.name}; the half message stays open",
             )
-        self._decisions.decided(key, Outcome.COMMIT)
+        self._decided(key, half, Outcome.COMMIT, again=False)
         self._ops.add(half.queue_id, half.queue_offset)
         return self._puts.answer_when_safe(peer, request, result)
 
@@ -149,9 +158,27 @@ class EndTransactionProcessor:
         if not key or self._decisions.is_open(key):
             return None
         known = self._decisions.outcome(key)
-        if known is None and outcome is Outcome.COMMIT and self._is_committed(key, half):
+        if known is not None or outcome is not Outcome.COMMIT:
+            return known
+        if self._is_committed(key, half):
             return Outcome.COMMIT
-        return known
+        return Outcome.ROLLBACK if self._is_done(key, half) else None
+
+    def _is_done(self, key: str, half: MessageExt) -> bool:
+        """Whether an op record from before a restart names the half message, or a renewed one."""
+        if self._history.names(half.queue_id, half.queue_offset):
+            return True
+        found = self._store.query(HALF_TOPIC, key, MAX_SAME_KEY, 0, self._clock.time_ms())
+        return any(
+            each.properties.get(names.UNIQ_KEY) == key
+            and self._history.names(each.queue_id, each.queue_offset)
+            for each in map(decode_record, found.records)
+        )
+
+    def _decided(self, key: str, half: MessageExt, outcome: Outcome, *, again: bool) -> None:
+        self._decisions.decided(key, outcome)
+        if not again:
+            self._counts.change(half.properties.get(names.REAL_TOPIC), -1, self._clock.time_ms())
 
     def _is_committed(self, key: str, half: MessageExt) -> bool:
         """Whether the index knows a committed copy, from before a restart."""

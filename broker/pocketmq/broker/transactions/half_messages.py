@@ -51,12 +51,15 @@ def to_half(message: StoredMessage, properties: dict[str, str]) -> None:
     message.properties = encode_properties(properties).encode()
 
 
-def committed(half: MessageExt, prepared_offset: int) -> StoredMessage:
+def committed(
+    half: MessageExt, prepared_offset: int, *, names_real_topic: bool = True
+) -> StoredMessage:
     """The message that consumers get.
 
     Args:
         half: which is committed.
         prepared_offset: its physical offset, as the request named it.
+        names_real_topic: REAL_TOPIC and REAL_QID stay among its properties (X-1).
 
     Raises:
         RequestRefusedError: SYSTEM_ERROR (1): it names no topic, so it is no half message.
@@ -67,8 +70,11 @@ def committed(half: MessageExt, prepared_offset: int) -> StoredMessage:
         raise RequestRefusedError(
             ResponseCode.SYSTEM_ERROR, "the record there is no half message: it names no topic"
         )
-    message = _copy(half, topic, max(0, _number(properties.get(names.REAL_QUEUE_ID))), properties)
-    # As in RocketMQ up to 5.3 the stored text keeps TRAN_MSG and REAL_TOPIC (X-1).
+    queue_id = max(0, _number(properties.get(names.REAL_QUEUE_ID)))
+    if not names_real_topic:
+        own = (names.REAL_TOPIC, names.REAL_QUEUE_ID)
+        properties = {name: text for name, text in properties.items() if name not in own}
+    message = _copy(half, topic, queue_id, properties)
     message.sys_flag |= MessageSysFlag.TRANSACTION_COMMIT
     message.prepared_transaction_offset = prepared_offset
     message.wait_store_ok = properties.get(names.WAIT) != "false"

@@ -9,6 +9,37 @@ from pocketmq.protocol.body import BodyStruct
 from pocketmq.protocol.scalars import Int32, Int64
 
 
+class ExponentialRetryPolicy(BodyStruct, kw_only=True):
+    """Delays of retries that grow, in ms."""
+
+    initial: Int64 | None = None
+    max: Int64 | None = None
+    multiplier: Int64 | None = None
+
+
+class CustomizedRetryPolicy(BodyStruct, kw_only=True):
+    """Delays of the first, second, ... retry, in ms."""
+
+    next: list[Int64] | None = None
+
+
+class GroupRetryPolicy(BodyStruct, kw_only=True, omit_defaults=False):
+    """How long the retries of a group wait; RocketMQ's proxy reads it, brokers only keep it."""
+
+    type: str = "CUSTOMIZED"
+    exponential_retry_policy: ExponentialRetryPolicy | msgspec.UnsetType | None = msgspec.UNSET
+    customized_retry_policy: CustomizedRetryPolicy | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class SimpleSubscriptionData(BodyStruct, kw_only=True):
+    """What a group subscribes to, as tools wrote it; kept, not used."""
+
+    topic: str | None = None
+    expression_type: str | None = None
+    expression: str | None = None
+    version: Int64 = 0
+
+
 class SubscriptionGroupConfig(BodyStruct, kw_only=True, omit_defaults=False):
     """One consumer group as a broker keeps it (B-40)."""
 
@@ -25,6 +56,9 @@ class SubscriptionGroupConfig(BodyStruct, kw_only=True, omit_defaults=False):
     group_sys_flag: Int32 = 0
     consume_timeout_minute: Int32 = 15
     attributes: dict[str, str] = {}
+    group_retry_policy: GroupRetryPolicy | msgspec.UnsetType | None = msgspec.UNSET
+    subscription_data_set: list[SimpleSubscriptionData] | msgspec.UnsetType | None = msgspec.UNSET
+    """Both came with 5.x and are kept as they came: a group without them is written without."""
 
 
 class SubscriptionGroupWrapper(BodyStruct, kw_only=True, omit_defaults=False):

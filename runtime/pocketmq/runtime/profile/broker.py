@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 
@@ -49,6 +49,10 @@ class BrokerProfile:
     """The broker also makes the topics of pop, timers and transactions at boot (E-70)."""
     arbitrary_delay: bool
     """`TIMER_*` properties delay by milliseconds (B-96)."""
+    committed_names_real_topic: bool
+    """A committed message keeps REAL_TOPIC and REAL_QID among its stored properties (X-1)."""
+    cancel_names_topic: bool
+    """The cancel of a timer names its message by topic and unique key, not by the key (T-136)."""
 
     # -- replication ------------------------------------------------------------------------
 
@@ -87,6 +91,8 @@ BROKER_4_9 = BrokerProfile(
     server_side_reset_offset=False,
     system_topics_of_5x=False,
     arbitrary_delay=False,
+    committed_names_real_topic=True,
+    cancel_names_topic=True,
     sync_master_needs_slave=True,
     slave_rejects_sends=False,
     slave_sync_s=10.0,
@@ -95,7 +101,7 @@ BROKER_4_9 = BrokerProfile(
 )
 """RocketMQ 4.9.8."""
 
-BROKER_5_X = BrokerProfile(
+BROKER_5_3 = BrokerProfile(
     invalid_parameter_code=29,
     group_name_max_chars=120,
     retry_topic_max_chars=255,
@@ -114,10 +120,18 @@ BROKER_5_X = BrokerProfile(
     server_side_reset_offset=True,
     system_topics_of_5x=True,
     arbitrary_delay=True,
+    committed_names_real_topic=True,
+    cancel_names_topic=True,
     sync_master_needs_slave=False,
     slave_rejects_sends=True,
     slave_sync_s=60.0,
     search_nearest_time=False,
     pid_in_abort_file=True,
 )
-"""RocketMQ 5.2.0 and later."""
+"""RocketMQ 5.2.0 to 5.3."""
+
+BROKER_5_5 = replace(BROKER_5_3, committed_names_real_topic=False, cancel_names_topic=False)
+"""RocketMQ 5.5."""
+
+BROKER_5_X = BROKER_5_5
+"""The newest."""

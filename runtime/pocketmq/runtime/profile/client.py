@@ -84,7 +84,7 @@ CLIENT_4_9 = ClientProfile(
 )
 """RocketMQ 4.9.8."""
 
-CLIENT_5_X = ClientProfile(
+CLIENT_5_3 = ClientProfile(
     group_name_max_chars=120,
     rebalance_min_interval_ms=1_000,
     first_pull_delay_ms=500,
@@ -105,4 +105,10 @@ CLIENT_5_X = ClientProfile(
     fault_only_extends=True,
     fault_filters=True,
 )
-"""RocketMQ 5.2.0 and later."""
+"""RocketMQ 5.2.0 to 5.3."""
+
+CLIENT_5_5 = CLIENT_5_3
+"""RocketMQ 5.5."""
+
+CLIENT_5_X = CLIENT_5_5
+"""The newest."""

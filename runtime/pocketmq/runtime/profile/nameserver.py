@@ -42,7 +42,7 @@ NAMESERVER_4_9 = NameServerProfile(
 )
 """RocketMQ 4.9.8."""
 
-NAMESERVER_5_X = NameServerProfile(
+NAMESERVER_5_3 = NameServerProfile(
     scan_initial_delay_ms=5_000,
     scan_period_ms=5_000,
     apply_topics_per_topic=True,
@@ -53,4 +53,10 @@ NAMESERVER_5_X = NameServerProfile(
     live_brokers_by_cluster=True,
     state_version_in_data_version=True,
 )
-"""RocketMQ 5.2.0 and later."""
+"""RocketMQ 5.2.0 to 5.3."""
+
+NAMESERVER_5_5 = NAMESERVER_5_3
+"""RocketMQ 5.5."""
+
+NAMESERVER_5_X = NAMESERVER_5_5
+"""The newest."""

@@ -1,0 +1,44 @@
+"""What a broker answers and writes under each profile (docs/generated/profiles.md)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pocketmq.protocol import properties as names
+from pocketmq.protocol.headers.send import SendMessageResponseHeader
+from pocketmq.protocol.headers.timers import RecallMessageRequestHeader
+from pocketmq.protocol.headers.topics import GetTopicConfigRequestHeader
+from pocketmq.protocol.validation import TIMER_TOPIC
+from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_3, PROFILE_5_5, PROFILES, Profile
+from support.broker_rig import running_broker
+
+
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
+async def test_a_request_of_a_later_release_is_not_known(tmp_path: Path, profile: Profile) -> None:
+    async with running_broker(tmp_path, profile) as rig:
+        voice = await rig.voice()
+        await voice.create_topic("orders")
+        reply = await voice.ask(GetTopicConfigRequestHeader(topic="orders"))  # since 5.0
+        assert reply.code == (3 if profile is PROFILE_4_9 else 0)
+        assert reply.version == profile.client_version
+
+
+@pytest.mark.parametrize(
+    ("profile", "key"), [(PROFILE_5_3, "orders+K"), (PROFILE_5_5, "K")], ids=["5.3", "5.5"]
+)
+async def test_a_cancel_names_its_message_as_the_release_does(
+    tmp_path: Path, profile: Profile, key: str
+) -> None:  # T-136
+    async with running_broker(tmp_path, profile, recall_message_enable=True) as rig:
+        voice = await rig.voice()
+        properties = {names.TIMER_DELAY_SEC: "60", names.UNIQ_KEY: "K"}
+        sent = await voice.try_send("orders", properties=properties)
+        handle = sent.header(SendMessageResponseHeader).recall_handle
+        header = RecallMessageRequestHeader(topic="orders", recall_handle=handle)
+        assert (await voice.ask(header)).code == 0
+        [_, cancel] = await rig.queue(TIMER_TOPIC)
+        assert cancel.properties[names.TIMER_DEL_UNIQKEY] == key
+        await rig.advance(70)
+        assert await rig.queue("orders") == []
