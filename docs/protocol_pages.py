@@ -105,7 +105,8 @@ def _default(field: inspect.Field) -> str:
         return "required"
     default = field.default
     if default is msgspec.NODEFAULT:
-        assert field.default_factory is not msgspec.NODEFAULT
+        if field.default_factory is msgspec.NODEFAULT:  # msgspec.UNSET: not written
+        return ""
         default = field.default_factory()
     match default:
         case None:
