@@ -106,7 +106,7 @@ def _default(field: inspect.Field) -> str:
     default = field.default
     if default is msgspec.NODEFAULT:
         if field.default_factory is msgspec.NODEFAULT:  # msgspec.UNSET: not written
-        return ""
+            return ""
         default = field.default_factory()
     match default:
         case None:
