@@ -123,7 +123,7 @@ async def test_what_is_committed_is_delivered_and_what_is_rolled_back_is_not(
     assert (message.body, message.tags, message.queue_offset) == (b"a", "new", 0)
     assert message.prepared_transaction_offset == parse_offset_msg_id(first.msg_id)[2]
     assert MessageSysFlag.transaction_type(message.sys_flag) == COMMIT
-    assert message.properties[names.REAL_TOPIC] == "orders"
+    assert names.REAL_TOPIC not in message.properties  # X-1, as of 5.4
     assert message.properties[names.TRANSACTION_ID] == "a"
     pulled = await voice.pull(queue_id=1)
     assert pulled.bodies == [b"a"]
