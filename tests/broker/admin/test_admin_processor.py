@@ -167,7 +167,7 @@ timerEnqueueTps timerDequeueTps putLatency99 putLatency999 putMessageFailedTimes
 """Without one of these RocketMQ's exporter drops the broker, or `clusterList` shows null (O-25)."""
 
 TEXTS = {
-    "brokerVersionDesc": r"V5_3_3",
+    "brokerVersionDesc": r"V5_5_1",
     "brokerActive": r"true",
     "runtime": r"\[ 0 days, 0 hours, 0 minutes, \d seconds \]",
     "commitLogDirCapacity": r"Total : [\d.]+ [KMGTP]?i?B, Free : [\d.]+ [KMGTP]?i?B\.",
