@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -51,7 +52,8 @@ class BrokerCore:
     @property
     def config(self) -> BrokerConfig:
         """The broker's options as they are now; keep this object's copy for what may not change."""
-        return self.options.current(BrokerConfig)
+        config: BrokerConfig = self.options.by_class[BrokerConfig]
+        return config
 
     @classmethod
     def of(
@@ -86,10 +88,10 @@ class BrokerCore:
                 clock,
                 profile.broker,
                 on_arrival=signals.message_arrived.emit,
-                now=lambda: options.current(StoreConfig),
+                now=partial(options.by_class.__getitem__, StoreConfig),
             ),
             address=BrokerAddress(config.broker_ip1 or config.host, config.port),
-            budget=lambda: options.current(Budget),
+            budget=partial(options.by_class.__getitem__, Budget),
             signals=signals,
             role=RoleState(config.broker_role, config.broker_id),
         )

@@ -37,8 +37,10 @@ class PutTimes:
     def note(self, took_s: float, count: int) -> None:
         """So many messages were put in one append that took so long."""
         took_ms = int(took_s * 1000)
-        self.max_ms = max(self.max_ms, took_ms)
-        took_ms = min(took_ms, _LONGEST_MS)
+        if took_ms > self.max_ms:
+            self.max_ms = took_ms
+        if took_ms > _LONGEST_MS:
+            took_ms = _LONGEST_MS
         self._now[took_ms] = self._now.get(took_ms, 0) + count
 
     def turn(self) -> None:

@@ -6,18 +6,45 @@ its arguments and who emits it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from pocketmq.protocol.dispatch import Peer
 from pocketmq.runtime.signals import Signal
+
+Arrival = Callable[[str, int, int, Sequence[int]], object]
+"""Takes (topic, queue id, new max offset, tags codes in order)."""
+
+
+class ArrivalSignal:
+    """A `Signal` whose listeners may ask for one topic only, as every send emits it."""
+
+    __slots__ = ("_listeners", "_of_topic")
+
+    def __init__(self) -> None:
+        self._listeners: tuple[Arrival, ...] = ()
+        self._of_topic: dict[str, tuple[Arrival, ...]] = {}
+        """Topic that some asked for -> its listeners, those of all topics included."""
+
+    def connect(self, listener: Arrival, topic: str | None = None) -> None:
+        """Call `listener` at every `emit` from now on, or only at those of one topic."""
+        if topic is not None:
+            self._of_topic[topic] = (*self._of_topic.get(topic, self._listeners), listener)
+            return
+        self._listeners = (*self._listeners, listener)
+        self._of_topic = {name: (*every, listener) for name, every in self._of_topic.items()}
+
+    def emit(self, topic: str, queue_id: int, max_offset: int, codes: Sequence[int]) -> None:
+        """Call the listeners of the topic, in the order in which they were connected."""
+        for listener in self._of_topic.get(topic, self._listeners):
+            listener(topic, queue_id, max_offset, codes)
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerSignals:
     """All of one broker; they are emitted in its loop's thread, never from another."""
 
-    message_arrived: Signal[[str, int, int, Sequence[int]]] = field(default_factory=Signal)
+    message_arrived: ArrivalSignal = field(default_factory=ArrivalSignal)
     """(topic, queue id, new max offset, tags codes in order): messages of a queue became readable.
     Emitted by the store, once per queue and append, inside the put. Do little, and defer the rest.
     """

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from pocketmq.broker.put_times import PutTimes
-from pocketmq.broker.traffic import DAY_PERIOD_MS, HOUR_PERIOD_MS, Traffic
+from pocketmq.broker.traffic import DAY_PERIOD_MS, HOUR_PERIOD_MS, Traffic, note_in
 from pocketmq.protocol.validation import is_system_topic
 
 WINDOW_S = 600
@@ -76,10 +76,8 @@ class BrokerStats:
         traffic = self.topics.get(topic)
         if traffic is None:
             traffic = self.topics[topic] = Traffic(is_system=is_system_topic(topic))
-        traffic.note(messages, size_bytes)
-        self.put.note(messages, size_bytes)
-        if not traffic.is_system:
-            self.put_by_people.note(messages, size_bytes)
+        totals = (self.put,) if traffic.is_system else (self.put, self.put_by_people)
+        note_in((traffic, *totals), messages, size_bytes)
         self.put_times.note(took_s, messages)
         self._second(now).put += messages
 
@@ -93,7 +91,9 @@ class BrokerStats:
         took_s: float = 0.0,
     ) -> None:
         """A pull or pop was answered, with nothing when `messages` is 0."""
-        self.longest_get_ms = max(self.longest_get_ms, int(took_s * 1000))
+        took_ms = int(took_s * 1000)
+        if took_ms > self.longest_get_ms:
+            self.longest_get_ms = took_ms
         second = self._second(now)
         if not messages:
             self.pulls_missed += 1
@@ -103,10 +103,8 @@ class BrokerStats:
         if traffic is None:
             traffic = Traffic(is_system=is_system_topic(topic))
             self.groups[topic, group] = traffic
-        traffic.note(messages, size_bytes)
-        self.got.note(messages, size_bytes)
-        if not traffic.is_system:
-            self.got_by_people.note(messages, size_bytes)
+        totals = (self.got,) if traffic.is_system else (self.got, self.got_by_people)
+        note_in((traffic, *totals), messages, size_bytes)
         self.pulls_found += 1
         second.got += messages
         second.found += 1

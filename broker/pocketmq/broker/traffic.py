@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from pocketmq.protocol.bodies.stats import BrokerStatsData, BrokerStatsItem
@@ -65,10 +66,8 @@ class Traffic:
         self._day = _Window(DAY_PERIOD_MS, 25)
 
     def note(self, messages: int, size_bytes: int) -> None:
-        """Count one request's or batch's messages."""
-        self.messages += messages
-        self.size_bytes += size_bytes
-        self.times += 1
+        """Count one request's or batch's messages; `note_in` counts in several at once."""
+        note_in((self,), messages, size_bytes)
 
     def sample(self, now_ms: int, *, hour: bool, day: bool) -> None:
         """Keep how far the counters are, for the minute and, when it is time, the others."""
@@ -91,3 +90,11 @@ class Traffic:
             stats_hour=self._hour.item(of_bytes=of_bytes),
             stats_day=self._day.item(of_bytes=of_bytes),
         )
+
+
+def note_in(counters: Iterable[Traffic], messages: int, size_bytes: int) -> None:
+    """Count one request's or batch's messages in several counters."""
+    for each in counters:
+        each.messages += messages
+        each.size_bytes += size_bytes
+        each.times += 1

@@ -70,12 +70,13 @@ class LiveOptions:
         self.changed: Signal[[frozenset[str]]] = Signal()
         """(RocketMQ's names): these act now with new values."""
         self._protected = frozenset(protected)
-        self._current: dict[type[Any], Any] = {type(config): config for config in configs}
-        self._saved = dict(self._current)
+        self.by_class: dict[type[Any], Any] = {type(config): config for config in configs}
+        """The values that act now, to be read only; `current` is the same with a type."""
+        self._saved = dict(self.by_class)
         """With the values that act after a restart."""
         self._known = {
             each.rocketmq_name: (cls, each)
-            for cls in self._current
+            for cls in self.by_class
             for each in describe(cls)
             if not each.secret
         }
@@ -83,7 +84,7 @@ class LiveOptions:
 
     def current(self, config_class: type[T]) -> T:
         """The values that act now."""
-        config: T = self._current[config_class]
+        config: T = self.by_class[config_class]
         return config
 
     def text(self) -> str:
@@ -133,7 +134,7 @@ class LiveOptions:
             change = {each.name: each.value_of(text)}
             self._saved[cls] = replace(self._saved[cls], **change)
             if each.live:
-                self._current[cls] = replace(self._current[cls], **change)
+                self.by_class[cls] = replace(self.by_class[cls], **change)
         except (ValueError, PocketMQError) as exc:
             return f"{text[:100]!r} is not {exc}"
         return None

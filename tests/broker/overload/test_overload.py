@@ -117,7 +117,7 @@ async def test_requests_behind_an_append_of_a_second_are_refused(  # B-160, B-16
 
 async def test_fast_failure_can_be_switched_off(tmp_path: Path) -> None:  # B-161
     async with running_broker(tmp_path, broker_fast_failure_enable=False) as rig:
-        assert rig.broker.overload.longest_wait_s == {}
+        assert not any(map(rig.broker.overload.longest_wait_s, Work))
 
 
 async def test_an_exhausted_pool_is_2(tmp_path: Path) -> None:  # B-162

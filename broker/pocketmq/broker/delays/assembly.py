@@ -15,6 +15,7 @@ from pocketmq.broker.storing.assembly import Storing
 from pocketmq.broker.subject import Subject
 from pocketmq.broker.tables.periodic_table import PeriodicTable
 from pocketmq.protocol.bodies.offsets import DelayOffsetTable
+from pocketmq.protocol.validation import SCHEDULE_TOPIC
 
 log = structlog.get_logger()
 
@@ -33,7 +34,7 @@ def assemble_delays(core: BrokerCore, storing: Storing) -> Delays:
     planner = DelayPlanner(store.config.delay_levels_ms())
     schedule = ScheduleMessageService(planner, store, core.clock)
     storing.rewrites.add(delay_rewrite(planner.max_level))
-    core.signals.message_arrived.connect(schedule.arrived)
+    core.signals.message_arrived.connect(schedule.arrived, SCHEDULE_TOPIC)
 
     async def copies_are_safe() -> bool:
         """A saved offset must not say "delivered" before the copies are on the disk (B-94)."""

@@ -77,10 +77,10 @@ class ScheduleMessageService(Service):
         await self._service.stop()
 
     def arrived(
-        self, topic: str, queue_id: int, _max_offset: int, due_at_ms: Sequence[int]
+        self, _topic: str, queue_id: int, _max_offset: int, due_at_ms: Sequence[int]
     ) -> None:
-        """Messages became readable; those of SCHEDULE_TOPIC_XXXX have a due time as tags code."""
-        if topic == SCHEDULE_TOPIC and self._planner.arrived(queue_id + 1, due_at_ms[0]):
+        """Messages of SCHEDULE_TOPIC_XXXX became readable; their tags codes are due times."""
+        if self._planner.arrived(queue_id + 1, due_at_ms[0]):
             self._service.wakeup()
 
     async def _run(self) -> float:

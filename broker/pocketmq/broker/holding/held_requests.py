@@ -79,7 +79,8 @@ class HeldRequests(Service, Generic[HELD]):
 
     def arrived(self, topic: str, queue_id: int, max_offset: int, codes: Sequence[int]) -> None:
         """Messages became readable: answer requests that wait for them, after the append (B-72)."""
-        self._answer_soon(self.table.arrived(topic, queue_id, max_offset, codes))
+        if woken := self.table.arrived(topic, queue_id, max_offset, codes):
+            self._answer_soon(woken)
 
     def sweep(self) -> float | None:
         """Answer requests whose time is up or whose queue grew (B-71).

@@ -18,6 +18,9 @@ from pocketmq.protocol.dispatch import Peer, Processor, Reply
 
 Deferred = Callable[[], None]
 
+_SHORTEST_BUSY_S = 0.001
+"""RocketMQ measures appends in whole milliseconds, so a shorter one is never slow (B-160)."""
+
 
 @unique
 class Work(Enum):
@@ -101,7 +104,7 @@ class Overload:
 
     def note_append(self, took_s: float) -> None:
         """An append is done; sends that waited behind a slow one are refused in this turn."""
-        if took_s > self.busy_append_s():
+        if took_s >= _SHORTEST_BUSY_S and took_s > self.busy_append_s():
             self._is_append_slow = True
 
     def _turn_ended(self) -> None:

@@ -87,7 +87,7 @@ class ReviveService(Service):
         self._service = PeriodicService(
             "revive pops", core.clock, AFTER_FAILURE_S, self._run, initial_delay_s=0
         )
-        core.signals.message_arrived.connect(self._arrived)
+        core.signals.message_arrived.connect(self._arrived, self._topic)
 
     def recovered(self) -> None:
         for queue_id in range(self._queues):
@@ -104,9 +104,8 @@ class ReviveService(Service):
     async def stop(self) -> None:
         await self._service.stop()
 
-    def _arrived(self, topic: str, queue_id: int, _end: int, codes: Sequence[int]) -> None:
-        if topic == self._topic:
-            self._service.wakeup()
+    def _arrived(self, _topic: str, _queue_id: int, _end: int, _codes: Sequence[int]) -> None:
+        self._service.wakeup()
 
     # -- work -----------------------------------------------------------------------------------
 

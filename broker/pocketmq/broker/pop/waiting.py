@@ -59,7 +59,8 @@ class WaitingPops(Generic[HeaderT]):
     def __init__(self, most: int = 100_000, most_per_key: int = 1024) -> None:
         self._most = most
         self._most_per_key = most_per_key
-        self._count = 0
+        self.total = 0
+        """How many wait."""
         self._waiting: dict[WaitKey, list[WaitingPop[HeaderT]]] = {}
         self._groups: dict[str, dict[str, int]] = {}
         """Topic -> group -> keys that it waits under."""
@@ -67,7 +68,7 @@ class WaitingPops(Generic[HeaderT]):
         """Retry topic -> topic and group."""
 
     def __len__(self) -> int:
-        return self._count
+        return self.total
 
     def count(self, key: WaitKey) -> int:
         """How many wait under exactly this key (POLLING_INFO)."""
@@ -75,7 +76,7 @@ class WaitingPops(Generic[HeaderT]):
 
     def refusal(self, key: WaitKey, deadline_ms: int, now_ms: int) -> ResponseCode | None:
         """Why a request cannot wait: POLLING_FULL (209) or POLLING_TIMEOUT (210) (K-130)."""
-        if self._count >= self._most:
+        if self.total >= self._most:
             return ResponseCode.POLLING_FULL
         if now_ms >= deadline_ms - EARLY_MS:
             return ResponseCode.POLLING_TIMEOUT
@@ -94,7 +95,7 @@ class WaitingPops(Generic[HeaderT]):
             for v2 in (False, True):
                 self._retries[pop_retry_topic(topic, group, v2=v2)] = (topic, group)
         waiting.append(pop)
-        self._count += 1
+        self.total += 1
 
     def arrived(self, topic: str, queue_id: int, codes: Sequence[int]) -> list[WaitingPop[HeaderT]]:
         """Messages arrived: remove and return the requests to run again, at most one per group.
@@ -168,7 +169,7 @@ class WaitingPops(Generic[HeaderT]):
     def _remove(self, pop: WaitingPop[HeaderT]) -> None:
         waiting = self._waiting[pop.key]
         waiting.remove(pop)
-        self._count -= 1
+        self.total -= 1
         if waiting:
             return
         del self._waiting[pop.key]

@@ -66,7 +66,7 @@ class WakingPops(Service, Generic[HeaderT]):
             self._soon([pop])
 
     def _arrived(self, topic: str, queue_id: int, _end: int, codes: Sequence[int]) -> None:
-        if self.table:
+        if self.table.total:
             self._soon(self.table.arrived(topic, queue_id, codes))
 
     def _topic_deleted(self, topic: str) -> None:

@@ -43,7 +43,7 @@ class Replicas:
     @property
     def refuses_sends(self) -> bool:
         """Whether this broker is a slave, and says so to producers (H-3)."""
-        return self._rejects and not self._role.leads
+        return self._rejects and self._role.role is BrokerRole.SLAVE
 
     @property
     def must_wait(self) -> bool:

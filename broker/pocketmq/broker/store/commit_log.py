@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from pocketmq.broker.store.config import KIB, MIB
+from pocketmq.broker.store.config import KIB, MIB, StoreConfig
 from pocketmq.broker.store.consume_queue import ConsumeQueue
 from pocketmq.broker.store.disk import Disk
 from pocketmq.broker.store.mapped_file import MappedFile
@@ -89,12 +89,13 @@ class CommitLog:
         root: str,
         file_size: int,
         *,
-        max_message_size: Callable[[], int],
+        config: Callable[[], StoreConfig],
         retry_topic_max: int = 255,
         synced_often: bool = False,
     ) -> None:
         self.files = MappedFiles(disk, os.path.join(root, "commitlog"), file_size, lasting=True)
-        self._max_message_size = max_message_size
+        self._config = config
+        """The store's options as they are now."""
         self._retry_topic_max = retry_topic_max
         self._synced_often = synced_often
         """Whether a few messages at a time are brought to the disk (SYNC_FLUSH)."""
@@ -163,7 +164,7 @@ class CommitLog:
         return BatchResult(_OK, first, offsets, begin + size, now_ms)
 
     def _batch_refusal(self, batch: QueueBatch, queue: ConsumeQueue) -> PutStatus | None:
-        if max(map(len, batch.bodies)) > self._max_message_size():
+        if max(map(len, batch.bodies)) > self._config().max_message_size:
             return PutStatus.MESSAGE_ILLEGAL
         if max(map(len, batch.properties)) > MAX_PROPERTIES_BYTES:
             return PutStatus.PROPERTIES_SIZE_EXCEEDED
@@ -189,7 +190,7 @@ class CommitLog:
         parts: list[Buffer] = []
         first = len(results)
         is_full = False
-        most_bytes = self._max_message_size()
+        most_bytes = self._config().max_message_size
         for message, queue in zip(messages[first:], queues[first:], strict=True):
             if (
                 len(message.body) > most_bytes
@@ -224,7 +225,7 @@ class CommitLog:
             raise
 
     def _refusal(self, message: StoredMessage, queue: ConsumeQueue) -> PutStatus | None:
-        if len(message.body) > self._max_message_size():
+        if len(message.body) > self._config().max_message_size:
             return PutStatus.MESSAGE_ILLEGAL
         if len(message.properties) > MAX_PROPERTIES_BYTES:
             return PutStatus.PROPERTIES_SIZE_EXCEEDED

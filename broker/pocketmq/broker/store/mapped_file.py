@@ -157,7 +157,11 @@ class MappedFile:
         """Write at the end; the caller has reserved the place."""
         wrote = self.wrote
         end = wrote + len(data)
-        self.writable_view()[wrote:end] = data
+        view = self._view if self._is_written else None
+        if view is None:
+            view = self.writable_view()
+        self.recently_used = True
+        view[wrote:end] = data
         self.wrote = end
 
     def cut(self, position: int) -> None:

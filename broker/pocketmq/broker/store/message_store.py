@@ -126,7 +126,7 @@ class MessageStore:
             disk,
             root,
             config.mapped_file_size_commit_log,
-            max_message_size=lambda: self.config.max_message_size,
+            config=self._now,
             retry_topic_max=profile.retry_topic_max_chars,
             synced_often=config.flush_disk_type is FlushDiskType.SYNC_FLUSH,
         )

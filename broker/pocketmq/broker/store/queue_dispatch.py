@@ -100,7 +100,8 @@ class QueueDispatcher:
                 self._index(self.index, batch)
             else:
                 self._index_batch(self.index, batch)
-        self.offset = max(self.offset, batch.end)
+        if batch.end > self.offset:
+            self.offset = batch.end
         arrived = self._on_arrival
         if arrived is not None:
             for run in runs:

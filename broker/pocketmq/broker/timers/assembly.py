@@ -49,11 +49,10 @@ def assemble_timers(core: BrokerCore, topics: Topics, storing: Storing) -> Timer
         return Timers(service=service, rules=rules, counts=counts)
     storing.rewrites.add(timer_rewrite(rules, core.config.name))
 
-    def arrived(topic: str, queue_id: int, max_offset: int, codes: Sequence[int]) -> None:
-        if topic == TIMER_TOPIC:
-            service.arrived()
+    def arrived(_topic: str, _queue_id: int, _end: int, _codes: Sequence[int]) -> None:
+        service.arrived()
 
-    core.signals.message_arrived.connect(arrived)
+    core.signals.message_arrived.connect(arrived, TIMER_TOPIC)
     core.signals.topic_deleted.connect(counts.forget)
     recall = RecallProcessor(core, topics.configs, storing.puts, rules)
     return Timers(
