@@ -52,6 +52,8 @@ MAPS = {"HeartbeatResponseHeader"}
 """Fields that RocketMQ puts into a reply one by one, without a class."""
 
 HEADER_CLASSES = {
+    "ExchangeHaInfoRequestHeader": f"{_PLAIN}.ExchangeHAInfoRequestHeader",
+    "ExchangeHaInfoResponseHeader": f"{_PLAIN}.ExchangeHAInfoResponseHeader",
     "AlterSyncStateSetRequestHeader": f"{_CONTROLLER}.AlterSyncStateSetRequestHeader",
     "AlterSyncStateSetResponseHeader": f"{_CONTROLLER}.AlterSyncStateSetResponseHeader",
     "ApplyBrokerIdRequestHeader": f"{_CONTROLLER}.register.ApplyBrokerIdRequestHeader",

@@ -13,6 +13,7 @@ from typing import TypeVar
 from pocketmq.broker.address import BrokerAddress
 from pocketmq.broker.config import PROTECTED_OPTIONS, BrokerConfig
 from pocketmq.broker.role import RoleState
+from pocketmq.broker.role_names import UNKNOWN_ID, BrokerRole
 from pocketmq.broker.signals import BrokerSignals
 from pocketmq.broker.stats import BrokerStats
 from pocketmq.broker.store import Disk, MessageStore, StoreConfig
@@ -93,7 +94,9 @@ class BrokerCore:
             address=BrokerAddress(config.broker_ip1 or config.host, config.port),
             budget=partial(options.by_class.__getitem__, Budget),
             signals=signals,
-            role=RoleState(config.broker_role, config.broker_id),
+            role=RoleState(BrokerRole.SLAVE, UNKNOWN_ID)
+            if config.enable_controller_mode
+            else RoleState(config.broker_role, config.broker_id),
         )
 
     def table_file(

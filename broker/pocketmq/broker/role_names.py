@@ -6,6 +6,8 @@ from enum import Enum, unique
 from typing import Final
 
 MASTER_ID: Final = 0
+UNKNOWN_ID: Final = -1
+"""Until a controller says who this broker is."""
 
 
 @unique

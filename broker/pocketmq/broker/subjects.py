@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from pocketmq.broker.admin.assembly import assemble_admin
+from pocketmq.broker.controller_mode.assembly import assemble_controller_mode
 from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.delays.assembly import assemble_delays
 from pocketmq.broker.filters.assembly import assemble_filters
@@ -45,6 +46,7 @@ class BrokerSubjects:
         add = self._add
         self.overload = add(assemble_overload(core))
         self.replication = add(assemble_replication(core, network))
+        self.controller_mode = add(assemble_controller_mode(core, network, self.replication))
         self.topics = add(assemble_topics(core))
         self.storing = add(assemble_storing(core, self.topics, self.replication))
         self.filters = add(assemble_filters(core))

@@ -26,6 +26,7 @@ async def local_cluster(
     nameservers: int = 1,
     controllers: int = 0,
     brokers: int = 1,
+    replicas: int = 1,
     clock: Literal["real", "manual"] = "real",
     data: Path | None = None,
     broker_arguments: Sequence[str] = (),
@@ -36,6 +37,7 @@ async def local_cluster(
         nameservers: nameserver-1, nameserver-2, ...
         controllers: controller-1, controller-2, ...; one of them leads when the block begins.
         brokers: broker-a, broker-b, ...
+        replicas: Brokers of each name: broker-a, broker-a-2, ...; more than 1 need controllers.
         clock: With `manual`, time only moves by `cluster.advance(seconds)`.
         data: Folder for stores and logs; by default they are removed at the end.
         broker_arguments: Added to each broker's command line: `--flush-disk-type SYNC_FLUSH`.
@@ -48,6 +50,7 @@ async def local_cluster(
         nameservers=nameservers,
         controllers=controllers,
         brokers=brokers,
+        replicas=replicas,
         any_port=True,
         clock=clock,
     )

@@ -36,6 +36,9 @@ class ClusterOptions:
         0, help="How many controllers; 3 of them go on when one is lost. 0: none.", rule="D-55"
     )
     brokers: int = option(1, help="How many brokers, called broker-a, broker-b, ...")
+    replicas: int = option(
+        1, help="How many brokers of each name; more than 1 need controllers.", rule="H-1"
+    )
     host: str = option("127.0.0.1", help="Address to listen on.")
     nameserver_port: int = option(9876, help="Port of the first nameserver.", rule="N-1")
     controller_port: int = option(9881, help="Port of the first controller.", rule="D-50")
@@ -70,6 +73,10 @@ class ClusterOptions:
             raise ValueError(f"{self.nameservers} nameservers are too few; write 1 or more")
         if self.controllers < 0:
             raise ValueError(f"{self.controllers} controllers are too few; write 0 or more")
+        if self.replicas > 1 and not self.controllers:
+            raise ValueError(f"{self.replicas} replicas need --controllers 1, or better 3")
+        if self.replicas < 1:
+            raise ValueError(f"{self.replicas} replicas are too few; write 1 or more")
         if self.brokers < 0:
             raise ValueError(f"{self.brokers} brokers are too few; write 0 or more")
 
@@ -82,6 +89,8 @@ class ProcessSpec:
     name: str
     module: str
     arguments: tuple[str, ...] = ()
+    broker_name: str = ""
+    """Of a broker: what its queues are known by."""
 
     def command(self, *more: str) -> list[str]:
         """The command line, with this Python."""
@@ -140,26 +149,29 @@ def cluster_spec(
         for at, name in enumerate(nameserver_names(options.nameservers))
     )
     controllers = _controllers(options, data, common, controller_ports)
-    brokers = tuple(
-        ProcessSpec(
-            "broker",
-            name,
-            BROKER_MODULE,
-            (
-                *("--name", name, "--host", options.host),
-                *(
-                    "--port",
-                    str(0 if options.any_port else options.broker_port + at * BROKER_PORT_STEP),
-                ),
-                *("--cluster-name", options.cluster_name),
-                *("--data", str(data / name), *common, *broker_arguments),
-            ),
-        )
-        for at, name in enumerate(broker_names(options.brokers))
-    )
+    brokers = _brokers(options, data, [*common, *broker_arguments])
     return ClusterSpec(
         nameservers, brokers, data, options.clock, options.clock_start_ms, controllers
     )
+
+
+def _brokers(options: ClusterOptions, data: Path, more: Sequence[str]) -> tuple[ProcessSpec, ...]:
+    replicated = ["--enable-controller-mode"] if options.controllers else []
+    if options.replicas > 1:  # a message that was acknowledged survives each of them (D-90)
+        replicated += ["--all-ack-in-sync-state-set"]
+    found: list[ProcessSpec] = []
+    for name in broker_names(options.brokers):
+        for number in range(1, options.replicas + 1):
+            own = name if number == 1 else f"{name}-{number}"
+            port = options.broker_port + len(found) * BROKER_PORT_STEP
+            arguments = (
+                *("--name", name, "--host", options.host),
+                *("--port", str(0 if options.any_port else port)),
+                *("--cluster-name", options.cluster_name),
+                *("--data", str(data / own), *replicated, *more),
+            )
+            found.append(ProcessSpec("broker", own, BROKER_MODULE, arguments, name))
+    return tuple(found)
 
 
 def _controllers(

@@ -121,7 +121,7 @@ class Supervisor(StartStop):
             await self._start_all(self.spec.controllers)
             await self.wait_for_controllers()
             await self._start_all(self.spec.brokers)
-            await self.wait_for_brokers([spec.name for spec in self.spec.brokers])
+            await self.wait_for_brokers([spec.broker_name for spec in self.spec.brokers])
         except BaseException:
             await self.stop()
             raise
@@ -277,6 +277,8 @@ class Supervisor(StartStop):
             process.command += ["--clock-start-ms", str(await self._time_ms())]
         if spec.role not in ("nameserver", "controller"):
             process.command += ["--nameservers", self.namesrv_addr]
+        if spec.role == "broker" and self.controller_addr:
+            process.command += ["--controllers", self.controller_addr]
         await process.start()
         self._watchers[process.name] = asyncio.get_running_loop().create_task(
             self._watch(process), name=f"watch {process.name}"

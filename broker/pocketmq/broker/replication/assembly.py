@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.replication.epoch_file import EpochFile
-from pocketmq.broker.replication.ha_client import HaClient
+from pocketmq.broker.replication.epoch_master import EpochSlaveConnection
+from pocketmq.broker.replication.epoch_slave import EpochMasterConnection
+from pocketmq.broker.replication.ha_client import HaClient, MasterConnection
 from pocketmq.broker.replication.ha_port import HaPort
 from pocketmq.broker.replication.ha_service import HaService
 from pocketmq.broker.replication.replicas import Replicas
 from pocketmq.broker.replication.role_changes import RoleChanges
 from pocketmq.broker.replication.rules import AckRules, HaRules
+from pocketmq.broker.replication.slave_connection import SlaveConnection
+from pocketmq.broker.replication.sync_state import SyncState
 from pocketmq.broker.role_names import MASTER_ID, BrokerRole
 from pocketmq.broker.subject import Subject
 from pocketmq.protocol.transport.network import Network
@@ -33,6 +38,8 @@ class Replication(Subject):
     """Waits until enough replicas have a message."""
     roles: RoleChanges
     """Becomes master or slave."""
+    sync: SyncState
+    """With a controller: which replicas are in sync with this master."""
 
 
 def assemble_replication(core: BrokerCore, network: Network) -> Replication:
@@ -51,19 +58,42 @@ def assemble_replication(core: BrokerCore, network: Network) -> Replication:
         config.ha_listen_port,
         must_listen=bool(config.ha_listen_port) or role.role is BrokerRole.SYNC_MASTER,
     )
-    ha = HaService(store, role, network, clock, rules, port)
-    client = HaClient(store, network, clock, rules)
+    epochs = EpochFile(store.root, core.disk)
+    sync = SyncState(config.ha_max_time_slave_not_catchup / 1000)
+    by_controller = config.enable_controller_mode
+    ha = HaService(
+        store,
+        role,
+        network,
+        clock,
+        rules,
+        port,
+        partial(EpochSlaveConnection, epochs=lambda: epochs.table, sync=sync)
+        if by_controller
+        else SlaveConnection,
+    )
+    client = HaClient(
+        store,
+        network,
+        clock,
+        rules,
+        partial(EpochMasterConnection, epochs=epochs, own_id=lambda: sync.own_id)
+        if by_controller
+        else MasterConnection,
+    )
+    all_in_sync = by_controller and config.all_ack_in_sync_state_set
     replicas = Replicas(
         ha,
         role,
         AckRules(
-            in_sync_replicas=config.in_sync_replicas,
+            in_sync_replicas=2 if all_in_sync else config.in_sync_replicas,
             timeout_s=config.slave_timeout / 1000,
             refuse_without_slave=core.profile.broker.sync_master_needs_slave,
             max_gap_bytes=config.ha_max_gap_not_in_sync,
         ),
         clock,
         slave_rejects_sends=core.profile.broker.slave_rejects_sends,
+        acks=(lambda: [sync.lowest_ack()]) if all_in_sync else None,
     )
     roles = RoleChanges(
         role,
@@ -71,7 +101,7 @@ def assemble_replication(core: BrokerCore, network: Network) -> Replication:
         ha,
         client,
         replicas,
-        EpochFile(store.root, core.disk),
+        epochs,
         core.signals.role_changed,
     )
 
@@ -87,6 +117,7 @@ def assemble_replication(core: BrokerCore, network: Network) -> Replication:
         client=client,
         replicas=replicas,
         roles=roles,
+        sync=sync,
         services=(roles, ha, client),
     )
 
@@ -98,6 +129,12 @@ def check_role(config: BrokerConfig) -> None:
         ConfigError: says which option to change.
     """
     role, broker_id = config.broker_role, config.broker_id
+    if config.enable_controller_mode:
+        if not config.controllers:
+            raise ConfigError(
+                "controllers", "none is given", advice="add --controllers host:port;host:port"
+            )
+        return
     if role is BrokerRole.SLAVE and broker_id <= MASTER_ID:
         raise ConfigError(
             "broker_id",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import cast
 
 import structlog
@@ -91,7 +92,10 @@ class MasterConnection(asyncio.Protocol):
     def _report(self, offset: int | None) -> None:
         if offset is not None and self.is_open:
             assert self._transport is not None
-            self._transport.write(encode_report(offset))
+            self._transport.write(self._encoded(offset))
+
+    def _encoded(self, offset: int) -> bytes:
+        return encode_report(offset)
 
 
 class HaClient(Service):
@@ -102,9 +106,18 @@ class HaClient(Service):
         network: to the master.
         clock: waits, reports and silence.
         rules: times.
+        connection: makes one; controller mode's are others.
     """
 
-    def __init__(self, store: MessageStore, network: Network, clock: Clock, rules: HaRules) -> None:
+    def __init__(
+        self,
+        store: MessageStore,
+        network: Network,
+        clock: Clock,
+        rules: HaRules,
+        connection: Callable[[MessageStore, HaRules, Clock], MasterConnection] = MasterConnection,
+    ) -> None:
+        self._make = connection
         self.connection: MasterConnection | None = None
         """The present one, or the last."""
         self._store = store
@@ -158,7 +171,7 @@ class HaClient(Service):
         address = self._master
         if address is None:
             return AT_REST
-        connection = MasterConnection(self._store, self._rules, self._clock)
+        connection = self._make(self._store, self._rules, self._clock)
         try:
             with self._clock.peer_wait():
                 await self._network.dial(address, connection)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import structlog
 
@@ -20,6 +21,19 @@ from pocketmq.runtime.signals import Signal
 
 log = structlog.get_logger()
 
+MakeConnection: TypeAlias = Callable[
+    [
+        MessageStore,
+        HaRules,
+        Clock,
+        Callable[[SlaveConnection], None],
+        Callable[[], None],
+        Callable[[SlaveConnection], None],
+    ],
+    SlaveConnection,
+]
+"""With the arguments of `SlaveConnection`."""
+
 TICK_S = 1.0
 MAX_SLAVES = 64
 """Connections beyond it are closed at once."""
@@ -35,6 +49,7 @@ class HaService(Service):
         clock: heartbeats and silence.
         rules: sizes and times.
         where: the port, and whether it has to be free.
+        connection: makes one of a slave; controller mode's are others.
     """
 
     def __init__(
@@ -45,6 +60,7 @@ class HaService(Service):
         clock: Clock,
         rules: HaRules,
         where: HaPort,
+        connection: MakeConnection = SlaveConnection,
     ) -> None:
         self.acks_moved: Signal[[]] = Signal()
         """A slave has more of the log, or one has come or gone."""
@@ -54,6 +70,7 @@ class HaService(Service):
         self._clock = clock
         self._rules = rules
         self._where = where
+        self._connection = connection
         self._connections: dict[SlaveConnection, None] = {}
         self._listener: Listener | None = None
         self._ticks = PeriodicService("replication", clock, TICK_S, self._tick)
@@ -97,7 +114,7 @@ class HaService(Service):
             connection.drop(reason)
 
     def _accept(self) -> SlaveConnection:
-        return SlaveConnection(
+        return self._connection(
             self._store,
             self._rules,
             self._clock,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pocketmq.broker.replication.ack_waiter import AckWaiter, WhenAcked
 from pocketmq.broker.replication.ha_service import HaService
 from pocketmq.broker.replication.rules import AckRules
@@ -19,6 +21,7 @@ class Replicas:
         role: only a SYNC_MASTER waits.
         rules: for how many, and how long.
         clock: says when the time is over.
+        acks: how far slaves are, where that is not each connection by itself.
         slave_rejects_sends: a slave says SYSTEM_BUSY (2) to producers; else its store refuses.
     """
 
@@ -30,7 +33,9 @@ class Replicas:
         clock: Clock,
         *,
         slave_rejects_sends: bool = True,
+        acks: Callable[[], list[int]] | None = None,
     ) -> None:
+        self._acks = acks or ha.acks
         self._rejects = slave_rejects_sends
         self._ha = ha
         self._role = role
@@ -61,7 +66,7 @@ class Replicas:
         if not self.must_wait:
             callback(PutStatus.PUT_OK)
             return
-        self._waiter.wait(end, self._ha.acks(), self._clock.monotonic(), callback)
+        self._waiter.wait(end, self._acks(), self._clock.monotonic(), callback)
         self._arm()
 
     def give_up(self) -> None:
@@ -70,7 +75,7 @@ class Replicas:
 
     def _moved(self) -> None:
         if len(self._waiter):
-            self._waiter.acked(self._ha.acks())
+            self._waiter.acked(self._acks())
 
     def _arm(self) -> None:
         """Keep one timer; it is not cancelled when nobody waits, for the next send comes soon."""
@@ -80,5 +85,5 @@ class Replicas:
 
     def _expire(self) -> None:
         self._timer = None
-        self._waiter.expired(self._ha.acks(), self._clock.monotonic())
+        self._waiter.expired(self._acks(), self._clock.monotonic())
         self._arm()

@@ -9,7 +9,7 @@ from typing import Final, cast
 import structlog
 
 from pocketmq.broker.replication.ha_frames import HaStreamError, ReportReader, encode_head
-from pocketmq.broker.replication.ha_master import LogBounds, SlaveLink
+from pocketmq.broker.replication.ha_master import LogBounds, SlaveLink, Slice
 from pocketmq.broker.replication.rules import HaRules
 from pocketmq.broker.store import MessageStore
 from pocketmq.runtime.clock import Clock
@@ -59,7 +59,7 @@ class SlaveConnection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
         host, port = (transport.get_extra_info("peername") or ("?", 0))[:2]
         address = f"{host}:{port}"
-        self.link = SlaveLink(address, self._rules, self._clock.monotonic())
+        self.link = self._link_of(address)
         log.info("slave.connected", slave=address)
         self._opened(self)
 
@@ -111,12 +111,12 @@ class SlaveConnection(asyncio.Protocol):
     def _send(self) -> None:
         self._scheduled = False
         sent = 0
-        bounds, now = self._bounds(), self._clock.monotonic()
+        now = self._clock.monotonic()
         while self._transport is not None and not self._paused:
-            piece = self.link.next_slice(bounds, now)
+            piece = self.link.next_slice(self._bounds(), now)
             if piece is None:
                 return
-            head = encode_head(piece.offset, piece.size)
+            head = self._head(piece)
             if not piece.size:
                 self._transport.write(head)
                 return
@@ -129,6 +129,12 @@ class SlaveConnection(asyncio.Protocol):
             if sent >= _BYTES_PER_TURN:
                 self.send_soon()
                 return
+
+    def _link_of(self, address: str) -> SlaveLink:
+        return SlaveLink(address, self._rules, self._clock.monotonic())
+
+    def _head(self, piece: Slice) -> bytes:
+        return encode_head(piece.offset, piece.size)
 
     def _bounds(self) -> LogBounds:
         files = self._store.commit_log.files

@@ -116,6 +116,10 @@ def up(
         int | None,
         typer.Option(min=0, help="How many brokers: broker-a, broker-b, ...", show_default="1"),
     ] = None,
+    replicas: Annotated[
+        int | None,
+        typer.Option(min=1, help="Brokers of each name; needs --controllers.", show_default="1"),
+    ] = None,
     any_port: Annotated[
         bool | None,
         typer.Option(
@@ -170,6 +174,7 @@ def up(
         "nameservers": nameservers,
         "controllers": controllers,
         "brokers": brokers,
+        "replicas": replicas,
         "any_port": any_port,
         "data": data,
         "clock": clock,

@@ -211,6 +211,25 @@ class ApplyBrokerIdRequestHeader(Header, kw_only=True):
     """`host:port;milliseconds`: tells two claimers apart."""
 
 
+class ExchangeHaInfoResponseHeader(Header, kw_only=True):
+    """Where the answering master is."""
+
+    master_ha_address: str | None = None
+    master_flush_offset: Int64 | None = None
+    master_address: str | None = None
+
+
+class ExchangeHaInfoRequestHeader(Header, kw_only=True):
+    """EXCHANGE_BROKER_HA_INFO (906, Z-7): without fields a slave asks where its master is."""
+
+    CODE: ClassVar[int] = RequestCode.EXCHANGE_BROKER_HA_INFO
+    RESPONSE = ExchangeHaInfoResponseHeader
+
+    master_ha_address: str | None = None
+    master_flush_offset: Int64 | None = None
+    master_address: str | None = None
+
+
 class RaftMessageRequestHeader(Header, kw_only=True):
     """RAFT_MESSAGE (30006): one controller to another, oneway; the body is theirs alone."""
 

@@ -1,0 +1,309 @@
+"""`ReplicaManager`: joins the controllers, and carries out what they say (D-1 to D-17)."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+import structlog
+
+from pocketmq.broker.controller_mode.controllers import Controllers, Verdict
+from pocketmq.broker.controller_mode.identity import Identity, IdentityFiles
+from pocketmq.broker.core import BrokerCore
+from pocketmq.broker.replication.assembly import Replication
+from pocketmq.broker.replication.role_changes import MasterAddresses
+from pocketmq.broker.subject import Service
+from pocketmq.protocol.bodies.controller import SyncStateSet
+from pocketmq.protocol.body import decode_body
+from pocketmq.protocol.codes import ResponseCode, response_name
+from pocketmq.protocol.errors import BrokerError, RemotingError
+from pocketmq.protocol.headers.controller import (
+    ExchangeHaInfoRequestHeader,
+    ExchangeHaInfoResponseHeader,
+)
+from pocketmq.protocol.headers.route import BrokerHeartbeatRequestHeader
+from pocketmq.protocol.transport.remoting import RemotingClient, expect
+from pocketmq.runtime.errors import PeerError
+from pocketmq.runtime.periodic import PeriodicService
+from pocketmq.runtime.tasks import TaskOwner
+
+log = structlog.get_logger()
+
+TOO_FEW = "fewer replicas are in sync than minInSyncReplicas asks for"
+"""Among the reasons why the store takes no message (D-90)."""
+
+RETRY_S = 1.0
+"""Until this broker asks again, at its start."""
+
+CHECK_S = 1.0
+"""Between two looks at who is in sync, and at the master's address."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagerRules:
+    """Periods, and what acknowledged means."""
+
+    heartbeat_s: float
+    timeout_ms: int
+    poll_s: float
+    all_ack: bool
+    min_in_sync: int
+    priority: int
+
+
+class ReplicaManager(Service):
+    """This broker's part of controller mode.
+
+    Args:
+        core: of the broker; its store is fenced until the controllers have spoken.
+        replication: carries out changes of role.
+        controllers: are asked.
+        peers: connections to other brokers.
+        files: who this replica is.
+        rules: periods.
+    """
+
+    def __init__(
+        self,
+        core: BrokerCore,
+        replication: Replication,
+        controllers: Controllers,
+        peers: RemotingClient,
+        files: IdentityFiles,
+        rules: ManagerRules,
+    ) -> None:
+        self._core = core
+        self._replication = replication
+        self._controllers = controllers
+        self._peers = peers
+        self._files = files
+        self._rules = rules
+        self._who = Identity(core.config.cluster_name, core.config.name, 0)
+        self._changing = asyncio.Lock()
+        self._applied: Verdict | None = None
+        self._tasks = TaskOwner("controller_mode")
+        clock = core.clock
+        self._beats = PeriodicService(
+            "controller heartbeat", clock, rules.heartbeat_s, self._beat, initial_delay_s=0
+        )
+        self._polls = PeriodicService("controller poll", clock, rules.poll_s, self._poll)
+        self._checks = PeriodicService("sync state", clock, CHECK_S, self._check)
+        replication.slaves.acks_moved.connect(self._acks_moved)
+
+    # -- life -----------------------------------------------------------------------------------
+
+    async def load(self) -> None:
+        self._replication.roles.fence()
+
+    async def start(self) -> None:
+        """Return when the controllers know this broker: until then it registers nowhere (F-24)."""
+        while True:
+            try:
+                await self._join()
+                break
+            except (PeerError, RemotingError, BrokerError) as exc:
+                log.warning("controller.not_joined", reason=str(exc), retry_s=RETRY_S)
+            await self._core.clock.sleep(RETRY_S)
+        self._beats.start()
+        self._polls.start()
+        self._checks.start()
+
+    async def stop(self) -> None:
+        for service in (self._beats, self._polls, self._checks):
+            await service.stop()
+        await self._tasks.stop()
+        await self._controllers.close()
+        await self._peers.close()
+
+    # -- joining --------------------------------------------------------------------------------
+
+    async def _join(self) -> None:
+        self._who = await self._identity()
+        self._replication.sync.named(self._who.broker_id)
+        verdict = await self._controllers.register(self._who, str(self._core.address))
+        await self._send_heartbeat()
+        if verdict.master_id is None:
+            elected = await self._controllers.elect(self._who)
+            if elected is not None:
+                verdict = elected
+        if verdict.master_id is not None:
+            await self.apply(verdict)
+        else:
+            log.warning("master.none", broker=self._who.name, reason="nobody in sync is alive")
+            await self._wait_as_slave(verdict)
+        self._replication.roles.unfence()
+        log.info("controller.joined", broker_id=self._who.broker_id, master=verdict.master_id)
+
+    async def _identity(self) -> Identity:
+        cluster, name = self._who.cluster, self._who.name
+        found = await self._files.load(cluster, name)
+        if found is not None and not found.check_code:
+            return found
+        if found is None:
+            number = await self._controllers.next_id(cluster, name)
+            code = f"{self._core.address};{self._core.clock.time_ms()}"
+            found = Identity(cluster, name, number, code)
+            await self._files.claim(found)
+        if not await self._controllers.claim(found):
+            self._files.refused()
+            raise BrokerError(
+                ResponseCode.CONTROLLER_BROKER_ID_INVALID, f"id {found.broker_id} was taken"
+            )
+        await self._files.confirmed(found)
+        return found._replace(check_code="")
+
+    # -- who is master --------------------------------------------------------------------------
+
+    def told(self, verdict: Verdict) -> None:
+        """A controller told of an election (D-17); older news changes nothing."""
+        if self._polls.running and verdict.epoch > self._core.role.epoch:
+            self._tasks.start(self.apply(verdict), name=f"role of epoch {verdict.epoch}")
+
+    async def apply(self, verdict: Verdict) -> None:
+        """Become what the controllers say, unless it is older than what this broker is."""
+        async with self._changing:
+            role, sync = self._core.role, self._replication.sync
+            is_new = verdict.epoch > role.epoch or self._applied is None
+            if verdict.master_id is None or verdict.epoch < role.epoch:
+                return
+            if not is_new:
+                if role.leads and verdict.epoch == role.epoch:
+                    sync.told(verdict.in_sync, verdict.set_epoch)
+                    self._settle()
+                return
+            self._applied = verdict
+            if verdict.master_id == self._who.broker_id:
+                await self._lead(verdict)
+            else:
+                await self._follow(verdict)
+
+    async def _lead(self, verdict: Verdict) -> None:
+        core, sync = self._core, self._replication.sync
+        await self._replication.roles.become_master(verdict.epoch)
+        start = core.store.commit_log.max_offset
+        ids = verdict.in_sync or frozenset({self._who.broker_id})
+        sync.begin(ids, verdict.set_epoch, start, core.clock.monotonic())
+        self._settle()
+
+    async def _follow(self, verdict: Verdict) -> None:
+        self._replication.sync.end()
+        self._core.store.blocked_by.discard(TOO_FEW)
+        where = MasterAddresses(verdict.master_address, None)
+        await self._replication.roles.become_slave(self._who.broker_id, where, verdict.epoch)
+        self._checks.wakeup()
+
+    async def _wait_as_slave(self, verdict: Verdict) -> None:
+        nobody = MasterAddresses(None, None)
+        await self._replication.roles.become_slave(self._who.broker_id, nobody, verdict.epoch)
+
+    async def _poll(self) -> None:
+        """Ask who is master; propose an election when nobody is (D-6)."""
+        try:
+            verdict = await self._controllers.master_of(self._who.name)
+            if verdict.master_id is None:
+                elected = await self._controllers.elect(self._who)
+                if elected is None:
+                    return
+                verdict = elected
+        except (PeerError, RemotingError, BrokerError) as exc:
+            log.warning("controller.not_asked", reason=str(exc))
+            return
+        await self.apply(verdict)
+
+    # -- heartbeats -----------------------------------------------------------------------------
+
+    async def _beat(self) -> None:
+        await self._send_heartbeat()
+
+    async def _send_heartbeat(self) -> None:
+        progress = self._replication.roles.progress
+        await self._controllers.heartbeat(
+            BrokerHeartbeatRequestHeader(
+                cluster_name=self._who.cluster,
+                broker_addr=str(self._core.address),
+                broker_name=self._who.name,
+                broker_id=self._who.broker_id,
+                epoch=progress.epoch,
+                max_offset=progress.max_offset,
+                confirm_offset=progress.confirm_offset,
+                heartbeat_timeout_mills=self._rules.timeout_ms,
+                election_priority=self._rules.priority,
+            )
+        )
+
+    # -- who is in sync -------------------------------------------------------------------------
+
+    def _acks_moved(self) -> None:
+        if not self._core.role.leads or not self._replication.sync.ids:
+            return
+        self._settle()
+        if self._wanted() is not None:
+            self._checks.wakeup()
+
+    def _wanted(self) -> frozenset[int] | None:
+        store = self._core.store
+        sync = self._replication.sync
+        return sync.wanted(store.confirmed_offset, self._core.clock.monotonic())
+
+    def _settle(self) -> None:
+        """What follows from the set: how far consumers see, and whether messages are taken."""
+        store, sync = self._core.store, self._replication.sync
+        if self._rules.all_ack and sync.others:
+            end = store.commit_log.max_offset
+            store.confirm(sync.confirm_offset(store.confirmed_offset, end))
+        else:
+            store.confirm(None)
+        if len(sync.members) < self._rules.min_in_sync:
+            store.blocked_by.add(TOO_FEW)
+        else:
+            store.blocked_by.discard(TOO_FEW)
+
+    async def _check(self) -> None:
+        """The master proposes a set where it has changed; a slave finds its master."""
+        if not self._core.role.leads:
+            await self._find_master()
+            return
+        sync = self._replication.sync
+        wanted = self._wanted()
+        if wanted is None and not sync.is_asking:
+            return
+        ids = wanted or sync.ids
+        epoch = self._core.role.epoch
+        sync.asked(ids)
+        try:
+            reply = await self._controllers.alter(self._who, epoch, ids, sync.set_epoch)
+        except (PeerError, RemotingError, BrokerError) as exc:
+            log.warning("sync_state.unknown", wanted=sorted(ids), reason=str(exc))
+            return
+        if not self._core.role.leads or self._core.role.epoch != epoch:
+            return
+        sync.answered()
+        if reply.code != ResponseCode.SUCCESS:
+            log.info(
+                "sync_state.refused", wanted=sorted(ids), code=response_name(reply.code),
+                reason=reply.remark,
+            )  # fmt: skip
+            self._polls.wakeup()
+        else:
+            body = decode_body(reply.body_view, SyncStateSet, reply.encoding)
+            sync.told(frozenset(body.sync_state_set or ()), body.sync_state_set_epoch)
+            log.info("sync_state.changed", in_sync=sorted(sync.ids), epoch=sync.set_epoch)
+        self._settle()
+
+    async def _find_master(self) -> None:
+        """Ask the master for its replication address, which controllers do not know (W-6)."""
+        roles = self._replication.roles
+        if roles.master.broker is None or roles.master.replication is not None:
+            return
+        try:
+            reply = expect(
+                await self._core.clock.peer_answer(
+                    self._peers.call(roles.master.broker, ExchangeHaInfoRequestHeader())
+                )
+            )
+        except (PeerError, RemotingError, BrokerError) as exc:
+            log.info("master.not_asked", master=roles.master.broker, reason=str(exc))
+            return
+        answer = reply.header(ExchangeHaInfoResponseHeader)
+        if answer.master_ha_address:
+            roles.master_told(roles.master.broker, answer.master_ha_address)

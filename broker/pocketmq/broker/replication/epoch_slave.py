@@ -1,0 +1,169 @@
+"""The connection to the master in controller mode (H-110 to H-116).
+
+The slave says who it is and gets the master's epochs. What it has beyond the last point at which
+both logs are the same was never confirmed, and is cut; then it reports, and the master sends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import cast
+
+import structlog
+
+from pocketmq.broker.replication.auto_switch_frames import (
+    EpochFrame,
+    FromMaster,
+    MasterHandshake,
+    MasterMessages,
+    SlaveHandshake,
+    encode_report,
+    encode_slave_handshake,
+)
+from pocketmq.broker.replication.epoch_file import EpochFile
+from pocketmq.broker.replication.epochs import NO_POINT, Epoch, Epochs
+from pocketmq.broker.replication.ha_client import MasterConnection
+from pocketmq.broker.replication.ha_frames import HaStreamError
+from pocketmq.broker.replication.ha_slave import MasterLink
+from pocketmq.broker.replication.rules import HaRules
+from pocketmq.broker.store import MessageStore
+from pocketmq.broker.store.errors import StoreFileError
+from pocketmq.broker.store.replica_log import ReplicaGapError
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.errors import DiskError
+
+log = structlog.get_logger()
+
+
+class EpochMasterConnection(MasterConnection):
+    """Handshake, cut, then frames; one after the other, also where the disk takes time.
+
+    Args:
+        store, rules, clock: as of `MasterConnection`.
+        epochs: of this log.
+        own_id: of this replica at the controller.
+    """
+
+    def __init__(
+        self,
+        store: MessageStore,
+        rules: HaRules,
+        clock: Clock,
+        *,
+        epochs: EpochFile,
+        own_id: Callable[[], int],
+    ) -> None:
+        super().__init__(store, rules, clock)
+        self._epochs = epochs
+        self._own_id = own_id
+        self._messages = MasterMessages()
+        self._waiting: deque[FromMaster] = deque()
+        self._task: asyncio.Task[None] | None = None
+        """Works at the disk; messages wait meanwhile, and nothing more is read."""
+        self._is_shaken = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        end = self._store.commit_log.max_offset
+        self.link = MasterLink(self._rules, end, self._clock.monotonic())
+        self._transport.write(encode_slave_handshake(SlaveHandshake(self._own_id())))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._waiting.clear()
+        if self._task is None:
+            super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self.received_bytes += len(data)
+        try:
+            self._waiting.extend(self._messages.feed(data))
+        except HaStreamError as exc:
+            self.close(str(exc))
+            return
+        self._work()
+
+    def tick(self) -> None:
+        if self._is_shaken:
+            super().tick()
+        elif self.link.is_silent(self._clock.monotonic()):
+            self.close("no answer to the handshake")
+
+    def _work(self) -> None:
+        """Take the messages that wait, up to one that needs the disk."""
+        store = self._store
+        now = self._clock.monotonic()
+        try:
+            while self._waiting and self._task is None and self.is_open:
+                message = self._waiting[0]
+                if isinstance(message, MasterHandshake):
+                    self._at_disk(self._reconcile(self._waiting.popleft()))
+                    return
+                if message.epoch > self._epochs.table.last_number:
+                    entry = Epoch(message.epoch, message.epoch_start)
+                    self._at_disk(self._epochs.append(entry))
+                    return
+                self._waiting.popleft()
+                self._take(message, now)
+        except (HaStreamError, ReplicaGapError, DiskError) as exc:
+            self.close(str(exc))
+            return
+        if self._is_shaken:
+            self._report(self.link.appended(store.commit_log.max_offset, now))
+
+    def _take(self, frame: EpochFrame, now: float) -> None:
+        store = self._store
+        if not self._is_shaken:
+            raise HaStreamError("a frame before the handshake")
+        log_end = store.commit_log.max_offset
+        if self.link.framed(frame.offset, len(frame.body), log_end, now):
+            store.replica.append(frame.offset, frame.body)
+        store.confirm(min(frame.confirm_offset, store.commit_log.max_offset))
+
+    def _at_disk(self, work: object) -> None:
+        assert asyncio.iscoroutine(work)
+        if self._transport is not None:
+            self._transport.pause_reading()
+        self._task = asyncio.get_running_loop().create_task(work, name="follow an epoch")
+        self._task.add_done_callback(self._went_on)
+
+    def _went_on(self, task: asyncio.Task[None]) -> None:
+        self._task = None
+        if not task.cancelled() and (error := task.exception()) is not None:
+            if not isinstance(error, (HaStreamError, DiskError, StoreFileError, ValueError)):
+                log.error("epoch.failed", exc_info=error)
+            self.close(str(error))
+        if self._transport is None:
+            super().connection_lost(None)
+            return
+        self._transport.resume_reading()
+        self._work()
+
+    async def _reconcile(self, message: FromMaster) -> None:
+        """Cut what the master does not have, then ask for the rest (H-112)."""
+        assert isinstance(message, MasterHandshake)
+        store = self._store
+        end = store.commit_log.max_offset
+        # An epoch in which nothing was written is no history (W-5).
+        mine = Epochs(each for each in self._epochs.table.entries if each.start < end)
+        if mine.last is not None:
+            point = mine.consistent_point(end, Epochs(message.epochs), message.max_offset)
+            if point == NO_POINT:
+                raise HaStreamError(
+                    "the master's epochs and this log's have none in common: it is another"
+                    " cluster's, or too old; empty this replica's store, and let it begin anew"
+                )
+            if point < end:
+                cut = await store.replica.truncate(point)
+                log.warning("log.diverged", cut_at=point, bytes=cut, master_end=message.max_offset)
+            end = point
+        await self._epochs.cut_suffix(end)
+        self._is_shaken = True
+        now = self._clock.monotonic()
+        self.link = MasterLink(self._rules, store.commit_log.max_offset, now)
+        self._report(store.commit_log.max_offset)  # W-1: at once
+
+    def _encoded(self, offset: int) -> bytes:
+        return encode_report(offset)

@@ -1,0 +1,87 @@
+"""Three replicas and three controllers: a killed master is replaced, and nothing is lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from pocketmq.client import Admin, Message, Producer, PullConsumer
+from pocketmq.client.producer.send_result import SendStatus
+from pocketmq.cluster.local import local_cluster
+from pocketmq.cluster.supervisor import Supervisor
+from pocketmq.runtime.clock import SystemClock
+from pocketmq.runtime.errors import PocketMQError
+from support.eventually import eventually
+from support.replica_sets import in_sync, replicas
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+
+
+async def all_three(cluster: Supervisor) -> bool:
+    return await in_sync(cluster) == [1, 2, 3]
+
+
+async def master_of(cluster: Supervisor) -> str:
+    """Name of the process that is master now."""
+    address = (await replicas(cluster)).master_address
+    [name] = [each.name for each in cluster.of_role("broker") if each.address == address]
+    return name
+
+
+async def test_a_killed_master_is_replaced_and_nothing_acknowledged_is_lost() -> None:
+    clock = SystemClock()
+    async with local_cluster(controllers=3, replicas=3) as cluster:
+        await eventually(lambda: all_three(cluster), "all replicas are in sync")
+        async with Admin(nameservers=cluster.namesrv_addr) as admin:
+            await admin.create_topic("orders", queues=2)
+        acknowledged: list[bytes] = []
+
+        async def send(producer: Producer, body: bytes) -> bool:
+            try:
+                result = await producer.send(Message("orders", body))
+            except PocketMQError:
+                return False
+            if result.status is SendStatus.SEND_OK:
+                acknowledged.append(body)
+            return result.status is SendStatus.SEND_OK
+
+        async with Producer("p", nameservers=cluster.namesrv_addr) as producer:
+            for at in range(100):
+                await send(producer, b"before %d" % at)
+            assert len(acknowledged) == 100
+            first = await master_of(cluster)
+            await cluster[first].kill()
+            killed_at = clock.monotonic()
+            attempts = iter(range(1_000_000))
+            await eventually(
+                lambda: send(producer, b"during %d" % next(attempts)),
+                "messages are taken again",
+                limit_s=90.0,
+            )
+            print(f"sent again {clock.monotonic() - killed_at:.2f} s after the kill")
+            for at in range(100):
+                await send(producer, b"after %d" % at)
+            second = await master_of(cluster)
+            assert second != first
+            await cluster.restart(first)
+            await eventually(
+                lambda: all_three(cluster), "the former master is in sync", limit_s=90.0
+            )
+            await cluster[second].kill()
+            await eventually(
+                lambda: send(producer, b"again %d" % next(attempts)),
+                "messages are taken after the second kill",
+                limit_s=90.0,
+            )
+
+        read: list[bytes] = []
+        async with PullConsumer("g", nameservers=cluster.namesrv_addr) as consumer:
+            for queue in await consumer.queues("orders"):
+                offset = 0
+                while True:
+                    pulled = await consumer.pull(queue, "*", offset)
+                    read += [bytes(message.body) for message in pulled.messages]
+                    if pulled.next_begin_offset <= offset:
+                        break
+                    offset = pulled.next_begin_offset
+        missing = set(acknowledged) - set(read)
+        assert not missing
