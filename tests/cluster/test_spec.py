@@ -44,7 +44,7 @@ def test_names_stay_unique_beyond_the_alphabet() -> None:
 
 
 def test_a_cluster_without_a_nameserver_is_refused_in_one_line() -> None:
-    with pytest.raises(ConfigError, match="0 nameservers are too few; a cluster needs one"):
+    with pytest.raises(ConfigError, match="0 nameservers are too few; write 1 or more"):
         load(ClusterOptions, {"nameservers": 0}, {})
 
 

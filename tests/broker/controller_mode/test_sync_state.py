@@ -1,0 +1,83 @@
+"""Who is in sync with a master, and how far consumers may see (H-143 to H-154)."""
+
+from __future__ import annotations
+
+from pocketmq.broker.replication.sync_state import ALONE, SyncState
+
+LAG_S = 15.0
+
+
+def master(ids: set[int], *, epoch_start: int = 0) -> SyncState:
+    sync = SyncState(LAG_S)
+    sync.named(1)
+    sync.begin(frozenset(ids), 1, epoch_start, now=0.0)
+    return sync
+
+
+def join(sync: SyncState, slave_id: int, offset: int, now: float = 0.0) -> object:
+    connection = object()
+    sync.connected(slave_id, connection)
+    sync.reported(slave_id, connection, offset, now)
+    return connection
+
+
+def test_a_slave_joins_when_it_has_what_is_confirmed_and_the_epoch_s_beginning() -> None:
+    sync = master({1}, epoch_start=100)  # H-152
+    join(sync, 2, 99)
+    assert sync.wanted(50, 0.0) is None
+    join(sync, 2, 100)
+    assert sync.wanted(150, 0.0) is None
+    join(sync, 2, 150)
+    assert sync.wanted(150, 0.0) == {1, 2}
+
+
+def test_while_a_proposal_is_unanswered_both_sets_count() -> None:
+    sync = master({1})  # H-150, F-5
+    join(sync, 2, 100)
+    assert sync.lowest_ack() == ALONE
+    sync.asked(frozenset({1, 2}))
+    assert sync.lowest_ack() == 100
+    sync.asked(frozenset({1, 3}))  # F-31: the first may still take effect
+    assert sync.members == {1, 2, 3}
+    assert sync.lowest_ack() == -1
+    assert sync.told(frozenset({1, 2}), 2)
+    assert sync.members == {1, 2}
+    assert not sync.told(frozenset({1}), 2)
+
+
+def test_a_refused_proposal_counts_no_more() -> None:
+    sync = master({1})
+    sync.asked(frozenset({1, 2}))
+    sync.answered()
+    assert (sync.members, sync.is_asking) == ({1}, False)
+
+
+def test_a_member_leaves_when_it_is_gone_or_was_not_at_the_end_for_too_long() -> None:
+    sync = master({1, 2, 3})  # H-126, H-153
+    assert sync.wanted(0, 0.0) == {1}  # nobody is connected yet
+    second = join(sync, 2, 100)
+    join(sync, 3, 100)
+    assert sync.wanted(100, LAG_S) is None
+    assert sync.wanted(100, LAG_S + 0.1) == {1}
+    join(sync, 3, 200, now=10.0)
+    join(sync, 2, 200, now=10.0)
+    assert sync.wanted(200, 20.0) is None
+    sync.gone(2, second)  # an older connection's end says nothing
+    assert sync.wanted(200, 20.0) is None
+
+
+def test_the_confirmed_offset_stands_still_while_a_member_is_away() -> None:
+    sync = master({1, 2})  # F-6
+    assert sync.confirm_offset(40, 100) == 40
+    connection = join(sync, 2, 80)
+    assert sync.confirm_offset(40, 100) == 80
+    assert sync.confirm_offset(90, 100) == 90  # it never falls
+    sync.gone(2, connection)
+    assert sync.confirm_offset(80, 100) == 80
+
+
+def test_what_is_no_master_counts_nobody() -> None:
+    sync = master({1, 2})
+    sync.end()
+    assert sync.wanted(0, 100.0) is None
+    assert sync.members == set()
