@@ -34,7 +34,7 @@ WRONG_COMMAND_LINES = [
     ("consume", "consume: missing argument 'topic'"),
     ("consume orders --from middle", "consume: invalid value for '--from': 'middle' is not"),
     ("clock advance", "clock advance: missing argument 'duration'"),
-    ("config show", "config show: missing argument 'role'. Choose from: nameserver, broker, up;"),
+    ("config show", "config show: missing argument 'role'. Choose from: nameserver, controller, "),
     ("config show me", "config show: invalid value for 'role': 'me' is not one of 'nameserver'"),
 ]
 

@@ -47,9 +47,12 @@ def _values(kind: inspect.Type) -> st.SearchStrategy[Any]:
             return st.booleans()
         case inspect.IntType(ge=low, le=high):
             low, high = INT64_MIN if low is None else low, INT64_MAX if high is None else high
-            return st.sampled_from([low, high, 0, -1]) | st.integers(low, high)
-        case inspect.FloatType():
-            return st.floats(allow_nan=False, allow_infinity=False)
+            edges = [each for each in (low, high, 0, -1) if low <= each <= high]
+            return st.sampled_from(edges) | st.integers(low, high)
+        case inspect.FloatType(gt=above, le=most):
+            return st.floats(
+                above, most, exclude_min=above is not None, allow_nan=False, allow_infinity=False
+            )
         case inspect.StrType():
             return st.sampled_from(_EDGES) | texts
         case inspect.LiteralType(values=words):

@@ -23,10 +23,11 @@ from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.faults.rule_book import RuleBook
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.faulty import FaultyTcp
-from pocketmq.protocol.transport.network import OnChannel
-from pocketmq.protocol.transport.tcp import TcpListener
+from pocketmq.protocol.transport.network import MakeProtocol, OnChannel
+from pocketmq.protocol.transport.tcp import TcpListener, TcpStreams
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.testing.killable_stream import KillableStream
 from pocketmq.testing.loop_thread import LoopThread
 
 T = TypeVar("T")
@@ -221,6 +222,8 @@ class TrackedNetwork(FaultyTcp):
         self._is_cut = False
         self._channels: set[Channel] = set()
         self._listeners: list[TcpListener] = []
+        self._streams: set[KillableStream] = set()
+        self._stream_listeners: list[TcpStreams] = []
 
     async def serve(
         self,
@@ -264,13 +267,30 @@ class TrackedNetwork(FaultyTcp):
         self._track(channel)
         return channel
 
+    async def listen(self, host: str, port: int, make: MakeProtocol) -> TcpStreams:
+        streams = await super().listen(
+            host, port, lambda: KillableStream(make(), self._stream_changed)
+        )
+        self._stream_listeners.append(streams)
+        return streams
+
+    async def dial(
+        self, address: str, protocol: asyncio.Protocol, *, timeout_s: float = 3.0
+    ) -> None:
+        stream = KillableStream(protocol, self._stream_changed)
+        await super().dial(address, stream, timeout_s=timeout_s)
+
     def cut(self) -> None:
         """Reset every connection, those that come later too, and listen no more."""
         self._is_cut = True
         for listener in self._listeners:
             listener.stop_accepting()
+        for streams in self._stream_listeners:
+            streams.stop_accepting()
         for channel in list(self._channels):
             channel.abort()
+        for stream in list(self._streams):
+            stream.abort()
 
     async def gone(self) -> None:
         """Return when every socket is closed."""
@@ -279,6 +299,14 @@ class TrackedNetwork(FaultyTcp):
         channels = [channel.closed for channel in self._channels]
         if channels:
             await asyncio.wait(channels)
+
+    def _stream_changed(self, stream: KillableStream) -> None:
+        if not stream.is_open:
+            self._streams.discard(stream)
+            return
+        self._streams.add(stream)
+        if self._is_cut:
+            stream.abort()
 
     def _track(self, channel: Channel) -> None:
         if self._is_cut:

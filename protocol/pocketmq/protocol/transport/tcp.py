@@ -46,6 +46,10 @@ class TcpStreams:
         self._server = server
         self.port: int = server.sockets[0].getsockname()[1]
 
+    def stop_accepting(self) -> None:
+        """Close the listening socket at once; connections stay."""
+        self._server.close()
+
     async def close(self) -> None:
         self._server.close()
 
