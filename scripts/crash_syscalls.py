@@ -3,7 +3,7 @@
     python scripts/crash_syscalls.py               every one, in both flush modes
     python scripts/crash_syscalls.py --sample 3    three of each call
 
-Where `crash_points.py` stops the house's own calls of its disk, this stops the system's. Each point
+`crash_points.py` stops at calls of the `Disk` seam, this one at system calls. Each point
 is one life of a store (tests/support/store_life.py) in a process under strace, which looks at
 the store's own files alone; what it leaves is opened, compared and verified.
 """

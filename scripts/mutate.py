@@ -36,7 +36,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from mutants.forked import Result, Runner  # noqa: E402 - tests first
 from mutants.generate import CodeMutant, mutants_of  # noqa: E402
-from mutants.run import copy_house  # noqa: E402
+from mutants.run import copy_repository  # noqa: E402
 
 ROLES = ("client", "broker", "nameserver", "protocol")
 TESTS = tuple(f"tests/{name}" for name in (*ROLES, "behaviour"))
@@ -296,7 +296,7 @@ def main() -> int:
     # A copy of the code and its tests: both may be worked on meanwhile.
     if not options.only_report:
         rmtree(house, ignore_errors=True)
-        copy_house(house)
+        copy_repository(house)
     modules = pure_modules(house, options.modules)
     kept = Kept.read(options.state / "results.jsonl", _sum_of(house / "tests"))
     if options.only_report:

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def every_error() -> list[type[PocketMQError]]:
-    """Each class of the tree, wherever in the house it is declared."""
+    """Each class of the tree, in whatever folder it is declared."""
     for path in ROOT.glob("*/pocketmq/**/*.py"):
         if re.search(r"^class \w+(Error|Fault)\(", path.read_text(), re.MULTILINE):
             module = ".".join(path.relative_to(ROOT).with_suffix("").parts[1:])

@@ -19,7 +19,7 @@ PAGES = [
 ]
 
 
-def test_the_options_of_every_folder_of_the_house_are_on_the_page() -> None:
+def test_the_options_of_every_folder_are_on_the_page() -> None:
     assert set(PORTIONS) == {
         folder.name for folder in ROOT.glob("*/pocketmq/*") if any(folder.rglob("*.py"))
     }

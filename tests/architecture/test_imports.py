@@ -44,7 +44,7 @@ def test_the_contracts_are_kept() -> None:
 
 
 @pytest.mark.parametrize("portion", PORTIONS)
-def test_each_folder_of_the_house_is_under_the_contracts(portion: str) -> None:
+def test_each_folder_is_under_the_contracts(portion: str) -> None:
     assert portion in names("importlinter", "root_packages")
     assert portion in contracts()["importlinter:contract:layers"]["layers"]
 

@@ -72,11 +72,25 @@ def commands(page: Path) -> list[list[str]]:
     return [shlex.split(line.replace("[", "").replace("]", "")) for line in plain]
 
 
+@cache
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    slugs = [re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings]
+    again = (f"{slug}-{slugs[:at].count(slug)}" for at, slug in enumerate(slugs) if slug)
+    return {*slugs, *again, *re.findall(r'<a (?:id|name)="([^"]+)"', text)}
+
+
 @pages("page")
 def test_each_link_leads_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
-        if "://" not in target:
-            assert (page.parent / target).exists(), target
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]+))?\)", page.read_text()):
+        if "://" in target:
+            continue
+        goal = (page.parent / target).resolve() if target else page
+        assert goal.exists(), target
+        if anchor and goal.suffix == ".md":
+            assert anchor in anchors(goal), f"{target}#{anchor}"
 
 
 @pages("page")

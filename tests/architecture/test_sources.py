@@ -1,4 +1,4 @@
-"""Rules of the house that no linter knows."""
+"""Rules of the code that no linter knows."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def swallowed(tree: ast.AST) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=place)
-def test_source_keeps_the_rules_of_the_house(path: Path) -> None:
+def test_source_keeps_the_rules_of_the_code(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     tree = ast.parse(text)
     if not place(path).startswith(TIMER_SEAMS):

@@ -1,4 +1,4 @@
-"""A pytest plugin that writes down which test runs which lines of the house, and how long it takes.
+"""A pytest plugin that records which test runs which lines of the packages, and how long it takes.
 
     COVERING=map.json python -m pytest -p mutants.covering tests/client
 

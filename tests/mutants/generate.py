@@ -50,7 +50,7 @@ class CodeMutant:
     """One fault."""
 
     file: str
-    """Below the root of the house."""
+    """Path below the root of the repository."""
     function: str
     """Qualified name of the function or class around it; empty for the module itself."""
     line: int

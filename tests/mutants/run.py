@@ -124,7 +124,7 @@ def named_test(name: str | None) -> str | None:
     return None
 
 
-def copy_house(target: Path) -> Path:
+def copy_repository(target: Path) -> Path:
     """A copy that tests can run in; compiled files and their dates come along."""
     for pattern in COPIED:
         for source in ROOT.glob(pattern):
@@ -159,24 +159,24 @@ def tests_of(mutant: Mutant, found: Citations) -> list[str]:
 
 
 def run(mutants: Sequence[Mutant], jobs: int = 2) -> list[Outcome]:
-    """Run each mutant against its row's tests, in copies of the house.
+    """Run each mutant against its row's tests, in copies of the repository.
 
     Raises:
         RuntimeError: these tests fail without any mutant.
     """
     found = scan()
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        houses: queue.SimpleQueue[Path] = queue.SimpleQueue()
+        copies: queue.SimpleQueue[Path] = queue.SimpleQueue()
         for number in range(jobs):
-            houses.put(copy_house(Path(folder) / str(number)))
-        check_whole(houses, sorted({test for m in mutants for test in tests_of(m, found)}))
+            copies.put(copy_repository(Path(folder) / str(number)))
+        check_whole(copies, sorted({test for m in mutants for test in tests_of(m, found)}))
 
         def outcome_of(mutant: Mutant) -> Outcome:
-            house = houses.get()
+            house = copies.get()
             try:
                 outcome = run_one(house, mutant, tests_of(mutant, found))
             finally:
-                houses.put(house)
+                copies.put(house)
             sys.stdout.write(
                 f"row {mutant.row:2}  {outcome.verdict:8} {outcome.seconds:5.1f} s  {mutant.new}\n"
             )
@@ -186,11 +186,11 @@ def run(mutants: Sequence[Mutant], jobs: int = 2) -> list[Outcome]:
             return list(pool.map(outcome_of, mutants))
 
 
-def check_whole(houses: queue.SimpleQueue[Path], node_ids: Sequence[str]) -> None:
+def check_whole(copies: queue.SimpleQueue[Path], node_ids: Sequence[str]) -> None:
     """A test that fails anyway would catch everything."""
-    house = houses.get()
+    house = copies.get()
     status, output = run_tests(house, node_ids)
-    houses.put(house)
+    copies.put(house)
     if status != 0:
         raise RuntimeError(f"the tests fail without any mutant:\n{output[-3000:]}")
 

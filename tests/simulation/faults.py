@@ -72,7 +72,7 @@ def read_faults() -> list[Fault]:
 
 @contextmanager
 def overlay(fault: Fault) -> Iterator[Path]:
-    """A folder with a copy of the fault's part of the house, and the fault in it."""
+    """A folder with a copy of the faulty package, and the fault in it."""
     house = fault.file.split("/", 1)[0]
     with tempfile.TemporaryDirectory(prefix="fault-") as folder:
         left_out = shutil.ignore_patterns("*.pyc.*")  # a compiler that works here now renames them
@@ -83,16 +83,16 @@ def overlay(fault: Fault) -> Iterator[Path]:
 
 
 def run_seed(packages: Path, seed: int) -> str | None:
-    """Run a seed with the packages of a folder in place of the house's; the violation, if any.
+    """Run a seed with the packages of a folder in place of the repository's; the violation, if any.
 
     Raises:
         RuntimeError: the simulation itself failed.
     """
-    houses = [packages, *(folder.parent for folder in sorted(ROOT.glob("*/pocketmq")))]
+    roots = [packages, *(folder.parent for folder in sorted(ROOT.glob("*/pocketmq")))]
     ran = subprocess.run(
         [sys.executable, "scripts/simulate.py", "--seed", str(seed)],
         cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, houses))},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, roots))},
         capture_output=True,
         text=True,
         timeout=SEED_LIMIT_S,

@@ -27,11 +27,11 @@ LEDGER = Path(__file__).with_name("ledger.txt")
 
 
 def simulate(*args: str, packages: Path | None = None) -> subprocess.CompletedProcess[str]:
-    houses = [*([packages] if packages else []), *(f.parent for f in ROOT.glob("*/pocketmq"))]
+    roots = [*([packages] if packages else []), *(f.parent for f in ROOT.glob("*/pocketmq"))]
     return subprocess.run(
         [sys.executable, "scripts/simulate.py", *args],
         cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, houses))},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, roots))},
         capture_output=True,
         text=True,
     )

@@ -149,6 +149,14 @@ OTHER_BODIES = {
 """Compared otherwise."""
 
 
+def unknown(ours: str, java: str) -> str:
+    """What to do when `tests/golden/declared` has no record of a class."""
+    return (
+        f"RocketMQ wrote no {java} for {ours}: name its class in tests/support/java_classes.py and "
+        "run tests/interop/record_declared.py, or list it there as one that RocketMQ does not have"
+    )
+
+
 def headers() -> Iterator[tuple[type[Header], str]]:
     """Our header classes with the full names of RocketMQ's."""
     for cls in HEADERS:

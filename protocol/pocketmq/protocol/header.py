@@ -33,7 +33,7 @@ class Header(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, g
     """Request code, on request headers only."""
 
     RESPONSE: ClassVar[type[Header] | None] = None
-    """Header of the reply, where it has one."""
+    """Header of the reply, where it has one; its structured body is `RESPONSE_BODY`."""
 
     BODY: ClassVar[type[msgspec.Struct] | None] = None
     """Structured body of the request, where it has one."""

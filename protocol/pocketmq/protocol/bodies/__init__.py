@@ -1,1 +1,5 @@
-"""Structured bodies, each declared once (E-60); `codec` carries them as JSON or msgpack."""
+"""Structured bodies of requests and replies, each declared once, in one file per family (E-60).
+
+`pocketmq.protocol.body` encodes them as JSON or msgpack. The header of a request says which are its
+own: `BODY`, `RESPONSE_BODY`.
+"""
