@@ -237,7 +237,7 @@ async def test_a_commit_for_a_queue_that_does_not_exist_is_refused(
         reply = await voice.commit(5, topic="nowhere")
         assert reply.code == ResponseCode.TOPIC_NOT_EXIST
         assert (await voice.commit(5, queue_id=3)).code == 0
-        assert rig.broker.offsets.pair_count == 1
+        assert rig.broker.offsets.count == 1
         table = msgspec.to_builtins(rig.broker.offsets.wrapper())["offsetTable"]
         assert table == {"orders@readers": {3: 5}}
 
@@ -259,7 +259,12 @@ async def test_offsets_of_groups_without_end_are_refused(tmp_path: Path) -> None
         await voice.create_topic()
         codes = [(await voice.commit(1, group=f"g{number}")).code for number in range(4)]
         assert codes == [0, 0, ResponseCode.INVALID_PARAMETER, ResponseCode.INVALID_PARAMETER]
+        assert (await voice.commit(2, group="g1")).code == 0
+        reply = await voice.commit(2, group="g1", queue_id=2)
+        refused(reply, "offsets", ResponseCode.INVALID_PARAMETER)
+        rig.broker.offsets.forget("g0", "orders")
         assert (await voice.commit(2, group="g1", queue_id=2)).code == 0
+        assert rig.broker.offsets.count == 2
 
 
 async def test_names_that_are_kept_have_a_length(tmp_path: Path) -> None:
@@ -279,7 +284,7 @@ async def test_names_that_are_kept_have_a_length(tmp_path: Path) -> None:
             )  # fmt: skip
         refused(await voice.commit(1, group=long), "name_chars", ResponseCode.INVALID_PARAMETER)
         assert not rig.broker.consumers.groups
-        assert rig.broker.offsets.pair_count == 0
+        assert rig.broker.offsets.count == 0
 
 
 async def test_locks_end_at_a_number(tmp_path: Path) -> None:

@@ -39,11 +39,14 @@ REQUEST_DIALECT_BYTES = 32 * 1024
 """The same for what a peer asks of a server, where everybody waits meanwhile."""
 
 
+QUOTED_PER_DIALECT = 8
+"""Raw integer keys, which need no such reader, are understood in so much longer bodies."""
+
+
 def encode_body(body: msgspec.Struct, encoding: Encoding) -> bytes:
     """The body for a frame in `encoding`."""
     if encoding is Encoding.MSGPACK:
-        packed: bytes = msgpack.packb(msgspec.to_builtins(body))
-        return packed
+        return msgspec.msgpack.encode(body)
     return encode_json(body)
 
 
@@ -53,6 +56,13 @@ def encode_json(body: msgspec.Struct) -> bytes:
         return _SORTED.encode(body)
     except TypeError:  # msgspec sorts text keys only
         return _SORTED.encode(msgspec.to_builtins(body, str_keys=True))
+
+
+def encode_large(body: msgspec.Struct, encoding: Encoding) -> bytes:
+    """As `encode_body`, with keys as they come: a tenth of the time where some are integers."""
+    if encoding is Encoding.MSGPACK:
+        return msgspec.msgpack.encode(body)
+    return msgspec.json.encode(body)
 
 
 def encode_fastjson(body: msgspec.Struct) -> bytes:
@@ -111,9 +121,13 @@ def decode_json(data: Buffer, cls: type[BodyT], *, dialect_bytes: int = MAX_DIAL
         if isinstance(exc.__cause__, RecursionError):
             raise
         error = exc
-    # fastjson's dialect, or really broken: raw integer keys cost one pass of C, the rest is slow.
     text = bytes(data)
     has_references = b'"$ref"' in text
+    if isinstance(error.__cause__, msgspec.ValidationError) and not has_references:
+        raise error  # JSON it is up to here, but not of this type
+    # fastjson's dialect, or really broken: raw integer keys cost 0.05 us a byte, the rest 1 us.
+    if len(text) > QUOTED_PER_DIALECT * dialect_bytes:
+        raise error
     try:
         return _decode_strict(quote_integer_keys(text), cls)
     except BadRequestError as exc:

@@ -62,6 +62,13 @@ class Budget:
         live=True,
         within=(1, inf),
     )
+    settings_bytes: int = option(
+        64 * 1024,
+        unit="bytes",
+        help="Body of a request that changes options.",
+        live=True,
+        within=(1, inf),
+    )
     topics_per_registration: int = option(
         10_000,
         help="Topics that a broker registers at a nameserver.",
@@ -137,7 +144,7 @@ class Budget:
     )
     offsets: int = option(
         100_000,
-        help="Pairs of topic and group whose offsets a broker keeps.",
+        help="Offsets that a broker keeps: of a group in a queue.",
         live=True,
         within=(1, inf),
     )

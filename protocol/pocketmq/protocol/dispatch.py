@@ -161,7 +161,9 @@ class Dispatcher:
             raise ValueError(f"request code {code} has two processors")
         self.single[int(code)] = processor
         header = REQUEST_HEADERS.get(int(code))
-        if header is not None and header.BODY is not None:
+        if code in (RequestCode.UPDATE_BROKER_CONFIG, RequestCode.UPDATE_NAMESRV_CONFIG):
+            self._body_limit[int(code)] = "settings_bytes"
+        elif header is not None and header.BODY is not None:
             is_registration = code == RequestCode.REGISTER_BROKER
             name = "registration_bytes" if is_registration else "body_bytes"
             self._body_limit[int(code)] = name

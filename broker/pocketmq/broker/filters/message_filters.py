@@ -19,6 +19,8 @@ class MessageFilter(msgspec.Struct, gc=False, frozen=True):
     """Takes or refuses a tag hash, before the message is touched."""
     accept_record: Callable[[memoryview], bool] | None = None
     """Takes or refuses a message by its record, which costs reading it."""
+    weight: int = 0
+    """What that costs beside the record itself: characters of the expression."""
 
 
 Compile: TypeAlias = Callable[[SubscriptionData], MessageFilter]

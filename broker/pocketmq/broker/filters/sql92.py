@@ -22,5 +22,6 @@ class Sql92Filters:
         """
         wanted = self._compiled.get(subscription.sub_string)
         return MessageFilter(
-            accept_record=lambda record: wanted.matches(decode_record(record).properties)
+            accept_record=lambda record: wanted.matches(decode_record(record).properties),
+            weight=len(wanted.text),
         )

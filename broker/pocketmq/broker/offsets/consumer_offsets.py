@@ -32,11 +32,12 @@ class ConsumerOffsetManager:
         self._groups_of_topic: dict[str, set[str]] = {}
         self._topics_of_group: dict[str, set[str]] = {}
         self._commits = 0
+        self._count = 0
 
     @property
-    def pair_count(self) -> int:
-        """Pairs of topic and group that have committed offsets."""
-        return len(self._committed)
+    def count(self) -> int:
+        """Committed offsets of all groups in all queues."""
+        return self._count
 
     # -- committed ----------------------------------------------------------------------------
 
@@ -50,6 +51,8 @@ class ConsumerOffsetManager:
         if queues is None:
             queues = self._add(key)
         before = queues.get(queue_id)
+        if before is None:
+            self._count += 1
         queues[queue_id] = offset
         self.unsaved.note()
         self._commits += 1
@@ -110,6 +113,7 @@ class ConsumerOffsetManager:
         queues = self._committed.get(key)
         if queues is None:
             queues = self._add(key)
+        self._count += queue_id not in queues
         queues[queue_id] = offset
         self.unsaved.note()
 
@@ -147,6 +151,7 @@ class ConsumerOffsetManager:
     def forget(self, group: str, topic: str) -> None:
         """Remove all offsets of the group in the topic."""
         key = (topic, group)
+        self._count -= len(self._committed.get(key, ()))
         for table in (self._committed, self._pulled, self._resets):
             table.pop(key, None)
         _discard(self._groups_of_topic, topic, group)
@@ -187,7 +192,9 @@ class ConsumerOffsetManager:
         for name, queues in stored.offset_table.items():
             topic, separator, group = name.partition(SEPARATOR)
             if separator:
-                self._add((topic, group)).update(queues)
+                known = self._add((topic, group))
+                known.update(queues)
+        self._count = sum(map(len, self._committed.values()))
         self.data_version = stored.data_version
 
     def merge(self, master: ConsumerOffsetTable) -> None:

@@ -14,7 +14,7 @@ from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
 from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
 from pocketmq.broker.store import Boundary, GetStatus, MessageStore
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
-from pocketmq.protocol.body import encode_body
+from pocketmq.protocol.body import encode_large
 from pocketmq.protocol.budget import BudgetSource, default_budget
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
@@ -111,13 +111,13 @@ class OffsetProcessor:
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"group {group} does not exist here"
             )
         self._check_queue(topic, queue_id)
-        if not self._offsets.queues(group, topic):
+        if queue_id not in self._offsets.queues(group, topic):
             budget = self._budget()
             budget.check("name_chars", len(group), "characters of the group's name")
             budget.check(
                 "offsets",
-                self._offsets.pair_count + 1,
-                "pairs of topic and group with offsets",
+                self._offsets.count + 1,
+                "offsets of groups in queues",
                 advice="delete groups that nobody needs, or raise it",
             )
         if self._offsets.pending_reset(group, topic, queue_id) is not None:
@@ -152,7 +152,7 @@ class OffsetProcessor:
     @handles(RequestCode.GET_ALL_CONSUMER_OFFSET)
     def all_consumer_offsets(self, _peer: Peer, request: Command) -> Reply:
         """The whole table."""
-        return request.reply(body=encode_body(self._offsets.wrapper(), request.encoding))
+        return request.reply(body=encode_large(self._offsets.wrapper(), request.encoding))
 
     # -- queues ---------------------------------------------------------------------------------
 

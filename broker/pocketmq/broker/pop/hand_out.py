@@ -268,6 +268,7 @@ class Popper:
             count,
             accept=chosen.accept,
             accept_record=chosen.accept_record,
+            record_weight=chosen.weight,
         )
 
     # -- offsets --------------------------------------------------------------------------------

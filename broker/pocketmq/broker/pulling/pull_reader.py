@@ -116,6 +116,7 @@ class PullReader:
                 max_bytes=header.max_msg_bytes,
                 accept=plan.filter.accept,
                 accept_record=plan.filter.accept_record,
+                record_weight=plan.filter.weight,
             )
         verdict = self._slave_reads.verdict(
             response_code(result.status, offset),

@@ -9,7 +9,7 @@ from datetime import datetime
 import structlog
 
 from pocketmq.broker.store.disk import Disk
-from pocketmq.broker.store.index_file import IndexFile
+from pocketmq.broker.store.index_file import IndexFile, Walk
 from pocketmq.broker.store.index_keys import key_hash, unique_key_hash
 
 log = structlog.get_logger()
@@ -163,12 +163,13 @@ class IndexService:
     def find(self, topic: str, key: str, begin_ms: int, end_ms: int) -> Iterator[int]:
         """Log offsets of messages that may have this key, newest first (S-48).
 
-        They match by hash and time; the caller compares the key.
+        They match by hash and time; the caller compares the key. A search ends after 50,000
+        entries, whatever it found.
         """
-        hashed = key_hash(topic, key)
+        hashed, walk = key_hash(topic, key), Walk()
         for file in reversed(self.files):
             if file.overlaps(begin_ms, end_ms):
-                yield from file.find(hashed, begin_ms, end_ms)
+                yield from file.find(hashed, begin_ms, end_ms, walk)
             if file.begin_ms < begin_ms:
                 return
 

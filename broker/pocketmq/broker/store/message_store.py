@@ -468,6 +468,7 @@ class MessageStore:
         max_bytes: int | None = None,
         accept: Accept | None = None,
         accept_record: AcceptRecord | None = None,
+        record_weight: int = 0,
     ) -> GetResult:
         """The messages of a queue from `offset` on, as views of the log (B-59 to B-62).
 
@@ -479,6 +480,7 @@ class MessageStore:
             max_bytes: most bytes wanted; one message comes even when it is longer.
             accept: takes or refuses a tags code, before its message is touched; None takes all.
             accept_record: the same for the record; it is read for this.
+            record_weight: what that costs for each record, in bytes of properties.
         """
         queue = self.consume_queues.get(topic, queue_id)
         if queue is None:
@@ -493,6 +495,7 @@ class MessageStore:
             accept,
             max_bytes,
             accept_record,
+            record_weight,
         )
 
     def min_offset(self, topic: str, queue_id: int) -> int:

@@ -13,6 +13,7 @@ from pocketmq.broker.store.commit_log import CommitLog
 from pocketmq.broker.store.config import ENTRY_SIZE, StoreConfig
 from pocketmq.broker.store.consume_queue import ENTRY, FILLER_SIZE, ConsumeQueue
 from pocketmq.broker.store.lookup import GetResult, GetStatus, outside
+from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES
 
 Accept = Callable[[int], bool]
 """Whether a message with this tags code is wanted."""
@@ -24,6 +25,9 @@ TruePlace = Callable[[ConsumeQueue, int, int, int], tuple[int, int] | None]
 """(queue, offset, physical offset, size): where the record of an old entry is; None if lost."""
 
 _MIN_SCAN_BYTES = 16_000
+_MOST_FILTERED_BYTES = 1024 * 1024
+"""Of properties and expressions; they take up to 0.05 us a byte."""
+
 _MAX_BATCH_BYTES = 128 * 1024 * 1024
 
 
@@ -78,6 +82,7 @@ def get_messages(
     accept: Accept | None = None,
     max_bytes: int | None = None,
     accept_record: AcceptRecord | None = None,
+    record_weight: int = 0,
 ) -> GetResult:
     """The messages of `queue` from `offset` on, as many as one reply may carry.
 
@@ -91,6 +96,8 @@ def get_messages(
         accept: takes or refuses a tags code; None takes all.
         max_bytes: most bytes wanted; at least one message comes all the same.
         accept_record: takes or refuses a record; None takes all.
+        record_weight: what `accept_record` costs for each record, in bytes of properties. A read
+            ends when these, and what may be properties, come to `_MOST_FILTERED_BYTES`.
     """
     min_offset, max_offset = queue.min_offset, queue.max_offset
     verdict = outside(offset, min_offset, max_offset)
@@ -111,6 +118,7 @@ def get_messages(
     run_start = run_end = -1  # the stretch of log that is being gathered; never crosses a file
     next_offset = offset
     missing = False
+    filtered_bytes = 0
     checked_below = queue.checked_below
     # The others are taken as they are: one comparison for each is all that a plain pull costs.
     looked_at_below = checked_below if accept_record is None else max_offset
@@ -141,10 +149,14 @@ def get_messages(
             elif physical < log_start:
                 missing = True
                 continue
-            if accept_record is not None and not accept_record(
-                _view(log, physical, physical + size)
-            ):
-                continue
+            if accept_record is not None:
+                if filtered_bytes > _MOST_FILTERED_BYTES:
+                    next_offset = current
+                    break
+                record = _view(log, physical, physical + size)
+                filtered_bytes += record_weight + min(size, MAX_PROPERTIES_BYTES)
+                if not accept_record(record):
+                    continue
         elif physical < log_start:
             missing = True
             continue

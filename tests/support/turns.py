@@ -1,0 +1,61 @@
+"""How long a role's loop is busy with one request, whatever the request."""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pocketmq.protocol.budget import Budget
+from pocketmq.protocol.codes import request_name
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.dispatch import Dispatcher
+from pocketmq.protocol.frame import FrameDecoder, encode_frame
+from pocketmq.protocol.header import REQUEST_HEADERS
+from support.cost import SLOWEST_S
+from support.largest import SHAPES, largest
+
+SHAPES_A_TEXT = len(SHAPES) if os.environ.get("HYPOTHESIS_PROFILE") == "nightly" else 3
+TRIES = 5
+
+
+def turn_s(dispatcher: Dispatcher, peer: Any, data: bytes) -> float:
+    """Processor seconds of this thread from a request's bytes to those of its answer."""
+    began = time.thread_time()
+    for request in FrameDecoder(max_header_bytes=dispatcher.budget().header_bytes).feed(data):
+        if request.code in dispatcher.batch:
+            answer = dispatcher.process_batch([peer], [request])[0]
+        else:
+            answer = dispatcher.process(peer, request)
+        if isinstance(answer, Command):
+            b"".join(bytes(part) for part in encode_frame(answer))
+    return time.thread_time() - began
+
+
+def too_slow(
+    dispatcher: Dispatcher, peer: Any, codes: Iterable[int], known: Mapping[str, object]
+) -> tuple[int, list[str]]:
+    """Ask the largest of everything; how many requests that were, and which took too long."""
+    budget: Budget = dispatcher.budget()
+    asked, found = 0, []
+    gc.collect()
+    gc.disable()
+    try:
+        for code in codes:
+            for label, command in largest(REQUEST_HEADERS[code], known, budget, SHAPES_A_TEXT):
+                data = b"".join(bytes(part) for part in encode_frame(command))
+                took_s = turn_s(dispatcher, peer, data)
+                # The least of a few tries: others use this processor too.
+                for _ in range(TRIES):
+                    if took_s < SLOWEST_S:
+                        break
+                    took_s = min(took_s, turn_s(dispatcher, peer, data))
+                asked += 1
+                if took_s >= SLOWEST_S:
+                    what = f"{request_name(code)}, {label}, {command.encoding.name}"
+                    found.append(f"{what}: {took_s * 1000:.0f} ms")
+    finally:
+        gc.enable()
+    return asked, found
