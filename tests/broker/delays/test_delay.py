@@ -67,6 +67,29 @@ def test_a_delayed_message_waits_in_its_levels_queue(asked: int, level: int) -> 
     }
 
 
+@pytest.mark.parametrize("level", [1, 18])
+def test_every_level_has_messages_wait(level: int) -> None:  # B-91
+    waiting, rewrite = message(), delay_rewrite(18)
+    assert rewrite(waiting, {"DELAY": str(level)}, NOW_MS)
+    assert (waiting.topic, waiting.queue_id) == ("SCHEDULE_TOPIC_XXXX", level - 1)
+    assert not rewrite(message(), {"DELAY": "0"}, NOW_MS)
+
+
+def test_a_level_is_looked_at_when_it_was_put_off_to() -> None:
+    planner = DelayPlanner(DELAYS)
+    planner.look_at(2, NOW_MS + 300)
+    assert planner.next_deadline_ms() == NOW_MS + 300
+    planner.look_at(2, NOW_MS + 500)
+    assert planner.due(NOW_MS + 499) == []
+    assert planner.due(NOW_MS + 500) == [2]
+
+
+def test_a_message_of_queue_0_comes_back_to_queue_0() -> None:  # B-92
+    back = delivered(REAL_TOPIC="orders", REAL_QID="0", DELAY="3")
+    assert back is not None
+    assert back.queue_id == 0
+
+
 def delivered(**properties: str) -> StoredMessage | None:
     stored = encode_record(
         topic=b"SCHEDULE_TOPIC_XXXX",
