@@ -33,7 +33,7 @@ from support.broker_rig import (
 from support.cost import SLOWEST_S
 from support.turns import too_slow, turn_s
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 KNOWN = {
     "topic": "orders",
@@ -137,8 +137,8 @@ async def look_for_a_key_of_a_full_slot(rig: BrokerRig) -> None:
     wanted = key_hash("orders", "k")
     file = index._add_file(START_MS)
     file.reserve(200_000)
-    for nth in range(200_000):
-        file.put(wanted + file.slots * (1 + nth % 3), nth, START_MS)
+    keys = [(wanted + file.slots * (1 + nth % 3), nth) for nth in range(200_000)]
+    file.put(keys, START_MS)
     index.save()
     header = QueryMessageRequestHeader(
         topic="orders", key="k", max_num=32, begin_timestamp=0, end_timestamp=2**62

@@ -15,7 +15,7 @@ from support.broker_rig import FakePeer
 from support.nameserver_rig import NameServerRig, nameserver, topic_configs
 from support.turns import too_slow
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 KNOWN = {
     "topic": "topic-1",

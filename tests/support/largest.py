@@ -6,6 +6,7 @@ for label, command in largest(PullMessageRequestHeader, known, budget): ...
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from itertools import count, cycle, islice
 from typing import Any
 
@@ -157,15 +158,24 @@ def _body(cls: type[Header], budget: Budget) -> bytes | msgspec.Struct:
     return made
 
 
+@cache
+def _raw_bodies() -> dict[str, bytes]:
+    """Of requests whose body is bytes."""
+    most = 4 * 1024 * 1024
+    empty, tagged = encode_batch([Message("t", b"")]), encode_batch([Message("t", b"", tags="a")])
+    return {
+        "a body": b"x" * most,
+        "a body of lines": b"brokerPermission=6\n" * (most // 19),
+        "a body of tiny messages": empty * (most // len(empty)),
+        "a batch of tags": tagged * (most // len(tagged)),
+    }
+
+
 def _bodies(
     cls: type[Header], known: Mapping[str, object], budget: Budget
 ) -> Iterator[tuple[str, bytes | msgspec.Struct]]:
     if cls.BODY is None:
-        most = 4 * 1024 * 1024
-        yield "a body", b"x" * most
-        yield "a body of lines", b"brokerPermission=6\n" * (most // 19)
-        yield "a body of tiny messages", encode_batch([Message("t", b"")] * (most // 30))
-        yield "a batch of tags", encode_batch([Message("t", b"b", tags="a")] * (most // 45))
+        yield from _raw_bodies().items()
         return
     is_registration = cls.CODE == RequestCode.REGISTER_BROKER
     most = budget.registration_bytes if is_registration else budget.body_bytes
