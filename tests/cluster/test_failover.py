@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
+
 import pytest
 
 from pocketmq.client import Admin, Message, Producer, PullConsumer
@@ -65,6 +68,17 @@ async def test_a_killed_master_is_replaced_and_nothing_acknowledged_is_lost() ->
             await cluster.restart(first)
             await eventually(
                 lambda: all_three(cluster), "the former master is in sync", limit_s=90.0
+            )
+            run = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "pocketmq.cluster.cli.main", "failover"),
+                *("--broker", "broker-a", "--controllers", cluster.controller_addr),
+                stdout=asyncio.subprocess.PIPE,
+            )
+            said, _ = await run.communicate()
+            assert b"is master from epoch" in said
+            second = await master_of(cluster)
+            await eventually(
+                lambda: all_three(cluster), "the set is whole after the failover", limit_s=90.0
             )
             await cluster[second].kill()
             await eventually(

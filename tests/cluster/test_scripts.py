@@ -48,3 +48,17 @@ def test_a_teaching_script_has_under_80_lines_and_uses_the_public_api_only(name:
     assert len(lines) < 80
     imported = {line.split()[1] for line in lines if line.startswith("from pocketmq")}
     assert imported <= {"pocketmq.client", "pocketmq.cluster", "pocketmq.runtime"}
+
+
+def test_watch_failover_plays_two_elections_step_by_step() -> None:
+    lines = run("watch_failover.py").splitlines()
+    shown = [line.partition("broker-a: ")[2] for line in lines if "broker-a: master" in line]
+    assert shown == [
+        "master 1, epoch 1, in sync [1], set 1",
+        "master 1, epoch 1, in sync [1, 2, 3], set 2",
+        "master 3, epoch 2, in sync [3], set 3",
+        "master 3, epoch 2, in sync [2, 3], set 4",
+        "master 2, epoch 3, in sync [2], set 5",
+        "master 2, epoch 3, in sync [1, 2], set 6",
+    ]
+    assert any("is leader in term 2" in line for line in lines)

@@ -5,19 +5,23 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
-import msgspec
 import pytest
 
+from pocketmq.client import Admin, Message, Producer, PullConsumer
+from pocketmq.client.producer.send_result import SendStatus
 from pocketmq.cluster.local import local_cluster
 from pocketmq.cluster.supervisor import Supervisor
-from pocketmq.protocol.bodies.controller import BrokerReplicasInfo, ReplicasInfo
-from pocketmq.protocol.body import decode_body
-from pocketmq.protocol.headers.controller import GetSyncStateDataRequestHeader
+from pocketmq.protocol.codes import RequestCode
+from pocketmq.protocol.message import MessageQueue
+from pocketmq.runtime.errors import PocketMQError
 from support.eventually import eventually
 from support.java import run_java
+from support.raw_remoting import ask
 from support.real_rocketmq import RealRocketMQ, free_port
+from support.replica_sets import in_sync, replicas
 
 pytestmark = [
     pytest.mark.java,
@@ -56,26 +60,11 @@ def real_broker(cluster: Supervisor, folder: Path) -> RealRocketMQ:
     )
 
 
-async def replicas(cluster: Supervisor) -> ReplicasInfo:
-    """What the leading controller says of broker-a."""
-    leader = await cluster.leading_controller()
-    if leader is None:
-        return ReplicasInfo()
-    reply = await cluster.remoting.call(
-        leader.address, GetSyncStateDataRequestHeader(), msgspec.msgpack.encode(["broker-a"])
-    )
-    body = decode_body(reply.body_view, BrokerReplicasInfo, reply.encoding)
-    return body.replicas_info_table.get("broker-a", ReplicasInfo())
-
-
 async def test_a_real_broker_becomes_master_and_a_second_one_takes_over(
     cluster: Supervisor, tmp_path: Path
 ) -> None:
     first, second = (real_broker(cluster, tmp_path / each) for each in ("1", "2"))
     controllers = cluster.controller_addr
-
-    async def in_sync() -> list[int]:
-        return [each.broker_id for each in (await replicas(cluster)).in_sync_replicas]
 
     async def is_master(broker_id: int) -> bool:
         return (await replicas(cluster)).master_broker_id == broker_id
@@ -86,7 +75,7 @@ async def test_a_real_broker_becomes_master_and_a_second_one_takes_over(
         await asyncio.to_thread(second.start_broker)
 
         async def both() -> bool:
-            return sorted(await in_sync()) == [1, 2]
+            return await in_sync(cluster) == [1, 2]
 
         await eventually(both, "the slave is in sync", limit_s=90.0)
         shown = await mqadmin("getSyncStateSet", "-a", controllers, "-b", "broker-a")
@@ -110,7 +99,57 @@ async def test_a_real_broker_becomes_master_and_a_second_one_takes_over(
         await leader.kill()
         second.kill_broker()
         await eventually(lambda: is_master(1), "the first is master again", limit_s=90.0)
-        assert await in_sync() == [1]
+        assert await in_sync(cluster) == [1]
     finally:
         first.stop()
         second.stop()
+
+
+async def test_a_real_broker_follows_ours_takes_over_and_is_followed(tmp_path: Path) -> None:
+    arguments = ["--all-ack-in-sync-state-set"]
+    async with local_cluster(controllers=1, broker_arguments=arguments) as cluster:
+        real = real_broker(cluster, tmp_path)
+
+        async def both() -> bool:
+            return await in_sync(cluster) == [1, 2]
+
+        try:
+            await asyncio.to_thread(real.start_broker)
+            await eventually(both, "the real slave is in sync", limit_s=120.0)
+            async with Admin(nameservers=cluster.namesrv_addr) as admin:
+                await admin.create_topic("orders", queues=1)
+
+            def has_topic() -> bool:  # a slave asks for topics every 10 s
+                header = {"topic": "orders"}
+                return ask(real.broker_addr, RequestCode.GET_TOPIC_CONFIG, header).code == 0
+
+            await eventually(has_topic, "the real slave has the topic", limit_s=90.0)
+            bodies = [b"order %d" % at for at in range(200)]
+            async with Producer("p", nameservers=cluster.namesrv_addr) as producer:
+                for body in bodies:
+                    result = await producer.send(Message("orders", body))
+                    assert result.status is SendStatus.SEND_OK
+            await cluster["broker-a"].kill()
+
+            async def real_leads() -> bool:
+                return (await replicas(cluster)).master_address == real.broker_addr
+
+            await eventually(real_leads, "the real broker is master", limit_s=90.0)
+            await cluster.restart("broker-a")
+            await eventually(both, "ours follows the real master", limit_s=120.0)
+            async with PullConsumer("g", nameservers=cluster.namesrv_addr) as consumer:
+                queue = MessageQueue("orders", "broker-a", 0)
+
+                async def all_there() -> bool:
+                    read: list[bytes] = []
+                    with suppress(PocketMQError):
+                        while True:
+                            pulled = await consumer.pull(queue, "*", len(read))
+                            if not pulled.messages:
+                                break
+                            read += [bytes(message.body) for message in pulled.messages]
+                    return read == bodies
+
+                await eventually(all_there, "the real broker has every message", limit_s=90.0)
+        finally:
+            real.stop()

@@ -134,6 +134,13 @@ class BrokerConfig:
         rule="H-41",
     )
 
+    enable_d_leger_commit_log: bool = option(
+        False,
+        help="Not built: RocketMQ has replaced it by controller mode, and so does this broker.",
+        rule="D-200",
+        rocketmq_name="enableDLegerCommitLog",
+    )
+
     # -- controller mode
     enable_controller_mode: bool = option(
         False, help="Controllers say who is master; role and id are theirs.", rule="H-1"

@@ -64,6 +64,9 @@ from pocketmq.runtime.tasks import TaskOwner
 
 log = structlog.get_logger()
 
+SUSPECT_S: Final = 1.0
+"""Between two questions for a route that failed sends cast doubt on, on the clock."""
+
 HEARTBEAT_WAIT_S: Final = 1.0
 """Real seconds for which a round of heartbeats waits for answers."""
 
@@ -162,6 +165,8 @@ class ClientInstance:
             )
         )
         self.dispatcher.require(COMMANDS)
+        self._suspected: dict[str, float] = {}
+        """When topics were asked for after a failed send."""
         self._lookups: dict[tuple[str, str], asyncio.Task[bool | PocketMQError]] = {}
         self._heartbeats: dict[str, asyncio.Task[bool]] = {}
         self._timers = [
@@ -273,6 +278,21 @@ class ClientInstance:
         if isinstance(found, PocketMQError):
             raise found
         return found
+
+    def suspect_route(self, topic: str) -> None:
+        """A send failed: ask for the topic's route soon, for another broker may be master by now
+        (W-12). Not more often than each second."""
+        now = self.clock.monotonic()
+        if now - self._suspected.get(topic, -SUSPECT_S) < SUSPECT_S:
+            return
+        self._suspected[topic] = now
+        self.tasks.start(self._look_again(topic), name=f"suspect route of {topic}")
+
+    async def _look_again(self, topic: str) -> None:
+        try:
+            await self.refresh_route(topic)
+        except PocketMQError as exc:
+            self.route_failed(topic, exc)
 
     # behaviour 51
     async def publish_info(

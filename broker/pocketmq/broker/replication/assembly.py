@@ -129,6 +129,13 @@ def check_role(config: BrokerConfig) -> None:
         ConfigError: says which option to change.
     """
     role, broker_id = config.broker_role, config.broker_id
+    if config.enable_d_leger_commit_log:
+        raise ConfigError(
+            "enable_d_leger_commit_log",
+            "a commit log of DLedger cannot be written",
+            advice="use --enable-controller-mode with --controllers host:port, which fails over"
+            " by itself too; dLegerGroup, dLegerPeers and dLegerSelfId are not needed then",
+        )
     if config.enable_controller_mode:
         if not config.controllers:
             raise ConfigError(

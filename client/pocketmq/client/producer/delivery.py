@@ -164,6 +164,7 @@ class Delivery:
                 final = tries.answered(outcome, now)
             else:
                 self._learn(queue.broker_name, latency_ms, outcome)
+                self._started().suspect_route(info.topic)
                 final = tries.failed(outcome, now)
             if final is not None:
                 return final

@@ -23,7 +23,7 @@ from pocketmq.runtime.process import report
 import typer  # isort: skip
 
 from pocketmq.cluster.cli import clock, config, demo, message, pipeline, server, store  # isort: skip
-from pocketmq.cluster.cli import fault, group, snapshot, steer, topic  # isort: skip
+from pocketmq.cluster.cli import failover, fault, group, snapshot, steer, topic  # isort: skip
 
 INTRO = """RocketMQ's architecture as small Python processes.
 
@@ -64,6 +64,7 @@ store.register(app)
 pipeline.register(app)
 config.register(app)
 steer.register(app)
+failover.register(app)
 fault.register(app)
 snapshot.register(app)
 

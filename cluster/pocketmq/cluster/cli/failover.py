@@ -1,0 +1,110 @@
+"""`pocketmq failover`: make another replica the master."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+import typer
+
+from pocketmq.cluster.cli.run import run
+from pocketmq.protocol.bodies.controller import BrokerReplicasInfo, ReplicasInfo
+from pocketmq.protocol.body import decode_body
+from pocketmq.protocol.errors import RemotingError
+from pocketmq.protocol.headers.controller import (
+    ElectMasterRequestHeader,
+    ElectMasterResponseHeader,
+    GetControllerMetaDataRequestHeader,
+    GetMetaDataResponseHeader,
+    GetSyncStateDataRequestHeader,
+)
+from pocketmq.protocol.transport.remoting import RemotingClient, expect
+from pocketmq.protocol.transport.tcp import TcpNetwork
+from pocketmq.runtime.errors import CallerError
+
+DEFAULT_CONTROLLERS = "127.0.0.1:9881;127.0.0.1:9882;127.0.0.1:9883"
+
+HELP = """Make another replica of a broker name the master.
+
+Only replicas in sync can be chosen, so nothing that was acknowledged is lost. The former master
+follows the new one. Without --to the first other replica in sync that is alive is taken.
+
+\b
+Examples:
+  pocketmq failover --broker broker-a
+  pocketmq failover --broker broker-a --to 2 --controllers 127.0.0.1:9881
+"""
+
+
+class NoReplicaError(CallerError):
+    """There is nobody to become master."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("failover", help=HELP)(failover)
+
+
+def failover(
+    broker: Annotated[str, typer.Option(help="Broker name.")],
+    to: Annotated[
+        int | None, typer.Option(help="Id of the replica at the controllers.", min=1)
+    ] = None,
+    controllers: Annotated[
+        str,
+        typer.Option(help="host:port;host:port", envvar="CONTROLLER_ADDR"),
+    ] = DEFAULT_CONTROLLERS,
+) -> None:
+    async def main() -> None:
+        client = RemotingClient(TcpNetwork())
+        try:
+            leader = await _leader(client, controllers.split(";"))
+            before = await _replicas(client, leader, broker)
+            chosen = to if to is not None else _other(broker, before)
+            header = ElectMasterRequestHeader(
+                broker_name=broker, broker_id=chosen, designate_elect=True
+            )
+            reply = expect(await client.call(leader, header))
+            after = reply.header(ElectMasterResponseHeader)
+            print(
+                f"{broker}: replica {after.master_broker_id} at {after.master_address} is master"
+                f" from epoch {after.master_epoch} on; before it was {before.master_broker_id}"
+            )
+        finally:
+            await client.close()
+
+    run(main())
+
+
+async def _leader(client: RemotingClient, controllers: list[str]) -> str:
+    reasons = []
+    for address in controllers:
+        try:
+            reply = expect(await client.call(address, GetControllerMetaDataRequestHeader()))
+        except RemotingError as exc:
+            reasons.append(str(exc))
+            continue
+        leader = reply.header(GetMetaDataResponseHeader).controller_leader_address
+        if leader is not None:
+            return leader
+        reasons.append(f"{address} knows of no controller that leads")
+    raise NoReplicaError("; ".join(reasons))
+
+
+async def _replicas(client: RemotingClient, leader: str, broker: str) -> ReplicasInfo:
+    names = msgspec.msgpack.encode([broker])
+    reply = expect(await client.call(leader, GetSyncStateDataRequestHeader(), names))
+    table = decode_body(reply.body_view, BrokerReplicasInfo, reply.encoding).replicas_info_table
+    if broker not in table:
+        raise NoReplicaError(f"the controllers do not know {broker}; see `mqadmin getSyncStateSet`")
+    return table[broker]
+
+
+def _other(broker: str, replicas: ReplicasInfo) -> int:
+    for each in replicas.in_sync_replicas:
+        if each.alive and each.broker_id != replicas.master_broker_id:
+            return each.broker_id
+    raise NoReplicaError(
+        f"no replica of {broker} but its master {replicas.master_broker_id} is alive and in sync;"
+        " wait until one has caught up"
+    )
