@@ -34,7 +34,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The shared session: two cores, little memory."""
     from pocketmq.pipeline import session
+    from support.spark_home import use_spark_home
 
+    use_spark_home(tmp_path_factory.mktemp("home"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PySpark leaves sockets and subprocesses to the collector
         spark = session(

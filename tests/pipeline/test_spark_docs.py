@@ -1,4 +1,4 @@
-"""`docs/spark.md` does what it says: each block is run, and what it prints stands below it."""
+"""`docs/spark.md` and the page after it do what they say: each block is run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ from support.spark_cluster import SparkCluster, spark_cluster
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "spark.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = DOCS / "spark.md"
+PAGES = (PAGE, DOCS / "spark-tables.md")
+"""In the order in which a reader follows them."""
 ADDRESS = "127.0.0.1:9876"
 STORE_PATH = "cluster/broker-a"
 
@@ -31,7 +34,8 @@ Block = tuple[str, str]
 
 
 def blocks() -> list[Block]:
-    return re.findall(r"^```(\w+)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    text = "\n".join(page.read_text() for page in PAGES)
+    return re.findall(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture(scope="module")

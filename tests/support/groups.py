@@ -8,6 +8,7 @@ ONE_PROCESS = (
     ("tests/cluster/test_demo.py::test_the_demo_loses_nothing", SPARK),
     ("tests/pipeline/test_topic_reading.py", "topic"),
     ("tests/pipeline/test_stream_reading.py", "stream"),
+    ("tests/pipeline/test_export.py", "export"),
 )
 """How a test's id begins, and its group: those of one share a Spark session, or a cluster.
 

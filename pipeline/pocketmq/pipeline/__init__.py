@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pocketmq.pipeline.arrow_reads import read_store, read_topic
 from pocketmq.pipeline.session import check_java, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["check_java", "register", "session"]
+__all__ = ["check_java", "read_store", "read_topic", "register", "session"]
 
 
 def register(spark: SparkSession) -> None:

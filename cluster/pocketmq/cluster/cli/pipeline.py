@@ -25,12 +25,61 @@ Examples:
   pocketmq consume flight-delays --count 5
 """
 
+EXPORT_HELP = """Add to a table what a topic has and the table has not.
+
+Reads up to the topic's present end and stops; run it again for what came since. A run that was
+killed anywhere leaves nothing twice. Needs `pip install 'pocketmq[spark,lake]'`, and no Spark.
+
+\b
+Examples:
+  pocketmq pipeline export orders --to parquet:orders
+  pocketmq pipeline export orders --to delta:tables/orders --columns keys,tags,body
+  pocketmq pipeline export orders --to iceberg:warehouse/shop.orders
+"""
+
 
 def register(app: typer.Typer) -> None:
     """Add the command group."""
     group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Spark jobs.")
     group.command("flights", help=FLIGHTS_HELP)(flights)
+    group.command("export", help=EXPORT_HELP)(export)
     app.add_typer(group, name="pipeline")
+
+
+def export(
+    topic: Annotated[str, typer.Argument(help="Topics, separated by commas.")],
+    to: Annotated[str, typer.Option(metavar="KIND:PATH", help="parquet:, delta: or iceberg:")],
+    nameservers: Annotated[
+        str,
+        typer.Option(envvar="NAMESRV_ADDR", help="Nameservers, separated by ';'."),
+    ] = "127.0.0.1:9876",
+    columns: Annotated[str, typer.Option(help="Columns, separated by commas; else all.")] = "",
+    rows_per_commit: Annotated[int, typer.Option(min=1, help="Most rows of a commit.")] = 100_000,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the sum as JSON.")] = False,
+) -> int:
+    import json
+    from dataclasses import asdict
+
+    from rich.console import Console
+
+    from pocketmq.pipeline.lake import Exported, target_of
+    from pocketmq.pipeline.lake import export as run
+
+    console = Console(stderr=True)
+
+    def show(done: Exported) -> None:
+        console.print(f"{done.rows:,} rows in {done.commits} commits", highlight=False)
+
+    done = run(
+        topic,
+        target_of(to),
+        rows_per_commit=rows_per_commit,
+        on_commit=show,
+        nameServer=nameservers,
+        columns=columns,
+    )
+    typer.echo(json.dumps(asdict(done)) if as_json else f"{done.rows:,} rows added to {to}")
+    return 0
 
 
 def flights(

@@ -1,0 +1,71 @@
+"""Topics and stores as Arrow record batches for Polars, DuckDB and pandas: no Spark, no Java.
+
+    polars.from_arrow(read_topic("orders", nameServer="127.0.0.1:9876"))
+    duckdb.from_arrow(read_store("cluster/broker-a", topic="orders")).aggregate("count(*)")
+
+The readers stream: a batch is read when the one before it was taken, so a topic may be larger than
+memory. Options are those of the data sources (docs/spark.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from pocketmq.pipeline.row_filter import RowFilter
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def read_topic(topic: str, **options: str) -> pa.RecordBatchReader:
+    """The messages of a topic, or of several separated by commas, queue by queue.
+
+    Args:
+        topic: What to read.
+        options: `nameServer`, `startingOffsets`, `columns` and the others of `pocketmq`.
+
+    Raises:
+        OptionError: An option is wrong, or the topic does not exist.
+        DataLossError: While reading, if offsets are not stored any more.
+    """
+    from pocketmq.pipeline.loop import shared_loop
+    from pocketmq.pipeline.settings import ReadSettings
+    from pocketmq.pipeline.topic_read import plan, reading
+
+    settings = ReadSettings({"topic": topic, **options})
+    row_filter = RowFilter.of_tags(settings.tags)
+    parts = shared_loop().run(plan(settings, row_filter))
+    read = reading(settings, settings.columns, row_filter)
+    return _reader(settings.columns, (batch for part in parts for batch in read.batches(part)))
+
+
+def read_store(path: str, **options: str) -> pa.RecordBatchReader:
+    """The messages of a store directory, or another of its tables (`table="consumequeue"`).
+
+    Args:
+        path: One directory, or several separated by commas.
+        options: `topic`, `columns` and the others of `pocketmq-store`.
+
+    Raises:
+        OptionError: An option is wrong.
+        CorruptRecordError: While reading, if a record is broken and the mode is FAILFAST.
+    """
+    from pocketmq.pipeline import store_read
+
+    settings = store_read.StoreSettings({"path": path, **options})
+    row_filter = RowFilter.of_tags(settings.tags)
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        for part in store_read.plan(settings, row_filter):
+            yield from store_read.batches(settings, settings.columns, row_filter, part)
+
+    return _reader(settings.columns, rows())
+
+
+def _reader(columns: dict[str, str], batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
+    import pyarrow as pa
+
+    from pocketmq.pipeline.arrow import arrow_schema
+
+    return pa.RecordBatchReader.from_batches(arrow_schema(columns), batches)

@@ -1,0 +1,186 @@
+"""Tables to export to: Parquet files in a folder, Delta by `deltalake`, Iceberg by `pyiceberg`.
+
+What each has of which queue stands in the table itself:
+
+    Parquet   in the files' names: <topic>-<broker>-<queue>-<start>-<end>.parquet
+    Delta     in its transactions (`txn`): one application for each queue, its version the offset
+    Iceberg   in the table's properties, set in the same commit as the rows
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from pocketmq.pipeline.lake.delta import check_deltalake
+from pocketmq.pipeline.offsets import Offsets
+from pocketmq.protocol.message import MessageQueue
+from pocketmq.runtime.errors import CallerError, MissingToolError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PREFIX: Final = "pocketmq.offset:"
+_FILE: Final = re.compile(r"(.+)~(.+)~(\d+)~(\d+)~(\d+)\.parquet")
+
+
+class ParquetTarget:
+    """A folder of Parquet files, one for each range of a queue.
+
+    A range appears with one rename. Files of a commit that was cut off half way stay, since each
+    says what it has; names that begin with a dot are remains and mean nothing.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+
+    def offsets(self, queues: Sequence[MessageQueue]) -> Offsets:
+        """The ends in the files' names."""
+        found: Offsets = {}
+        for path in self.folder.glob("*.parquet"):
+            match = _FILE.fullmatch(path.name)
+            if match is None:
+                raise CallerError(f"{path}: no file of an export; choose a folder of its own")
+            queue = MessageQueue(match[1], match[2], int(match[3]))
+            found[queue] = max(found.get(queue, 0), int(match[5]))
+        return {queue: found[queue] for queue in queues if queue in found}
+
+    def append(self, rows: pa.Table, moved: Mapping[MessageQueue, tuple[int, int]]) -> None:
+        """Write a file for each queue."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+        import pyarrow.parquet as pq
+
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for queue, (start, end) in moved.items():
+            of_queue = pc.and_(
+                pc.and_(
+                    pc.equal(rows.column("topic"), queue.topic),
+                    pc.equal(rows.column("brokerName"), queue.broker_name),
+                ),
+                pc.equal(rows.column("queueId"), pa.scalar(queue.queue_id, pa.int32())),
+            )
+            name = f"{queue.topic}~{queue.broker_name}~{queue.queue_id}~{start}~{end}.parquet"
+            part = self.folder / f".{name}.part"
+            pq.write_table(rows.filter(of_queue), part)
+            with part.open("rb") as file:
+                os.fsync(file.fileno())
+            part.rename(self.folder / name)
+
+
+class DeltaTarget:
+    """A Delta table; each commit has its rows and, for each queue, how far it goes.
+
+    Raises:
+        MissingToolError: `deltalake` is not installed.
+    """
+
+    def __init__(
+        self, table: str | Path, *, storage_options: Mapping[str, str] | None = None
+    ) -> None:
+        self.table = str(table)
+        self.storage_options = dict(storage_options or {})
+        check_deltalake()
+
+    def offsets(self, queues: Sequence[MessageQueue]) -> Offsets:
+        """The versions of the queues' transactions."""
+        from deltalake import DeltaTable
+
+        if not DeltaTable.is_deltatable(self.table, self.storage_options):
+            return {}
+        table = DeltaTable(self.table, storage_options=self.storage_options)
+        versions = {queue: table.transaction_version(_name_of(queue)) for queue in queues}
+        return {queue: version for queue, version in versions.items() if version is not None}
+
+    def append(self, rows: pa.Table, moved: Mapping[MessageQueue, tuple[int, int]]) -> None:
+        """One commit."""
+        from deltalake import CommitProperties, Transaction, write_deltalake
+
+        write_deltalake(
+            self.table,
+            rows,
+            mode="append",
+            storage_options=self.storage_options,
+            commit_properties=CommitProperties(
+                max_commit_retries=0,  # another export's commit would repeat these rows
+                app_transactions=[
+                    Transaction(_name_of(queue), end) for queue, (_, end) in moved.items()
+                ],
+            ),
+        )
+
+
+class IcebergTarget:
+    """An Iceberg table of a catalog.
+
+    Args:
+        catalog: A catalog of `pyiceberg`.
+        table: `namespace.name`; it is made with the first rows.
+    """
+
+    def __init__(self, catalog: Any, table: str) -> None:
+        self.catalog = catalog
+        self.table = table
+
+    @classmethod
+    def local(cls, folder: str | Path, table: str) -> IcebergTarget:
+        """A table of a catalog in SQLite, in a folder.
+
+        Raises:
+            MissingToolError: `pyiceberg` is not installed.
+        """
+        try:
+            from pyiceberg.catalog.sql import SqlCatalog
+        except ImportError:
+            raise MissingToolError(
+                "pyiceberg", "an Iceberg table", "pip install 'pocketmq[lake]'"
+            ) from None
+        where = Path(folder).absolute()
+        where.mkdir(parents=True, exist_ok=True)
+        address = f"sqlite:///{where / 'catalog.db'}"
+        return cls(SqlCatalog("pocketmq", uri=address, warehouse=where.as_uri()), table)
+
+    def offsets(self, queues: Sequence[MessageQueue]) -> Offsets:
+        """What the table's properties say."""
+        if not self.catalog.table_exists(self.table):
+            return {}
+        properties = self.catalog.load_table(self.table).properties
+        said = {queue: properties.get(_name_of(queue)) for queue in queues}
+        return {queue: int(offset) for queue, offset in said.items() if offset is not None}
+
+    def append(self, rows: pa.Table, moved: Mapping[MessageQueue, tuple[int, int]]) -> None:
+        """One commit."""
+        namespace, _, _ = self.table.rpartition(".")
+        self.catalog.create_namespace_if_not_exists(namespace)
+        table = self.catalog.create_table_if_not_exists(self.table, rows.schema)
+        with table.transaction() as transaction:
+            transaction.append(rows)
+            transaction.set_properties(
+                {_name_of(queue): str(end) for queue, (_, end) in moved.items()}
+            )
+
+
+def _name_of(queue: MessageQueue) -> str:
+    return f"{PREFIX}{queue.topic}/{queue.broker_name}/{queue.queue_id}"
+
+
+def target_of(text: str) -> ParquetTarget | DeltaTarget | IcebergTarget:
+    """The target that `parquet:FOLDER`, `delta:TABLE` or `iceberg:FOLDER/NAMESPACE.NAME` means.
+
+    Raises:
+        CallerError: It means none.
+    """
+    kind, _, where = text.partition(":")
+    if where and kind == "parquet":
+        return ParquetTarget(where)
+    if where and kind == "delta":
+        return DeltaTarget(where)
+    folder, _, table = where.rpartition("/")
+    if kind == "iceberg" and folder and "." in table:
+        return IcebergTarget.local(folder, table)
+    raise CallerError(
+        f"{text!r} is no table; write parquet:FOLDER, delta:TABLE or iceberg:FOLDER/NAMESPACE.NAME"
+    )

@@ -1,0 +1,140 @@
+"""Topics into tables, incrementally and each message once, whoever is killed; and without Spark."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+
+from pocketmq.client import Message, MessageQueue
+from pocketmq.pipeline import read_store, read_topic
+from pocketmq.pipeline.errors import DataLossError
+from pocketmq.pipeline.lake import DeltaTarget, Exported, IcebergTarget, ParquetTarget, export
+from support.spark_cluster import SparkCluster, spark_cluster
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+
+KILLED = """
+import os, signal, sys
+from pocketmq.pipeline.lake import DeltaTarget, IcebergTarget, ParquetTarget, export
+kind, folder, nameservers, topic, commits = sys.argv[1:]
+targets = {
+    "parquet": lambda: ParquetTarget(folder + "/table"),
+    "delta": lambda: DeltaTarget(folder + "/table"),
+    "iceberg": lambda: IcebergTarget.local(folder, "lake.orders"),
+}
+def die(done):
+    if done.commits == int(commits):
+        os.kill(os.getpid(), signal.SIGKILL)
+export(topic, targets[kind](), nameServer=nameservers, rows_per_commit=70, on_commit=die)
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    with spark_cluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        yield cluster
+
+
+def fill(cluster: SparkCluster, topic: str, start: int, end: int) -> None:
+    cluster.send(
+        [
+            Message(topic, str(number).encode(), keys=f"k{number}", properties={"n": str(number)})
+            for number in range(start, end)
+        ]
+    )
+
+
+def numbers(table: Any) -> list[int]:
+    return sorted(int(body) for body in table.column("body").to_pylist())
+
+
+def target_of(kind: str, folder: Path) -> tuple[Any, Callable[[], pa.Table]]:
+    """A target, and how another program reads it."""
+    if kind == "parquet":
+        return ParquetTarget(folder / "table"), lambda: pq.read_table(folder / "table")
+    if kind == "delta":
+        return DeltaTarget(
+            folder / "table"
+        ), lambda: DeltaTable(folder / "table").to_pyarrow_dataset().to_table()
+    target = IcebergTarget.local(folder, "lake.orders")
+    return target, lambda: target.catalog.load_table("lake.orders").scan().to_arrow()
+
+
+@pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
+def test_an_export_goes_on_where_it_was_and_a_killed_one_makes_the_same_table(
+    cluster: SparkCluster, tmp_path: Path, kind: str
+) -> None:
+    topic = f"Export-{kind}"
+    cluster.create_topic(topic)
+    fill(cluster, topic, 0, 400)
+    for commits in (1, 3):
+        killed = subprocess.run(
+            [
+                *(sys.executable, "-c", KILLED, kind, str(tmp_path), cluster.nameservers),
+                *(topic, str(commits)),
+            ],
+            check=False,
+        )
+        assert killed.returncode == -9
+    target, read = target_of(kind, tmp_path)
+    seen: list[Exported] = []
+    options = {"nameServer": cluster.nameservers}
+    done = export(topic, target, rows_per_commit=70, on_commit=seen.append, **options)
+    assert seen[-1] == done
+    assert (done.rows, done.commits) == (400 - 4 * 70, 2)
+    assert export(topic, target, **options) == Exported()
+    fill(cluster, topic, 400, 450)
+    assert export(topic, target, **options).rows == 50
+    table = read()
+    assert numbers(table) == list(range(450))
+    row = table.slice(0, 1).to_pylist()[0]
+    assert dict(row["properties"])["n"] == row["body"].decode()
+
+
+def test_a_topic_made_anew_stops_an_export(cluster: SparkCluster, tmp_path: Path) -> None:
+    cluster.create_topic("Remade", queues=1)
+    queue = MessageQueue("Remade", "broker-a", 0)
+    target = DeltaTarget(tmp_path / "table")
+    cluster.send([Message("Remade", b"1")] * 20, queue=queue)
+    assert export("Remade", target, nameServer=cluster.nameservers).rows == 20
+    cluster.remake_topic("Remade", queues=1)
+    cluster.send([Message("Remade", b"1")] * 5, queue=queue)
+    with pytest.raises(DataLossError, match="offset 20 does not exist; the queue now ends at 5"):
+        export("Remade", target, nameServer=cluster.nameservers)
+
+
+def test_topics_and_stores_are_read_without_spark(cluster: SparkCluster) -> None:
+    """By Polars, DuckDB and pandas, through Arrow."""
+    import duckdb
+    import polars
+
+    cluster.create_topic("Plain")
+    fill(cluster, "Plain", 0, 300)
+    options = {"nameServer": cluster.nameservers, "columns": "queueId,keys,body"}
+    assert numbers(read_topic("Plain", **options).read_all()) == list(range(300))
+    frame: Any = polars.from_arrow(read_topic("Plain", **options))
+    assert frame.height == 300
+    rows = read_topic("Plain", **options)
+    found = duckdb.sql("select count(distinct keys), min(queueId) from rows").fetchall()
+    assert (found, rows.schema.names) == ([(300, 0)], ["queueId", "keys", "body"])
+    assert len(read_topic("Plain", **options).read_pandas()) == 300
+    stores = ",".join(str(cluster.store(name)) for name in ("broker-a", "broker-b"))
+    assert numbers(read_store(stores, topic="Plain").read_all()) == list(range(300))
+
+
+def test_reading_without_spark_imports_no_spark(cluster: SparkCluster) -> None:
+    code = (
+        "import sys\nfrom pocketmq.pipeline import read_topic\n"
+        f"print(read_topic('Plain', nameServer={cluster.nameservers!r}).read_all().num_rows)\n"
+        "print('pyspark' in sys.modules)\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ran.stdout.split() == ["300", "False"], ran.stdout + ran.stderr
