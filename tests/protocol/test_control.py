@@ -58,12 +58,15 @@ async def test_a_move_is_answered_when_everything_that_was_due_has_settled() -> 
             await asyncio.create_task(work())
             done.append(clock.monotonic())
 
-    task = asyncio.create_task(service())
+    task = asyncio.create_task(service(), name="service")
     channel = await connected(clock)
     moved = await channel.request(MoveClockRequestHeader(time_ms=START_MS + 25_000))
     assert done == [10, 20]
     assert moved.header(ClockResponseHeader) == ClockResponseHeader(
-        now_ms=START_MS + 25_000, next_deadline_ms=START_MS + 30_000, manual=True
+        now_ms=START_MS + 25_000,
+        next_deadline_ms=START_MS + 30_000,
+        next_what="service",
+        manual=True,
     )
     await channel.request(MoveClockRequestHeader(time_ms=START_MS + 30_000))
     await task

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from pocketmq.runtime.errors import ClockMemberError, ClockStuckError
-from pocketmq.runtime.lock_step import ClockMember, LocalMember, advance, advance_to
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.lock_step import ClockMember, Deadline, LocalMember, advance, advance_to
+from pocketmq.runtime.manual_clock import Due, ManualClock
 from pocketmq.runtime.periodic import PeriodicService
 
 START_MS = 1_700_000_000_000
@@ -22,8 +22,9 @@ class Silent:
     async def time_ms(self) -> int:
         return await self._never()
 
-    async def next_deadline_ms(self) -> int | None:
-        return await self._never()
+    async def next_due(self) -> Due | None:
+        await self._never()
+        return None
 
     async def move_to(self, time_ms: int) -> None:
         await self._never()
@@ -164,3 +165,43 @@ async def test_a_stuck_member_is_an_error_even_when_losses_are_allowed() -> None
 async def test_nobody_left_is_an_error() -> None:
     with pytest.raises(ValueError, match="no clock is left"):
         await advance([Dead()], 1_000, on_lost=lambda member, error: None)
+
+
+async def test_quiet_members_are_moved_on_without_a_visit_and_nothing_changes() -> None:
+    async def run(traffic: bool) -> tuple[list[tuple[str, int]], list[Deadline], int]:
+        one, two = ManualClock(START_MS), ManualClock(START_MS)
+        fired: list[tuple[str, int]] = []
+        sent = 0
+
+        def act(name: str, clock: ManualClock, other: ManualClock, period_s: int) -> None:
+            nonlocal sent
+            fired.append((name, clock.time_ms() - START_MS))
+            assert other.time_ms() == clock.time_ms() or not traffic
+            sent += period_s == 7  # the slower one talks to the other
+
+        services = [
+            PeriodicService("fast", one, 2, lambda: act("fast", one, two, 2)),
+            PeriodicService("slow", two, 7, lambda: act("slow", two, one, 7)),
+        ]
+        for service in services:
+            service.start()
+        await asyncio.sleep(0)  # noqa: TID251 - one turn, so that both have armed their timers
+        told: list[Deadline] = []
+        members = [LocalMember("a", one), LocalMember("b", two)]
+        steps = await advance_to(
+            members,
+            START_MS + 60_000,
+            on_deadline=told.append,
+            traffic=(lambda: sent) if traffic else None,
+        )
+        assert one.time_ms() == two.time_ms() == START_MS + 60_000
+        for service in services:
+            await service.stop()
+        return sorted(fired, key=lambda each: each[1]), told, steps
+
+    plain, near = await run(traffic=False), await run(traffic=True)
+    assert near[0] == plain[0]
+    assert [(each.at_ms, each.what) for each in near[1]] == sorted(
+        (each.at_ms, each.what) for each in plain[1]
+    )
+    assert near[2] < plain[2]

@@ -33,6 +33,7 @@ from pocketmq.protocol.headers.route import GetClusterInfoRequestHeader
 from pocketmq.protocol.transport.remoting import RemotingClient, expect
 from pocketmq.runtime import lock_step
 from pocketmq.runtime.errors import ClockMemberError
+from pocketmq.runtime.manual_clock import Due
 
 log = structlog.get_logger()
 
@@ -59,9 +60,12 @@ class ControlledProcess:
         """The time of its clock, in epoch ms."""
         return (await self.clock()).now_ms
 
-    async def next_deadline_ms(self) -> int | None:
-        """Epoch ms of its earliest timer; None without one."""
-        return (await self.clock()).next_deadline_ms
+    async def next_due(self) -> Due | None:
+        """Its earliest timer; None without one."""
+        clock = await self.clock()
+        if clock.next_deadline_ms is None:
+            return None
+        return Due(clock.next_deadline_ms, clock.next_what or "timer")
 
     async def move_to(self, time_ms: int) -> None:
         """Move its manual clock; returns when the tasks that were due have come to rest."""

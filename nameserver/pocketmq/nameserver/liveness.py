@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.dispatch import Peer
+from pocketmq.runtime.signals import Signal
 
 BROKER_EXPIRY_S = 120.0
 """A broker that was silent for longer than this is expired (N-2)."""
@@ -61,6 +62,8 @@ class LiveBrokers:
     """The live table: when each broker process was last heard. Knows no sockets and no clock."""
 
     _brokers: dict[BrokerKey, LiveBroker] = field(default_factory=dict)
+    heard: Signal[[LiveBroker]] = field(default_factory=Signal, init=False, repr=False)
+    """Emitted with each registration."""
 
     def __len__(self) -> int:
         return len(self._brokers)
@@ -73,7 +76,12 @@ class LiveBrokers:
         """Replace the record of a broker (N-16); returns whether it is new."""
         is_new = broker.key not in self._brokers
         self._brokers[broker.key] = broker
+        self.heard.emit(broker)
         return is_new
+
+    def first_expiry(self) -> float | None:
+        """The moment after which the first broker counts as expired, if all stay silent."""
+        return min((each.expires_at for each in self._brokers.values()), default=None)
 
     def remove(self, key: BrokerKey) -> LiveBroker | None:
         """Forget a broker."""

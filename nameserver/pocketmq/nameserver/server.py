@@ -8,6 +8,7 @@ itself drops them at once.
 from __future__ import annotations
 
 import asyncio
+import math
 
 import structlog
 
@@ -37,6 +38,9 @@ from pocketmq.runtime.profile import PROFILE_5_X, Profile
 from pocketmq.runtime.text_files import OsTextFiles
 
 log = structlog.get_logger()
+
+_ROUNDING = 1e-9
+"""A scan at its very moment is counted as passed, whatever the last bit of the float says."""
 
 
 class NameServer:
@@ -85,11 +89,15 @@ class NameServer:
         self._listener: Listener | None = None
         self._control = ControlProcessor(clock, self.status)
         interval_ms = config.scan_not_active_broker_interval or profile.nameserver.scan_period_ms
+        self.table.live.heard.connect(self._heard)
+        self._scan_s = interval_ms / 1000
+        self._first_scan_s = profile.nameserver.scan_initial_delay_ms / 1000
+        self._next_scan_at = 0.0
         self._scan = PeriodicService(
             "nameserver.scan",
             clock,
-            interval_ms / 1000,
-            self.expire_silent_brokers,
+            self._scan_s,
+            self._scan_brokers,
             initial_delay_s=profile.nameserver.scan_initial_delay_ms / 1000,
         )
         self.dispatcher = Dispatcher(self._budget, known_in(profile.release))
@@ -121,6 +129,7 @@ class NameServer:
             version=self._profile.client_version,
             on_close=self._channel_closed,
         )
+        self._next_scan_at = self._clock.monotonic() + self._first_scan_s
         self._scan.start()
 
     async def stop(self) -> None:
@@ -144,6 +153,25 @@ class NameServer:
             "brokersAlive": str(len(self.table.live)),
             "topics": str(len(self.table.topics())),
         }
+
+    def _scan_brokers(self) -> float:
+        """Scan; seconds until the next scan that can find anybody.
+
+        Scans are due every period (N-3). Those at which nobody can have expired yet are left out.
+        """
+        now = self._clock.monotonic()
+        self.expire_silent_brokers()
+        first = self._started_at + self._first_scan_s
+        expiry = self.table.live.first_expiry()
+        after = now if expiry is None else max(now, expiry)
+        periods = math.floor((after - first) / self._scan_s + _ROUNDING) + 1
+        self._next_scan_at = first + periods * self._scan_s
+        return self._next_scan_at - now
+
+    def _heard(self, broker: LiveBroker) -> None:
+        """A broker may have a shorter time-out than those that the next scan was chosen for."""
+        if broker.expires_at < self._next_scan_at - 2 * self._scan_s:
+            self._scan.wakeup()
 
     def expire_silent_brokers(self) -> None:
         """Close the channels of brokers that were silent too long, and drop their routes (N-21)."""

@@ -75,9 +75,10 @@ class ControlProcessor:
 
     def _clock_header(self) -> ClockResponseHeader:
         clock = self._clock
-        manual = isinstance(clock, ManualClock)
+        due = clock.next_due() if isinstance(clock, ManualClock) else None
         return ClockResponseHeader(
             now_ms=clock.time_ms(),
-            next_deadline_ms=clock.next_deadline_ms() if isinstance(clock, ManualClock) else None,
-            manual=manual,
+            next_deadline_ms=None if due is None else due.at_ms,
+            next_what=None if due is None else due.what,
+            manual=isinstance(clock, ManualClock),
         )

@@ -8,19 +8,35 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from pocketmq.runtime.errors import ClockMemberError
-from pocketmq.runtime.manual_clock import DEFAULT_GUARD_S, ManualClock
+from pocketmq.runtime.manual_clock import DEFAULT_GUARD_S, AtMoment, Due, ManualClock
 
 T = TypeVar("T")
 
 OnLost = Callable[["ClockMember", ClockMemberError], None]
-OnDeadline = Callable[[int, str], None]
-"""Told of each deadline that is reached: epoch ms, and whose it is."""
+OnDeadline = Callable[["Deadline"], None]
+"""Told of each deadline that is reached."""
+
+Traffic = Callable[[], int]
+"""A number that changes whenever something is sent between members of this process."""
+
+MOST_MOMENTS = 200
+"""That one member passes before the others are looked at again, whatever their clocks say."""
 
 MEMBER_GUARD_S = 2 * DEFAULT_GUARD_S
 """Real seconds for one answer; above the member's own guard, whose error names the busy task."""
+
+
+class Deadline(NamedTuple):
+    """The earliest timer of a member."""
+
+    at_ms: int
+    name: str
+    """Of the member."""
+    what: str
+    """Of the timer."""
 
 
 class ClockMember(Protocol):
@@ -33,28 +49,41 @@ class ClockMember(Protocol):
     async def time_ms(self) -> int:
         """Where the member's clock stands, in epoch ms."""
 
-    async def next_deadline_ms(self) -> int | None:
-        """Epoch ms of the member's earliest timer; None without one."""
+    async def next_due(self) -> Due | None:
+        """The member's earliest timer; None without one."""
 
     async def move_to(self, time_ms: int) -> None:
         """Returns when the member has settled at `time_ms`."""
 
 
-class LocalMember:
-    """A `ManualClock` of this process as a member."""
+class NearMember:
+    """A `ManualClock` of this process as a member; subclasses know in which loop it lives.
+
+    Args:
+        name: See `ClockMember`.
+        clock: Any thread may read it; only its own loop fires its timers.
+    """
 
     def __init__(self, name: str, clock: ManualClock) -> None:
         self.name = name
-        self._clock = clock
+        self.clock = clock
 
     async def time_ms(self) -> int:
-        return self._clock.time_ms()
+        return self.clock.time_ms()
 
-    async def next_deadline_ms(self) -> int | None:
-        return self._clock.next_deadline_ms()
+    async def next_due(self) -> Due | None:
+        return self.clock.next_due()
 
     async def move_to(self, time_ms: int) -> None:
-        await self._clock.move_to(time_ms)
+        await self.run(time_ms)
+
+    async def run(self, time_ms: int, at_moment: AtMoment | None = None) -> int:
+        """`ManualClock.move_to`, in the clock's own loop."""
+        return await self.clock.move_to(time_ms, at_moment)
+
+
+LocalMember = NearMember
+"""One whose clock lives in the loop of the caller."""
 
 
 async def advance(
@@ -83,6 +112,7 @@ async def advance_to(
     *,
     on_lost: OnLost | None = None,
     on_deadline: OnDeadline | None = None,
+    traffic: Traffic | None = None,
     guard_s: float = MEMBER_GUARD_S,
 ) -> int:
     """Move all members to `time_ms`, deadline by deadline; the number of steps taken.
@@ -92,18 +122,24 @@ async def advance_to(
         time_ms: Epoch ms; members that are further stay where they are.
         on_lost: Told of a member that does not answer, which is then left out of the rest. Without
             it the first such member ends the advance.
-        on_deadline: Told of each deadline that is reached, in order.
+        on_deadline: Told of each deadline that is reached, in order; from any thread.
+        traffic: Makes long advances of members in this process cheap: while it stays the same, only
+            a member that has something due is visited in its loop.
         guard_s: Real seconds to wait for one answer.
 
     Raises:
         ClockMemberError: A member did not answer and there is no `on_lost`.
         ClockStuckError: A member's tasks did not rest.
     """
-    return await _advance(_Step(members, on_lost, guard_s), time_ms, on_deadline)
+    step = _Step(members, on_lost, guard_s)
+    near = [each for each in members if isinstance(each, NearMember)]
+    if traffic is not None and len(near) == len(members):
+        return await _NearStep(step, near, on_deadline, traffic).advance(time_ms)
+    return await _advance(step, time_ms, on_deadline)
 
 
-async def deadlines(members: Sequence[ClockMember]) -> list[tuple[int, str]]:
-    """Epoch ms of each member's earliest timer, and whose it is; earliest first.
+async def deadlines(members: Sequence[ClockMember]) -> list[Deadline]:
+    """Each member's earliest timer; earliest first.
 
     Raises:
         ClockMemberError: A member did not answer.
@@ -114,16 +150,88 @@ async def deadlines(members: Sequence[ClockMember]) -> list[tuple[int, str]]:
 async def _advance(step: _Step, time_ms: int, on_deadline: OnDeadline | None = None) -> int:
     steps = 0
     while True:
-        due = await step.deadlines()
-        next_ms = min(time_ms, due[0][0]) if due else time_ms
-        if on_deadline is not None:
-            for at_ms, name in due:
-                if at_ms <= next_ms:
-                    on_deadline(at_ms, name)
-        await step.move_to(next_ms)
         steps += 1
-        if next_ms >= time_ms:
+        if await _one_step(step, time_ms, on_deadline) >= time_ms:
             return steps
+
+
+async def _one_step(step: _Step, time_ms: int, on_deadline: OnDeadline | None) -> int:
+    """Move all to the smallest deadline, at most to a moment; where they are now."""
+    due = await step.deadlines()
+    next_ms = min(time_ms, due[0].at_ms) if due else time_ms
+    if on_deadline is not None:
+        for each in due:
+            if each.at_ms <= next_ms:
+                on_deadline(each)
+    await step.move_to(next_ms)
+    return next_ms
+
+
+class _NearStep:
+    """Members of this process: whoever has nothing due is moved on without a visit in its loop.
+
+    What a member sends reaches others in their own loops. So whenever something was sent, all are
+    visited, and rest, before the next moment.
+    """
+
+    def __init__(
+        self,
+        step: _Step,
+        members: Sequence[NearMember],
+        on_deadline: OnDeadline | None,
+        traffic: Traffic,
+    ) -> None:
+        self._step = step
+        self._members = members
+        self._on_deadline = on_deadline
+        self._traffic = traffic
+
+    async def advance(self, time_ms: int) -> int:
+        """Move all to a moment; the number of steps taken."""
+        steps = 1
+        seen = self._traffic()
+        now_ms = await _one_step(self._step, time_ms, self._on_deadline)
+        while now_ms < time_ms:
+            steps += 1
+            if self._traffic() != seen:
+                await self._step.move_to(now_ms)  # what was sent has effects at this moment
+            seen = self._traffic()
+            moments, now_ms = await self._run_one(now_ms, time_ms, seen)
+            if not moments and now_ms < time_ms:  # somebody is busy
+                now_ms = await _one_step(self._step, time_ms, self._on_deadline)
+        return steps
+
+    async def _run_one(self, now_ms: int, time_ms: int, seen: int) -> tuple[int, int]:
+        """Let the member whose turn it is go on until it is another's; moments, and where it is."""
+        due = sorted(
+            ((found.at_ms, at) for at, each in enumerate(self._members)
+             if (found := each.clock.next_due()) is not None)
+        )  # fmt: skip
+        if not due or due[0][0] > time_ms:
+            quiet = self._traffic() == seen
+            if quiet and all(each.clock.skip_to(time_ms) for each in self._members):
+                return 1, time_ms
+            return 0, now_ms
+        owner = self._members[due[0][1]]
+        others = [each for each in self._members if each is not owner]
+        limit_ms = min(time_ms, max(due[0][0], due[1][0] - 1)) if len(due) > 1 else time_ms
+        moments = 0
+        reached_ms = now_ms
+
+        def at_moment(at_ms: int, what: str) -> bool:
+            nonlocal moments, reached_ms
+            if at_ms > limit_ms or moments >= MOST_MOMENTS or self._traffic() != seen:
+                return False
+            if not all(each.clock.skip_to(at_ms) for each in others):
+                return False
+            moments += 1
+            reached_ms = at_ms
+            if self._on_deadline is not None:
+                self._on_deadline(Deadline(at_ms, owner.name, what))
+            return True
+
+        await self._step.run(owner, limit_ms, at_moment)
+        return moments, reached_ms
 
 
 class _Step:
@@ -139,15 +247,24 @@ class _Step:
     async def move_to(self, time_ms: int) -> None:
         await self.ask("move its clock", lambda member: member.move_to(time_ms))
 
-    async def deadlines(self) -> list[tuple[int, str]]:
-        async def deadline(member: ClockMember) -> tuple[int | None, str]:
-            return await member.next_deadline_ms(), member.name
+    async def run(self, member: NearMember, time_ms: int, at_moment: AtMoment) -> None:
+        await self.ask("move its clock", lambda _: member.run(time_ms, at_moment), [member])
+
+    async def deadlines(self) -> list[Deadline]:
+        async def deadline(member: ClockMember) -> Deadline | None:
+            due = await member.next_due()
+            return None if due is None else Deadline(due.at_ms, member.name, due.what)
 
         answers = await self.ask("tell its deadline", deadline)
-        return sorted((at_ms, name) for at_ms, name in answers if at_ms is not None)
+        return sorted(each for each in answers if each is not None)
 
-    async def ask(self, doing: str, question: Callable[[ClockMember], Awaitable[T]]) -> list[T]:
-        members = list(self._members)
+    async def ask(
+        self,
+        doing: str,
+        question: Callable[[ClockMember], Awaitable[T]],
+        asked: Sequence[ClockMember] | None = None,
+    ) -> list[T]:
+        members = [each for each in self._members if asked is None or each in asked]
         results = await asyncio.gather(
             *(self._guarded(member, question) for member in members), return_exceptions=True
         )

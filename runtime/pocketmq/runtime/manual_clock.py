@@ -20,7 +20,7 @@ import contextlib
 import heapq
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from pocketmq.runtime.clock import ClockTimeout, Latch, Timer, resolve
 from pocketmq.runtime.errors import ClockStuckError
@@ -38,13 +38,30 @@ _QUIET_TURNS = 4
 which a woken task scheduled (delivery by a memory transport, a latch) have run."""
 
 
-class _ManualTimer:
-    __slots__ = ("callback", "order", "when_us")
+AtMoment = Callable[[int, str], bool]
+"""Epoch ms, rounded up, of the timers that are about to fire, and what the first of them is."""
 
-    def __init__(self, when_us: int, order: int, callback: Callable[[], None]) -> None:
+
+class Due(NamedTuple):
+    """The earliest timer of a clock."""
+
+    at_ms: int
+    """Epoch ms, rounded up."""
+    what: str
+    """Name of the task that waits for it, or of the callback."""
+
+
+class _ManualTimer:
+    __slots__ = ("callback", "order", "what", "when_us")
+
+    def __init__(
+        self, when_us: int, order: int, callback: Callable[[], None], what: str | None
+    ) -> None:
         self.when_us = when_us
         self.order = order
         self.callback: Callable[[], None] | None = callback
+        self.what = what
+        """Name of the task that it only wakes; None: it may start tasks."""
 
     def __lt__(self, other: _ManualTimer) -> bool:
         return (self.when_us, self.order) < (other.when_us, other.order)
@@ -91,11 +108,43 @@ class ManualClock:
         timer = self._earliest()
         return None if timer is None else self._start_ms - (-timer.when_us // 1000)
 
+    def next_due(self) -> Due | None:
+        """The earliest timer with what it is; changes nothing, so any thread may ask."""
+        timers = self._timers
+        timer = timers[0] if timers else None
+        if timer is None or timer.callback is None:  # cancelled: look at all, of which this is one
+            waiting = [each for each in list(timers) if each.callback is not None]
+            timer = min(waiting, default=None)
+        if timer is None:
+            return None
+        callback = timer.callback
+        what = timer.what or getattr(callback, "__qualname__", None) or "timer"
+        return Due(self._start_ms - (-timer.when_us // 1000), what)
+
+    def skip_to(self, time_ms: int) -> bool:
+        """Move on when nothing is due before that moment and no task is busy.
+
+        Any thread may call it while nobody moves the clock. What is due at that very moment has
+        not fired yet; `move_to` does that.
+
+        Returns:
+            Whether the clock is there; False: `move_to` has work to do.
+        """
+        due = self.next_due()
+        if self._busy or self._moving.locked() or (due is not None and due.at_ms < time_ms):
+            return False
+        self._now_us = max(self._now_us, (time_ms - self._start_ms) * 1000)
+        return True
+
     # -- waiting ----------------------------------------------------------------------------
 
     def call_at(self, when_s: float, callback: Callable[[], None]) -> Timer:
+        return self.arm(when_s, callback, None)
+
+    def arm(self, when_s: float, callback: Callable[[], None], what: str | None) -> Timer:
+        """`call_at` for a callback that only wakes the task of this name; None: it may do more."""
         self._armed += 1
-        timer = _ManualTimer(round(when_s * 1_000_000), self._armed, callback)
+        timer = _ManualTimer(round(when_s * 1_000_000), self._armed, callback, what)
         if timer.when_us > self._now_us:
             heapq.heappush(self._timers, timer)
         else:
@@ -157,11 +206,19 @@ class ManualClock:
 
     # -- moving -----------------------------------------------------------------------------
 
-    async def move_to(self, time_ms: int) -> None:
+    async def move_to(self, time_ms: int, at_moment: AtMoment | None = None) -> int:
         """Move the clock to `time_ms`, firing the timers that fall due, in order.
 
         Returns when each task that it woke rests. A `time_ms` in the past is no error: the clock
         stays where it is and waits until all tasks rest.
+
+        Args:
+            time_ms: Where to, in ms since the epoch.
+            at_moment: Asked before the timers of each moment fire; the clock stops before a moment
+                that it refuses.
+
+        Returns:
+            Where the clock stands.
 
         Raises:
             ClockStuckError: Woken tasks did not rest within the guard's real seconds.
@@ -171,14 +228,19 @@ class ManualClock:
             await self._moving.acquire()
         self._mover = _current_task()
         try:
-            await self._settle()
+            if at_moment is None or self._busy:  # who asks at each moment has seen it at rest
+                await self._settle()
             while (timer := self._earliest()) is not None and timer.when_us <= target_us:
+                at_ms = self._start_ms - (-timer.when_us // 1000)
+                if at_moment is not None and not at_moment(at_ms, timer.what or "timer"):
+                    return self.time_ms()
                 self._now_us = max(self._now_us, timer.when_us)
                 while (due := self._earliest()) is not None and due.when_us <= self._now_us:
                     heapq.heappop(self._timers)
                     self._fire(due)
                 await self._settle()
             self._now_us = max(self._now_us, target_us)
+            return self.time_ms()
         finally:
             self._mover = None
             self._moving.release()
@@ -254,7 +316,8 @@ class ManualClock:
 
             # A wait shorter than the clock's resolution must still wait, or its loop never ends.
             shortest_s = (self._now_us + 1) / 1_000_000
-            timer = self.call_at(max(shortest_s, self.monotonic() + delay_s), expire)
+            when_s = max(shortest_s, self.monotonic() + delay_s)
+            timer = self.arm(when_s, expire, task.get_name())
         self._rest(task)
         try:
             return await waiter
@@ -296,6 +359,9 @@ class ManualClock:
     def _fire(self, timer: _ManualTimer) -> None:
         callback, timer.callback = timer.callback, None
         if callback is None:
+            return
+        if timer.what is not None:
+            callback()
             return
         before = asyncio.all_tasks()
         try:

@@ -13,8 +13,8 @@ from pocketmq.cluster.spec import broker_names, nameserver_names
 from pocketmq.cluster.steering.shape import ClusterShape
 from pocketmq.nameserver import NameServer, NameServerConfig
 from pocketmq.runtime.clock import Clock, SystemClock
-from pocketmq.runtime.lock_step import ClockMember
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.lock_step import ClockMember, NearMember
+from pocketmq.runtime.manual_clock import AtMoment, ManualClock
 from pocketmq.runtime.profile import profile_named
 from pocketmq.testing import role_logs
 from pocketmq.testing.role_thread import MakeServer, RoleSeams, RoleThread
@@ -125,7 +125,7 @@ class RoleThreads:
 
     async def clock_members(self) -> Sequence[ClockMember]:
         """Those that can be moved now."""
-        return [_RoleMember(name, each) for name, each in self._roles.items() if _runs(each)]
+        return [_RoleMember(each) for each in self._roles.values() if _runs(each)]
 
     # -- inside -----------------------------------------------------------------------------
 
@@ -158,27 +158,17 @@ class RoleThreads:
         return Broker(config, seams.clock, seams.network, self._profile, disk=seams.disk)
 
 
-class _RoleMember:
+class _RoleMember(NearMember):
     """A role's manual clock in a lock step."""
 
-    def __init__(self, name: str, role: RoleThread) -> None:
-        self.name = name
+    def __init__(self, role: RoleThread) -> None:
+        clock = role.clock
+        assert isinstance(clock, ManualClock)
+        super().__init__(role.name, clock)
         self._role = role
 
-    async def time_ms(self) -> int:
-        return self._clock.time_ms()
-
-    async def next_deadline_ms(self) -> int | None:
-        return self._clock.next_deadline_ms()
-
-    async def move_to(self, time_ms: int) -> None:
-        await self._role.move_to(time_ms)
-
-    @property
-    def _clock(self) -> ManualClock:
-        clock = self._role.clock
-        assert isinstance(clock, ManualClock)
-        return clock
+    async def run(self, time_ms: int, at_moment: AtMoment | None = None) -> int:
+        return await self._role.run(super().run(time_ms, at_moment))
 
 
 def _runs(role: RoleThread) -> bool:

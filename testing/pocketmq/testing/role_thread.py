@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol, TypeVar
 
 from pocketmq.broker.store.disk_worker import DiskWorker
 from pocketmq.broker.store.ruled_disk import RuledDisk
@@ -26,7 +26,6 @@ from pocketmq.protocol.transport.faulty import FaultyTcp
 from pocketmq.protocol.transport.network import MakeProtocol, OnChannel
 from pocketmq.protocol.transport.tcp import TcpListener, TcpStreams
 from pocketmq.runtime.clock import Clock
-from pocketmq.runtime.manual_clock import ManualClock
 from pocketmq.testing.killable_stream import KillableStream
 from pocketmq.testing.loop_thread import LoopThread
 
@@ -174,12 +173,12 @@ class RoleThread:
         await self._thread.run(seams.network.gone())
         await self._end()
 
-    async def move_to(self, time_ms: int) -> None:
-        """Move its manual clock, in its own loop."""
-        clock = self.clock
-        assert self._thread is not None
-        assert isinstance(clock, ManualClock)
-        await self._thread.run(clock.move_to(time_ms))
+    async def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run something in its loop."""
+        if self._thread is None:
+            coroutine.close()
+            raise WrongStateError(self.name, "run", self.state)
+        return await self._thread.run(coroutine)
 
     async def _begin(self) -> None:
         self._seams = RoleSeams(self.name, self._make_clock())

@@ -138,7 +138,7 @@ async def test_a_broker_that_stood_still_hears_its_clients_before_it_forgets_the
 ) -> None:  # fault 38
     one = await member(rig, "one")
     silent = rig.broker.subjects.groups.silent
-    silent._scanned_at -= 500  # the last look is long ago, as after a SIGSTOP
+    silent._due_at -= 500  # the last look is long ago, as after a SIGSTOP
     rig.broker.consumers.expiry_s = -1
     with capture_logs() as logs:
         silent.scan()

@@ -16,7 +16,7 @@ from pocketmq.broker.subject import Service
 from pocketmq.protocol.record import decode_records
 from pocketmq.protocol.validation import SCHEDULE_TOPIC
 from pocketmq.runtime.clock import Clock
-from pocketmq.runtime.periodic import PeriodicService
+from pocketmq.runtime.periodic import AT_REST, PeriodicService
 
 log = structlog.get_logger()
 
@@ -92,7 +92,7 @@ class ScheduleMessageService(Service):
             await clock.sleep(0)  # a backlog of hours must not keep the broker from answering
         next_ms = planner.next_deadline_ms()
         if next_ms is None:
-            return LONGEST_WAIT_S
+            return AT_REST  # until something arrives
         return min(LONGEST_WAIT_S, max(1, next_ms - clock.time_ms()) / 1000)
 
     def _deliver(self, level: int) -> None:

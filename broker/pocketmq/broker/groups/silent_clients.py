@@ -32,25 +32,30 @@ class SilentClients(Service):
         self._consumers = consumers
         self._producers = producers
         self._clock = clock
-        self._scanned_at = 0.0
+        self._due_at = 0.0
+        """When the next scan should run."""
         self._service = PeriodicService("scan clients", clock, SCAN_S, self.scan)
 
     async def start(self) -> None:
-        self._scanned_at = self._clock.monotonic()
+        self._due_at = self._clock.monotonic() + SCAN_S
         self._service.start()
 
     async def stop(self) -> None:
         await self._service.stop()
 
-    def scan(self) -> None:
-        """Scan all clients once."""
+    def scan(self) -> float:
+        """Scan all clients once; seconds until the next scan."""
         now = self._clock.monotonic()
-        late_s, self._scanned_at = now - self._scanned_at - SCAN_S, now
+        late_s = now - self._due_at
+        # Who comes while there is nobody cannot be silent for too long any sooner.
+        has_any = self._consumers.groups or self._producers.groups
+        next_s = SCAN_S if has_any else max(SCAN_S, self._consumers.expiry_s)
+        self._due_at = now + next_s
         if late_s > SCAN_S:
             # This process stood still. Its clients did not, and their heartbeats wait in our
             # sockets: hear them before calling anybody silent.
             log.warning("broker.stalled", stood_still_s=round(late_s, 1))
-            return
+            return next_s
         silent: dict[Peer, ClientChannelInfo] = {
             info.channel: info
             for info in [*self._consumers.expire(now), *self._producers.expire(now)]
@@ -61,3 +66,4 @@ class SilentClients(Service):
                 silent_s=round(now - info.last_update_at, 1),
             )  # fmt: skip
             peer.close()
+        return next_s

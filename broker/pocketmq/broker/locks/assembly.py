@@ -13,6 +13,9 @@ from pocketmq.runtime.periodic import PeriodicService
 EXPIRE_S = 10.0
 """Interval at which expired locks are removed to save memory; an expired lock never counts."""
 
+IDLE_S = 60.0
+"""The same while there is no lock at all."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Locks(Subject):
@@ -26,8 +29,9 @@ def assemble_locks(core: BrokerCore) -> Locks:
     clock = core.clock
     table = RebalanceLockManager(core.config.lock_max_live_time_ms / 1000)
 
-    def expire() -> None:
+    def expire() -> float | None:
         table.expire(clock.monotonic())
+        return None if table.count else IDLE_S
 
     return Locks(
         table=table,

@@ -54,10 +54,12 @@ class ConsumerOffsetManager:
         if before is None:
             self._count += 1
         queues[queue_id] = offset
-        self.unsaved.note()
         self._commits += 1
         if self._commits % COMMITS_PER_VERSION == 0:
             self.data_version = self.data_version.next_version(now_ms)
+        elif before == offset:
+            return before  # an idle member commits the same every 5 s: nothing new to save
+        self.unsaved.note()
         return before
 
     def query(self, group: str, topic: str, queue_id: int) -> int | None:

@@ -33,7 +33,7 @@ from pocketmq.protocol.record import decode_records
 from pocketmq.protocol.scalars import Perm
 from pocketmq.protocol.subscription import tags_code
 from pocketmq.protocol.validation import REVIVE_GROUP, is_retry
-from pocketmq.runtime.periodic import PeriodicService
+from pocketmq.runtime.periodic import AT_REST, PeriodicService
 
 log = structlog.get_logger()
 
@@ -132,7 +132,7 @@ class ReviveService(Service):
             default=None,
         )
         if next_ms is None:
-            return LONGEST_WAIT_S
+            return AT_REST  # until something arrives
         left_ms = next_ms - self._clock.time_ms()
         if left_ms <= 0:
             return AFTER_FAILURE_S  # the timers are behind

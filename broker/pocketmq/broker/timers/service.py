@@ -205,7 +205,7 @@ class TimerService(Service):
             await self._clock.sleep(0)  # a backlog of hours must not keep the broker from answering
         next_ms = self._wheel.next_ms()
         if next_ms is None:
-            return LONGEST_WAIT_S
+            return AT_REST  # until something arrives
         left_ms = self._rules.delivered_at_ms(next_ms) - self._clock.time_ms()
         return min(LONGEST_WAIT_S, max(1, left_ms) / 1000)
 

@@ -135,6 +135,8 @@ class Deadline(msgspec.Struct, forbid_unknown_fields=True):
     role: str
     at_ms: int
     in_s: float
+    what: str
+    """Name of the task that waits for it."""
 
 
 class Advance(msgspec.Struct, forbid_unknown_fields=True):

@@ -36,6 +36,7 @@ from pocketmq.cluster.steering.cluster_control import ClusterControl
 from pocketmq.cluster.steering.errors import NotReachedError
 from pocketmq.cluster.steering.snapshots import SnapshotInfo
 from pocketmq.protocol.faults.rule import FaultRule
+from pocketmq.runtime import lock_step
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import CallerError, PocketMQError
 
@@ -206,7 +207,7 @@ class Operations:
         return Clock(
             self._control.clock,
             now_ms,
-            [Deadline(name, at_ms, (at_ms - now_ms) / 1000) for at_ms, name in found],
+            [_deadline(each, now_ms) for each in found],
         )
 
     async def advance(self, _parameters: Parameters, question: Advance) -> Moved:
@@ -277,15 +278,20 @@ class Operations:
         fired: list[Deadline] = []
         more = 0
 
-        def note(at_ms: int, name: str) -> None:
+        def note(deadline: lock_step.Deadline) -> None:
             nonlocal more
             if len(fired) < MAX_FIRED:
-                fired.append(Deadline(name, at_ms, (at_ms - began_ms) / 1000))
+                fired.append(_deadline(deadline, began_ms))
             else:
                 more += 1
 
         await self._control.advance_to(to_ms, note)
         return Moved(self._control.time_ms(), fired, more)
+
+
+def _deadline(found: lock_step.Deadline, from_ms: int) -> Deadline:
+    in_s = (found.at_ms - from_ms) / 1000
+    return Deadline(found.name, found.at_ms, in_s, found.what)
 
 
 async def _send(producer: Producer, wanted: NewMessage) -> Stored:

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from pocketmq.runtime.clock import Clock, Timer
-from pocketmq.runtime.lock_step import ClockMember
-from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.lock_step import ClockMember, NearMember
+from pocketmq.runtime.manual_clock import AtMoment, ManualClock
 
 
 class ClientClock(ManualClock):
@@ -25,10 +25,10 @@ class ClientClock(ManualClock):
         super().__init__(start_ms)
         self.loop: asyncio.AbstractEventLoop | None = None
 
-    def call_at(self, when_s: float, callback: Callable[[], None]) -> Timer:
+    def arm(self, when_s: float, callback: Callable[[], None], what: str | None) -> Timer:
         if self.loop is None:
             self.loop = asyncio.get_running_loop()
-        return super().call_at(when_s, callback)
+        return super().arm(when_s, callback, what)
 
 
 class ClientClocks:
@@ -64,25 +64,16 @@ class ClientClocks:
         return [_ClientMember(each) for each in clocks if each.loop is None or _runs(each.loop)]
 
 
-class _ClientMember:
-    name = ClientClocks.MEMBER_NAME
-
+class _ClientMember(NearMember):
     def __init__(self, clock: ClientClock) -> None:
-        self._clock = clock
+        super().__init__(ClientClocks.MEMBER_NAME, clock)
+        self._loop = clock.loop
 
-    async def time_ms(self) -> int:
-        return self._clock.time_ms()
-
-    async def next_deadline_ms(self) -> int | None:
-        return self._clock.next_deadline_ms()
-
-    async def move_to(self, time_ms: int) -> None:
-        loop = self._clock.loop
-        if loop is None or loop is asyncio.get_running_loop():
-            await self._clock.move_to(time_ms)
-            return
-        move = asyncio.run_coroutine_threadsafe(self._clock.move_to(time_ms), loop)
-        await asyncio.wrap_future(move)
+    async def run(self, time_ms: int, at_moment: AtMoment | None = None) -> int:
+        if self._loop is None or self._loop is asyncio.get_running_loop():
+            return await super().run(time_ms, at_moment)
+        moving = asyncio.run_coroutine_threadsafe(super().run(time_ms, at_moment), self._loop)
+        return await asyncio.wrap_future(moving)
 
 
 def _runs(loop: asyncio.AbstractEventLoop) -> bool:

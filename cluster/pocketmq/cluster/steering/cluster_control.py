@@ -23,10 +23,11 @@ from pocketmq.cluster.steering.shape import ClockKind
 from pocketmq.cluster.steering.snapshots import SnapshotInfo, Snapshots
 from pocketmq.protocol.errors import BrokerError, BrokerNotFoundError
 from pocketmq.protocol.faults.rule import FaultRule
+from pocketmq.protocol.transport.channel import TRAFFIC
 from pocketmq.runtime import lock_step
 from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.runtime.errors import ClockMemberError, PocketMQError
-from pocketmq.runtime.lock_step import ClockMember, OnDeadline
+from pocketmq.runtime.lock_step import ClockMember, Deadline, OnDeadline
 
 LOOK_S = 0.005
 """Real seconds between two checks of an awaited condition."""
@@ -258,7 +259,7 @@ class ClusterControl:
         self._note(f"advance {(time_ms - self.time_ms()) / 1000:g} s")
         await self._advance_to(time_ms, on_deadline)
 
-    async def deadlines(self) -> list[tuple[int, str]]:
+    async def deadlines(self) -> list[Deadline]:
         """Epoch ms of the earliest timer of each role and client, with its name; earliest first."""
         self._needs_manual_clock()
         return await lock_step.deadlines(await self._members())
@@ -266,7 +267,7 @@ class ClusterControl:
     async def step(self, until_ms: int) -> int:
         """Move to the next deadline of any clock, at most to `until_ms`; returns the new time."""
         due = await self.deadlines()
-        await self._advance_to(min(until_ms, due[0][0]) if due else until_ms)
+        await self._advance_to(min(until_ms, due[0].at_ms) if due else until_ms)
         return self.time_ms()
 
     async def real_time_clients(self) -> list[str]:
@@ -300,7 +301,11 @@ class ClusterControl:
         async with self._moving:
             target_ms = max(time_ms, self.time_ms())
             await lock_step.advance_to(
-                await self._members(), target_ms, on_lost=_unless_closed, on_deadline=on_deadline
+                await self._members(),
+                target_ms,
+                on_lost=_unless_closed,
+                on_deadline=on_deadline,
+                traffic=lambda: TRAFFIC.writes,
             )
             self._time_ms = target_ms
 

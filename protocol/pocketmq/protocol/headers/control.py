@@ -19,6 +19,8 @@ class ClockResponseHeader(Header, kw_only=True):
 
     now_ms: Int64
     next_deadline_ms: Int64 | None = None
+    next_what: str | None = None
+    """The task that waits for it."""
     manual: bool
 
 

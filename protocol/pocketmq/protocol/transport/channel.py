@@ -61,6 +61,19 @@ _COMMAND_BYTES = 512
 """About what a request takes beside its body."""
 
 
+class Traffic:
+    """How often anything was written by any channel of this process."""
+
+    __slots__ = ("writes",)
+
+    def __init__(self) -> None:
+        self.writes = 0
+        """Threads may lose a count to each other, never the change."""
+
+
+TRAFFIC = Traffic()
+
+
 class Channel(asyncio.Protocol):
     """One connection, used by clients and servers alike; requests may flow both ways.
 
@@ -435,6 +448,7 @@ class Channel(asyncio.Protocol):
         if transport is None:
             return
         self.last_active_at = self._loop.time()
+        TRAFFIC.writes += 1
         transport.write(out[0] if len(out) == 1 else b"".join(out))
         peers = self._peers
         if peers is None:
