@@ -1,9 +1,9 @@
-"""The two ceilings every send figure stands beside.
+"""Servers that do less than a broker: upper bounds for its figures.
 
-`floor`  the leanest Python that does the work nobody can leave out: split the frames, decode the
-         typed header with the C decoder, CRC the body, pack the record, one slice assignment per
-         read, a reply from a fixed template. No tables, no checks, no consume queue.
-`bare`   only splits frames and answers each with a fixed reply: what the loop and the sockets cost.
+`floor`  the minimum of a send in Python: split the frames, decode the typed header with the C
+         decoder, CRC the body, pack the record, one slice assignment per read, a reply from a
+         fixed template. No tables, no checks, no consume queue.
+`bare`   only splits frames and answers each with a fixed reply: the time of loop and sockets.
 `pull`   answers every request with one prebuilt pull reply.
 
 `python ceiling.py floor|bare|pull --port 0` prints `READY port=...`.
@@ -45,7 +45,7 @@ class _JsonEnvelope(msgspec.Struct):
 
 
 def reply_template(encoding: Encoding) -> tuple[bytes, bytes]:
-    """A send reply cut in two where the opaque stands; msgpack's opaque has five bytes."""
+    """A send reply split around its opaque; in msgpack the opaque has five bytes."""
     header = SendMessageResponseHeader(
         msg_id="7F00000100002A9F0000000000000000", queue_id=0, queue_offset=1_000_000
     )
@@ -58,7 +58,7 @@ def reply_template(encoding: Encoding) -> tuple[bytes, bytes]:
 
 
 class Splitter(asyncio.Protocol):
-    """Splits frames and hands them to `answer` in one go."""
+    """Splits frames and passes all of a read to `answer`."""
 
     def __init__(self) -> None:
         self.rest = b""
@@ -96,7 +96,7 @@ class Bare(Splitter):
 
 
 class Floor(Splitter):
-    """Does the unavoidable work of a send and no more."""
+    """Does the minimum work of a send."""
 
     log: mmap.mmap
     position = 0
@@ -184,7 +184,7 @@ class Pull(Splitter):
 
 
 def pull_reply(records: bytes) -> tuple[bytes, bytes]:
-    """A pull reply cut in two around its opaque."""
+    """A pull reply split around its opaque."""
     header = PullMessageResponseHeader(
         suggest_which_broker_id=0, next_begin_offset=32, min_offset=0, max_offset=1_000_000
     )

@@ -1,4 +1,4 @@
-"""Our own client under load, in a process of its own; prints one JSON line.
+"""Measures PocketMQ's client in its own process; prints one JSON line.
 
 python client_load.py produce --nameserver H:P --tasks 64 --messages 50000
     python client_load.py pull --address H:P --topic T --messages 100000
@@ -42,7 +42,7 @@ async def send_all(producer: Producer, topic: str, tasks: int, messages: int) ->
             left -= 1
             await producer.send(Message(topic, BODY, tags="TagA"))
 
-    await producer.send(Message(topic, BODY))  # the route is there, the connection open
+    await producer.send(Message(topic, BODY))  # fetches the route and opens the connection
     began = time.perf_counter()
     await asyncio.gather(*[work() for _ in range(tasks)])
     return time.perf_counter() - began
@@ -57,7 +57,7 @@ async def produce(options: argparse.Namespace) -> dict[str, float]:
 
 
 async def pull(options: argparse.Namespace) -> dict[str, float]:
-    """One pull under way per queue, 32 messages each, decoded."""
+    """One pull at a time per queue, 32 messages each, decoded."""
     client = RemotingClient(TcpNetwork())
     got = 0
 
@@ -93,10 +93,10 @@ async def pull(options: argparse.Namespace) -> dict[str, float]:
 
 
 async def create_everywhere(nameserver: str, topic: str) -> set[MessageQueue]:
-    """Make a topic on all brokers; its queues, once the nameserver knows them all.
+    """Create a topic on all brokers; returns its queues when the nameserver knows them all.
 
-    Made by its first messages, it would be on one broker at first, and the consumer would hear of
-    the other half with its next route and rebalance, up to 50 s later (P-3, C-20).
+    Created by its first messages it would be on one broker at first, and the consumer would
+    know the others only after its next route and rebalance, up to 50 s later (P-3, C-20).
     """
     async with Admin(nameservers=nameserver) as admin:
         brokers = await admin.brokers()

@@ -1,4 +1,4 @@
-"""What the benchmarks measured: printed as a table, beside its goals, and saved as JSON."""
+"""Figures of the benchmarks: printed as a table, compared with goals, and saved as JSON."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from rich.console import Console
 from rich.table import Table
 
 Figures: TypeAlias = dict[str, list[float]]
-"""What was measured in each round, by name."""
+"""Name -> the value of each round."""
 
 CONSOLE = Console()
 
 
 def show_figures(figures: Figures) -> None:
-    """Print median, least and most of each."""
+    """Print median, minimum and maximum of each figure."""
     table = Table("measured", "median", "min", "max", title="figures")
     for name, values in figures.items():
         cells = (statistics.median(values), min(values), max(values))
@@ -29,7 +29,7 @@ def show_figures(figures: Figures) -> None:
 
 
 def median_ratio(figures: Figures, top: str, bottom: str) -> float:
-    """Median of one by median of another."""
+    """The median of one figure divided by that of another."""
     return statistics.median(figures[top]) / statistics.median(figures[bottom])
 
 
@@ -39,14 +39,14 @@ def judged(value: float, *, reached: bool) -> str:
 
 
 def save(figures: Figures, name: str, only: Sequence[str] | None) -> None:
-    """Write them to `benchmarks/results/NAME.json`, or `NAME-only-ROWS.json`.
+    """Write figures to `benchmarks/results/NAME.json`, or `NAME-only-ROWS.json`.
 
-    A run of some rows has a file of its own: it must not replace the figures of a whole run, and
-    figures of two runs in one file would be compared although they cannot be.
+    A run of some rows has a separate file: it must not replace the figures of a complete run, and
+    figures of two runs cannot be compared.
 
     Args:
-        figures: What was measured.
-        name: Of the benchmark.
+        figures: The figures.
+        name: Name of the benchmark.
         only: The rows that were asked for; None for all.
     """
     suffix = "-".join(["-only", *only]) if only else ""

@@ -1,10 +1,11 @@
-"""What many or hostile connections cost the healthy ones: faults 21 to 24, 50 and 51. By hand.
+"""Measures what many or hostile connections cost other connections: faults 21 to 24, 50, 51.
 
     python benchmarks/hostile.py                      5,000 slow-loris, 500 slow readers, ...
     python benchmarks/hostile.py --rows 50 51         some of them
 
-The broker is a process of its own. Healthy single sends are measured without and beside the hostile
-connections, in turn, and its resident memory before and at the worst moment.
+The broker is a separate process. Single sends of healthy connections are measured alternately with
+and without the hostile connections, and the broker's resident memory before and at its maximum. Not
+part of `make bench`.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ MESSAGES = 30_000
 
 
 def healthy_rate(broker: Process) -> float:
-    """Messages a second over 8 connections, 64 in flight on each."""
+    """Messages per second over 8 connections, 64 in flight on each."""
     result = run_json(
         "load.py",
         *("--address", broker.address, "--connections", "8", "--window", "64"),
@@ -59,7 +60,7 @@ def memory_mib(broker: Process, name: str = "RssAnon") -> float:
 
 
 async def core_share(broker: Process, seconds: float = 4.0) -> float:
-    """Of one core, what the broker uses; a busy machine changes it less than a rate."""
+    """The broker's share of one core; other load on the machine changes it less than a rate."""
     began, began_us = time.perf_counter(), processor_us(broker)
     await asyncio.sleep(seconds)
     return (processor_us(broker) - began_us) / 1e6 / (time.perf_counter() - began)
@@ -73,7 +74,7 @@ def open_files(broker: Process) -> int:
 async def connections(
     broker: Process, count: int, *, receive_bytes: int | None = None
 ) -> AsyncIterator[list[tuple[Any, Any]]]:
-    """Raw connections that do not read by themselves."""
+    """Open raw connections that do not read."""
     made = []
     host, port = split_address(broker.address)
     for _ in range(count):
@@ -127,7 +128,7 @@ async def _drip(slow: list[tuple[Any, Any]], frame: bytes) -> None:
 
 
 async def slow_readers(broker: Process, count: int, rounds: int) -> None:
-    """Row 24: each asks for everything again and again, and reads nothing."""
+    """Row 24: each repeatedly pulls everything, and reads nothing."""
     await asyncio.to_thread(_fill, broker)
     header = PullMessageRequestHeader(
         consumer_group="TOOLS_CONSUMER", topic="large", queue_id=0, queue_offset=0,
@@ -159,7 +160,7 @@ def _listed(ratios: list[float]) -> str:
 
 
 def _fill(broker: Process) -> None:
-    """Messages of 100 KB, so that a pull is as large as a broker gives."""
+    """Store messages of 100 KB, so that answers to pulls have the maximum size."""
     run_json(
         "load.py",
         *("--address", broker.address, "--topic", "large", "--connections", "1", "--window", "4"),
@@ -186,7 +187,7 @@ async def resets(broker: Process) -> None:
 
 
 async def backlog(broker: Process, bursts: int) -> None:
-    """Row 50: nobody consumes, and producers send on; messages belong into the page cache."""
+    """Row 50: nothing consumes while producers send; messages may only take page cache."""
     after = []
     for _ in range(bursts):
         await asyncio.to_thread(healthy_rate, broker)
@@ -200,7 +201,7 @@ async def backlog(broker: Process, bursts: int) -> None:
 
 
 async def idle_clients(broker: Process, count: int, rounds: int) -> None:
-    """Row 51: consumers of a group that are connected, send heartbeats, and do nothing else."""
+    """Row 51: consumers of a group that only are connected and send heartbeats."""
     frames = [heartbeat(number) for number in range(count)]
     before, ratios, shares = memory_mib(broker), [], []
     for _ in range(rounds):
@@ -226,14 +227,14 @@ async def idle_clients(broker: Process, count: int, rounds: int) -> None:
 
 
 def cost_us(broker: Process) -> float:
-    """Processor time of the broker for one healthy send; a busy machine changes it less."""
+    """Processor time of the broker for one healthy send; other load changes it little."""
     before = processor_us(broker)
     healthy_rate(broker)
     return (processor_us(broker) - before) / MESSAGES
 
 
 def heartbeat(number: int) -> bytes:
-    """A consumer's; ten of them in each group."""
+    """A consumer's heartbeat; ten consumers are in each group."""
     data = HeartbeatData(
         client_id=f"127.0.0.1@{number}",
         consumer_data_set=[
@@ -263,7 +264,7 @@ async def run(options: argparse.Namespace) -> None:
             await backlog(broker, 2 + 2 * options.rounds)
         if 51 in rows:
             await idle_clients(broker, options.idle, options.rounds)
-        if 24 in rows:  # its memory stays a while, so it is the last
+        if 24 in rows:  # the last one, because its memory is freed late
             await slow_readers(broker, options.deaf, options.rounds)
 
 

@@ -1,9 +1,9 @@
-"""Prepacked load: frames are built once, connections keep a window of them in flight.
+"""Sends prepacked frames: they are built once, and connections keep a window of them in flight.
 
 Runs in its own process (`python load.py --address H:P --topic T ...`) and prints one JSON line:
 `{"messages": n, "seconds": s, "refused": 0, "p50_us": .., "p99_us": ..}`. Latencies are measured
-for a window of one only, where they mean something. A send that waits for 200 ms in a broker is
-refused (B-161): on a machine that is busy otherwise, a rate with refusals is none.
+only with a window of one. A send that waits for 200 ms in a broker is refused (B-161), as may
+happen on a busy machine; a rate with refusals is invalid.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def send_frame(topic: str, queue_id: int, body_bytes: int, encoding: Encoding) -
 
 
 STORED = {Encoding.MSGPACK: b"\xa4code\x00", Encoding.JSON: b'"code":0,'}
-"""Bytes that stand once in an answer that says "stored", and in no other answer."""
+"""Bytes that occur once in an answer with code SUCCESS (0), and in no other answer."""
 
 
 class Loader(asyncio.Protocol):
@@ -98,7 +98,7 @@ class Loader(asyncio.Protocol):
 
 
 class Run:
-    """How many are still to be sent, and when all are answered."""
+    """Counts the frames that are still to be sent and to be answered."""
 
     def __init__(self, total: int, stored: bytes | None) -> None:
         self.left = total

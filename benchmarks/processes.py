@@ -1,4 +1,4 @@
-"""Starts the processes a measurement needs and ends them, whatever happens."""
+"""Starts the processes of a measurement, and ends them even after an error."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 
 
 class Process:
-    """A child that said READY."""
+    """A child process that has printed its ready line."""
 
     def __init__(self, *command: str) -> None:
         began = time.perf_counter()
@@ -37,7 +37,7 @@ class Process:
 
     @property
     def rss_anon_mib(self) -> float:
-        """Anonymous resident memory: what the process itself takes, mapped files left out."""
+        """Anonymous resident memory, which excludes mapped files."""
         status = Path(f"/proc/{self.popen.pid}/status").read_text()
         match = re.search(r"RssAnon:\s+(\d+)", status)
         return int(match.group(1)) / 1024 if match else 0.0
@@ -61,7 +61,7 @@ class Process:
 
 @contextlib.contextmanager
 def started(*command: str) -> Iterator[Process]:
-    """A child process for the length of a block."""
+    """Run a child process during a block."""
     process = Process(*command)
     try:
         yield process
@@ -71,7 +71,7 @@ def started(*command: str) -> Iterator[Process]:
 
 @contextlib.contextmanager
 def cluster(data: Path, brokers: int = 1, *options: str) -> Iterator[tuple[str, list[Process]]]:
-    """One nameserver and some brokers; yields its address and the brokers."""
+    """Run a nameserver and brokers during a block; yields its address and the brokers."""
     with contextlib.ExitStack() as stack:
         nameserver = stack.enter_context(started("-m", "pocketmq.nameserver", "--port", "0"))
         yield (
@@ -105,5 +105,5 @@ def run_json(script: str, *options: str, timeout_s: float = 180.0) -> dict[str, 
 
 
 def processor_us(process: Process) -> float:
-    """What its main thread has used; finer than /proc/PID/stat, and blind to other processes."""
+    """Processor time of its main thread in us, with a finer resolution than /proc/PID/stat."""
     return int(Path(f"/proc/{process.popen.pid}/schedstat").read_text().split()[0]) / 1000

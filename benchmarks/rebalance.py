@@ -1,12 +1,11 @@
-"""How fast a group shares its queues anew, and what its members cost a broker: `make bench`.
+"""Measures how fast a group rebalances, and a broker's time per member. Part of `make bench`.
 
     python benchmarks/rebalance.py                           all rows
     python benchmarks/rebalance.py --only takeover --rounds 5
 
-Three kinds of rows: one member's decision (milliseconds of this process); from a SIGKILL, which
-closes a consumer's socket, until the survivors have sent a pull for each of its queues, over real
-processes; and a broker's processor time for one heartbeat and one consumer list, in groups of 10 to
-5,000 members.
+Three kinds of rows: one member's decision (milliseconds in this process); the time from a SIGKILL
+of a consumer until the others have pulled each of its queues, with real processes; and a broker's
+processor time for one heartbeat and one consumer list, in groups of 10 to 5,000 members.
 Saved as benchmarks/results/rebalance.json.
 """
 
@@ -62,7 +61,7 @@ IDS = 500_000
 
 
 def decision(figures: Figures, rounds: int) -> None:
-    """One member's whole decision: 1,000 members, 10,000 queues on 10 brokers, in any order."""
+    """One member's complete decision: 1,000 members, 10,000 shuffled queues on 10 brokers."""
     queues = [MessageQueue(TOPIC, f"broker-{b}", i) for b in range(10) for i in range(1_000)]
     members = [f"10.0.{at // 250}.{at % 250}@{4000 + at}#{10**9 + at}" for at in range(1_000)]
     shuffled = list(members)
@@ -80,7 +79,7 @@ def decision(figures: Figures, rounds: int) -> None:
 
 
 def member(note: PullListener | None = None, **options: Unpack[PushOptions]) -> PushConsumer:
-    """One of the group; the topic is empty: what is measured is who pulls."""
+    """A member of the group; the topic is empty, as only pulls are measured."""
 
     async def consume(message: MessageExt) -> None:
         raise AssertionError(f"nobody sent {message}")
@@ -162,7 +161,7 @@ async def make_topic(nameserver: str) -> None:
 
 
 async def member_costs(broker: Process, members: int) -> tuple[float, float]:
-    """A broker's processor microseconds for one heartbeat and one list, in so large a group."""
+    """A broker's processor time in us for a heartbeat and a list, in a group of this size."""
     network, group = TcpNetwork(), f"group-{members}"
     channels = [await network.connect(broker.address, Dispatcher()) for _ in range(members)]
     subscription = SubscriptionData.parse(TOPIC, "*", 1)
@@ -197,7 +196,7 @@ async def member_costs(broker: Process, members: int) -> tuple[float, float]:
 
 
 async def gathered(requests: list[tuple[Channel, Any, Any]]) -> None:
-    """Ask all at once and wait for every answer."""
+    """Send all requests at once and wait for every answer."""
     answers = [channel.request(header, body, timeout_s=60.0) for channel, header, body in requests]
     for response in await asyncio.gather(*answers):
         if response.code != 0:
@@ -216,11 +215,11 @@ def members(figures: Figures, rounds: int) -> None:
                 figures.setdefault(f"consumer list us | {count:,} members", []).append(list_us)
 
 
-# -- all together ----------------------------------------------------------------------------------
+# -- main ------------------------------------------------------------------------------------------
 
 
 def with_loop(coroutine: Any) -> Any:
-    """Run on the loop that roles use too."""
+    """Run a coroutine on the kind of loop that roles use."""
     with asyncio.Runner(loop_factory=loop_factory(os.environ)) as runner:
         return runner.run(coroutine)
 
@@ -235,11 +234,11 @@ LINEAR = [
     ("heartbeat us", 2.0, "one heartbeat costs the same in any group"),
     ("consumer list us", 50.0, "one list has 50 times the ids"),
 ]
-"""From 100 to 5,000 members a figure may grow by no more than this; linear gives 1 and 50."""
+"""Maximum growth of a figure from 100 to 5,000 members; linear growth is 1 and 50."""
 
 
 def show(figures: Figures) -> None:
-    """Print all figures, and beside their goals those that have one."""
+    """Print all figures, and compare those that have goals."""
     show_figures(figures)
     goals = Table("figure", "median", "to reach", title="goals")
     for name, limit in LIMITS:

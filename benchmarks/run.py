@@ -1,7 +1,7 @@
-"""`make bench`: the broker and client beside their ceilings, interleaved, median of five.
+"""`make bench`: broker and client compared with upper bounds, interleaved, medians of five.
 
-Figures are ratios within this run: the machine is noisy, and an absolute figure from one run means
-little. Saved as JSON under benchmarks/results/.
+Only ratios within one run are meaningful, because the machine's speed varies. Saved as JSON under
+benchmarks/results/.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ SEND_ROWS = {"pipelined": (8, 256, 150_000), "one at a time": (64, 1, 60_000)}
 
 
 CPU = " CPU us/message"
-"""Behind the name of a row: what its server, or the client that is measured, used per message.
-Other processes on the machine disturb it less than the rate."""
+"""Suffix of rows with the processor time of the measured server or client per message. Other
+processes on the machine change it less than the rate."""
 
 
 def note(figures: Figures, name: str, result: dict[str, float]) -> None:
-    """Enter the rate and the processor time of one run."""
+    """Add the rate and the processor time of one run."""
     figures.setdefault(name, []).append(rate(result))
     if result.get("refused"):
         CONSOLE.print(
@@ -56,7 +56,7 @@ def note(figures: Figures, name: str, result: dict[str, float]) -> None:
 
 
 def send_rows(rounds: int, scale: float, encoding: str) -> Figures:
-    """Rates of the send rows at broker (with and without index), floor and bare loop, in turn."""
+    """Rates of sends to a broker with and without index, `floor` and `bare`, in turn."""
     rates: Figures = {}
     with (
         tempfile.TemporaryDirectory(dir=HERE) as folder,
@@ -119,7 +119,7 @@ def pull_rows(rounds: int, scale: float) -> Figures:
 
 
 def first_records(address: str) -> bytes:
-    """32 records as the broker serves them."""
+    """Fetch 32 records from a broker."""
 
     async def fetch() -> bytes:
         client = RemotingClient(TcpNetwork())
@@ -140,7 +140,7 @@ def first_records(address: str) -> bytes:
 
 
 def client_rows(rounds: int, scale: float) -> Figures:
-    """Our producer at one broker, as row 1's load, and its way to our consumer over two."""
+    """`Producer` with one broker, to compare with row 1; and to `PushConsumer` over two brokers."""
     rates: Figures = {}
     messages = str(int(50_000 * scale))
     with (
@@ -208,7 +208,7 @@ def up_rows(rounds: int) -> Figures:
 
 
 def foreign_rows(nameserver: str, rounds: int, scale: float, encoding: str) -> Figures:
-    """The send rows at the brokers that a running nameserver names, PocketMQ's or RocketMQ's."""
+    """The send rows with the brokers of a running nameserver, PocketMQ's or RocketMQ's."""
     addresses = asyncio.run(brokers_of(nameserver, encoding))
     rates: Figures = {}
     for _ in range(rounds):
@@ -224,7 +224,7 @@ def foreign_rows(nameserver: str, rounds: int, scale: float, encoding: str) -> F
 
 
 async def brokers_of(nameserver: str, encoding: str) -> list[str]:
-    """Addresses of all masters a nameserver knows."""
+    """Addresses of all masters that a nameserver knows."""
     client = RemotingClient(TcpNetwork(), encoding=Encoding[encoding.upper()])
     response = expect(await client.call(nameserver, GetClusterInfoRequestHeader()))
     info = decode_body(response.body_view, ClusterInfo, response.encoding)
@@ -261,7 +261,7 @@ def show(figures: Figures) -> None:
 
 
 def median_of_rounds(figures: Figures, top: str, bottom: str) -> str:
-    """Of the ratios of neighbouring runs, which the same disturbance has hit."""
+    """Median of the ratios of neighbouring runs, which had the same disturbance."""
     rounds = zip(figures.get(top, ()), figures.get(bottom, ()), strict=False)
     ratios = [over / under for over, under in rounds if under]
     return f"{statistics.median(ratios):.2f}" if ratios else "-"

@@ -1,13 +1,13 @@
-"""`make bench-spark`: the pipeline beside what it is measured against, in turn, medians of one run.
+"""`make bench-spark`: the Spark sources compared with simpler readers; medians of one run.
 
-    decode      a store's log in one process, without Spark: ours, a Python walk, and numpy.sum
+    decode      a store's log in one process, without Spark: ours, a Python loop, and numpy.sum
                 over the same pages
     store       the same through Spark on 2 cores: record batches against tuples
     topic       a topic read through Spark against our bare client, from the same broker
     sink        rows written through Spark against our producer with batches
-    growth      100 MB to 4 GB: does time grow linearly, and does memory stay?
+    growth      100 MB to 4 GB: whether time grows linearly and memory stays constant
 
-Ratios count; the machine is noisy, so an absolute figure of one run means little.
+Only ratios are meaningful, because the machine's speed varies.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ RESULTS = HERE / "results" / "spark.json"
 
 
 def report(section: str, title: str, figures: Figures) -> None:
-    """Print a section, and put it into the file beside those of earlier runs."""
+    """Print a section, and add it to the file of earlier runs."""
     RESULTS.parent.mkdir(exist_ok=True)
     saved = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     load = os.getloadavg()[1]

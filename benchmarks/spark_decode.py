@@ -1,4 +1,4 @@
-"""A store's log in one process, without Spark: ours, a Python walk, numpy.sum over the pages."""
+"""A store's log in one process, without Spark: ours, a Python loop, numpy.sum over the pages."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ _POSITIONS: dict[Path, Any] = {}
 
 
 def mapped(file: Path) -> tuple[Any, Any]:
-    """A new mapping of a file, and where its records begin, which is found once.
+    """A new mapping of a file, and where its records begin, looked up once.
 
-    The queues know it; finding it is a part of the other row.
+    Reading this from the queues is part of the other row.
     """
     with file.open("rb") as opened:
         data = np.frombuffer(mmap.mmap(opened.fileno(), 0, prot=mmap.PROT_READ), np.uint8)
@@ -84,7 +84,7 @@ def mapped(file: Path) -> tuple[Any, Any]:
 
 
 def python_walk(view: memoryview) -> pa.RecordBatch:
-    """The obvious loop over a log."""
+    """A plain loop over a log."""
     offsets, times, bodies = [], [], []
     at, unpack = 0, struct.Struct(">i").unpack_from
     longs = struct.Struct(">q").unpack_from

@@ -1,4 +1,4 @@
-"""What the pipeline's benchmarks work on, and how they take their time."""
+"""Stores and timing for the benchmarks of the Spark sources."""
 
 from __future__ import annotations
 
@@ -84,5 +84,5 @@ def median_s(rounds: int, *works: Callable[[], Any]) -> list[float]:
 
 
 def consume(frame: Any) -> None:
-    """Have Spark make every row and column, and keep nothing."""
+    """Have Spark compute every row and column, and discard them."""
     frame.write.format("noop").mode("overwrite").save()

@@ -75,7 +75,7 @@ def growth_rows(spark: Any, folder: Path, sizes_mb: list[int], rounds: int) -> F
 
 
 class Watch:
-    """Most memory of this process's JVM and of its Python workers, looked at ten times a second."""
+    """Peak memory of this process's JVM and Python workers, polled ten times a second."""
 
     def __enter__(self) -> Watch:
         self.jvm_mib = self.worker_mib = 0.0
@@ -103,7 +103,7 @@ class Watch:
 
 
 class TupleSource(DataSource):
-    """The same log, one Python tuple a record: what a reader without Arrow yields."""
+    """The same log with a Python tuple per record, as a reader without Arrow yields it."""
 
     @classmethod
     def name(cls) -> str:

@@ -96,7 +96,7 @@ def fill(nameserver: str, messages: int) -> None:
 
 
 async def produce(nameserver: str, messages: int) -> Figures:
-    """Batches of 256, eight under way."""
+    """Send batches of 256, eight at a time."""
     async with Producer("bench-batches", nameservers=nameserver) as producer:
         left = messages // 256
 

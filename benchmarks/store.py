@@ -1,10 +1,10 @@
-"""How fast the store is, beside ceilings from the same run; medians. Part of `make bench`.
+"""Measures the store, with upper bounds from the same run; medians. Part of `make bench`.
 
     python benchmarks/store.py                             all rows, 1 GiB logs: 10 to 20 minutes
     python benchmarks/store.py --only append --scale 0.1   one row, a tenth of the bytes
 
-Rows that only compute are compared by processor time, which the machine's other work hardly
-changes; rows that wait for disk or network by wall time. Saved as benchmarks/results/store.json.
+Rows that only compute are compared by processor time, which other load hardly changes; rows that
+wait for disk or network by wall time. Saved as benchmarks/results/store.json.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LENGTH = struct.Struct(">i")
 
 
 class Rows:
-    """Gathers figures; the stores that several rows read are filled once."""
+    """Measures the rows; stores that several rows read are filled once."""
 
     def __init__(self, folder: Path, rounds: int, scale: float) -> None:
         self.figures: Figures = {}
@@ -56,12 +56,12 @@ class Rows:
 
     @contextmanager
     def fresh(self) -> Iterator[str]:
-        """A directory for the length of a block."""
+        """A directory during a block."""
         with tempfile.TemporaryDirectory(dir=self._folder) as folder:
             yield folder
 
     def filled(self, name: str, *options: str, kill: bool = False) -> str:
-        """A store with a whole log, made on first use: stopped cleanly, or killed."""
+        """A store with a full log, made on first use: stopped cleanly, or killed."""
         root = self._folder / name
         if not root.exists():
             size = str(self.log_bytes)
@@ -116,7 +116,7 @@ class Rows:
     # -- flush -------------------------------------------------------------------------------
 
     def sync(self) -> None:
-        """Sends that wait for the disk, sends that do not, and what the disk takes itself."""
+        """Sends that wait for the disk, sends that do not, and plain calls of `fdatasync`."""
         sync = ("--flush-disk-type", "SYNC_FLUSH")
         with (
             self.fresh() as folder,

@@ -1,7 +1,7 @@
-"""Broker expiry: a frozen broker's routes vanish after 120 s, in milliseconds.
+"""Broker expiry: a frozen broker is removed from routes after 120 s; takes milliseconds here.
 
-RocketMQ's nameserver forgets a broker that has been silent for 120 s (N-2), at a scan every 5 s
-(N-3). Nobody wants to wait for that, so this cluster runs on manual clocks, which move together.
+RocketMQ's nameserver removes a broker that has been silent for 120 s (N-2), in a scan every 5 s
+(N-3). To avoid the wait, this cluster runs on manual clocks, which are moved together.
 
     python scripts/broker_expiry.py
 """
@@ -31,7 +31,7 @@ async def main() -> None:
         await cluster.advance(seconds=126)
         await show(cluster, "126 s later, both registered every 30 s")
 
-        await cluster["broker-a"].freeze()  # the process lives, its connection stays up
+        await cluster["broker-a"].freeze()  # the process exists, and its connection stays up
         await cluster.advance(seconds=90)
         await show(cluster, "broker-a silent for at least 90 s")
 
@@ -40,7 +40,7 @@ async def main() -> None:
 
         cluster["broker-a"].thaw()
         cluster_time_ms = await cluster.control("broker-b").time_ms()
-        await cluster.control("broker-a").move_to(cluster_time_ms)  # it slept; now it catches up
+        await cluster.control("broker-a").move_to(cluster_time_ms)  # its clock was not moved
         await show(cluster, "broker-a runs again and registers")
 
 

@@ -1,19 +1,19 @@
-"""Kills a broker at random moments, again and again, and looks whether it kept its promises.
+"""Kills a broker at random times, repeatedly, and checks its guarantees after each restart.
 
-Producers send messages of known contents and a consumer commits its progress, until the broker's
+Producers send messages with known contents and a consumer commits offsets, until the broker's
 process gets SIGKILL: under load, at a flush, when a log file rolls, at a dispatch, while a
 configuration file is written, while it stops, and while it starts and recovers. After each restart
 
-  * every acknowledged message is there, once, at the offset that the acknowledgement named;
-  * queues have no hole, and each sender's messages are in its order;
-  * `pocketmq store verify` finds nothing wrong;
-  * consumer offsets have not moved back by more than one interval of saving (5 s);
-  * delayed messages that were acknowledged come when they are due.
+  * every acknowledged message is stored once, at the acknowledged offset;
+  * queues have no gap, and each sender's messages are in their order;
+  * `pocketmq store verify` finds no problem;
+  * consumer offsets went back by at most one interval of saving (5 s);
+  * acknowledged delayed messages are delivered when they are due.
 
 examples:
   python scripts/crash_loop.py                      30 rounds, about a minute
   python scripts/crash_loop.py --rounds 1000        a thorough run
-  python scripts/crash_loop.py --seed 7 --life 3    one store's rounds again, as a failure says
+  python scripts/crash_loop.py --seed 7 --life 3    repeats one store's rounds, as a failure says
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from support.crash_loop import Figures, RoundFailed
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the rounds; 1 when a promise was broken."""
+    """Run the rounds; 1 when a check failed."""
     options = _options(arguments)
-    logs.configure("error")  # that a broker is gone is no news here
+    logs.configure("error")  # warnings about lost brokers are expected here
     lives = -(-options.rounds // options.rounds_per_life)
     numbers = range(lives) if options.life is None else range(options.life, options.life + 1)
     began = time.perf_counter()
@@ -69,13 +69,13 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         "--rounds-per-life",
         type=int,
         default=10,
-        help="after so many a new store is begun, or comparing would take ever longer (10)",
+        help="rounds with one store; more would make each comparison longer (10)",
     )
-    parser.add_argument("--seed", type=int, default=2013, help="chooses all moments (2013)")
+    parser.add_argument("--seed", type=int, default=2013, help="decides all times (2013)")
     parser.add_argument("--life", type=int, help="only the store with this number")
     parser.add_argument("--jobs", type=int, default=1, help="stores at the same time (1)")
     parser.add_argument(
-        "--folder", type=Path, help="where stores go, say a disk under test (temporary files)"
+        "--folder", type=Path, help="folder for stores, such as on a disk under test (temporary)"
     )
     return parser.parse_args(arguments)
 

@@ -1,10 +1,10 @@
-"""Every crash point of a short life of a store: SIGKILL, EIO, ENOSPC at each call of its disk.
+"""Tests every crash point of a short-lived store: SIGKILL, EIO, ENOSPC at each call of its disk.
 
     python scripts/crash_points.py                          all of them, in both flush modes
     python scripts/crash_points.py --kind kill --sample 60  60 points, evenly spread
     python scripts/crash_points.py --kind enospc+           full from the N-th call on
 
-Each point is a process of its own. What it leaves is opened, compared with what had been
+Each point is a separate process. The store that it leaves is opened, compared with what had been
 acknowledged and saved, and verified (tests/support/store_life.py). Exit status 1 on any difference.
 """
 
@@ -28,7 +28,7 @@ KINDS = ("kill", "eio", "enospc", "eio+", "enospc+")
 
 
 def run_point(point: tuple[str, int, FlushDiskType]) -> str:
-    """Live to the N-th call and judge; empty, or what is wrong."""
+    """Run to the N-th call and check the store; returns an empty string or the problem."""
     kind, number, mode = point
     fault = Fault(kind.rstrip("+"), number, kind.endswith("+"))
     with tempfile.TemporaryDirectory(dir=_memory(), prefix="crash-point-") as folder:
@@ -49,7 +49,7 @@ def _memory() -> str | None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the points; 1 when one is bad."""
+    """Run the points; 1 when one has a problem."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--kind", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--mode", nargs="+", choices=[m.name for m in FlushDiskType])

@@ -1,11 +1,11 @@
-"""SIGKILL and EIO at each fdatasync, fsync, rename and fallocate that a store makes, by strace.
+"""Tests a store with SIGKILL and EIO at each fdatasync, fsync, rename and fallocate, by strace.
 
     python scripts/crash_syscalls.py               every one, in both flush modes
     python scripts/crash_syscalls.py --sample 3    three of each call
 
 `crash_points.py` stops at calls of the `Disk` seam, this one at system calls. Each point
-is one life of a store (tests/support/store_life.py) in a process under strace, which looks at
-the store's own files alone; what it leaves is opened, compared and verified.
+is one run of a store (tests/support/store_life.py) in a process under strace, which traces only
+the store's files; the store that it leaves is opened, compared and verified.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ FAULTS = {
 
 
 class Point(NamedTuple):
-    """What happens at which call."""
+    """A fault, and the call at which it happens."""
 
     mode: FlushDiskType
     call: str
     fault: str
     number: int
     paths: tuple[str, ...]
-    """Relative paths that a life touches; strace looks at exact paths only."""
+    """Relative paths that a run touches; strace takes exact paths only."""
 
 
 def trace(root: Path, paths: tuple[str, ...], *expressions: str, output: str) -> list[str]:
-    """The command that runs one life at `root` under strace."""
+    """The command for one run at `root` under strace."""
     looked_at = [word for path in paths for word in ("-P", str(root / path))]
     events = [word for expression in expressions for word in ("-e", expression)]
     return ["strace", "-f", "-qq", "-o", output, *looked_at, *events, *LIFE]
 
 
 def touched_paths(root: Path, mode: FlushDiskType) -> tuple[str, ...]:
-    """Every path below `root` that a life hands to the system."""
+    """Every path below `root` that a run passes to the system."""
     log = root.with_name("paths.strace")
     command = ["strace", "-f", "-qq", "-e", "trace=file,desc", "-y", "-o", str(log), *LIFE]
     subprocess.run([*command, str(root), mode.name], check=True, capture_output=True)
@@ -64,7 +64,7 @@ def touched_paths(root: Path, mode: FlushDiskType) -> tuple[str, ...]:
 
 
 def count_calls(folder: Path, mode: FlushDiskType, paths: tuple[str, ...]) -> dict[str, int]:
-    """How often a whole life makes each of the calls."""
+    """Number of each of the calls in a complete run."""
     root, log = folder / "count", folder / "count.strace"
     command = trace(root, paths, f"trace={','.join(CALLS)}", output=str(log))
     subprocess.run([*command, str(root), mode.name], check=True, capture_output=True)
@@ -73,7 +73,7 @@ def count_calls(folder: Path, mode: FlushDiskType, paths: tuple[str, ...]) -> di
 
 
 def run_point(point: Point) -> str:
-    """Live to the call and judge; empty, or what is wrong."""
+    """Run to the call and check the store; returns an empty string or the problem."""
     where = f"{point.mode.name} {point.fault} at {point.call} {point.number}"
     with tempfile.TemporaryDirectory(prefix="crash-syscall-") as folder:
         root = Path(folder) / "store"
@@ -96,7 +96,7 @@ def run_point(point: Point) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the points; 1 when one is bad."""
+    """Run the points; 1 when one has a problem."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--mode", nargs="+", choices=[m.name for m in FlushDiskType])
     parser.add_argument("--sample", type=int, help="points of each call; all without it")

@@ -1,11 +1,11 @@
-"""Flips single bits all over a store, and looks at what it then serves.
+"""Flips single bits anywhere in a store, and checks what it then serves.
 
     python scripts/flip_bits.py                 10,000 flips
     python scripts/flip_bits.py --flips 500 --seed 7
 
-Each flip is in a fresh copy of one store, closed cleanly or killed, in any of its files: log,
-queues, index, checkpoint, configuration. A wrong body may never be served; at most the record that
-holds the bit may be lost, and its log offset must be told. Exit status 1 otherwise.
+Each flip is in a new copy of one store, closed cleanly or killed, in any of its files: log, queues,
+index, checkpoint, configuration. A wrong body may never be served; at most the record with the bit
+may be lost, and its log offset must be reported. Exit status 1 otherwise.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 CHUNK = 100
 
 _template: damage.Template
-"""Processes of the pool are forked with it."""
+"""Inherited by the forked processes of the pool."""
 
 
 def flip_once(chance: Random, folder: Path) -> tuple[str, int, str]:
@@ -36,7 +36,7 @@ def flip_once(chance: Random, folder: Path) -> tuple[str, int, str]:
     killed = chance.random() < 0.5
     root = _template.copy(folder / "store", killed=killed)
     files = _template.files()
-    # Half of the flips into the log, where messages are; the rest anywhere.
+    # Half of the flips are in the log, the others in any file.
     logs = [name for name in files if name.startswith("commitlog")]
     name = chance.choice(logs if chance.random() < 0.5 else files)
     content = bytearray((root / name).read_bytes())
@@ -50,7 +50,7 @@ def flip_once(chance: Random, folder: Path) -> tuple[str, int, str]:
     try:
         served = damage.serve(root)
         lost = damage.lost_places(_template, served)
-    except Exception as exc:  # noqa: BLE001 - that is what is being looked for
+    except Exception as exc:  # noqa: BLE001 - any exception is a finding
         return kind, 0, f"{where}: {type(exc).__name__}: {exc}"
     if served.error is not None:
         return kind, 0, f"{where}: does not open: {served.error}"
@@ -72,14 +72,14 @@ def flip_once(chance: Random, folder: Path) -> tuple[str, int, str]:
 
 
 def flip_many(seed: int) -> list[tuple[str, int, str]]:
-    """A hundred flips."""
+    """Make a hundred flips."""
     chance = Random(seed)
     with tempfile.TemporaryDirectory(dir=MEMORY, prefix="flip-bits-") as folder:
         return [flip_once(chance, Path(folder)) for _ in range(CHUNK)]
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Flip; 1 when one breaks a promise."""
+    """Make the flips; 1 when a check failed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--flips", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=2013)

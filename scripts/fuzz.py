@@ -1,7 +1,7 @@
-"""Feeds the decoders inputs made from others, guided by the code that they reach (fault 29).
+"""Fuzzes the decoders with mutated inputs, guided by the code that they reach (fault 29).
 
 Frames, headers of each encoding, bodies, stored records, batches, SQL92 filters and other texts: a
-decoder may refuse by the error that it names, and nothing else, and never takes long.
+decoder may only raise the errors that its docstring names, and must be quick.
 
 examples:
   python scripts/fuzz.py                       100,000 inputs for each decoder
@@ -23,7 +23,7 @@ from support.fuzzing import TARGETS, fuzz, seeds_of  # noqa: E402 - tests first
 
 
 def main() -> int:
-    """Fuzz; 1 when something was found."""
+    """Fuzz; 1 when a fault was found."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

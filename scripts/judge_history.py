@@ -1,7 +1,7 @@
-"""Judges a recorded history, the files of all its processes (docs/histories.md).
+"""Checks a recorded history, given as the files of all its processes (docs/histories.md).
 
-Exit status 1 when something is lost, duplicated, reordered or otherwise wrong, 2 when a file is no
-history.
+Exit status 1 when there is an anomaly (a lost, duplicated or reordered message, ...), 2 when a file
+is not part of a history.
 
 examples:
   python scripts/judge_history.py history/*.jsonl
@@ -18,7 +18,7 @@ from pocketmq.cluster.histories.judge import HistoryError
 
 
 def main() -> int:
-    """Judge the files."""
+    """Check the files."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,11 +1,11 @@
-"""Makes small faults in the pure cores, one at a time, and counts how many the tests notice.
+"""Mutation tests of the pure modules: makes small faults, one at a time, and runs tests on each.
 
-The cores are the pure modules of `.importlinter` that belong to client, broker, nameserver and
-protocol. First all quick tests run once, to learn which of them run which line. Then each fault is
-tried against the tests of its line, the fastest first. What was found is kept: a run that was
-stopped goes on, and after a change only the changed modules and the survivors are tried again.
-Faults that change nothing a user could see are named in tests/mutants/equivalent.toml, each with
-the reason; a survivor that is not there needs a test.
+The modules are those of the contract in `.importlinter` that belong to client, broker, nameserver
+and protocol. First all quick tests run once, to record which of them run which line. Then each
+fault is tried against the tests of its line, the fastest first. Results are kept: an interrupted
+run goes on, and after a change only the changed modules and the survivors are tried again. Faults
+that a user could not notice are listed in tests/mutants/equivalent.toml, each with the reason; any
+other survivor needs a test.
 
 examples:
   python scripts/mutate.py                            all of it, some hours
@@ -43,7 +43,7 @@ TESTS = tuple(f"tests/{name}" for name in (*ROLES, "behaviour"))
 QUICK = "not cluster and not java and not slow and not root"
 EQUIVALENT = ROOT / "tests" / "mutants" / "equivalent.toml"
 MOST_FILES = 16
-"""Of tests for one fault."""
+"""Number of tests that run at once for a fault."""
 
 MOST_SECONDS = 20.0
 """Of all tests for one fault, as long as it is not caught."""
@@ -62,12 +62,12 @@ class Module:
 
     @property
     def sum(self) -> str:
-        """Of its source: results for another one do not count."""
+        """Checksum of its source; results for another source are ignored."""
         return hashlib.sha256(self.source.encode()).hexdigest()[:16]
 
 
 def pure_modules(house: Path, wanted: Iterable[str]) -> list[Module]:
-    """The pure modules of the roles and the protocol, packages taken apart."""
+    """The pure modules of the roles and the protocol, with packages expanded."""
     contracts = configparser.ConfigParser()
     contracts.read(house / ".importlinter")
     names = contracts["importlinter:contract:pure"]["source_modules"].split()
@@ -88,7 +88,7 @@ def pure_modules(house: Path, wanted: Iterable[str]) -> list[Module]:
 
 
 class Coverage:
-    """Which tests run which lines."""
+    """The tests that run each line."""
 
     def __init__(self, path: Path) -> None:
         data = json.loads(path.read_text(encoding="utf-8"))
@@ -96,10 +96,10 @@ class Coverage:
         self._files: dict[str, dict[str, list[str]]] = data["files"]
 
     def tests(self, file: str, line: int) -> list[list[str]]:
-        """Those of a line, file by file; of the whole module for what an import runs.
+        """The tests of a line, file by file; those of the module for a line that an import runs.
 
-        First comes the file that is called like the module, then the fastest: to import many files
-        takes longer than to run their tests.
+        The file named like the module comes first, then the fastest: importing many files takes
+        longer than running their tests.
         """
         lines = self._files.get(file, {})
         found: Iterable[str] = {test for tests in lines.values() for test in tests}
@@ -116,7 +116,7 @@ class Coverage:
         )
 
     def seconds(self, tests: Iterable[str]) -> float:
-        """How long they take."""
+        """Seconds that the tests take."""
         return sum(self._seconds.get(test, 0) for test in tests)
 
 
@@ -125,7 +125,7 @@ def _file_of(test: str) -> str:
 
 
 def measure(house: Path, target: Path) -> None:
-    """Run the quick tests once, with an eye on their lines."""
+    """Run the quick tests once, and record their lines."""
     packages = [str(folder.parent) for folder in sorted(house.glob("*/pocketmq"))]
     packages.append(str(house / "tests"))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "mutants.covering", "-m", QUICK]
@@ -141,7 +141,7 @@ def measure(house: Path, target: Path) -> None:
 
 @dataclass
 class Kept:
-    """Results of this and of earlier runs, one line each."""
+    """Results of this and earlier runs, one line each."""
 
     path: Path
     tests_sum: str
@@ -149,12 +149,12 @@ class Kept:
 
     @classmethod
     def read(cls, path: Path, tests_sum: str) -> Kept:
-        """What is there; later lines count."""
+        """Read earlier results; the last line of a fault counts."""
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         return cls(path, tests_sum, {(entry := json.loads(line))["name"]: entry for line in lines})
 
     def result(self, module: Module, mutant: CodeMutant) -> Result | None:
-        """What is known of this fault, if it still counts."""
+        """The result for this fault, if it is still valid."""
         entry = self.found.get(mutant.name)
         if entry is None or entry["module_sum"] != module.sum:
             return None
@@ -162,7 +162,7 @@ class Kept:
         return result if result.is_caught or entry["tests_sum"] == self.tests_sum else None
 
     def note(self, module: Module, mutant: CodeMutant, result: Result) -> None:
-        """Write a result down at once."""
+        """Append a result to the file at once."""
         entry: dict[str, object] = {
             "name": mutant.name,
             "line": mutant.line,
@@ -176,7 +176,7 @@ class Kept:
 
 
 def equivalents() -> dict[str, str]:
-    """Name of a fault that changes nothing -> why."""
+    """Name of a fault that nobody can notice -> the reason."""
     if not EQUIVALENT.exists():
         return {}
     with EQUIVALENT.open("rb") as file:
@@ -186,7 +186,7 @@ def equivalents() -> dict[str, str]:
 def try_out(
     runner: Runner, house: Path, module: Module, mutant: CodeMutant, covered: Coverage
 ) -> Result:
-    """The module's own tests first, then those of the line as far as time allows."""
+    """Run the module's own tests first, then those of the line as long as time allows."""
     own = sorted(house.glob(f"tests/**/test_{Path(mutant.file).stem}.py"))
     files = covered.tests(mutant.file, mutant.line)
     result = Result("no tests", "", 0.0)
@@ -206,7 +206,7 @@ def try_out(
 
 
 def run(house: Path, modules: Sequence[Module], covered: Coverage, kept: Kept, jobs: int) -> None:
-    """Try what is not known yet."""
+    """Try the faults without a result."""
     todo = [
         (module, mutant)
         for module in modules
@@ -239,7 +239,7 @@ def run(house: Path, modules: Sequence[Module], covered: Coverage, kept: Kept, j
 
 
 def report(modules: Sequence[Module], kept: Kept) -> int:
-    """The score of each module, then the survivors; 1 when one has no verdict."""
+    """Print the score of each module, then the survivors; 1 when one is not in the list."""
     known = equivalents()
     open_: list[str] = []
     total: Counter[str] = Counter()
@@ -281,19 +281,19 @@ def _sum_of(folder: Path) -> str:
 
 
 def main() -> int:
-    """Try, and tell."""
+    """Try the faults and print the report."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("modules", nargs="*", help="parts of names of modules; all by default")
     parser.add_argument("--jobs", type=int, default=2, help="faults at the same time")
-    parser.add_argument("--state", type=Path, default=ROOT / ".mutation", help="what is kept")
+    parser.add_argument("--state", type=Path, default=ROOT / ".mutation", help="folder of results")
     parser.add_argument("--only-report", action="store_true", help="try nothing")
-    parser.add_argument("--same-map", action="store_true", help="do not measure lines anew")
+    parser.add_argument("--same-map", action="store_true", help="do not record lines again")
     options = parser.parse_args()
     options.state.mkdir(parents=True, exist_ok=True)
     house = options.state / "house"
-    # A copy of the code and its tests: both may be worked on meanwhile.
+    # In a copy of the code and its tests, so that both may be edited meanwhile.
     if not options.only_report:
         rmtree(house, ignore_errors=True)
         copy_repository(house)

@@ -1,11 +1,11 @@
-"""Cuts the power of a model disk at every moment of a store's life, in every way it can.
+"""Cuts the power of a model disk at every point of a store's run, with every possible outcome.
 
-    python scripts/power_cuts.py                      all subsets of up to 12 loose ends
+    python scripts/power_cuts.py                      all subsets of up to 12 unsynced items
     python scripts/power_cuts.py --most 16 --every 8  a sample
 
-A loose end is an un-synced 4 KiB page, file length or directory entry; each may have reached the
-medium or not (tests/support/model_disk.py). What each cut leaves is recovered and held against
-what SYNC_FLUSH and ASYNC_FLUSH promise (tests/support/power_cut.py). Exit status 1 on any breach.
+An item is an unsynced 4 KiB page, file length or directory entry; each may have reached the medium
+or not (tests/support/model_disk.py). After each cut the store is recovered and compared with what
+SYNC_FLUSH and ASYNC_FLUSH guarantee (tests/support/power_cut.py). Exit status 1 if one is broken.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from support import power_cut, store_life
 MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 _cuts: Sequence[power_cut.Cut] = ()
-"""The recorded life; processes of the pool are forked with it."""
+"""The recorded run; inherited by the forked processes of the pool."""
 
 
 def run_moment(task: tuple[int, int, FlushDiskType]) -> tuple[int, int, list[str]]:
-    """Cut at one moment in many ways: how many, most lost, and what is wrong."""
+    """Cut at one point with many outcomes; returns their number, most losses, and problems."""
     index, most, mode = task
     cut = _cuts[index]
     tried = most_lost = 0
@@ -50,11 +50,11 @@ def run_moment(task: tuple[int, int, FlushDiskType]) -> tuple[int, int, list[str
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the cuts; 1 when one breaks a promise."""
+    """Run the cuts; 1 when a guarantee was broken."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--mode", nargs="+", choices=[m.name for m in FlushDiskType])
-    parser.add_argument("--most", type=int, default=1 << 12, help="cuts at one moment")
-    parser.add_argument("--every", type=int, default=1, help="only each so manieth moment")
+    parser.add_argument("--most", type=int, default=1 << 12, help="maximum cuts at one point")
+    parser.add_argument("--every", type=int, default=1, help="take only every N-th point")
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args(arguments)
     store_life.silence()

@@ -1,13 +1,13 @@
-"""Records what clients see of brokers that are killed, frozen and cut off, and judges it.
+"""Records a history of clients while brokers are killed, frozen and partitioned; checks it.
 
-Producers and consumers of their own processes write down what they send, are told and get; a proxy
-in front of each broker writes down consumer offsets. Between faults the system must go on: some
-messages more are acknowledged. docs/histories.md says what may not be in such a history.
+Producers and consumers, each a process, record what they send, receive and get as answers; a proxy
+in front of each broker records consumer offsets. Between faults the cluster must make progress:
+more messages are acknowledged. docs/histories.md defines the anomalies.
 
 examples:
-  python scripts/record_history.py --faults 40           our brokers, two of them
+  python scripts/record_history.py --faults 40           two brokers of PocketMQ
   python scripts/record_history.py --faults 20 --real    RocketMQ's own broker (needs Java)
-  python scripts/record_history.py --seed 7 --keep DIR   one run again; its files stay
+  python scripts/record_history.py --seed 7 --keep DIR   repeat a run and keep its files
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ async def _run(options: argparse.Namespace, folder: Path) -> bool:
 
 
 def main() -> int:
-    """Record and judge; 1 for an anomaly."""
+    """Record and check; 1 for an anomaly."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--faults", type=int, default=20, help="how many, one after the other")
-    parser.add_argument("--seed", type=int, default=1, help="chooses them")
-    parser.add_argument("--brokers", type=int, default=2, help="of ours")
-    parser.add_argument("--real", action="store_true", help="RocketMQ's own broker, one")
-    parser.add_argument("--keep", type=Path, help="keep the files here, and after an anomaly")
+    parser.add_argument("--faults", type=int, default=20, help="number of faults")
+    parser.add_argument("--seed", type=int, default=1, help="decides the faults")
+    parser.add_argument("--brokers", type=int, default=2, help="number of PocketMQ's brokers")
+    parser.add_argument("--real", action="store_true", help="use one broker of RocketMQ instead")
+    parser.add_argument("--keep", type=Path, help="folder in which the files are kept")
     options = parser.parse_args()
     logs.configure("error")
     folder = options.keep or Path(tempfile.mkdtemp(prefix="history-"))

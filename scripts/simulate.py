@@ -1,9 +1,9 @@
 """Run the deterministic simulation of a whole cluster, seed after seed.
 
     python scripts/simulate.py                      # 100 seeds
-    python scripts/simulate.py --seeds 100000       # all night; Ctrl-C ends it with a summary
-    python scripts/simulate.py --seed 17 --trace    # one seed again, with all that happens in it
-    python scripts/simulate.py --replay             # the seeds of the ledger, fastest first
+    python scripts/simulate.py --seeds 100000       # for hours; Ctrl-C ends it with a summary
+    python scripts/simulate.py --seed 17 --trace    # repeat one seed and print its events
+    python scripts/simulate.py --replay             # seeds that failed once, fastest first
 
 Exits with 1 when an invariant was violated, and prints one line per failing seed that replays it.
 docs/simulation.md says what is simulated.
@@ -32,7 +32,7 @@ from pocketmq.cluster.simulation.swarm import scenario
 INTERRUPTED = 130
 LEDGER = Path(__file__).resolve().parents[1] / "tests" / "simulation" / "ledger.txt"
 BLOCK = 1000
-"""Seeds that wait in line at once."""
+"""Seeds that are queued at once."""
 SEEDS_PER_PROCESS = 2000
 """Then a new one takes its place."""
 
@@ -54,12 +54,12 @@ def main() -> int:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--seeds", type=int, default=100, help="how many")
-    parser.add_argument("--first", type=int, default=0, help="the first of them")
-    parser.add_argument("--seed", type=int, help="only this one")
-    parser.add_argument("--trace", action="store_true", help="with --seed: print what happens")
-    parser.add_argument("--replay", action="store_true", help="the seeds of the ledger")
-    parser.add_argument("--keep", action="store_true", help="add failing seeds to the ledger")
+    parser.add_argument("--seeds", type=int, default=100, help="number of seeds")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--seed", type=int, help="run only this seed")
+    parser.add_argument("--trace", action="store_true", help="with --seed: print its events")
+    parser.add_argument("--replay", action="store_true", help="run the seeds that failed once")
+    parser.add_argument("--keep", action="store_true", help="add failing seeds to that list")
     parser.add_argument("--ledger", type=Path, default=LEDGER, help="seeds that failed once")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     return parser.parse_args()
@@ -79,7 +79,7 @@ def _one(seed: int, trace: bool) -> int:
 
 
 class _Summary:
-    """What came of many seeds."""
+    """Summary of many seeds."""
 
     def __init__(self) -> None:
         self.done = 0
@@ -90,7 +90,7 @@ class _Summary:
         self._began_at = perf_counter()
 
     def add(self, result: Result) -> None:
-        """Count a run; a failing one gets a line that can be pasted into a shell."""
+        """Count a run; for a failing one print a command that repeats it."""
         self.done += 1
         self.processor_s += result.real_s
         self.virtual_s += result.virtual_s
@@ -101,7 +101,7 @@ class _Summary:
             print(f"{result.replay}  # {result.violation}", flush=True)
 
     def print(self) -> None:
-        """At the end, or when interrupted."""
+        """Print the summary."""
         per_s = self.done / (perf_counter() - self._began_at)
         print(
             f"{self.done} seeds, {self.failed} failed, {per_s:.1f} seeds/s, "
@@ -112,7 +112,7 @@ class _Summary:
 
 
 def _many(seeds: Sequence[int], jobs: int, summary: _Summary) -> int:
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # no process may be left behind
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that child processes end too
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
                TimeRemainingColumn())  # fmt: skip
     pool = ProcessPoolExecutor(

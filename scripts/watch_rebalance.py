@@ -1,4 +1,4 @@
-"""Watch a rebalance: consumers come and go, and the queues move between them.
+"""Watch a rebalance: consumers join and leave, and queues change owners.
 
 Run it with `python scripts/watch_rebalance.py`.
 """
@@ -18,7 +18,7 @@ changed = asyncio.Event()
 
 
 def watcher(name: str) -> Callable[..., None]:
-    """Notes what a consumer owns after each of its rebalances."""
+    """A hook that notes the queues that a consumer owns after each rebalance."""
 
     def on_assignment_changed(topic: str, _all: object, mine: tuple[MessageQueue, ...]) -> None:
         if topic == TOPIC:  # the group's retry topic is rebalanced as well
@@ -29,7 +29,7 @@ def watcher(name: str) -> Callable[..., None]:
 
 
 async def balanced(members: list[str]) -> None:
-    """Return when each queue has one owner and nobody has two queues more than another."""
+    """Wait until each queue has one owner and the numbers of queues differ by at most one."""
     while True:
         queues = sorted(queue for name in members for queue in owned.get(name, []))
         sizes = [len(owned.get(name, [])) for name in members]
@@ -64,7 +64,7 @@ async def main() -> None:
             consumers[name] = consumer
             await show(f"{name} joins", list(consumers))
 
-        await consumers.pop("ann").stop()  # says goodbye, so the others rebalance at once
+        await consumers.pop("ann").stop()  # unregisters, so the others rebalance at once
         await show("ann leaves", list(consumers))
         for consumer in consumers.values():
             await consumer.stop()

@@ -1,4 +1,4 @@
-"""PocketMQ in tests: clusters inside the test's process or as processes, and a pytest plugin.
+"""Clusters for tests, in the test's process or as processes, and a pytest plugin.
 
 With pytest there is nothing to import: the fixtures `pocketmq`, `pocketmq_cluster` and
 `pocketmq_clock` come with the installed package (docs/testing.md). Without pytest:
@@ -49,7 +49,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import on first use: pytest loads this package in every run, also where nobody needs it."""
+    """Import on first use, because pytest loads this package in every run."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

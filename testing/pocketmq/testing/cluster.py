@@ -1,4 +1,4 @@
-"""A cluster for a test, as coroutines that any event loop may await; `.sync` has plain calls.
+"""A cluster for tests: its coroutines may be awaited in any event loop; `.sync` has plain calls.
 
 with start_cluster(clock="manual") as cluster:
     await cluster.create_topic("orders")
@@ -46,10 +46,10 @@ class Cluster:
     """A running cluster.
 
     Args:
-        control: Does what is asked here.
-        thread: The loop in which it lives.
-        prefix: Of the names that `topic_name` and `group_name` make.
-        is_shared: Other tests use the same roles, which must not be broken or moved.
+        control: Steers the cluster.
+        thread: The thread of the control's loop.
+        prefix: Prefix of the names that `topic_name` and `group_name` return.
+        is_shared: Whether other tests use the same roles, which then may not be frozen or killed.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Cluster:
 
     @property
     def nameservers(self) -> str:
-        """`host:port;host:port`: what every client needs, in any language."""
+        """`host:port;host:port`, for clients in any language."""
         return self.control.nameservers
 
     @property
@@ -92,24 +92,24 @@ class Cluster:
         return self.control.roles.state(role)
 
     def topic_name(self, name: str) -> str:
-        """A topic of this test alone, on a cluster that several tests share."""
+        """A topic name that no other test has, on a cluster that several tests share."""
         return self._prefix + name
 
     def group_name(self, name: str) -> str:
-        """A group of this test alone."""
+        """A group name that no other test has."""
         return self._prefix + name
 
     @cached_property
     def control_url(self) -> str:
-        """An HTTP address that does what is done here, for code in other languages.
+        """The HTTP address of the cluster's control address, for code in other languages.
 
-        It is served from the first time that it is asked for; see docs/control.md.
+        It is served from the first access on; see docs/control.md.
         """
         return self.thread.result(self._serve())
 
     @cached_property
     def sync(self) -> SyncCluster:
-        """The same cluster for code without an event loop."""
+        """The cluster for code without an event loop."""
         from pocketmq.testing.sync import SyncCluster
 
         return SyncCluster(self)
@@ -126,11 +126,11 @@ class Cluster:
     async def create_topic(self, name: str, *, queues: int = 4) -> str:
         """Create a topic on every broker.
 
-        Returns when every nameserver has its route: producers and consumers find it at once.
+        Returns when every nameserver has its route, so producers and consumers find it at once.
 
         Args:
-            name: It becomes `topic_name(name)`.
-            queues: On each broker.
+            name: The topic's full name is `topic_name(name)`.
+            queues: Number of queues on each broker.
 
         Returns:
             The topic's full name.
@@ -140,7 +140,7 @@ class Cluster:
         return topic
 
     def group(self, name: str) -> Group:
-        """A consumer group, to wait for; `name` as its consumers were given it."""
+        """A consumer group to wait for; `name` is the one that its consumers have."""
         return Group(self, name)
 
     # -- time -------------------------------------------------------------------------------
@@ -151,10 +151,10 @@ class Cluster:
         return self.control.time_ms()
 
     async def advance(self, seconds: float = 0, *, minutes: float = 0, hours: float = 0) -> None:
-        """Move the time of all roles, and of all clients made in this process.
+        """Move the clocks of all roles, and of all clients created in this process.
 
-        Every timer that falls due on the way fires, in order; returns when what they set off has
-        come to rest.
+        Timers fire in the order in which they are due; returns when the tasks that they started
+        have come to rest.
 
         Raises:
             WrongClusterError: The cluster runs on real time, or is shared.
@@ -168,10 +168,10 @@ class Cluster:
 
         Args:
             condition: A function or a coroutine function, called in the caller's loop.
-            limit_s: Protocol seconds.
+            limit_s: Maximum seconds of the cluster's time.
 
         Returns:
-            Protocol seconds that it took.
+            Seconds of the cluster's time that it took.
 
         Raises:
             NotReachedError: The condition did not hold after `limit_s`.
@@ -183,7 +183,7 @@ class Cluster:
         while not await _holds(condition):
             if self.time_ms >= until_ms:
                 name = getattr(condition, "__name__", repr(condition))
-                raise NotReachedError(name, limit_s, "it does not hold; that was protocol time")
+                raise NotReachedError(name, limit_s, "it does not hold; this is cluster time")
             await self.thread.run(self.control.step(until_ms))
         return (self.time_ms - began_ms) / 1000
 
@@ -195,16 +195,16 @@ class Cluster:
         await self.thread.run(self.control.freeze(role))
 
     async def thaw(self, role: str) -> None:
-        """Let a frozen role go on."""
+        """Resume a frozen role."""
         await self.thread.run(self.control.thaw(role))
 
     async def kill(self, role: str) -> None:
-        """End a role without a chance to save anything, as kill -9 does."""
+        """End a role at once, so that it cannot save anything, like kill -9."""
         self.check_own("kill a role", "pocketmq_cluster")
         await self.thread.run(self.control.kill(role))
 
     async def restart(self, role: str) -> None:
-        """Start a killed role on its port and files; returns when the nameservers know it."""
+        """Start a killed role with the same port and files; returns when nameservers know it."""
         await self.thread.run(self.control.restart(role))
 
     # -- data -------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ class Cluster:
         return server.url
 
     def check_own(self, wish: str, fixture: str) -> None:
-        """Refuse what would disturb the other tests of a shared cluster.
+        """Refuse a call that would disturb other tests of a shared cluster.
 
         Raises:
             WrongClusterError: It is shared.
@@ -254,7 +254,7 @@ class Cluster:
             )
 
     def report(self) -> str:
-        """What a failed test shows of it."""
+        """The text about the cluster in the report of a failed test."""
         return self.control.report()
 
     async def _warn_of_real_time(self) -> None:
@@ -273,7 +273,7 @@ class Group:
     """A consumer group of a test's cluster.
 
     Args:
-        cluster: Where it consumes.
+        cluster: The cluster in which it consumes.
         name: Its full name.
     """
 
@@ -282,25 +282,25 @@ class Group:
         self._cluster = cluster
 
     async def assigned(self, *, members: int | None = None, limit_s: float = WAIT_LIMIT_S) -> None:
-        """Return when each queue that the group subscribes to has its owner.
+        """Wait until each queue of the group's topics has an owner.
 
         Args:
-            members: How many members there must be; at least one by default.
-            limit_s: Real seconds.
+            members: Required number of members; by default at least one.
+            limit_s: Maximum real seconds.
 
         Raises:
-            NotReachedError: It took longer; the message says who has what.
+            NotReachedError: It took longer; the message has the owners of queues.
         """
         control = self._cluster.control
         await self._cluster.thread.run(control.assigned(self.name, members, limit_s))
 
     async def consumed_all(self, *, limit_s: float = WAIT_LIMIT_S) -> None:
-        """Return when the group has consumed all messages that are in its topics.
+        """Wait until the group has consumed all messages in its topics.
 
-        Messages that wait for a retry or a delay are not in them yet.
+        Messages that wait for a retry or a delay are not in the topics yet.
 
         Raises:
-            NotReachedError: It took longer; the message says what is left in which queue.
+            NotReachedError: It took longer; the message has the lag of each queue.
         """
         await self._cluster.thread.run(self._cluster.control.consumed_all(self.name, limit_s))
 
@@ -319,16 +319,16 @@ def start_cluster(
     profile: ProfileName = DEFAULT_PROFILE,
     data: Path | None = None,
 ) -> Iterator[Cluster]:
-    """A cluster for the length of a block; returns when every nameserver knows every broker.
+    """Start a cluster for a `with` block; it begins when every nameserver knows every broker.
 
     Args:
         brokers: broker-a, broker-b, ...
         nameservers: nameserver-1, ...
-        clock: `manual`: time stands still until `advance`.
+        clock: With `manual`, time only moves by `advance`.
         mode: `in-process`: each role in a thread of this process, on real sockets; `processes`:
             each one a process.
-        profile: RocketMQ line whose rules apply.
-        data: Keep the stores here; by default they are gone afterwards.
+        profile: RocketMQ release whose rules apply.
+        data: Folder for the stores; by default they are removed at the end.
 
     Raises:
         PocketMQError: A role could not start.
@@ -352,7 +352,7 @@ def start_cluster(
 
 @contextmanager
 def running_control(shape: ClusterShape, data: Path) -> Iterator[tuple[ClusterControl, LoopThread]]:
-    """The control of a running cluster, and the thread that it lives in."""
+    """The control of a running cluster, and the thread of its loop."""
     thread = LoopThread(f"pocketmq control {next(_numbers)}")
     try:
         control = ClusterControl(_roles(shape, data), shape.clock)

@@ -1,4 +1,4 @@
-"""Faults by rule in a test: what `pocketmq_faults` gives.
+"""Fault rules in a test: the fixture `pocketmq_faults`.
 
     pocketmq_faults.add("fail", code="SEND_MESSAGE", with_code="SYSTEM_BUSY", nth=1)
     pocketmq_faults.add("lose", code="NOTIFY_CONSUMER_IDS_CHANGED", probability=0.5, seed=7)
@@ -7,8 +7,8 @@
     pocketmq_faults.clear()
     assert pocketmq_faults.fired("r1") == 1
 
-The calls block until every role has taken the rules, a few milliseconds, whether they are made in a
-coroutine or not: the roles live in other threads or processes.
+The calls block for a few milliseconds until every role has the rules, also in a coroutine: the
+roles run in other threads or processes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Faults:
     """The fault rules of one cluster.
 
     Args:
-        cluster: Of this test's own.
+        cluster: A cluster that no other test uses.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -34,15 +34,15 @@ class Faults:
 
     @property
     def rules(self) -> list[FaultRule]:
-        """Those that hold."""
+        """The current rules."""
         return self.cluster.control.faults.rules
 
     def add(self, do: Deed, **options: Unpack[FaultOptions]) -> FaultRule:
-        """Let a rule hold from now on.
+        """Add a rule.
 
         Args:
-            do: What happens; `FaultRule.do` lists it.
-            options: When and where: the other fields of `FaultRule`.
+            do: The fault; `FaultRule.do` lists all.
+            options: When and where it happens: the other fields of `FaultRule`.
 
         Raises:
             WrongFaultError: The rule contradicts itself.
@@ -53,21 +53,21 @@ class Faults:
         return self.cluster.thread.result(self.cluster.control.add_fault(rule))
 
     def partition(self, one: str, other: str) -> FaultRule:
-        """Hold back all that two roles, or a role and `clients`, say to each other."""
+        """Partition two roles, or a role and `clients`: frames between them are held back."""
         return self.add("partition", role=one, other=other)
 
     def clear(self, rule: FaultRule | str | None = None) -> None:
-        """Take one rule back, or all."""
+        """Remove one rule, or all."""
         rule_id = rule.id if isinstance(rule, FaultRule) else rule
         self.cluster.thread.result(self.cluster.control.clear_faults(rule_id))
 
     def fired(self, rule: FaultRule | str | None = None) -> int:
-        """How often a rule that holds fired, or all of them, at all roles together."""
+        """How often a current rule fired, or all of them, summed over all roles."""
         counts = self.cluster.thread.result(self.cluster.control.faults.counts())
         rule_id = rule.id if isinstance(rule, FaultRule) else rule
         wanted = counts.values() if rule_id is None else [counts.get(rule_id, {})]
         return sum(sum(each.values()) for each in wanted)
 
     def firings(self) -> list[Firing]:
-        """What fired, oldest first: the last 1,000 of each role."""
+        """The last 1,000 firings of each role, oldest first."""
         return self.cluster.thread.result(self.cluster.control.faults.firings())

@@ -26,7 +26,7 @@ class RoleThreads:
     """Nameservers and brokers of one cluster, as threads.
 
     Args:
-        shape: What the cluster consists of.
+        shape: The roles of the cluster.
         data: Folder of the brokers' stores.
     """
 
@@ -46,22 +46,22 @@ class RoleThreads:
 
     @property
     def names(self) -> list[str]:
-        """Nameservers first."""
+        """Names of all roles, nameservers first."""
         return list(self._roles)
 
     @property
     def nameserver_addresses(self) -> list[str]:
-        """`127.0.0.1:port` of each."""
+        """`127.0.0.1:port` of each nameserver."""
         return [each.address for each in self._of("nameserver")]
 
     @property
     def running_brokers(self) -> list[str]:
-        """Names of those that are neither frozen nor ended."""
+        """Names of the brokers that are neither frozen nor ended."""
         return [n for n, each in self._roles.items() if each.role == "broker" and _runs(each)]
 
     @property
     def addresses(self) -> Mapping[str, str]:
-        """Of each role, also of one that has ended."""
+        """Address of each role, also of one that has ended."""
         return {name: each.address for name, each in self._roles.items()}
 
     def role(self, name: str) -> str:
@@ -79,7 +79,7 @@ class RoleThreads:
     # -- life -------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """All nameservers at once, then all brokers at once."""
+        """Start all nameservers at once, then all brokers at once."""
         for name in self.names:
             role_logs.keep(self._thread_name(name))
         try:
@@ -90,7 +90,7 @@ class RoleThreads:
             raise
 
     async def stop(self) -> None:
-        """Brokers first."""
+        """Stop all roles, brokers first."""
         for role in ("broker", "nameserver"):
             await asyncio.gather(*(each.stop() for each in self._of(role)))
         for name in self.names:
@@ -113,18 +113,18 @@ class RoleThreads:
         await self._roles[name].stop()
 
     async def restart(self, name: str) -> None:
-        """A new life on the same port and files."""
+        """Start a role again with the same port and files."""
         await self._roles[name].start()
 
     # -- time -------------------------------------------------------------------------------
 
     def time_ms(self) -> int:
-        """Where the cluster's time stands."""
+        """The cluster's time in epoch ms."""
         clocks = [each.clock for each in self._roles.values() if each.clock is not None]
         return max((clock.time_ms() for clock in clocks), default=self._start_ms)
 
     async def clock_members(self) -> Sequence[ClockMember]:
-        """Those that can be moved now."""
+        """The roles whose clocks can be moved now."""
         return [_RoleMember(each) for each in self._roles.values() if _runs(each)]
 
     # -- inside -----------------------------------------------------------------------------
@@ -148,7 +148,7 @@ class RoleThreads:
         return NameServer(config, seams.clock, seams.network, self._profile)
 
     def broker(self, name: str, seams: RoleSeams, port: int) -> Broker:
-        """A broker for a new life."""
+        """Make a broker for a start of its role."""
         config = BrokerConfig(
             name=name,
             port=port,

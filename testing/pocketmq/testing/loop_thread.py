@@ -1,7 +1,7 @@
-"""An event loop in a thread of its own, which code of any thread and any loop can ask for work.
+"""An event loop in its own thread, in which code of any thread and any loop can run coroutines.
 
-A test may be synchronous, or run in a loop that is not ours and ends with the test. What outlives
-it (the roles, the control of a cluster) therefore lives in loops of its own:
+A test may be synchronous, or run in a loop that ends with the test. Objects that outlive it (the
+roles, the control of a cluster) therefore have their own loops:
 
     thread = LoopThread("pocketmq control")
     thread.result(coroutine())          # from synchronous code: blocks until it is done
@@ -25,11 +25,11 @@ T = TypeVar("T")
 class LoopThread:
     """Runs a loop in a daemon thread from construction until `stop`.
 
-    It is asyncio's own loop and not uvloop's: that one may not end over sockets that were reset,
-    and cannot start child processes outside of the main thread.
+    It is asyncio's loop and not uvloop's, which may not end after sockets were reset, and cannot
+    start child processes outside of the main thread.
 
     Args:
-        name: Of the thread; log lines are assigned to roles by it.
+        name: Name of the thread, by which log lines are assigned to roles.
     """
 
     def __init__(self, name: str) -> None:
@@ -39,22 +39,22 @@ class LoopThread:
 
     @property
     def name(self) -> str:
-        """The thread's."""
+        """Name of the thread."""
         return self._thread.name
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run a coroutine here; cancelling the future cancels it.
+        """Run a coroutine in this loop; cancelling the future cancels it.
 
         Raises:
             CallerError: The thread has been stopped.
         """
         if self.loop.is_closed():
             coroutine.close()
-            raise CallerError(f"{self.name} has been stopped; start a cluster anew")
+            raise CallerError(f"{self.name} has been stopped; start a new cluster")
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
     def result(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine here, and block the calling thread until it is done."""
+        """Run a coroutine in this loop, and block the calling thread until it is done."""
         if threading.current_thread() is self._thread:
             coroutine.close()
             raise CallerError(f"a call that blocks {self.name} would wait for itself; await it")
@@ -66,13 +66,13 @@ class LoopThread:
             raise
 
     async def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine here, and let the caller's loop go on meanwhile."""
+        """Run a coroutine in this loop without blocking the caller's loop."""
         if asyncio.get_running_loop() is self.loop:
             return await coroutine
         return await asyncio.wrap_future(self.submit(coroutine))
 
     def stop(self) -> None:
-        """Cancel what still runs and end the thread; may be called twice."""
+        """Cancel all tasks and end the thread; may be called twice."""
         if self.loop.is_closed():
             return
         asyncio.run_coroutine_threadsafe(_cancel_all(), self.loop).result()

@@ -1,11 +1,11 @@
-"""The pytest plugin: fixtures with a cluster behind them, and a report when a test fails.
+"""The pytest plugin: fixtures for clusters, and a report when a test fails.
 
-It is loaded in every run of pytest, so it imports nothing of PocketMQ until a fixture is asked for.
+It is loaded in every run of pytest, so it imports nothing of PocketMQ until a fixture is used.
 
-    pocketmq           a cluster that the tests of the session share; names are the test's own
-    pocketmq_cluster   a cluster of this test's own, to break
-    pocketmq_clock     a cluster of this test's own on manual time; `pocketmq` is the same one
-    pocketmq_faults    fault rules of a cluster of this test's own, which `pocketmq` then is
+    pocketmq           a cluster that the tests of the session share, with names for each test
+    pocketmq_cluster   a cluster for this test only, whose roles may be frozen and killed
+    pocketmq_clock     a cluster for this test only on manual time; `pocketmq` is the same one
+    pocketmq_faults    fault rules of a cluster for this test only, which `pocketmq` then is
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 _INI = {
     "pocketmq_mode": "in-process (each role in a thread of the test's process) or processes",
-    "pocketmq_brokers": "how many brokers a cluster has",
-    "pocketmq_nameservers": "how many nameservers a cluster has",
-    "pocketmq_profile": "RocketMQ line whose rules apply, such as 5.x or 4.9",
+    "pocketmq_brokers": "number of brokers in a cluster",
+    "pocketmq_nameservers": "number of nameservers in a cluster",
+    "pocketmq_profile": "RocketMQ release whose rules apply: 5.x or 4.9",
 }
 _DEFAULTS = {
     "pocketmq_mode": "in-process",
@@ -43,7 +43,7 @@ _COUNTER = pytest.StashKey[list[int]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--pocketmq-mode` and its siblings; the command line wins over the ini file."""
+    """Options like `--pocketmq-mode`; the command line takes precedence over the ini file."""
     group = parser.getgroup("pocketmq", "PocketMQ clusters for tests")
     for name, text in _INI.items():
         option = "--" + name.replace("_", "-")
@@ -55,7 +55,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def _pocketmq_shared(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[ClusterControl, LoopThread]]:
-    """The session's own roles; one set for each worker of xdist."""
+    """The roles that the tests of the session share; each worker of xdist has its own."""
     from pocketmq.testing.cluster import running_control
 
     with running_control(
@@ -66,10 +66,10 @@ def _pocketmq_shared(
 
 @pytest.fixture
 def pocketmq(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """A cluster; topics and groups that are named through it are this test's own.
+    """A cluster; its methods make names of topics and groups that no other test has.
 
-    The tests of a session share its roles. A test that also asks for `pocketmq_clock` or
-    `pocketmq_cluster` gets that one, which is its own.
+    The tests of a session share its roles. In a test that also uses `pocketmq_clock` or
+    `pocketmq_cluster` it is that cluster, which is not shared.
     """
     for own in ("pocketmq_clock", "pocketmq_cluster"):
         if own in request.fixturenames:
@@ -85,7 +85,7 @@ def pocketmq(request: pytest.FixtureRequest) -> Iterator[Cluster]:
 
 @pytest.fixture
 def pocketmq_cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]:
-    """A cluster of this test's own on real time: its roles may be frozen and killed."""
+    """A cluster for this test only, on real time: its roles may be frozen and killed."""
     if "pocketmq_clock" in request.fixturenames:
         yield request.getfixturevalue("pocketmq_clock")
         return
@@ -95,14 +95,14 @@ def pocketmq_cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator
 
 @pytest.fixture
 def pocketmq_clock(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]:
-    """A cluster of this test's own whose time stands still until `advance`."""
+    """A cluster for this test only, whose time only moves by `advance`."""
     with _own(request, tmp_path, "manual") as cluster:
         yield cluster
 
 
 @pytest.fixture
 def pocketmq_faults(pocketmq_cluster: Cluster) -> Faults:
-    """Fault rules of a cluster of this test's own; with `pocketmq_clock`, of that one."""
+    """Fault rules of a cluster for this test only; with `pocketmq_clock`, of that one."""
     return pocketmq_cluster.faults
 
 
@@ -110,7 +110,7 @@ def pocketmq_faults(pocketmq_cluster: Cluster) -> Faults:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A failed test shows what its clusters did and said."""
+    """Add actions and logs of the test's clusters to the report of a failure."""
     report = yield
     if report.when == "call" and report.failed:
         for cluster in item.stash.get(_CLUSTERS, []):
@@ -168,7 +168,7 @@ def _number(config: pytest.Config, name: str) -> int:
 
 
 def _prefix(request: pytest.FixtureRequest) -> str:
-    """`gw0-3-`: no two tests have the same, whichever worker runs them."""
+    """A prefix such as `gw0-3-`, different for each test on all workers."""
     counter = request.config.stash.setdefault(_COUNTER, [0])
     counter[0] += 1
     return f"{os.environ.get('PYTEST_XDIST_WORKER', 't')}-{counter[0]}-"

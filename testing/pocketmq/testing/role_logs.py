@@ -1,8 +1,8 @@
 """The last log lines of roles that run inside the test's process.
 
-A role's lines are those of its thread. They are kept in memory, so that starting a cluster prints
-nothing; the plugin shows their end when a test fails. A program that has set up structlog itself
-keeps its own set-up, and then nothing is kept here.
+A role's lines are those of its thread. They are kept in memory, so that a cluster prints nothing;
+the plugin shows the last ones when a test fails. If the program has configured structlog itself,
+its configuration stays, and no lines are kept here.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _kept: dict[str, deque[str]] = {}
 
 
 def keep(thread_name: str) -> None:
-    """Keep the lines of a thread from now on; those of an earlier life stay."""
+    """Keep the lines of a thread from now on, and those of an earlier start of the role."""
     _kept.setdefault(thread_name, deque(maxlen=KEPT_LINES))
     if not structlog.is_configured():
         logs.configure("info", "json", stream=sys.stderr, first=_take)
 
 
 def forget(thread_name: str) -> None:
-    """Keep them no more."""
+    """Stop keeping the lines of a thread, and remove them."""
     _kept.pop(thread_name, None)
 
 
@@ -47,5 +47,5 @@ def _take(_logger: Any, method: str, event: MutableMapping[str, Any]) -> Mutable
         kept.append(f"{method:7} {event.get('event')} {facts}".rstrip())
         raise structlog.DropEvent
     if method in ("debug", "info"):
-        raise structlog.DropEvent  # of clients in the test: warnings and errors are told
+        raise structlog.DropEvent  # of clients in the test only warnings and errors are printed
     return event

@@ -1,11 +1,11 @@
-"""One role in a thread of its own: start, freeze, thaw, kill, stop.
+"""One role in its own thread: start, freeze, thaw, kill, stop.
 
-What a signal does to a process is done here to a thread's event loop:
+These do to a thread's event loop what signals do to a process:
 
     freeze   the loop blocks: it reads no socket and fires no timer, and its connections stay up
-    thaw     it goes on, and does what fell due meanwhile
-    kill     its sockets are reset, its tasks are cancelled, and nothing it would still write
-             reaches the disk; what was written before stays, as after SIGKILL
+    thaw     the loop continues, with the timers that became due meanwhile
+    kill     its sockets are reset and its tasks cancelled, and no later write reaches the disk;
+             earlier writes stay, as after SIGKILL
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ class Server(Protocol):
 
 
 MakeServer = Callable[["RoleSeams", int], Server]
-"""From the seams of a new life and the port to listen on (0: any) to a server."""
+"""Makes a server from the seams of a start and the port to listen on (0: any)."""
 
 
 class RoleSeams:
-    """Time, network and disk of one life of a role.
+    """Time, network and disk of one start of a role.
 
     Args:
-        name: Of the role; fault rules know it by that.
-        clock: Of this role alone; a cluster's clocks are moved together.
+        name: Name of the role, also in fault rules.
+        clock: The role's own clock; a cluster's clocks are moved together.
     """
 
     def __init__(self, name: str, clock: Clock) -> None:
@@ -62,20 +62,20 @@ class RoleSeams:
         self.disk = KillableDisk(book)
 
     def cut(self) -> None:
-        """Reset every connection, and let nothing more reach the disk."""
+        """Reset every connection, and drop all later writes to the disk."""
         self.disk.cut()
         self.network.cut()
 
 
 class RoleThread:
-    """A role by its name, over all its lives.
+    """A role over all its starts.
 
     Args:
-        name: `broker-a`.
+        name: Name of the role, such as `broker-a`.
         role: `broker` or `nameserver`.
-        thread_name: Of the thread of each life, by which log lines find their role.
-        make: Makes a server for each life.
-        make_clock: Makes the clock of each life, inside the role's loop.
+        thread_name: Name of its threads, by which log lines are assigned to the role.
+        make: Makes a server for each start.
+        make_clock: Makes the clock for each start, inside the role's loop.
     """
 
     def __init__(
@@ -108,18 +108,18 @@ class RoleThread:
 
     @property
     def address(self) -> str:
-        """`127.0.0.1:port`; the port stays the same over all lives."""
+        """`127.0.0.1:port`; the port stays the same over all starts."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def clock(self) -> Clock | None:
-        """Of the life that runs now."""
+        """The clock of the current start; None when it does not run."""
         return None if self._seams is None else self._seams.clock
 
     # -- life -------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Begin a life, on the port of the one before."""
+        """Start the role, on the same port as before."""
         if self._thread is not None:
             raise WrongStateError(self.name, "start", self.state)
         thread = LoopThread(self._thread_name)
@@ -131,7 +131,7 @@ class RoleThread:
         self._thread = thread
 
     async def stop(self) -> None:
-        """End in order; a frozen role is thawed for it."""
+        """Stop it orderly; a frozen role is thawed first."""
         if self._thread is None:
             return
         if self._stillness is not None:
@@ -141,7 +141,7 @@ class RoleThread:
         await self._end()
 
     async def freeze(self) -> None:
-        """Let it stand still; returns when it does."""
+        """Block its loop; returns when it is blocked."""
         if self.state != "running" or self._thread is None:
             raise WrongStateError(self.name, "freeze", self.state)
         here = asyncio.get_running_loop()
@@ -153,14 +153,14 @@ class RoleThread:
         await stands
 
     def thaw(self) -> None:
-        """Let it go on."""
+        """Unblock its loop."""
         if self._stillness is None:
             raise WrongStateError(self.name, "thaw", self.state)
         stillness, self._stillness = self._stillness, None
         stillness.end(lambda: None)
 
     async def kill(self) -> None:
-        """End it without a chance to save anything."""
+        """End it at once, so that it cannot save anything."""
         if self._thread is None or self._seams is None:
             raise WrongStateError(self.name, "kill", self.state)
         seams = self._seams
@@ -168,7 +168,7 @@ class RoleThread:
         if stillness is None:
             self._thread.loop.call_soon_threadsafe(seams.cut)
         else:
-            stillness.end(seams.cut)  # before anything that it could do once it goes on
+            stillness.end(seams.cut)  # before any other callback of the loop
         await asyncio.to_thread(seams.disk.close_workers)
         await self._thread.run(seams.network.gone())
         await self._end()
@@ -194,7 +194,7 @@ class RoleThread:
 
 
 class _Stillness:
-    """A blocked loop: from `begin`, called inside it, to `end`, called from elsewhere."""
+    """Blocks a loop from `begin`, called inside it, to `end`, called from another thread."""
 
     def __init__(self, on_begun: Callable[[], object]) -> None:
         self._on_begun = on_begun
@@ -208,13 +208,13 @@ class _Stillness:
         self._then()
 
     def end(self, then: Callable[[], None]) -> None:
-        """Let it go on, with this as the first thing that it does."""
+        """Unblock the loop; it calls `then` before anything else."""
         self._then = then
         self._over.set()
 
 
 class TrackedNetwork(FaultyTcp):
-    """Real sockets under fault rules, all of which can be reset at once."""
+    """Real sockets with fault rules; all of them can be reset at once."""
 
     def __init__(self, book: RuleBook) -> None:
         super().__init__(book)
@@ -280,7 +280,7 @@ class TrackedNetwork(FaultyTcp):
         await super().dial(address, stream, timeout_s=timeout_s)
 
     def cut(self) -> None:
-        """Reset every connection, those that come later too, and listen no more."""
+        """Stop listening, and reset every connection, also later ones."""
         self._is_cut = True
         for listener in self._listeners:
             listener.stop_accepting()
@@ -292,7 +292,7 @@ class TrackedNetwork(FaultyTcp):
             stream.abort()
 
     async def gone(self) -> None:
-        """Return when every socket is closed."""
+        """Wait until every socket is closed."""
         for listener in self._listeners:
             await listener.close()
         channels = [channel.closed for channel in self._channels]
@@ -315,7 +315,7 @@ class TrackedNetwork(FaultyTcp):
 
 
 class KillableDisk(RuledDisk):
-    """The real file system under fault rules until `cut`; after that nothing is written."""
+    """The real file system with fault rules; after `cut` nothing is written."""
 
     def __init__(self, book: RuleBook) -> None:
         super().__init__(book)
@@ -323,11 +323,11 @@ class KillableDisk(RuledDisk):
         self._workers: list[DiskWorker] = []
 
     def cut(self) -> None:
-        """The process is gone: what it has not written, it never will."""
+        """Drop all writes from now on."""
         self._is_cut = True
 
     def close_workers(self) -> None:
-        """End the threads that a killed store left."""
+        """End the worker threads of a killed store."""
         for worker in self._workers:
             worker.close()
 

@@ -1,12 +1,12 @@
-"""The synchronous facade: control, producers and consumers for code without an event loop.
+"""Blocking versions of cluster, producer and consumer, for code without an event loop.
 
     with cluster.sync.producer("orders-producers") as producer:
         producer.send(Message("orders", b"hello"))
     with cluster.sync.consumer("billing", "orders") as consumer:
         message = consumer.receive()
 
-The clients are the same as the asynchronous ones; they live in a loop of a thread of their own,
-and any thread may use them.
+They use the asynchronous clients, which run in a loop of a separate thread. Any thread may call
+them.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from pocketmq.testing.loop_thread import LoopThread
 
 
 class SyncCluster:
-    """A `Cluster` for synchronous code; see there for what each call does and raises.
+    """A `Cluster` whose calls block; they are documented there.
 
     Args:
-        cluster: What is asked.
+        cluster: The cluster.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -48,7 +48,7 @@ class SyncCluster:
         self._thread = LoopThread("pocketmq clients")
 
     def close(self) -> None:
-        """End the thread of the clients; they must have been stopped."""
+        """End the thread of the clients, which must be stopped before."""
         self._thread.stop()
 
     # -- names ------------------------------------------------------------------------------
@@ -64,11 +64,11 @@ class SyncCluster:
         return self._cluster.time_ms
 
     def topic_name(self, name: str) -> str:
-        """A topic of this test alone."""
+        """A topic name that no other test has."""
         return self._cluster.topic_name(name)
 
     def group_name(self, name: str) -> str:
-        """A group of this test alone."""
+        """A group name that no other test has."""
         return self._cluster.group_name(name)
 
     # -- control ----------------------------------------------------------------------------
@@ -82,7 +82,7 @@ class SyncCluster:
         return SyncGroup(self._cluster, self._thread, name)
 
     def advance(self, seconds: float = 0, *, minutes: float = 0, hours: float = 0) -> None:
-        """Move time."""
+        """Move the clocks of all roles and clients."""
         self._thread.result(self._cluster.advance(seconds, minutes=minutes, hours=hours))
 
     def advance_until(self, condition: Callable[[], bool], *, limit_s: float = 3600.0) -> float:
@@ -96,14 +96,14 @@ class SyncCluster:
         while not condition():
             if self.time_ms >= until_ms:
                 name = getattr(condition, "__name__", repr(condition))
-                raise NotReachedError(name, limit_s, "it does not hold; that was protocol time")
+                raise NotReachedError(name, limit_s, "it does not hold; this is cluster time")
             control = self._cluster.control
             self._cluster.thread.result(control.step(until_ms))
         return (self.time_ms - began_ms) / 1000
 
     @property
     def faults(self) -> Faults:
-        """Faults by rule."""
+        """The cluster's fault rules."""
         return self._cluster.faults
 
     def freeze(self, role: str) -> None:
@@ -115,7 +115,7 @@ class SyncCluster:
         self._thread.result(self._cluster.thaw(role))
 
     def kill(self, role: str) -> None:
-        """End a role as kill -9 does."""
+        """End a role at once, like kill -9."""
         self._thread.result(self._cluster.kill(role))
 
     def restart(self, role: str) -> None:
@@ -137,7 +137,7 @@ class SyncCluster:
     # -- clients ----------------------------------------------------------------------------
 
     def producer(self, group: str = "test-producers", **options: Any) -> SyncProducer:
-        """A producer; `with` starts and stops it. Options as of `pocketmq.client.Producer`."""
+        """A producer, to be used in `with`. Options are those of `pocketmq.client.Producer`."""
         options.setdefault("nameservers", self.nameservers)
         return SyncProducer(self._thread, group, **options)
 
@@ -148,10 +148,10 @@ class SyncCluster:
         expression: str = "*",
         **options: Any,
     ) -> SyncConsumer:
-        """A consumer; `with` starts and stops it. Options as of `pocketmq.client.PushConsumer`.
+        """A consumer, to be used in `with`. Options are those of `pocketmq.client.PushConsumer`.
 
-        A new group begins with the first message that is stored, not with the next one to come:
-        a test may send before the consumer has its queues.
+        A new group begins with the first stored message, so that a test may send before the
+        consumer owns its queues.
         """
         options.setdefault("nameservers", self.nameservers)
         options.setdefault("consume_from_where", ConsumeFromWhere.FIRST_OFFSET)
@@ -166,11 +166,11 @@ class SyncGroup:
         self._thread = thread
 
     def assigned(self, *, members: int | None = None, limit_s: float = WAIT_LIMIT_S) -> None:
-        """Return when each queue has its owner."""
+        """Wait until each queue has an owner."""
         self._thread.result(self._group.assigned(members=members, limit_s=limit_s))
 
     def consumed_all(self, *, limit_s: float = WAIT_LIMIT_S) -> None:
-        """Return when the group has consumed all messages that are in its topics."""
+        """Wait until the group has consumed all messages in its topics."""
         self._thread.result(self._group.consumed_all(limit_s=limit_s))
 
     def state(self) -> GroupState:
@@ -179,12 +179,12 @@ class SyncGroup:
 
 
 class SyncProducer:
-    """A `Producer` whose calls block.
+    """A `Producer` whose calls block; use it in `with`.
 
     Args:
-        thread: The loop in which it works.
+        thread: The thread of its loop.
         group: Producer group.
-        options: As of `Producer`.
+        options: Those of `Producer`.
     """
 
     def __init__(self, thread: LoopThread, group: str, **options: Unpack[ClientOptions]) -> None:
@@ -196,7 +196,7 @@ class SyncProducer:
         return self._thread.result(self._producer.send(message, key=key))
 
     def send_batch(self, messages: Sequence[Message]) -> SendResult:
-        """Send several messages of one topic as one; see `Producer.send_batch`."""
+        """Send several messages of one topic in one request; see `Producer.send_batch`."""
         return self._thread.result(self._producer.send_batch(messages))
 
     def __enter__(self) -> Self:
@@ -213,16 +213,16 @@ class SyncProducer:
 
 
 class SyncConsumer:
-    """A `PushConsumer` whose messages are received one by one.
+    """A `PushConsumer` with a call that receives one message; use it in `with`.
 
-    A message is done when the next one is received, and when the block ends without an error.
+    A message counts as consumed when the next one is received, or the block ends without an error.
 
     Args:
-        thread: The loop in which it works.
+        thread: The thread of its loop.
         group: Consumer group.
-        topic: What it consumes.
-        expression: Tags like `a || b`; `*` for all.
-        options: As of `PushConsumer`.
+        topic: The topic to consume.
+        expression: Tags such as `a || b`; `*` for all.
+        options: Those of `PushConsumer`.
     """
 
     def __init__(
@@ -234,7 +234,7 @@ class SyncConsumer:
         self._messages: MessageIterator | None = None
 
     def receive(self, *, limit_s: float = WAIT_LIMIT_S) -> MessageExt:
-        """The next message; the one before is done.
+        """Wait for the next message; the one before counts as consumed.
 
         Raises:
             NotReachedError: None came within `limit_s` real seconds.
