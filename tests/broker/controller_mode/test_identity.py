@@ -8,6 +8,8 @@ import pytest
 
 from pocketmq.broker.controller_mode.identity import Identity, IdentityFiles
 from pocketmq.broker.store import OsDisk
+from pocketmq.broker.topics.topic_configs import TopicConfigManager
+from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.runtime.errors import DiskError
 
 
@@ -33,3 +35,11 @@ async def test_the_store_of_another_broker_is_refused(tmp_path: Path) -> None:
     (tmp_path / "brokerIdentity").write_text("nonsense")
     with pytest.raises(DiskError, match="no identity"):
         await IdentityFiles(str(tmp_path), OsDisk()).load("C", "broker-a")
+
+
+def test_a_master_of_a_later_epoch_registers_with_a_higher_state_version() -> None:
+    configs = TopicConfigManager("broker-a", "C")  # D-61, N-13
+    configs.note_epoch(3, 1000)
+    configs.put(TopicConfig(topic_name="orders"), 2000)
+    assert configs.data_version.state_version == 3
+    assert configs.data_version.counter == 2

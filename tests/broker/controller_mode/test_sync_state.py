@@ -54,7 +54,7 @@ def test_a_refused_proposal_counts_no_more() -> None:
 
 def test_a_member_leaves_when_it_is_gone_or_was_not_at_the_end_for_too_long() -> None:
     sync = master({1, 2, 3})  # H-126, H-153
-    assert sync.wanted(0, 0.0) == {1}  # nobody is connected yet
+    assert sync.wanted(0, LAG_S) is None  # they may still come
     second = join(sync, 2, 100)
     join(sync, 3, 100)
     assert sync.wanted(100, LAG_S) is None
@@ -64,6 +64,8 @@ def test_a_member_leaves_when_it_is_gone_or_was_not_at_the_end_for_too_long() ->
     assert sync.wanted(200, 20.0) is None
     sync.gone(2, second)  # an older connection's end says nothing
     assert sync.wanted(200, 20.0) is None
+    sync.gone(3, join(sync, 3, 200, now=10.0))
+    assert sync.wanted(200, 20.0) == {1, 2}
 
 
 def test_the_confirmed_offset_stands_still_while_a_member_is_away() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -137,14 +138,16 @@ class Controllers:
 
     async def heartbeat(self, header: BrokerHeartbeatRequestHeader) -> None:
         """Tell every controller that this broker lives; those that cannot be reached are left."""
-        for address in self._addresses:
-            try:
-                await self._client.oneway(address, header)
-                self._silent.discard(address)
-            except ConnectError as exc:
-                if address not in self._silent:
-                    self._silent.add(address)
-                    log.warning("controller.unreachable", controller=address, reason=str(exc))
+        await asyncio.gather(*(self._heartbeat(address, header) for address in self._addresses))
+
+    async def _heartbeat(self, address: str, header: BrokerHeartbeatRequestHeader) -> None:
+        try:
+            await self._client.oneway(address, header)
+            self._silent.discard(address)
+        except ConnectError as exc:
+            if address not in self._silent:
+                self._silent.add(address)
+                log.warning("controller.unreachable", controller=address, reason=str(exc))
 
     # -- inside ---------------------------------------------------------------------------------
 

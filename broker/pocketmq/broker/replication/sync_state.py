@@ -24,6 +24,8 @@ class _Slave:
     """When it last had all that this master had."""
     connection: object = None
     """None while it is not connected."""
+    has_left: bool = False
+    """It was connected, and is not any more."""
 
     @property
     def is_connected(self) -> bool:
@@ -86,13 +88,13 @@ class SyncState:
     def connected(self, slave_id: int, connection: object) -> None:
         """A slave said over a new connection who it is; an older one of it counts no more."""
         slave = self._slaves.setdefault(slave_id, _Slave())
-        slave.connection, slave.acked = connection, -1
+        slave.connection, slave.acked, slave.has_left = connection, -1, False
 
     def gone(self, slave_id: int, connection: object) -> None:
         """A connection ended."""
         slave = self._slaves.get(slave_id)
         if slave is not None and slave.connection is connection:
-            slave.connection, slave.acked = None, -1
+            slave.connection, slave.acked, slave.has_left = None, -1, True
 
     def reported(self, slave_id: int, connection: object, offset: int, caught_up_at: float) -> None:
         """How far a slave is, and when this master had no more than that (H-125)."""
@@ -107,12 +109,15 @@ class SyncState:
         return {each: slave.acked for each, slave in self._slaves.items() if slave.is_connected}
 
     def wanted(self, confirm_offset: int, now: float) -> frozenset[int] | None:
-        """The set to propose; None when the present one is right (H-152, H-153)."""
+        """The set to propose; None when the present one is right (H-126, H-152, H-153).
+
+        Who has left is taken out at once; who was not here yet, as after this master's restart,
+        has the time of one that lags.
+        """
         late = {
             each
             for each in self.ids - {self.own_id}
-            if not self._slave(each).is_connected
-            or now - self._slave(each).caught_up_at > self._lag_s
+            if self._slave(each).has_left or now - self._slave(each).caught_up_at > self._lag_s
         }
         joining = {
             each

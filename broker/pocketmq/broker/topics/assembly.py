@@ -54,7 +54,12 @@ def assemble_topics(core: BrokerCore) -> Topics:
         if configs.get(topic) is not None:
             announcements.note(topic)
 
+    def role_changed() -> None:
+        if core.role.leads and core.role.epoch:
+            configs.note_epoch(core.role.epoch, core.clock.time_ms())
+
     signals.topic_changed.connect(announce)
+    signals.role_changed.connect(role_changed)  # before registration tells of it
     return Topics(
         configs=configs,
         saved=saved,

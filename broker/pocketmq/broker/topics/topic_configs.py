@@ -142,7 +142,11 @@ class TopicConfigManager:
 
     def note_new_permission(self, now_ms: int) -> None:
         """The broker's own permission changed: what name servers know is an old version (O-7)."""
-        self.data_version = self.data_version.next_version(now_ms)
+        self._next_version(now_ms)
+
+    def note_epoch(self, epoch: int, now_ms: int) -> None:
+        """This broker is master of a new epoch: name servers prefer it to older ones (D-61)."""
+        self.data_version = self.data_version.next_version(now_ms, epoch)
 
     # -- changing -----------------------------------------------------------------------------
 
@@ -270,8 +274,12 @@ class TopicConfigManager:
         self.put(config, now_ms)
         return config
 
+    def _next_version(self, now_ms: int) -> None:
+        version = self.data_version
+        self.data_version = version.next_version(now_ms, version.state_version)
+
     def _note_change(self, topic: str, now_ms: int) -> None:
-        self.data_version = self.data_version.next_version(now_ms)
+        self._next_version(now_ms)
         self.changed.emit(topic)
 
 

@@ -1,0 +1,113 @@
+"""Two replicas and a controller on one loop: roles, sets, and a tail that nobody else has."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pocketmq.broker.server import Broker
+from pocketmq.controller import Controller, ControllerConfig
+from pocketmq.protocol.codes import ResponseCode
+from support.controller_rig import MemoryFiles
+from support.eventually import eventually
+from support.replicas import ReplicaRig, log_of
+
+
+class Pair:
+    """The rig and its controller."""
+
+    def __init__(self, rig: ReplicaRig, controller: Controller) -> None:
+        self.rig = rig
+        self.controller = controller
+
+    async def start(self, name: str, port: int, **options: Any) -> Broker:
+        return await self.rig.start(
+            name,
+            port=port,
+            enable_controller_mode=True,
+            controllers=[self.controller.address],
+            **options,
+        )
+
+    async def until_in_sync(self, ids: set[int]) -> None:
+        group = self.controller.consensus.replicas.groups["broker-a"]
+        for _ in range(100):
+            if group.in_sync == ids:
+                return
+            await self.rig.advance(0.5)
+        raise AssertionError(f"in sync are {group.in_sync}")
+
+
+@pytest.fixture
+async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
+    async with ReplicaRig(tmp_path) as rig:
+        config = ControllerConfig(port=9881, store_path=Path("/controller"))
+        controller = Controller(config, rig.clock, rig.network, files=MemoryFiles())
+        await controller.start()
+        await rig.advance(6)
+        yield Pair(rig, controller)
+        for name in list(rig.brokers):
+            await rig.stop(name)
+        await controller.stop()
+
+
+async def test_a_returning_master_cuts_what_nobody_else_has(pair: Pair) -> None:  # F-2, I-5
+    rig = pair.rig
+    a = await pair.start("a", 11000)
+    b = await pair.start("b", 11100)
+    voice = await rig.voice(a)
+    for n in range(20):
+        await voice.send("orders", b"both %d" % n)
+    await pair.until_in_sync({1, 2})
+    await rig.same_logs()
+    link = b.subjects.replication.client.connection
+    assert link is not None
+    assert link._transport is not None
+    link._transport.pause_reading()  # it hangs, and is in sync for 15 s more
+    for n in range(5):
+        await voice.send("orders", b"a alone %d" % n)
+    assert len(log_of(a.store)) > len(log_of(b.store))
+    await rig.stop("a")
+    await rig.advance(3)
+    await eventually(lambda: b.core.role.leads, "the slave has become master")
+    voice = await rig.voice(b)
+    for n in range(2):
+        await voice.send("orders", b"b %d" % n)
+    back = await pair.start("a", 11000)
+    assert not back.core.role.leads
+    await rig.same_logs()
+    await pair.until_in_sync({1, 2})
+    assert b"a alone" not in log_of(back.store)
+    assert b"b 1" in log_of(back.store)
+    tables = [each.subjects.replication.roles.epochs.table for each in (back, b)]
+    assert tables[0].entries == tables[1].entries
+    assert [entry.epoch for entry in tables[0].entries] == [1, 2]
+
+
+async def test_all_in_sync_have_a_message_before_it_is_acknowledged_and_seen(pair: Pair) -> None:
+    rig = pair.rig  # H-52, H-144, I-6
+    options = {"all_ack_in_sync_state_set": True, "min_in_sync_replicas": 2}
+    a = await pair.start("a", 11000, **options)
+    voice = await rig.voice(a)
+    refused = await voice.try_send("orders", b"alone")
+    assert refused.code == ResponseCode.SERVICE_NOT_AVAILABLE  # minInSyncReplicas
+    b = await pair.start("b", 11100, **options)
+    await pair.until_in_sync({1, 2})
+    await rig.advance(2)
+    sent = await voice.send("orders", b"both")
+    assert sent.queue_offset == 0
+    assert b"both" in log_of(b.store)
+    assert a.store.max_offset("orders", 0) == 1
+    link = b.subjects.replication.client.connection
+    assert link is not None
+    assert link._transport is not None
+    link._transport.pause_reading()
+    await voice.try_send("orders", b"waits for nobody", properties={"WAIT": "false"})
+    await rig.advance(1)
+    assert a.store.max_offset("orders", 0) == 1, "consumers do not see what b lacks"
+    link._transport.resume_reading()
+    await rig.advance(2)
+    assert a.store.max_offset("orders", 0) == 2
