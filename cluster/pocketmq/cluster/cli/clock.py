@@ -8,7 +8,10 @@ from typing import Annotated
 import typer
 
 from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, addresses, remoting, run
+from pocketmq.cluster.cli.steer import Control, Data
 from pocketmq.cluster.control import ControlledProcess, discover, reachable
+from pocketmq.cluster.control_address.client import ControlClient
+from pocketmq.cluster.control_address.declarations import MAX_SPEED, Advance, Clock, Moved, Run
 from pocketmq.protocol.errors import NoNameServerError
 from pocketmq.runtime import lock_step
 from pocketmq.runtime.errors import CallerError, ClockMemberError
@@ -33,6 +36,34 @@ Example:
   pocketmq clock show
 """
 
+NEXT_HELP = """Move the time to the next deadline, and show what fired.
+
+\b
+Example:
+  pocketmq clock next
+"""
+
+RUN_HELP = """Let a manual clock run by itself, faster than real time, until `clock freeze`.
+
+\b
+Example:
+  pocketmq clock run --speed 60              a minute each second
+"""
+
+FREEZE_HELP = """Let a clock that runs by itself stand still.
+
+\b
+Example:
+  pocketmq clock freeze
+"""
+
+SET_HELP = """Move the time to a moment; it cannot go back.
+
+\b
+Example:
+  pocketmq clock set 2030-01-01T00:00:00
+"""
+
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -41,6 +72,10 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
     group.command("advance", help=ADVANCE_HELP)(advance)
     group.command("show", help=SHOW_HELP)(show)
+    group.command("next", help=NEXT_HELP)(next_deadline)
+    group.command("run", help=RUN_HELP)(run_clock)
+    group.command("freeze", help=FREEZE_HELP)(freeze)
+    group.command("set", help=SET_HELP)(set_time)
     app.add_typer(group, name="clock", help="Move the time of a running cluster.")
 
 
@@ -106,6 +141,50 @@ def show(nameservers: Nameservers = DEFAULT_NAMESERVERS) -> None:
                 typer.echo(f"{member.name:14} {member.address:21} {line or 'no answer'}")
 
     run(command())
+
+
+def next_deadline(control: Control = None, data: Data = None) -> None:
+    _show(ControlClient.found(control, data).post("/clock/next", Moved))
+
+
+def run_clock(
+    speed: Annotated[
+        float, typer.Option(min=0.001, max=MAX_SPEED, help="Protocol seconds each real second.")
+    ] = 60.0,
+    control: Control = None,
+    data: Data = None,
+) -> None:
+    clock = ControlClient.found(control, data).post("/clock/run", Clock, Run(speed))
+    typer.echo(f"{_text(clock.now_ms)}  runs at x{clock.speed:g}")
+
+
+def freeze(control: Control = None, data: Data = None) -> None:
+    clock = ControlClient.found(control, data).post("/clock/freeze", Clock)
+    typer.echo(f"{_text(clock.now_ms)}  stands still")
+
+
+def set_time(
+    moment: Annotated[str, typer.Argument(help="ISO date and time in UTC, or epoch ms.")],
+    control: Control = None,
+    data: Data = None,
+) -> None:
+    try:
+        at = int(moment) if moment.isdigit() else None
+        if at is None:
+            parsed = datetime.fromisoformat(moment)
+            aware = parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+            at = round(aware.timestamp() * 1000)
+    except ValueError as exc:
+        raise CallerError(f"{moment!r} is no moment; write 2030-01-01T00:00:00") from exc
+    _show(ControlClient.found(control, data).post("/clock/advance", Moved, Advance(to_ms=at)))
+
+
+def _show(moved: Moved) -> None:
+    for each in moved.fired:
+        typer.echo(f"+{each.in_s:.3f} s  {each.role:14} {each.what}")
+    if moved.more_fired:
+        typer.echo(f"and {moved.more_fired} more")
+    typer.echo(_text(moved.now_ms))
 
 
 async def cluster_time_ms(nameservers: list[str]) -> int:

@@ -18,10 +18,11 @@ import msgspec
 import structlog
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from pocketmq.cluster.control_address.declarations import OPERATIONS, Operation, Problem, Readiness
+from pocketmq.cluster.control_address.event_feed import event_feed
 from pocketmq.cluster.control_address.metrics import metrics_text
 from pocketmq.cluster.control_address.openapi import document
 from pocketmq.cluster.control_address.operations import Operations
@@ -67,6 +68,12 @@ def make_app(control: ClusterControl, *, names: frozenset[str], token: str | Non
         return Response(await metrics_text(control), media_type="text/plain; version=0.0.4")
 
     routes.append(Route("/metrics", guard(metrics), methods=["GET"]))
+
+    async def events(_request: Request) -> Response:
+        feed = event_feed(control.events)
+        return StreamingResponse(feed, media_type="text/event-stream")
+
+    routes.append(Route("/events", guard(events), methods=["GET"]))
     return Starlette(routes=routes)
 
 

@@ -22,6 +22,10 @@ MAX_ADVANCE_S: Final = 31 * 86_400
 """How far one request moves the clock; more would keep the cluster busy for hours."""
 
 
+MAX_SPEED: Final = 3600
+"""How fast a clock runs by itself at most: an hour each second."""
+
+
 class Health(msgspec.Struct, forbid_unknown_fields=True):
     """The process is alive."""
 
@@ -125,6 +129,8 @@ class Clock(msgspec.Struct, forbid_unknown_fields=True):
     kind: str
     """`real` or `manual`."""
     now_ms: int
+    speed: float
+    """Protocol seconds for one real second while it runs by itself; 0: it stands, until moved."""
     next: list[Deadline]
     """Who wants to be woken when, earliest first; empty on real time."""
 
@@ -144,6 +150,13 @@ class Advance(msgspec.Struct, forbid_unknown_fields=True):
 
     seconds: Annotated[float, msgspec.Meta(ge=0, le=MAX_ADVANCE_S)] | None = None
     to_ms: int | None = None
+
+
+class Run(msgspec.Struct, forbid_unknown_fields=True):
+    """How fast a manual clock shall run by itself."""
+
+    speed: Annotated[float, msgspec.Meta(gt=0, le=MAX_SPEED)] = 60.0
+    """Protocol seconds for one real second."""
 
 
 class Moved(msgspec.Struct, forbid_unknown_fields=True):
@@ -299,6 +312,11 @@ OPERATIONS = (
     Operation(
         "POST", "/clock/next", "next_deadline", "Move a manual clock to the next deadline.", Moved
     ),
+    Operation(
+        "POST", "/clock/run", "run_clock", "Let a manual clock run by itself.", Clock,
+        question=Run,
+    ),
+    Operation("POST", "/clock/freeze", "freeze_clock", "Let it stand still again.", Clock),
     Operation(
         "GET", "/roles/{role}/logs", "logs", "The end of a role's log.", Logs,
         parameters=(_ROLE, Parameter("lines", "how many [50]")),

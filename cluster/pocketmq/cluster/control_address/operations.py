@@ -24,6 +24,7 @@ from pocketmq.cluster.control_address.declarations import (
     QueueBounds,
     Readiness,
     Role,
+    Run,
     Seed,
     Seeded,
     Stored,
@@ -207,8 +208,21 @@ class Operations:
         return Clock(
             self._control.clock,
             now_ms,
+            self._speed,
             [_deadline(each, now_ms) for each in found],
         )
+
+    @property
+    def _speed(self) -> float:
+        return self._control.runner.speed if self._control.clock == "manual" else 1.0
+
+    async def run_clock(self, parameters: Parameters, question: Run) -> Clock:
+        await self._control.run_clock(question.speed)
+        return await self.clock(parameters)
+
+    async def freeze_clock(self, parameters: Parameters) -> Clock:
+        await self._control.run_clock(0)
+        return await self.clock(parameters)
 
     async def advance(self, _parameters: Parameters, question: Advance) -> Moved:
         if (question.seconds is None) == (question.to_ms is None):

@@ -15,7 +15,9 @@ from pocketmq.client import Admin
 from pocketmq.client.instances import running
 from pocketmq.client.joined_clocks import register, unregister
 from pocketmq.cluster.steering.client_clocks import ClientClocks
+from pocketmq.cluster.steering.clock_runner import ClockRunner
 from pocketmq.cluster.steering.errors import NotReachedError, WrongClusterError
+from pocketmq.cluster.steering.event_stream import EventStream
 from pocketmq.cluster.steering.faults import ClusterFaults
 from pocketmq.cluster.steering.group_state import GroupState, MemberState, client_ids
 from pocketmq.cluster.steering.roles import Roles
@@ -52,6 +54,8 @@ class ClusterControl:
         self.killed: set[str] = set()
         """Roles that were ended on purpose and not started again."""
         self.faults = ClusterFaults(roles)
+        self.events = EventStream(self)
+        self.runner = ClockRunner(self.advance)
         self.snapshots = Snapshots(roles, self._start_again)
         self._real_time = SystemClock()
         self._time_ms = 0
@@ -73,6 +77,8 @@ class ClusterControl:
 
     async def stop(self) -> None:
         """Stop the roles."""
+        await self.runner.stop()
+        await self.events.close()
         await self.resources.aclose()
         with contextlib.suppress(AssertionError):  # raised if it was never started
             unregister(self.roles.nameserver_addresses)
@@ -258,6 +264,19 @@ class ClusterControl:
         self._needs_manual_clock()
         self._note(f"advance {(time_ms - self.time_ms()) / 1000:g} s")
         await self._advance_to(time_ms, on_deadline)
+
+    async def run_clock(self, speed: float) -> None:
+        """Let a manual clock run by itself; 0: let it stand still.
+
+        Args:
+            speed: Protocol seconds for one real second.
+
+        Raises:
+            WrongClusterError: The cluster runs on real time.
+        """
+        self._needs_manual_clock()
+        self._note(f"run the clock at x{speed:g}")
+        await (self.runner.run(speed) if speed else self.runner.stop())
 
     async def deadlines(self) -> list[Deadline]:
         """Epoch ms of the earliest timer of each role and client, with its name; earliest first."""

@@ -1,0 +1,104 @@
+"""What a cluster looks like at one moment, and which events lie between two looks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pocketmq.protocol.errors import BrokerError, ClientError, RemotingError
+from pocketmq.protocol.events import (
+    BrokerForgotten,
+    BrokerRegistered,
+    ClockMoved,
+    Event,
+    MemberJoined,
+    MemberLeft,
+    Rebalanced,
+    RoleStarted,
+    RoleStopped,
+)
+
+if TYPE_CHECKING:
+    from pocketmq.cluster.steering.cluster_control import ClusterControl
+
+Members = Mapping[tuple[str, str], tuple[str, ...]]
+"""(group, client id) -> its queues, as `topic broker/queue`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """Roles, routes and members."""
+
+    at_ms: int
+    is_manual: bool
+    states: Mapping[str, str]
+    known: frozenset[tuple[str, str]]
+    """(nameserver, broker) for each broker that it knows."""
+    members: Members
+
+    @classmethod
+    async def of(cls, control: ClusterControl) -> ClusterView:
+        """Ask all roles that run.
+
+        Raises:
+            PocketMQError: One did not answer.
+        """
+        roles = control.roles
+        states = {name: roles.state(name) for name in roles.names}
+        known = set()
+        for name in roles.names:
+            if roles.role(name) == "nameserver" and states[name] == "running":
+                async with control.admin(roles.addresses[name]) as admin:
+                    known |= {(name, broker) for broker in await admin.brokers()}
+        members = await _members(control)
+        at_ms = await control.refresh_time()
+        return cls(at_ms, control.clock == "manual", states, frozenset(known), members)
+
+    def since(self, before: ClusterView) -> Iterator[Event]:
+        """The events between an earlier look and this one."""
+        at_ms = self.at_ms
+        if self.is_manual and at_ms != before.at_ms:
+            yield ClockMoved(at_ms=at_ms, from_ms=before.at_ms)
+        for role, state in self.states.items():
+            if state != before.states.get(role):
+                if state == "running":
+                    yield RoleStarted(at_ms=at_ms, role=role)
+                else:
+                    yield RoleStopped(at_ms=at_ms, role=role, how=state)
+        for nameserver, broker in sorted(self.known - before.known):
+            yield BrokerRegistered(at_ms=at_ms, broker=broker, nameserver=nameserver)
+        for nameserver, broker in sorted(before.known - self.known):
+            if self.states.get(nameserver) == "running":
+                yield BrokerForgotten(at_ms=at_ms, broker=broker, nameserver=nameserver)
+        for group, client_id in sorted(self.members.keys() - before.members.keys()):
+            yield MemberJoined(at_ms=at_ms, group=group, client_id=client_id)
+        for group, client_id in sorted(before.members.keys() - self.members.keys()):
+            yield MemberLeft(at_ms=at_ms, group=group, client_id=client_id)
+        for (group, client_id), queues in sorted(self.members.items()):
+            if queues != before.members.get((group, client_id), ()):
+                yield Rebalanced(at_ms=at_ms, group=group, client_id=client_id, queues=list(queues))
+
+
+async def _members(control: ClusterControl) -> Members:
+    found: dict[tuple[str, str], tuple[str, ...]] = {}
+    groups: set[str] = set()
+    async with control.admin() as admin:
+        for broker in control.roles.running_brokers:
+            try:
+                groups.update(await admin.groups(broker))
+            except ClientError:
+                continue  # the nameservers have forgotten it
+    for group in sorted(groups):
+        try:
+            state = await control.group_state(group)
+        except (BrokerError, RemotingError, ClientError):
+            continue  # it has just lost its last member
+        for member in state.members:
+            queues = sorted(
+                f"{queue.topic} {queue.broker_name}/{queue.queue_id}" for queue in member.offsets
+            )
+            found[group, member.client_id] = tuple(queues)
+        for client_id in state.silent:
+            found[group, client_id] = ()
+    return found
