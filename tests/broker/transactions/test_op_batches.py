@@ -21,6 +21,16 @@ def test_a_batch_is_due_three_seconds_after_the_last_or_when_it_is_long() -> Non
     assert batches.next_due_in_s(100.6) is None
 
 
+def test_a_timer_that_fires_a_float_s_last_bit_early_finds_the_batch_due() -> None:
+    batches = OpBatches(lambda: OpLimits(max_chars=10, interval_s=3.0))
+    batches.add(0, 17, now=1.0490000000000001)
+    now = 4.049
+    left_s = batches.next_due_in_s(now)
+    assert left_s is not None
+    assert batches.due(now) == [0] or now + left_s > now  # or it would be asked without end
+    assert batches.due(now + left_s) == [0]
+
+
 def test_a_long_batch_is_taken_in_parts() -> None:
     batches = OpBatches(lambda: OpLimits(max_chars=6, interval_s=3.0))
     for offset in (17, 18, 19):

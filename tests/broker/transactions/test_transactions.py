@@ -179,6 +179,18 @@ async def test_an_undecided_one_is_asked_for_until_its_producer_answers(rig: Bro
     assert await delivered(rig) == ["a"]
 
 
+async def test_under_sync_flush_an_undecided_one_is_asked_for(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, flush_disk_type=FlushDiskType.SYNC_FLUSH) as rig:
+        voice = await producer(rig)
+        await send_half(rig, voice, "a")
+        asked: list[str] = []
+        for _ in range(10):  # the disk takes its own time between the steps of the clock
+            await rig.advance(CHECK_S / 2)
+            asked += await answer(voice, lambda _: COMMIT)
+        assert asked == ["a"]
+        assert await delivered(rig) == ["a"]
+
+
 async def test_another_member_of_the_group_is_asked_when_the_sender_is_gone(
     rig: BrokerRig,
 ) -> None:

@@ -113,6 +113,8 @@ class AckProcessor:
         now_ms = self._core.clock.time_ms()
         if handle.is_ordered:
             return self._change_ordered(request, header, handle, now_ms)
+        if (offset, now_ms) == (handle.start_offset, handle.pop_time_ms):
+            now_ms += 1  # or the ack of the old check point would count for the new one (K-74)
         group = header.consumer_group
         owner = (group, topic, queue_id, handle.broker_name)
         point = CheckPoint.of_pop(owner, [offset], now_ms, header.invisible_time)

@@ -101,11 +101,12 @@ class ReplyProcessor:
                     remark = remark if code else ""
                 except (RemotingError, asyncio.CancelledError) as exc:
                     log.warning("reply.push_failed", client_id=client_id, reason=str(exc))
-                peer.reply(request, self._answer(peer, request, header, queue_id, body, remark))
+                self._answer(peer, request, header, queue_id, body, remark)
 
             future.add_done_callback(answered)
             return None
-        return self._answer(peer, request, header, queue_id, body, outcome)
+        self._answer(peer, request, header, queue_id, body, outcome)
+        return None
 
     def _check(self, header: SendHeader) -> int:
         """The queue to store in.
@@ -140,11 +141,16 @@ class ReplyProcessor:
         queue_id: int,
         body: bytes,
         failure: str,
-    ) -> Command:
-        """The push's outcome, with the place where the reply is stored (R-12, R-13)."""
+    ) -> None:
+        """Answer with the push's outcome and the place where the reply is stored (R-12, R-13).
+
+        As with a send, what is said to be stored is as safe as the flush mode promises.
+        """
         place = SendMessageResponseHeader(
             msg_id="0", queue_id=queue_id, queue_offset=0, region=REGION, trace=TRACE_ON
         )
+        code = ResponseCode.SYSTEM_ERROR if failure else ResponseCode.SUCCESS
+        answer = request.reply(place, code=code, remark=failure or None)
         if self._store_replies():
             host = self._address.packed
             message = stored(header, body, queue_id, packed_address(peer.address), host)
@@ -152,7 +158,7 @@ class ReplyProcessor:
             if result.status is PutStatus.PUT_OK:
                 place.msg_id = offset_msg_id(host, result.physical_offset)
                 place.queue_offset = result.queue_offset
-            else:
-                log.warning("reply.not_stored", topic=header.topic, status=result.status.name)
-        code = ResponseCode.SYSTEM_ERROR if failure else ResponseCode.SUCCESS
-        return request.reply(place, code=code, remark=failure or None)
+                self._puts.when_safe([result], lambda _status: peer.reply(request, answer))
+                return
+            log.warning("reply.not_stored", topic=header.topic, status=result.status.name)
+        peer.reply(request, answer)

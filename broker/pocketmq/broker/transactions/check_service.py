@@ -134,7 +134,9 @@ class TransactionCheck:
 
     def _ask(self, status: PutStatus, result: PutResult) -> None:
         """Ask a producer of the group, now that the half message is safe in its new place."""
-        record = self._store.lookup(result.physical_offset)
+        # From the log itself: under SYNC_FLUSH it becomes visible only after those that wait for
+        # its flush were called, and this is one of them.
+        record = self._store.commit_log.record_at(result.physical_offset)
         if status is PutStatus.PUT_OK and record is not None:  # else the next round does
             self._questions.ask(decode_record(record))
 

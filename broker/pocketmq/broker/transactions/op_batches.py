@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
+
+EPSILON_S: Final = 1e-6
+"""A timer may fire earlier by the last bit of a float; then it must not be armed once more."""
 
 
 @dataclass(slots=True)
@@ -48,7 +52,10 @@ class OpBatches:
             queue_id
             for queue_id, waiting in self._queues.items()
             if waiting.text
-            and (waiting.chars > limits.max_chars or now - waiting.written_at >= limits.interval_s)
+            and (
+                waiting.chars > limits.max_chars
+                or now >= waiting.written_at + limits.interval_s - EPSILON_S
+            )
         ]
 
     def next_due_in_s(self, now: float) -> float | None:

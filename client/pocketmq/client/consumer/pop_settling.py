@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
-from typing import Any, Final
+from collections.abc import Awaitable, Callable
+from typing import Final
 
 import structlog
 
@@ -65,7 +65,7 @@ class PopSettling:
 
     def ack(self, message: MessageExt) -> None:
         """It is consumed; returns at once."""
-        self._start(self._client.ack(message), "ack", message)
+        self._start(lambda: self._client.ack(message), "ack", message)
 
     def later(self, message: MessageExt, delay_level: int) -> None:
         """It failed; returns at once."""
@@ -78,13 +78,15 @@ class PopSettling:
             log.warning("message.given_up", group=self._group, msg_id=message.msg_id)
             self.ack(message)
             return
-        changed = self._client.change_invisible(message, hidden_s * 1000)
-        self._start(changed, "change_invisible", message)
+        hidden_ms = hidden_s * 1000
+        self._start(
+            lambda: self._client.change_invisible(message, hidden_ms), "change_invisible", message
+        )
 
-    def _start(self, asking: Coroutine[Any, Any, None], what: str, message: MessageExt) -> None:
+    def _start(self, asking: Callable[[], Awaitable[None]], what: str, message: MessageExt) -> None:
         async def ask() -> None:
             try:
-                await asking
+                await asking()
             except PocketMQError as exc:  # its check point holds: it comes again
                 log.warning(
                     "pop.not_settled",

@@ -30,6 +30,7 @@ from pocketmq.cluster.simulation.machines import (
 )
 from pocketmq.cluster.simulation.network import SimNetwork
 from pocketmq.cluster.simulation.scenario import NAMESERVER, PRODUCER, Group, Mode, Scenario
+from pocketmq.cluster.simulation.services.run import Services
 from pocketmq.cluster.simulation.trace import Trace
 from pocketmq.cluster.simulation.watch import ADMIN, Watch
 from pocketmq.cluster.simulation.workload import FLAKY, LONG, POISON, POISON_PERIOD, Turns
@@ -73,6 +74,9 @@ class SimCluster:
             machine.disk.on_removed = self._removal(machine)
             if plan.sync_flush:
                 watch.watch_disk(machine)
+        self.services: Services | None = None
+        if plan.services is not None:
+            self.services = Services(plan.services, self.setting, self.brokers, watch.violations)
         self.consumers: dict[str, ConsumerMachine] = {}
         self.graveyard: list[object] = []
         """Objects of dead processes, kept so that no finalizer runs during a run."""
@@ -99,6 +103,8 @@ class SimCluster:
         self.watch.queues_changed()
         for name in self.plan.first_consumers:
             self.join(name)
+        if self.services is not None:
+            await self.services.start()
         process = SimProcess(self.loop, PRODUCER)
         self._producer = process.start(self._produce(process), "produce")
 
@@ -165,6 +171,8 @@ class SimCluster:
         machine.broker = None
         machine.process.kill()
         machine.disk.release_locks()
+        if self.services is not None:
+            self.services.broker_ended(machine)
         self.watch.broker_ended(machine)
 
     # -- clients --------------------------------------------------------------------------------
@@ -289,6 +297,8 @@ class SimCluster:
         """End all faults, and wait until every acknowledged message was consumed or is dead."""
         self._sending = False
         self.calm = True
+        if self.services is not None:
+            self.services.is_sending, self.services.is_calm = False, True
         if not self.network.weather.is_fair:
             self.watch.trouble(self.loop.time())
         self.network.clear_up()
@@ -315,7 +325,7 @@ class SimCluster:
             if ledger.missing(()):
                 dead = frozenset(self.dead_letters(self.plan.group_of(name)))
                 missing += [f"{key} at {name}" for key in ledger.missing(dead)]
-        return missing
+        return missing + (self.services.open() if self.services is not None else [])
 
     def dead_letters(self, group: Group) -> list[str]:
         """Keys of the messages in a group's dead letter topic, on all brokers."""

@@ -42,6 +42,9 @@ class Happenings:
                 cluster.join(who)
             case Kind.LEAVE:
                 self._loop.create_task(cluster.leave(who))
+            case Kind.CLIENT_CRASH:
+                assert cluster.services is not None
+                cluster.services.crash(who, event.lasts_s)
             case Kind.CRASH | Kind.VANISH:
                 cluster.crash(who, silently=event.kind is Kind.VANISH)
             case Kind.NAMESERVER_CRASH:

@@ -147,6 +147,7 @@ class BrokerMachine:
                     port=PORTS[self.name],
                     nameservers=(f"127.0.0.1:{NAMESERVER_PORT}",),
                     data=Path(f"/{self.name}"),
+                    **_service_options(setting.plan),
                 ),
                 process.clock,
                 setting.network,
@@ -160,6 +161,12 @@ class BrokerMachine:
         await process.start(start(), f"start {self.name}")
 
 
+def _service_options(plan: Scenario) -> dict[str, Any]:
+    if plan.services is None:
+        return {}
+    return {"recall_message_enable": True, "revive_queue_num": 2}
+
+
 def _store_config(plan: Scenario) -> StoreConfig:
     return StoreConfig(
         mapped_file_size_commit_log=SMALL_FILE if plan.small_files or plan.sync_flush else MIB,
@@ -169,7 +176,8 @@ def _store_config(plan: Scenario) -> StoreConfig:
         flush_disk_type=(
             FlushDiskType.SYNC_FLUSH if plan.sync_flush else FlushDiskType.ASYNC_FLUSH
         ),
-        file_reserved_time_h=0,
+        # With services, a half message that waits must not count as too old to be asked for.
+        file_reserved_time_h=0 if plan.services is None else 72,
         delete_when="",  # only by an operator's command: the hour would depend on the time zone
     )
 

@@ -107,6 +107,8 @@ def _stats(cluster: SimCluster, happenings: Happenings) -> dict[str, int]:
     for ownership in watch.ownerships.values():
         seen.update(ownership.seen)
     seen.update(cluster.shapes)
+    if cluster.services is not None:
+        seen.update(cluster.services.seen())
     seen["runs with several groups"] = len(cluster.plan.groups) > 1
     for machine in cluster.brokers.values():
         if machine.durability is not None:

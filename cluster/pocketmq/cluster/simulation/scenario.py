@@ -65,8 +65,14 @@ class Kind(Enum):
     """An operator resets the group `other` by `amount` seconds, or with 0 to the end."""
     GROWTH = "growth"
     """An operator adds `amount` queues to the topic on each broker."""
+    CLIENT_CRASH = "client crash"
+    """A client of a service dies, and comes back after `lasts_s`."""
     RETENTION = "retention"
     """A broker begins to delete all log files except the last."""
+
+
+OF_DISKS = (Kind.POWER_CUT, Kind.SLOW_DISK, Kind.HUNG_DISK, Kind.FAILING_DISK)
+"""Only what is acknowledged once the medium has it can be held to that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +109,26 @@ class Group:
         return " || ".join(self.tags) or "*"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServicePlan:
+    """What there is beside the push groups, and what its clients are like (services/plan.py)."""
+
+    transactions: bool = False
+    pops: bool = False
+    timers: bool = False
+    requests: bool = False
+    gap_s: float = 2.0
+    """Between two sends of a client, on average."""
+    invisible_s: float = 10.0
+    """For how long a popped message is hidden."""
+    buffer_merge: bool = False
+    """Whether brokers keep check points and acks in memory first (K-100)."""
+
+    def __str__(self) -> str:
+        names = ("transactions", "pops", "timers", "requests")
+        return " ".join(name for name in names if getattr(self, name))
+
+
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """A cluster and its events."""
@@ -124,6 +150,7 @@ class Scenario:
     """Whether log files are so small that a run fills several, which retention can delete."""
     events: tuple[Event, ...]
     duration_s: float = DURATION_S
+    services: ServicePlan | None = None
 
     def group_of(self, consumer: str) -> Group:
         """The group that a consumer belongs to."""
@@ -141,5 +168,6 @@ class Scenario:
             f"{len(self.brokers)} brokers x {self.queues} queues, "
             f"{'sync' if self.sync_flush else 'async'} flush, "
             f"groups {groups}, consumers {' '.join(self.first_consumers)}, {self.workload}"
+            + (f", {self.services}" if self.services is not None else "")
         )
         return "\n".join([head, *map(str, self.events)])

@@ -16,6 +16,7 @@ from pocketmq.cluster.simulation.scenario import (
     DURATION_S,
     LOG,
     NAMESERVER,
+    OF_DISKS,
     PRODUCER,
     Event,
     Group,
@@ -23,6 +24,7 @@ from pocketmq.cluster.simulation.scenario import (
     Mode,
     Scenario,
 )
+from pocketmq.cluster.simulation.services.plan import has_services, with_services
 from pocketmq.cluster.simulation.workload import TAGS, Workload
 
 QUIET_S = 45.0
@@ -52,10 +54,6 @@ _LIVELY = {
     Kind.RETENTION: 2,
     Kind.GROWTH: 1,
 }
-
-
-OF_DISKS = (Kind.POWER_CUT, Kind.SLOW_DISK, Kind.HUNG_DISK, Kind.FAILING_DISK)
-"""Kinds that need SYNC_FLUSH, since only then acknowledged messages must survive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +88,8 @@ def scenario(seed: int, *, duration_s: float = DURATION_S) -> Scenario:
         events=(),
         duration_s=duration_s,
     )
-    return replace(made, events=tuple(_events(rng, made)))
+    made = replace(made, events=tuple(_events(rng, made)))
+    return with_services(made) if has_services(seed) else made
 
 
 def _workload(rng: random.Random, mode: Mode) -> Workload:

@@ -27,7 +27,7 @@ class SendRule(DurabilityRule):
 
 def stored_at(answer: Command) -> list[int]:
     """Log offsets of the messages that an answer reports as stored; empty for other answers."""
-    if answer.code != ResponseCode.SUCCESS or "msgId" not in answer.fields:
-        return []
+    if answer.code != ResponseCode.SUCCESS or not answer.fields.keys() >= {"msgId", "queueOffset"}:
+        return []  # a recall answers with the id of what it recalled
     header = answer.header(SendMessageResponseHeader)
     return [int(each[-OFFSET_DIGITS:], 16) for each in header.msg_id.split(",")]
