@@ -187,6 +187,35 @@ class BrokerConfig:
     revive_queue_num: int = option(
         8, help="Number of queues of the revive topic (check points and acks of pops).", rule="K-10"
     )
+    enable_pop_buffer_merge: bool = option(
+        False,
+        help="Keep check points and acks of pops in memory for some seconds before they are "
+        "written; a killed broker hands out again what was only there.",
+        rule="K-100",
+        live=True,
+    )
+    pop_ck_stay_buffer_time_ms: int = option(
+        10_000,
+        unit="ms",
+        help="How long a check point stays in memory at most.",
+        rule="K-102",
+        rocketmq_name="popCkStayBufferTime",
+        live=True,
+    )
+    pop_ck_stay_buffer_time_out_ms: int = option(
+        3_000,
+        unit="ms",
+        help="So long before its messages are due a check point is written at the latest.",
+        rule="K-102",
+        rocketmq_name="popCkStayBufferTimeOut",
+        live=True,
+    )
+    pop_ck_max_buffer_size: int = option(
+        200_000, help="Most check points in memory.", rule="K-100", live=True
+    )
+    pop_ck_offset_max_queue_size: int = option(
+        20_000, help="Most check points in memory of one queue.", rule="K-100", live=True
+    )
     enable_retry_topic_v2: bool = option(
         False,
         help="Name pop retry topics %RETRY%group+topic, not %RETRY%group_topic.",

@@ -62,6 +62,8 @@ class Subject:
     processors: tuple[object, ...] = ()
     """Objects whose methods `handles` or `handles_batch` marked; they look after overload
     themselves."""
+    readers: tuple[object, ...] = ()
+    """The same for requests that take messages, which wait in the queue of pulls (B-161, K-4)."""
     tools: tuple[object, ...] = ()
     """The same for requests of people and tools, which wait in a queue of their own (B-161)."""
     services: tuple[Service, ...] = ()

@@ -132,9 +132,11 @@ class BrokerSubjects:
         Raises:
             ValueError: two of them answer one request code.
         """
-        tools = Dispatcher()
+        readers, tools = Dispatcher(), Dispatcher()
         for subject in self._all:
             dispatcher.add(*subject.processors)
+            readers.add(*subject.readers)
             tools.add(*subject.tools)
-        for code, processor in tools.single.items():
-            dispatcher.register(code, self.overload.guard.guarded(Work.ADMIN, processor))
+        for work, guarded in ((Work.PULL, readers), (Work.ADMIN, tools)):
+            for code, processor in guarded.single.items():
+                dispatcher.register(code, self.overload.guard.guarded(work, processor))

@@ -9,6 +9,7 @@ import pytest
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.overload.overload import Overload, Work, groups_far_behind
 from support.broker_rig import BrokerRig, Voice, consumer, running_broker
+from support.pop_voice import pop
 
 LIMITS = {Work.SEND: 0.2, Work.PULL: 5.0, Work.HEARTBEAT: 31.0, Work.ADMIN: 5.0}
 
@@ -113,6 +114,18 @@ async def test_requests_behind_an_append_of_a_second_are_refused(  # B-160, B-16
     assert (first.code, second.code, pulled.code) == (0, 2, 0)
     assert "period in queue: 300ms" in (second.remark or "")
     assert (await other.try_send()).code == 0
+
+
+async def test_pops_wait_in_the_queue_of_pulls(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # B-161, K-4
+    seen: list[Work] = []
+    async with running_broker(tmp_path) as rig:
+        voice = await rig.voice()
+        await voice.create_topic("orders")
+        monkeypatch.setattr(Overload, "check", lambda _self, work: seen.append(work))
+        await pop(voice)
+        assert seen == [Work.PULL]
 
 
 async def test_fast_failure_can_be_switched_off(tmp_path: Path) -> None:  # B-161

@@ -8,6 +8,8 @@ from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
 from pocketmq.broker.pop.checks import PopChecks
+from pocketmq.broker.pop.merge import Held
+from pocketmq.broker.pop.merge_service import MergeService
 from pocketmq.broker.pop.orders import ILLEGAL, ConsumerOrders
 from pocketmq.broker.pop.progress import PopProgress
 from pocketmq.broker.pop.records import Ack, CheckPoint
@@ -41,6 +43,7 @@ class AckProcessor:
         progress: how many messages are in flight.
         orders: unacknowledged messages of queues that are consumed in order.
         waiting: pops that an ordered ack may wake.
+        merges: check points that are only in memory.
     """
 
     def __init__(
@@ -52,7 +55,9 @@ class AckProcessor:
         progress: PopProgress,
         orders: ConsumerOrders,
         waiting: WakingPops[PopMessageRequestHeader],
+        merges: MergeService,
     ) -> None:
+        self._merges = merges
         self._core = core
         self._store = core.store
         self._checks = checks
@@ -123,14 +128,17 @@ class AckProcessor:
         self._core.stats.note_check_points(topic, group)
         ack = _ack_of(handle, topic, group, queue_id, offset)
         # In this order, in one append: at any time one of the two records holds the message.
+        held = self._merges.merge.take(ack.key(self._core.config.name))
         messages = [
+            *(self._merges.records(held) if held is not None else ()),
             self._revive_log.check_point(point, queue),
             self._revive_log.ack(ack, queue, handle.due_ms),
         ]
         answer = ChangeInvisibleTimeResponseHeader(
             pop_time=now_ms, invisible_time=header.invisible_time, revive_qid=handle.revive_queue_id
         )
-        self._answer_when_stored(messages, [(peer, request)], request.reply(answer))
+        if not self._answer_when_stored(messages, [(peer, request)], request.reply(answer), held):
+            self._merges.merge.keep(held)
         return None
 
     # -- one ack --------------------------------------------------------------------------------
@@ -149,6 +157,8 @@ class AckProcessor:
             return None
         self._progress.returned((group, topic, queue_id))
         ack = _ack_of(handle, topic, group, queue_id, offset)
+        if self._taken_in_memory(ack):
+            return None
         return self._revive_log.ack(ack, self._revive_queue(handle), handle.due_ms)
 
     def _one_of_batch(self, each: BatchAck) -> StoredMessage | None:
@@ -177,10 +187,23 @@ class AckProcessor:
             start_offset=each.start_offset,
             topic=topic,
         )
+        if self._taken_in_memory(ack):
+            return None
         queue = each.revive_queue_id
         if not 0 <= queue < self._revive_log.queues:
             raise _bad_revive_queue(queue)
         return self._revive_log.ack(ack, queue, each.pop_time + each.invisible_time)
+
+    def _taken_in_memory(self, ack: Ack) -> bool:
+        """Whether the ack needs no record: its check point is only in memory (K-101)."""
+        merge = self._merges.merge
+        if not len(merge):
+            return False
+        key = ack.key(self._core.config.name)
+        held = merge.acknowledge(key, ack.acknowledged, self._core.clock.time_ms())
+        if held is not None and held.point.is_done:
+            self._merges.follow(held.queue)
+        return held is not None
 
     def _revive_queue(self, handle: ReceiptHandle) -> int:
         if not 0 <= handle.revive_queue_id < self._revive_log.queues:
@@ -246,18 +269,28 @@ class AckProcessor:
         messages: Sequence[StoredMessage],
         waiting: Sequence[tuple[Peer, Command]],
         reply: Command | None = None,
-    ) -> None:
-        """Store what acks say, and answer once that is safe; `reply` in place of a bare success."""
+        held: Held | None = None,
+    ) -> bool:
+        """Store what acks say, and answer once that is safe; whether it is stored.
+
+        Args:
+            messages: the records.
+            waiting: whom to answer.
+            reply: in place of a bare success.
+            held: a check point that is among the records and was only in memory before.
+        """
         if not messages:
-            return
+            return True
         results = self._store.put_messages(messages)
         bad = next((r for r in results if r.status is not PutStatus.PUT_OK), None)
         if bad is not None:
             for peer, request in waiting:
                 peer.reply(request, _not_stored(request, bad))
-            return
+            return False
 
         def flushed(status: PutStatus) -> None:
+            if held is not None and status is PutStatus.PUT_OK:
+                self._merges.safe(held)
             shares: dict[Peer, tuple[list[Command], list[Reply]]] = {}
             for peer, request in waiting:
                 if status is not PutStatus.PUT_OK:
@@ -272,6 +305,7 @@ class AckProcessor:
 
         last = results[-1]
         self._store.when_flushed(last.physical_offset + last.size, flushed)
+        return True
 
 
 def _ack_of(handle: ReceiptHandle, topic: str, group: str, queue_id: int, offset: int) -> Ack:

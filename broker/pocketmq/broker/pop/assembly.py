@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.filters.assembly import Filters
 from pocketmq.broker.groups.assembly import Groups
@@ -13,6 +14,8 @@ from pocketmq.broker.pop.assignment_processor import AssignmentProcessor
 from pocketmq.broker.pop.assignments import RequestModes
 from pocketmq.broker.pop.checks import PopChecks
 from pocketmq.broker.pop.hand_out import Popper
+from pocketmq.broker.pop.merge import MergeLimits, PopMerge
+from pocketmq.broker.pop.merge_service import MergeService
 from pocketmq.broker.pop.order_service import OrderService
 from pocketmq.broker.pop.orders import ConsumerOrders, OrderTable
 from pocketmq.broker.pop.pop_processor import NotificationProcessor, PopProcessor
@@ -64,10 +67,15 @@ def assemble_pop(
     revive_topic = REVIVE_TOPIC_PREFIX + config.cluster_name
     revive_log = ReviveLog(core, storing.rewrites, revive_topic, config.revive_queue_num)
     checks = PopChecks(core, topics.configs, groups.configs)
-    popper = Popper(core, topics.configs, offsets.table, revive_log, progress, orders)
+    merges = MergeService(
+        core, PopMerge(lambda: _merge_limits(core.config)), revive_log, offsets.table, progress
+    )
+    popper = Popper(core, topics.configs, offsets.table, revive_log, progress, orders, merges)
     pops = PopProcessor(core, checks, popper, filters.message_filters)
     notifications = NotificationProcessor(core, checks, popper)
-    acks = AckProcessor(core, checks, revive_log, offsets.table, progress, orders, pops.waiting)
+    acks = AckProcessor(
+        core, checks, revive_log, offsets.table, progress, orders, pops.waiting, merges
+    )
     revive = ReviveService(
         core,
         topics.configs,
@@ -104,9 +112,8 @@ def assemble_pop(
         progress=progress,
         orders=orders,
         modes=modes,
+        readers=(pops, notifications),
         processors=(
-            pops,
-            notifications,
             acks,
             AssignmentProcessor(core, topics.configs, groups, modes, routes, modes_saved),
         ),
@@ -118,5 +125,16 @@ def assemble_pop(
             notifications.waiting,
             OrderService(core.clock, orders, pops.waiting),
             core.role.while_leading(revive),
+            merges,
         ),
+    )
+
+
+def _merge_limits(config: BrokerConfig) -> MergeLimits:
+    return MergeLimits(
+        enabled=config.enable_pop_buffer_merge,
+        stay_ms=config.pop_ck_stay_buffer_time_ms,
+        before_due_ms=config.pop_ck_stay_buffer_time_out_ms,
+        max_points=config.pop_ck_max_buffer_size,
+        max_points_of_queue=config.pop_ck_offset_max_queue_size,
     )

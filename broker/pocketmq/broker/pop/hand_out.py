@@ -14,6 +14,8 @@ from random import randrange
 from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.filters.message_filters import MessageFilter
 from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
+from pocketmq.broker.pop.merge import Held
+from pocketmq.broker.pop.merge_service import MergeService
 from pocketmq.broker.pop.orders import ConsumerOrders
 from pocketmq.broker.pop.progress import PopProgress
 from pocketmq.broker.pop.records import CheckPoint
@@ -85,6 +87,7 @@ class Popper:
         revive_log: where check points go.
         progress: how far messages are handed out beyond the committed offset.
         orders: unacknowledged messages of queues that are consumed in order.
+        merges: check points that are only in memory.
     """
 
     def __init__(
@@ -95,7 +98,10 @@ class Popper:
         revive_log: ReviveLog,
         progress: PopProgress,
         orders: ConsumerOrders,
+        merges: MergeService,
     ) -> None:
+        self._merges = merges
+        self._merge = merges.merge
         self._core = core
         self._store = core.store
         self._topics = topics
@@ -184,6 +190,7 @@ class Popper:
             return
         found = self._get(want, topic, queue_id, begin, wanted)
         if found.status in _MOVED:
+            self._merge.reset(key)
             self._offsets.commit(*key, found.next_begin_offset, out.pop_time_ms)
             self._progress.reset(key)
             begin = found.next_begin_offset
@@ -280,6 +287,7 @@ class Popper:
         reset = self._offsets.take_reset(group, topic, queue_id)
         if reset is not None:
             self._orders.clear((topic, group, queue_id))
+            self._merge.reset(key)
             self._progress.reset(key)
             self._offsets.commit(*key, reset, now_ms)
             return reset
@@ -302,6 +310,8 @@ class Popper:
 
     def _store_points(self, out: HandOut) -> bool:
         """Store the check points, and move the group on once they are safe (K-103)."""
+        if self._merge.is_on:
+            return self._keep_points(out)
         messages = [
             self._revive_log.check_point(point, out.revive_queue_id) for point, _ in out.points
         ]
@@ -328,4 +338,30 @@ class Popper:
 
         last = results[-1]
         self._store.when_flushed(last.physical_offset + last.size, flushed)
+        return True
+
+    def _keep_points(self, out: HandOut) -> bool:
+        """The same with check points in memory, as far as they may stay there (K-100)."""
+        now_ms, queue = out.pop_time_ms, out.revive_queue_id
+        held = [Held(point, queue, next_offset, now_ms) for point, next_offset in out.points]
+        kept = {id(each) for each in held if self._merge.takes(each.point, now_ms)}
+        stored = [each for each in held if id(each) not in kept]
+        results = self._revive_log.put(
+            [self._revive_log.check_point(each.point, queue) for each in stored]
+        )
+        if results is None:
+            return False
+        for each in held:
+            self._progress.handed_out(each.queue, each.next_offset, each.point.count)
+            self._merge.add(each, in_memory=id(each) in kept)
+        self._merges.resume()
+
+        def flushed(status: PutStatus) -> None:
+            if status is PutStatus.PUT_OK:
+                for each in stored:
+                    self._merges.safe(each)
+
+        if results:
+            last = results[-1]
+            self._store.when_flushed(last.physical_offset + last.size, flushed)
         return True

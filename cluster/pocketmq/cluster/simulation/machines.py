@@ -164,7 +164,11 @@ class BrokerMachine:
 def _service_options(plan: Scenario) -> dict[str, Any]:
     if plan.services is None:
         return {}
-    return {"recall_message_enable": True, "revive_queue_num": 2}
+    return {
+        "recall_message_enable": True,
+        "revive_queue_num": 2,
+        "enable_pop_buffer_merge": plan.services.buffer_merge,
+    }
 
 
 def _store_config(plan: Scenario) -> StoreConfig:

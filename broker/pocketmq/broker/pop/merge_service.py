@@ -1,0 +1,115 @@
+"""Writes check points that were kept in memory, and moves the groups' offsets (K-102, K-103)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import structlog
+
+from pocketmq.broker.core import BrokerCore
+from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
+from pocketmq.broker.pop.merge import Held, PopMerge
+from pocketmq.broker.pop.progress import PopProgress, QueueOf
+from pocketmq.broker.pop.records import Ack
+from pocketmq.broker.pop.revive_log import ReviveLog
+from pocketmq.broker.store import PutStatus, StoredMessage
+from pocketmq.broker.subject import Service
+from pocketmq.runtime.periodic import AT_REST, PeriodicService
+
+log = structlog.get_logger()
+
+SCAN_S = 0.5
+
+
+class MergeService(Service):
+    """The edge of `PopMerge`.
+
+    Args:
+        core: store and clock.
+        merge: what is kept in memory.
+        revive_log: where records go.
+        offsets: committed offsets.
+        progress: how far queues are handed out.
+    """
+
+    def __init__(
+        self,
+        core: BrokerCore,
+        merge: PopMerge,
+        revive_log: ReviveLog,
+        offsets: ConsumerOffsetManager,
+        progress: PopProgress,
+    ) -> None:
+        self.merge = merge
+        self._core = core
+        self._revive_log = revive_log
+        self._offsets = offsets
+        self._progress = progress
+        self._service = PeriodicService("merge pops", core.clock, SCAN_S, self._scan)
+
+    async def start(self) -> None:
+        self._service.start()
+
+    async def stop(self) -> None:
+        """Write everything that is only in memory (K-104)."""
+        await self._service.stop()
+        self._write(list(self.merge))
+
+    def resume(self) -> None:
+        """Something is in memory."""
+        self._service.resume()
+
+    def follow(self, queue: QueueOf) -> None:
+        """Move the group's offset past the pops that are settled."""
+        offset = self.merge.settled(queue)
+        if offset is None:
+            return
+        if self._offsets.pending_reset(*queue) is None:
+            self._offsets.commit(*queue, offset, self._core.clock.time_ms())
+        self._progress.committed(queue, offset)
+
+    def records(self, held: Held) -> list[StoredMessage]:
+        """What is written of one: the check point, and an ack for each message acknowledged."""
+        point = held.point
+        acked = [
+            point.offset_of(index) for index in range(point.count) if point.bit_map >> index & 1
+        ]
+        bits, point.bit_map = point.bit_map, 0  # its record never says it; its acks do (K-71)
+        messages = [self._revive_log.check_point(point, held.revive_queue)]
+        point.bit_map = bits
+        for offset in acked:
+            ack = Ack(
+                offset=offset,
+                broker_name=point.broker_name,
+                group=point.group,
+                pop_time_ms=point.pop_time_ms,
+                queue_id=point.queue_id,
+                start_offset=point.start_offset,
+                topic=point.topic,
+            )
+            messages.append(self._revive_log.ack(ack, held.revive_queue, point.revive_time_ms))
+        return messages
+
+    def safe(self, held: Held) -> None:
+        """Its record is as safe as the flush mode promises."""
+        held.is_safe = True
+        self.follow(held.queue)
+
+    def _scan(self) -> float | None:
+        self._write(self.merge.due(self._core.clock.time_ms()))
+        return None if len(self.merge) else AT_REST
+
+    def _write(self, due: Sequence[Held]) -> None:
+        for held in due:
+            results = self._revive_log.put(self.records(held))
+            if results is None:
+                log.warning("pop.check_point_not_stored", topic=held.point.topic)
+                return  # it stays in memory, and the next scan tries again
+            self.merge.written(held)
+
+            def flushed(status: PutStatus, held: Held = held) -> None:
+                if status is PutStatus.PUT_OK:
+                    self.safe(held)
+
+            end = results[-1].physical_offset + results[-1].size
+            self._core.store.when_flushed(end, flushed)
