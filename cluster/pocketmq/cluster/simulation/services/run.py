@@ -149,11 +149,7 @@ class Services:
             return
         self.deaths["pop members died"] += name in POP_CLIENTS
         self._graveyard.append(client.crash())
-
-        def back() -> None:
-            client.start()
-
-        self._setting.loop.call_later(away_s, back)
+        client.clock.call_at(client.clock.monotonic() + away_s, client.start)
 
     def broker_ended(self, machine: BrokerMachine) -> None:
         """A broker's process is gone; what it did not save is lost, if it was killed."""
