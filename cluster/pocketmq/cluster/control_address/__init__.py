@@ -1,9 +1,9 @@
-"""The control address: one HTTP port on which a running cluster is asked, steered and watched.
+"""The control address: an HTTP port over which a running cluster is queried and steered.
 
-declarations.py   what can be asked: paths, and the shapes of questions and answers
-operations.py     what each of them does
+declarations.py   all operations: paths, and the types of requests and answers
+operations.py     executes them
 openapi.py        the declarations as an OpenAPI document
-app.py            the ASGI application: who may ask, how errors look
+app.py            the ASGI application: access checks and errors
 server.py         the port
-client.py         the other end, for the `pocketmq` command
+client.py         the client, for the `pocketmq` command
 """

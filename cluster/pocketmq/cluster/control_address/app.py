@@ -1,9 +1,8 @@
-"""The ASGI application of the control address: who may ask, and how answers and errors look.
+"""The ASGI application of the control address: access checks, answers and errors.
 
-A web page that a user has open must not reach the cluster behind their back. So a request is
-answered only when its `Host` names this address (a rebound DNS name does not), when its `Origin`,
-if it has one, is this address too, and, where the port is open to other machines, when it carries
-the token.
+A web page in the user's browser must not be able to steer the cluster. So a request is answered
+only if its `Host` is this address (which prevents DNS rebinding), its `Origin`, if any, is this
+address too, and, where the port is open to other machines, it has the token.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from pocketmq.runtime.errors import CallerError, PocketMQError
 log = structlog.get_logger()
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
-"""Of one request: a seed file may be large."""
+"""Maximum bytes of a request's body; a seed file may be large."""
 
 LOCAL_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
@@ -41,7 +40,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class RefusedError(CallerError):
-    """The request was not read: it comes from somewhere it should not."""
+    """The request failed an access check; it was not executed."""
 
     def __init__(self, status: int, reason: str) -> None:
         self.status = status
@@ -49,12 +48,12 @@ class RefusedError(CallerError):
 
 
 def make_app(control: ClusterControl, *, names: frozenset[str], token: str | None) -> Starlette:
-    """The application of one cluster.
+    """Make the application of one cluster.
 
     Args:
         control: The cluster.
-        names: Hosts under which it may be asked for.
-        token: Wanted as `Authorization: Bearer ...`; None: no token.
+        names: Allowed values of `Host`, without the port.
+        token: Required as `Authorization: Bearer ...`; None for no token.
     """
     operations = Operations(control)
     guard = _Guard(names, token)
@@ -123,7 +122,7 @@ async def _body(request: Request) -> bytes:
 
 
 class _Guard:
-    """Refuses strangers, and turns errors into answers."""
+    """Checks access, and turns errors into answers."""
 
     def __init__(self, names: frozenset[str], token: str | None) -> None:
         self._names = names

@@ -1,4 +1,4 @@
-"""The other end of the control address, for commands: one question, one answer, no event loop.
+"""Client of the control address for commands; its calls block and need no event loop.
 
 The address is found by, in this order: the option `--control`, the variable POCKETMQ_CONTROL, the
 file `control.json` in the data folder, and the default port.
@@ -22,13 +22,13 @@ TOKEN_VARIABLE = "POCKETMQ_CONTROL_TOKEN"  # noqa: S105 - the name of a variable
 FILE = "control.json"
 DEFAULT_URL = "http://127.0.0.1:9870"
 TIMEOUT_S = 600.0
-"""Real seconds: a clock that is moved by hours answers when it has arrived."""
+"""Maximum real seconds of a request; moving a clock by hours takes that long."""
 
 T = TypeVar("T")
 
 
 class ControlFile(msgspec.Struct):
-    """What `pocketmq up` writes into its data folder."""
+    """The content of `control.json` in the data folder of `pocketmq up`."""
 
     url: str
     nameservers: str
@@ -45,11 +45,11 @@ class ControlRefusedError(CallerError):
 
 
 class ControlClient:
-    """Asks one control address.
+    """Sends requests to one control address.
 
     Args:
         url: `http://host:port`.
-        token: Where one is needed.
+        token: The token, if one is required.
     """
 
     def __init__(self, url: str, token: str | None = None) -> None:
@@ -63,7 +63,7 @@ class ControlClient:
 
     @classmethod
     def found(cls, given: str | None, data: Path | None = None) -> ControlClient:
-        """The address of the cluster at hand; see above for where it is looked for.
+        """Find the address, in the order that the module's docstring gives.
 
         Raises:
             CallerError: It is malformed, or the data folder's file is.
@@ -86,16 +86,16 @@ class ControlClient:
         return cls(DEFAULT_URL, token)
 
     def get(self, path: str, answer: type[T], **parameters: object) -> T:
-        """Ask; `path` parts are quoted by the caller with `part`."""
+        """Send a GET request; the caller quotes parts of `path` with `part`."""
         given = {name: str(value) for name, value in parameters.items() if value is not None}
         return self._ask("GET", path + (f"?{urlencode(given)}" if given else ""), answer, None)
 
     def post(self, path: str, answer: type[T], question: msgspec.Struct | None = None) -> T:
-        """Have something done."""
+        """Send a POST request."""
         return self._ask("POST", path, answer, question)
 
     def delete(self, path: str, answer: type[T]) -> T:
-        """Have something removed."""
+        """Send a DELETE request."""
         return self._ask("DELETE", path, answer, None)
 
     def _ask(self, method: str, path: str, answer: type[T], question: msgspec.Struct | None) -> T:
@@ -124,7 +124,7 @@ class ControlClient:
 
 
 def part(name: str) -> str:
-    """A name as one part of a path."""
+    """Quote a name as one part of a path."""
     return quote(name, safe="")
 
 

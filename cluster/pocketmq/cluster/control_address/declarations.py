@@ -1,4 +1,4 @@
-"""What the control address answers: each operation once, with the shapes of question and answer.
+"""Declares each operation of the control address, with the types of request and answer.
 
 The application, the OpenAPI document and the table in docs/control.md are made from `OPERATIONS`.
 """
@@ -16,10 +16,10 @@ from pocketmq.protocol.faults.rule import FaultRule
 Method = Literal["GET", "POST", "DELETE"]
 
 MAX_QUEUES: Final = 1024
-"""Of a topic on each broker: a slip of the finger must not make a million files."""
+"""Maximum queues of a topic on each broker: a typing error must not create a million files."""
 
 MAX_ADVANCE_S: Final = 31 * 86_400
-"""How far one request moves the clock; more would keep the cluster busy for hours."""
+"""Maximum seconds by which one request moves the clock; more would take hours."""
 
 
 MAX_SPEED: Final = 3600
@@ -37,7 +37,7 @@ class Readiness(msgspec.Struct, forbid_unknown_fields=True):
 
     ready: bool
     missing: list[str]
-    """What is waited for, in sentences."""
+    """Sentences about what is missing."""
 
 
 class Role(msgspec.Struct, forbid_unknown_fields=True):
@@ -51,10 +51,10 @@ class Role(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ClusterDescription(msgspec.Struct, forbid_unknown_fields=True):
-    """The cluster at a glance."""
+    """Description of the cluster."""
 
     nameservers: str
-    """What clients take as NAMESRV_ADDR."""
+    """The value of NAMESRV_ADDR for clients."""
     clock: str
     time_ms: int
     data: str
@@ -82,7 +82,7 @@ class TopicDescription(msgspec.Struct, forbid_unknown_fields=True):
 
     name: str
     messages: int
-    """Stored now, in all queues."""
+    """Number of stored messages in all queues."""
     queues: list[QueueBounds]
 
 
@@ -114,7 +114,7 @@ class StoredMessage(msgspec.Struct, forbid_unknown_fields=True):
     offset: int
     id: str
     body: str
-    """As UTF-8; bytes that are none are shown as the replacement character."""
+    """The body as UTF-8; invalid bytes become U+FFFD."""
     tag: str | None
     key: str | None
     born_ms: int
@@ -132,7 +132,7 @@ class Clock(msgspec.Struct, forbid_unknown_fields=True):
     speed: float
     """Protocol seconds for one real second while it runs by itself; 0: it stands, until moved."""
     next: list[Deadline]
-    """Who wants to be woken when, earliest first; empty on real time."""
+    """The next timers of roles and clients, earliest first; empty on real time."""
 
 
 class Deadline(msgspec.Struct, forbid_unknown_fields=True):
@@ -146,7 +146,7 @@ class Deadline(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Advance(msgspec.Struct, forbid_unknown_fields=True):
-    """How far to move a manual clock; one of the two."""
+    """How far to move a manual clock; give one of the two fields."""
 
     seconds: Annotated[float, msgspec.Meta(ge=0, le=MAX_ADVANCE_S)] | None = None
     to_ms: int | None = None
@@ -160,13 +160,13 @@ class Run(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Moved(msgspec.Struct, forbid_unknown_fields=True):
-    """What moving the clock did."""
+    """The result of moving the clock."""
 
     now_ms: int
     fired: list[Deadline]
-    """The deadlines that were passed, in order; `in_s` counts from the beginning of the move."""
+    """The deadlines that were reached, in order; `in_s` counts from the begin of the move."""
     more_fired: int
-    """How many more there were than are listed."""
+    """Number of deadlines that are not listed."""
 
 
 class Logs(msgspec.Struct, forbid_unknown_fields=True):
@@ -177,14 +177,14 @@ class Logs(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Seed(msgspec.Struct, forbid_unknown_fields=True):
-    """What a cluster shall hold: topics first, then messages."""
+    """Topics to create, and then messages to send."""
 
     topics: list[Topic] = []
     messages: list[NewMessage] = []
 
 
 class Seeded(msgspec.Struct, forbid_unknown_fields=True):
-    """What was created."""
+    """Number of topics and messages that were created."""
 
     topics: int
     messages: int
@@ -212,20 +212,20 @@ class NewSnapshot(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Done(msgspec.Struct, forbid_unknown_fields=True):
-    """It is done."""
+    """The operation succeeded."""
 
     done: str
 
 
 class Problem(msgspec.Struct, forbid_unknown_fields=True):
-    """What went wrong, and what to do."""
+    """An error, with what to do."""
 
     error: str
 
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A value in the path or the query."""
+    """A parameter in the path or the query."""
 
     name: str
     meaning: str
@@ -235,12 +235,12 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One thing that can be asked."""
+    """One operation."""
 
     method: Method
     path: str
     name: str
-    """Of the function in `Operations` that does it."""
+    """Name of the method of `Operations` that executes it."""
     summary: str
     answer: type[msgspec.Struct]
     is_list: bool = False

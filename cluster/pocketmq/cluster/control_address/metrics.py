@@ -1,4 +1,4 @@
-"""What `/metrics` tells, in Prometheus' text format, by RocketMQ 5's names where it has one."""
+"""Answers `/metrics` in Prometheus' text format, with RocketMQ 5's names where it has one."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pocketmq.protocol.errors import BrokerError
 from pocketmq.runtime.errors import PocketMQError
 
 MAX_GROUPS = 500
-"""Groups whose lag is told; more would make each look at the page slow."""
+"""Maximum groups whose lag is reported; more would make the answer slow."""
 
 
 async def metrics_text(control: ClusterControl) -> bytes:
-    """Ask every broker, and write the page."""
+    """Ask every broker, and make the text."""
     registry = CollectorRegistry()
     up = Gauge("pocketmq_role_up", "1 while a role runs", ["role", "kind"], registry=registry)
     messages_in = Gauge(

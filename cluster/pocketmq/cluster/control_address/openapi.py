@@ -12,10 +12,10 @@ _REF = "#/components/schemas/{name}"
 
 
 def document(version: str) -> dict[str, Any]:
-    """What `GET /openapi.json` answers.
+    """The answer to `GET /openapi.json`.
 
     Args:
-        version: Of the installed package.
+        version: Version of the installed package.
     """
     types = {each.answer for each in OPERATIONS} | {Problem}
     types |= {each.question for each in OPERATIONS if each.question is not None}

@@ -1,4 +1,4 @@
-"""What each operation of the control address does, on a `ClusterControl`."""
+"""Executes the operations of the control address on a `ClusterControl`."""
 
 from __future__ import annotations
 
@@ -45,20 +45,20 @@ SEND_GROUP = "pocketmq-control"
 MAX_MESSAGES = 1000
 MAX_LINES = 1000
 MAX_FIRED = 1000
-"""Deadlines that an answer lists; an idle hour passes some thousands."""
+"""Maximum deadlines in an answer; an idle hour has some thousands."""
 
 Parameters = Mapping[str, str]
 
 
 class UnknownTopicError(CallerError):
-    """No nameserver has a route of the topic."""
+    """No nameserver has a route for the topic."""
 
     def __init__(self, topic: str) -> None:
         super().__init__(f"there is no topic {topic!r}; create it with POST /topics")
 
 
 class Operations:
-    """One method for each `Operation`, by its name.
+    """A method for each `Operation`, with its name.
 
     Args:
         control: The cluster.
@@ -67,7 +67,7 @@ class Operations:
     def __init__(self, control: ClusterControl) -> None:
         self._control = control
         self._seeding = 0
-        """Seedings in progress: the cluster is not ready before they are done."""
+        """Seeds in progress; the cluster is not ready before they are done."""
 
     # -- the cluster ------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Seed files: the topics and messages that a cluster begins with."""
+"""Reads seed files: topics and messages that are created when a cluster starts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pocketmq.runtime.errors import ConfigError
 
 
 def read_seed(path: Path) -> Seed:
-    """What a TOML or JSON file asks for.
+    """Read a TOML or JSON file.
 
         [[topics]]
         name = "orders"

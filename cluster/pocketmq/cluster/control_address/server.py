@@ -1,4 +1,4 @@
-"""The port of the control address."""
+"""Serves the control address on a port."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from pocketmq.runtime.errors import EnvironmentFault
 
 DEFAULT_PORT = 9870
 IDLE_LIMIT_S = 5
-"""After which an idle connection is closed."""
+"""Seconds after which an idle connection is closed."""
 
 
 class ControlServer:
-    """Serves the control address for the length of an `async with` block.
+    """Serves the control address during an `async with` block.
 
     Args:
         control: The cluster.
         host: Address to listen on.
-        port: Wanted; another one is taken when it is in use. 0: any.
-        token: Needed from other machines; see `make_app`.
+        port: Port to listen on; if it is in use, another one. 0 for any.
+        token: Required from other machines; see `make_app`.
     """
 
     def __init__(
@@ -57,11 +57,11 @@ class ControlServer:
 
     @property
     def url(self) -> str:
-        """What POCKETMQ_CONTROL is set to."""
+        """The value for POCKETMQ_CONTROL."""
         return f"http://{self._host}:{self.port}"
 
     def close(self) -> None:
-        """Give the port back without having served."""
+        """Close the port without having served."""
         self._socket.close()
 
     async def __aenter__(self) -> Self:
@@ -77,13 +77,13 @@ class ControlServer:
         traceback: TracebackType | None,
     ) -> None:
         self._server.should_exit = True
-        self._server.force_exit = True  # who still waits for an answer learns that we go
+        self._server.force_exit = True  # ends connections that still wait for an answer
         if self._task is not None:
             await self._task
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, without its own answer to signals: those are the process's."""
+    """uvicorn without its signal handlers, since the process has its own."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -105,7 +105,7 @@ def _bound(host: str, port: int) -> socket.socket:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             made.bind((host, wanted))
-            made.listen(100)  # bound alone, the port could still be taken by somebody else
+            made.listen(100)  # if only bound, another process could still listen on it
         except OSError as exc:
             made.close()
             if wanted == 0:

@@ -1,1 +1,1 @@
-"""Faults in front of processes that know nothing of them: a proxy for RocketMQ's own."""
+"""Fault rules for unchanged processes, such as RocketMQ's own: a proxy."""

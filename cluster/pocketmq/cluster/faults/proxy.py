@@ -1,4 +1,4 @@
-"""A proxy that does what fault rules say between clients and one process, such as a real RocketMQ.
+"""A proxy that applies fault rules between clients and a process, such as a real RocketMQ.
 
     async with FaultProxy("127.0.0.2", 10911, "127.0.0.1:10911", book):
         ...
@@ -24,7 +24,7 @@ log = structlog.get_logger()
 
 
 class FaultProxy(StartStop):
-    """Forwards each connection that comes to one address to another.
+    """Forwards connections from one address to another.
 
     Args:
         host: Listens here.
@@ -43,7 +43,7 @@ class FaultProxy(StartStop):
 
     @property
     def address(self) -> str:
-        """Where clients reach it."""
+        """Its address for clients."""
         return f"{self._host}:{self._port}"
 
     async def start(self) -> None:
@@ -60,7 +60,7 @@ class FaultProxy(StartStop):
         self._port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
-        """End every connection and listen no more."""
+        """Stop listening, and end every connection."""
         if self._server is not None:
             self._server.close()
         for half in list(self._halves):
@@ -121,7 +121,7 @@ class _NearHalf(asyncio.Protocol):
         if self._far is not None:
             self._far.resume_reading()
 
-    # -- the other half ---------------------------------------------------------------------
+    # -- the process behind -----------------------------------------------------------------
 
     def far_made(self, transport: asyncio.Transport) -> None:
         """The process behind is connected."""
@@ -135,12 +135,12 @@ class _NearHalf(asyncio.Protocol):
         self._near.resume_reading()
 
     def far_data(self, data: bytes) -> None:
-        """The process behind says something."""
+        """Take bytes from the process behind."""
         if self._near is not None:
             self._near.write(data)
 
     def far_lost(self) -> None:
-        """The process behind has hung up."""
+        """The process behind has closed its connection."""
         self._far = None
         if self._near is not None:
             self._near.close()

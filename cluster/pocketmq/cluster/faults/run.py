@@ -1,4 +1,4 @@
-"""What `pocketmq fault-proxy` does: a proxy in the foreground, a line for each fault that fires."""
+"""`pocketmq fault-proxy`: a proxy in the foreground that prints a line for each firing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fault rules of a cluster: kept here, sent to every role, asked for what they did."""
+"""The fault rules of a cluster: keeps them, sends them to every role, and collects firings."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class ClusterFaults:
         return list(self._rules.values())
 
     async def add(self, rule: FaultRule) -> FaultRule:
-        """Let a rule hold from now on; the same rule with its id.
+        """Add a rule; returns it with its id.
 
         Raises:
             WrongFaultError: It contradicts itself.
@@ -63,7 +63,7 @@ class ClusterFaults:
         return named
 
     async def clear(self, rule_id: str | None = None) -> int:
-        """Take one rule back, or all; how many there were.
+        """Remove one rule, or all; returns their number.
 
         Raises:
             WrongClusterError: There is none of this id.
