@@ -33,7 +33,7 @@ class RoleState:
     @property
     def leads(self) -> bool:
         """Whether producers may send here."""
-        return self.role.is_master
+        return self.role is not BrokerRole.SLAVE  # `is_master`, without a call
 
     def set(self, role: BrokerRole, broker_id: int, epoch: int) -> None:
         """Change it; `apply` has to follow. Only replication calls this.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.pulling.pull_checks import FOUND, MOVED, RETRY
@@ -12,8 +13,7 @@ from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.codes import ResponseCode
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """How a pull is answered."""
 
     code: int
@@ -41,7 +41,7 @@ class SlaveReads:
         Raises:
             RequestRefusedError: SYSTEM_BUSY (2).
         """
-        if self.refuses and not self.enabled() and not self.leads():
+        if self.refuses and not self.leads() and not self.enabled():
             raise RequestRefusedError(
                 ResponseCode.SYSTEM_BUSY,
                 "[REJECTREQUEST]this broker is a slave and slaveReadEnable is off; pull from its "

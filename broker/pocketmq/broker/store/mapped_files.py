@@ -120,9 +120,13 @@ class MappedFiles:
 
     def read(self, offset: int, size: int) -> memoryview | None:
         """`size` written bytes at `offset`, not copied; None unless one file holds them all."""
-        file = self.find(offset)
-        if file is None:
+        files = self.files  # as `find`, whose call a pull would pay for each of its records
+        if not files:
             return None
+        index = (offset - files[0].start) // self.file_size
+        if not 0 <= index < len(files):
+            return None
+        file = files[index]
         position = offset - file.start
         if position + size > file.wrote:
             return None

@@ -189,6 +189,6 @@ def get_messages(
 
 
 def _view(log: CommitLog, start: int, end: int) -> memoryview:
-    view = log.read(start, end - start)
+    view = log.files.read(start, end - start)
     assert view is not None, "an entry of this process points to a record that it wrote"
     return view
