@@ -138,7 +138,9 @@ async def test_a_real_broker_follows_ours_takes_over_and_is_followed(tmp_path: P
             await eventually(real_leads, "the real broker is master", limit_s=90.0)
             await cluster.restart("broker-a")
             await eventually(both, "ours follows the real master", limit_s=120.0)
-            async with PullConsumer("g", nameservers=cluster.namesrv_addr) as consumer:
+            async with PullConsumer(
+                "g", nameservers=cluster.namesrv_addr, encoding="json"
+            ) as consumer:
                 queue = MessageQueue("orders", "broker-a", 0)
 
                 async def all_there() -> bool:

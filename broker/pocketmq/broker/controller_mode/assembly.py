@@ -26,7 +26,7 @@ def assemble_controller_mode(
         core,
         replication,
         Controllers(config.controllers, RemotingClient(network, encoding=encoding), core.clock),
-        RemotingClient(network, encoding=encoding),
+        RemotingClient(network, encoding=Encoding.JSON),  # a master may be RocketMQ's own
         IdentityFiles(core.store.root, core.disk),
         ManagerRules(
             heartbeat_s=config.broker_heartbeat_interval / 1000,
