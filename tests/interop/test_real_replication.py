@@ -86,6 +86,7 @@ async def test_a_real_slave_follows_our_master(tmp_path: Path) -> None:  # behav
             await asyncio.to_thread(real.start_broker)
             try:
                 slaves = master.subjects.replication.slaves
+                await eventually(lambda: slaves.connections, "it follows", limit_s=120)
                 await send(nameserver.address, "Plain", 1500)
                 await send(nameserver.address, "Large", 40, "--size", 6000)
                 await eventually(

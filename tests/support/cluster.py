@@ -95,7 +95,7 @@ class Cluster:
         """On every broker; returns when every nameserver has the whole route."""
         async with self.admin() as admin:
             await admin.create_topic(topic, queues=queues)
-        brokers = {each.name for each in self.supervisor.of_role("broker")}
+        brokers = {each.broker_name for each in self.supervisor.spec.brokers}
         for address in self.supervisor.nameserver_addresses:
             await eventually(
                 partial(self._has_route, topic, brokers, address),
@@ -155,12 +155,20 @@ async def running(
     *broker_arguments: str,
     nameservers: int = 1,
     brokers: int = 1,
+    slaves: int = 0,
+    sync_slaves: bool = False,
     clock: Literal["real", "manual"] = "real",
     env: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Cluster]:
     """A cluster on free ports, with its files below `data`; `env` is added for each process."""
     options = ClusterOptions(
-        nameservers=nameservers, brokers=brokers, any_port=True, clock=clock, log_level="debug"
+        nameservers=nameservers,
+        brokers=brokers,
+        slaves=slaves,
+        sync_slaves=sync_slaves,
+        any_port=True,
+        clock=clock,
+        log_level="debug",
     )
     spec = cluster_spec(options, data, broker_arguments=broker_arguments)
     supervisor = Supervisor(spec, env=env)

@@ -37,6 +37,7 @@ WITHOUT_HEADER = {
     "GetAllDelayOffsetRequestHeader", "GetAllSubscriptionGroupsRequestHeader",
     "GetAllTopicConfigRequestHeader", "GetAllTopicListRequestHeader",
     "GetBrokerConfigRequestHeader", "GetBrokerRuntimeInfoRequestHeader",
+    "GetBrokerHAStatusRequestHeader",
     "GetBrokerEpochCacheRequestHeader", "GetControllerConfigRequestHeader",
     "GetControllerMetaDataRequestHeader", "GetSyncStateDataRequestHeader",
     "UpdateControllerConfigRequestHeader",

@@ -2,9 +2,9 @@
 
 Pure: turns options into command lines. `supervisor.py` starts them.
 
-Nameservers use ports from 9876 on, controllers from 9881 on, brokers 10911, 10921, ...: ten apart,
-because RocketMQ's brokers also use the two ports next to their own. With `any_port` the system
-chooses.
+Nameservers use ports from 9876 on, controllers from 9881 on, brokers 10911, 10921, ... and their
+slaves the next ones: ten apart, because RocketMQ's brokers also use the two ports next to their
+own. With `any_port` the system chooses.
 """
 
 from __future__ import annotations
@@ -38,6 +38,12 @@ class ClusterOptions:
     brokers: int = option(1, help="How many brokers, called broker-a, broker-b, ...")
     replicas: int = option(
         1, help="How many brokers of each name; more than 1 need controllers.", rule="H-1"
+    )
+    slaves: int = option(0, help="How many slaves each broker has, called broker-a-s1, ...")
+    sync_slaves: bool = option(
+        False,
+        help="With slaves: a send is answered when one of them has the message.",
+        rule="B-141",
     )
     host: str = option("127.0.0.1", help="Address to listen on.")
     nameserver_port: int = option(9876, help="Port of the first nameserver.", rule="N-1")
@@ -77,6 +83,12 @@ class ClusterOptions:
             raise ValueError(f"{self.replicas} replicas need --controllers 1, or better 3")
         if self.replicas < 1:
             raise ValueError(f"{self.replicas} replicas are too few; write 1 or more")
+        if self.slaves < 0:
+            raise ValueError(f"{self.slaves} slaves are too few; write 0 or more")
+        if self.slaves and self.controllers:
+            raise ValueError("with --controllers write --replicas: who is a slave, they decide")
+        if self.sync_slaves and not self.slaves:
+            raise ValueError("--sync-slaves needs --slaves 1 or more: nobody would be waited for")
         if self.brokers < 0:
             raise ValueError(f"{self.brokers} brokers are too few; write 0 or more")
 
@@ -107,6 +119,7 @@ class ClusterSpec:
     clock: Literal["real", "manual"] = "real"
     clock_start_ms: int = 0
     controllers: tuple[ProcessSpec, ...] = ()
+    slaves: tuple[ProcessSpec, ...] = ()
 
     @property
     def logs(self) -> Path:
@@ -150,13 +163,18 @@ def cluster_spec(
     )
     controllers = _controllers(options, data, common, controller_ports)
     brokers = _brokers(options, data, [*common, *broker_arguments])
+    slaves = _slaves(options, data, [*common, *broker_arguments])
     return ClusterSpec(
-        nameservers, brokers, data, options.clock, options.clock_start_ms, controllers
+        nameservers, brokers, data, options.clock, options.clock_start_ms, controllers, slaves
     )
 
 
 def _brokers(options: ClusterOptions, data: Path, more: Sequence[str]) -> tuple[ProcessSpec, ...]:
     replicated = ["--enable-controller-mode"] if options.controllers else []
+    if options.slaves:
+        replicated += ["--slave-read-enable"]
+    if options.sync_slaves:
+        replicated += ["--broker-role", "SYNC_MASTER", "--in-sync-replicas", "2"]
     if options.replicas > 1:  # a message that was acknowledged survives each of them (D-90)
         replicated += ["--all-ack-in-sync-state-set"]
     found: list[ProcessSpec] = []
@@ -169,6 +187,24 @@ def _brokers(options: ClusterOptions, data: Path, more: Sequence[str]) -> tuple[
                 *("--port", str(0 if options.any_port else port)),
                 *("--cluster-name", options.cluster_name),
                 *("--data", str(data / own), *replicated, *more),
+            )
+            found.append(ProcessSpec("broker", own, BROKER_MODULE, arguments, name))
+    return tuple(found)
+
+
+def _slaves(options: ClusterOptions, data: Path, more: Sequence[str]) -> tuple[ProcessSpec, ...]:
+    """Slaves without a controller; their ports follow the masters'."""
+    found: list[ProcessSpec] = []
+    for number in range(1, options.slaves + 1):
+        for name in broker_names(options.brokers):
+            own = slave_name(name, number)
+            port = options.broker_port + (options.brokers + len(found)) * BROKER_PORT_STEP
+            arguments = (
+                *("--name", name, "--host", options.host),
+                *("--port", str(0 if options.any_port else port)),
+                *("--cluster-name", options.cluster_name),
+                *("--broker-role", "SLAVE", "--broker-id", str(number), "--slave-read-enable"),
+                *("--data", str(data / own), *more),
             )
             found.append(ProcessSpec("broker", own, BROKER_MODULE, arguments, name))
     return tuple(found)
@@ -201,6 +237,11 @@ def _controllers(
 
 def _broker_port(options: ClusterOptions, at: int) -> int:
     return 0 if options.any_port else options.broker_port + at * BROKER_PORT_STEP
+
+
+def slave_name(broker: str, number: int) -> str:
+    """Process and folder of a broker's slave: `broker-a-s1`."""
+    return f"{broker}-s{number}"
 
 
 def nameserver_names(count: int) -> list[str]:

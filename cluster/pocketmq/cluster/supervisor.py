@@ -122,6 +122,7 @@ class Supervisor(StartStop):
             await self.wait_for_controllers()
             await self._start_all(self.spec.brokers)
             await self.wait_for_brokers([spec.broker_name for spec in self.spec.brokers])
+            await self._start_all(self.spec.slaves)  # they learn their masters by registering (H-8)
         except BaseException:
             await self.stop()
             raise

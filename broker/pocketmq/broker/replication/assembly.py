@@ -17,6 +17,7 @@ from pocketmq.broker.replication.replicas import Replicas
 from pocketmq.broker.replication.role_changes import RoleChanges
 from pocketmq.broker.replication.rules import AckRules, HaRules
 from pocketmq.broker.replication.slave_connection import SlaveConnection
+from pocketmq.broker.replication.status_processor import StatusProcessor
 from pocketmq.broker.replication.sync_state import SyncState
 from pocketmq.broker.role_names import MASTER_ID, BrokerRole
 from pocketmq.broker.subject import Subject
@@ -56,6 +57,7 @@ def assemble_replication(core: BrokerCore, network: Network) -> Replication:
         config.host,
         core.address,
         config.ha_listen_port,
+        any_port=config.port == 0,
         must_listen=bool(config.ha_listen_port) or role.role is BrokerRole.SYNC_MASTER,
     )
     epochs = EpochFile(store.root, core.disk)
@@ -118,6 +120,7 @@ def assemble_replication(core: BrokerCore, network: Network) -> Replication:
         replicas=replicas,
         roles=roles,
         sync=sync,
+        tools=(StatusProcessor(role, store, ha, client),),
         services=(roles, ha, client),
     )
 

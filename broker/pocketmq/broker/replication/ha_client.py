@@ -98,6 +98,7 @@ class MasterConnection(asyncio.Protocol):
         return encode_report(offset)
 
 
+# behaviour 42
 class HaClient(Service):
     """Keeps a connection to the master while this broker is a slave.
 

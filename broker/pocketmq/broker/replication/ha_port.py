@@ -15,22 +15,32 @@ class HaPort:
         host: to listen on.
         address: the broker's own.
         configured: `haListenPort`; 0 is the broker's port plus 1.
+        any_port: the broker's own port was free to choose, so this one is too.
         must_listen: slaves are expected here, so a taken port is an error.
     """
 
     def __init__(
-        self, host: str, address: BrokerAddress, configured: int, *, must_listen: bool
+        self,
+        host: str,
+        address: BrokerAddress,
+        configured: int,
+        *,
+        any_port: bool,
+        must_listen: bool,
     ) -> None:
         self.host = host
         self.must_listen = must_listen
         self._address = address
         self._configured = configured
+        self._any_port = any_port
         self._listening = 0
 
     @property
     def port(self) -> int:
         """To listen on, or where it listens."""
-        return self._listening or self._configured or self._address.port + DISTANCE
+        if self._listening or self._configured:
+            return self._listening or self._configured
+        return 0 if self._any_port else self._address.port + DISTANCE
 
     def listens_at(self, port: int) -> None:
         """The port is known."""

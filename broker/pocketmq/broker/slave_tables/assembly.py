@@ -65,6 +65,7 @@ class Copied:
     pop: Pop
 
 
+# behaviour 44
 def assemble_slave_tables(
     core: BrokerCore, network: Network, replication: Replication, copied: Copied
 ) -> SlaveTables:

@@ -45,6 +45,7 @@ class Table:
         self.take = take
 
 
+# behaviour 43
 class SlaveSynchronize(Service):
     """Fetches tables while this broker is a slave that knows its master.
 

@@ -29,6 +29,7 @@ from pocketmq.protocol.bodies.offsets import (
     TopicStatsTable,
 )
 from pocketmq.protocol.bodies.pop import RequestMode, RequestModeBody
+from pocketmq.protocol.bodies.replication import HARuntimeInfo
 from pocketmq.protocol.bodies.route import ClusterInfo, KVTable, TopicRouteData
 from pocketmq.protocol.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
 from pocketmq.protocol.body import parse_mq_key
@@ -46,6 +47,7 @@ from pocketmq.protocol.headers.offsets import (
 )
 from pocketmq.protocol.headers.pop import SetMessageRequestModeRequestHeader
 from pocketmq.protocol.headers.query import QueryMessageRequestHeader, ViewMessageRequestHeader
+from pocketmq.protocol.headers.replication import GetBrokerHAStatusRequestHeader
 from pocketmq.protocol.headers.route import GetNamesrvConfigRequestHeader
 from pocketmq.protocol.headers.settings import (
     GetBrokerConfigRequestHeader,
@@ -118,6 +120,12 @@ class Admin(StartStop):
         address = await self._masters.of_broker(broker_name)
         header = GetBrokerRuntimeInfoRequestHeader()
         return (await self._api.call_for_body(address, header, KVTable)).table
+
+    async def ha_status(self, address: str) -> HARuntimeInfo:
+        """Slaves of the broker at an address, or its master: GET_BROKER_HA_STATUS (907)."""
+        return await self._api.call_for_body(
+            address, GetBrokerHAStatusRequestHeader(), HARuntimeInfo
+        )
 
     async def broker_config(self, broker_name: str) -> dict[str, str]:
         """A broker's options under RocketMQ's names: GET_BROKER_CONFIG (26)."""

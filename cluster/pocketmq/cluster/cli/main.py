@@ -23,7 +23,8 @@ from pocketmq.runtime.process import report
 import typer  # isort: skip
 
 from pocketmq.cluster.cli import clock, config, demo, message, pipeline, server, store  # isort: skip
-from pocketmq.cluster.cli import failover, fault, group, snapshot, steer, topic  # isort: skip
+from pocketmq.cluster.cli import cluster, failover, fault, group  # isort: skip
+from pocketmq.cluster.cli import snapshot, steer, topic  # isort: skip
 
 INTRO = """RocketMQ's architecture as small Python processes.
 
@@ -67,6 +68,7 @@ steer.register(app)
 failover.register(app)
 fault.register(app)
 snapshot.register(app)
+cluster.register(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

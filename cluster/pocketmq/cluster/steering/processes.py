@@ -47,7 +47,8 @@ class RoleProcesses:
     def names(self) -> list[str]:
         """Names of all roles, nameservers first."""
         spec = self.supervisor.spec
-        return [each.name for each in (*spec.nameservers, *spec.controllers, *spec.brokers)]
+        all_roles = (*spec.nameservers, *spec.controllers, *spec.brokers, *spec.slaves)
+        return [each.name for each in all_roles]
 
     @property
     def nameserver_addresses(self) -> list[str]:
@@ -56,9 +57,12 @@ class RoleProcesses:
 
     @property
     def running_brokers(self) -> list[str]:
-        """Names of the brokers that are neither frozen nor ended."""
+        """Names of the brokers that are neither frozen nor ended; a slave has its master's."""
+        slaves = {each.name for each in self.supervisor.spec.slaves}
         return [
-            each.name for each in self.supervisor.of_role("broker") if each.state is State.READY
+            each.name
+            for each in self.supervisor.of_role("broker")
+            if each.state is State.READY and each.name not in slaves
         ]
 
     @property

@@ -1,0 +1,68 @@
+"""GET_BROKER_HA_STATUS (907): who follows, how far behind (H-41)."""
+
+from __future__ import annotations
+
+from pocketmq.broker.replication.ha_client import HaClient
+from pocketmq.broker.replication.ha_service import HaService
+from pocketmq.broker.role import RoleState
+from pocketmq.broker.store import MessageStore
+from pocketmq.protocol.bodies.replication import (
+    HAClientRuntimeInfo,
+    HAConnectionRuntimeInfo,
+    HARuntimeInfo,
+)
+from pocketmq.protocol.body import encode_body
+from pocketmq.protocol.codes import RequestCode
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.dispatch import Peer, Reply, handles
+
+
+class StatusProcessor:
+    """Answers tools.
+
+    Args:
+        role: master or slave.
+        store: the log.
+        ha: its slaves.
+        client: its master.
+    """
+
+    def __init__(
+        self, role: RoleState, store: MessageStore, ha: HaService, client: HaClient
+    ) -> None:
+        self._role = role
+        self._store = store
+        self._ha = ha
+        self._client = client
+
+    @handles(RequestCode.GET_BROKER_HA_STATUS)
+    def status(self, peer: Peer, request: Command) -> Reply:
+        """The state now."""
+        return request.reply(None, encode_body(self.info(), request.encoding))
+
+    def info(self) -> HARuntimeInfo:
+        """Of a master its slaves, of a slave its connection."""
+        end = self._store.commit_log.max_offset
+        if not self._role.leads:
+            return HARuntimeInfo(
+                master=False,
+                ha_client_runtime_info=HAClientRuntimeInfo(
+                    master_addr=self._client.master or "", max_offset=end
+                ),
+            )
+        links = [connection.link for connection in self._ha.connections]
+        return HARuntimeInfo(
+            master=True,
+            master_commit_log_max_offset=end,
+            in_sync_slave_nums=sum(link.is_in_sync(end) for link in links),
+            ha_connection_info=[
+                HAConnectionRuntimeInfo(
+                    addr=link.address,
+                    slave_ack_offset=link.acked,
+                    diff=link.lag_bytes(end),
+                    in_sync=link.is_in_sync(end),
+                    transfer_from_where=link.next_offset,
+                )
+                for link in links
+            ],
+        )
