@@ -10,6 +10,7 @@
     settings                options and statistics of a running server
     route, kv               a name server: registration, routes, key-value configuration
     controller              who is master, and which replicas are in sync
+    replication             how far slaves are
     control                 PocketMQ's own requests
 
 Classes are named as in RocketMQ: `<Request>RequestHeader` and `<Request>ResponseHeader`; a body has
@@ -30,6 +31,7 @@ from pocketmq.protocol.headers import (
     pop,
     pull,
     query,
+    replication,
     replies,
     route,
     send,
@@ -50,6 +52,7 @@ __all__ = [
     "pop",
     "pull",
     "query",
+    "replication",
     "replies",
     "route",
     "send",
