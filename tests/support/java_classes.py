@@ -146,6 +146,7 @@ OTHER_BODIES = {
     "DelayOffsetTable",  # only the broker's store knows its class; a golden store holds the file
     "CustomizedRetryPolicy", "ExponentialRetryPolicy", "GroupRetryPolicy",
     "SimpleSubscriptionData",  # parts of `SubscriptionGroupConfig`
+    "HAClientRuntimeInfo", "HAConnectionRuntimeInfo",  # parts of `HARuntimeInfo`
 }  # fmt: skip
 """Compared otherwise."""
 
