@@ -111,3 +111,59 @@ def test_messages_behind_one_that_is_held_already_are_taken() -> None:
     held.put(messages(5, 6))
     assert (held.count, held.span) == (2, 1)
     assert held.remove(messages(5)) == 6
+
+
+def test_whole_mebibytes_of_bodies_count() -> None:
+    held = buffer()
+    held.put([pulled_message(offset=0, body=b"x" * (2 * 1024 * 1024 - 1))])
+    assert held.body_mib == 1
+    held.put([pulled_message(offset=1, body=b"x")])
+    assert held.body_mib == 2
+
+
+def test_an_orderly_commit_gives_the_bytes_back() -> None:
+    held = buffer()
+    held.put(messages(0, 1))
+    held.take(1)
+    held.commit()
+    assert held.body_bytes == 1
+
+
+def test_what_waits_counts_as_cached() -> None:
+    held = buffer()
+    assert held.has_cached is False
+    held.put(messages(0))
+    assert held.has_cached is True
+
+
+def test_a_start_is_forgotten_with_its_message() -> None:  # C-53
+    held = buffer()
+    held.put(messages(0, 1))
+    held.started(messages(0), 5.0)
+    held.remove(messages(0))
+    held.put(messages(0))  # pulled again: its listener has not begun
+    assert held.expired_first(1000.0, 900.0) is None
+
+
+def test_the_age_of_a_message_is_what_has_passed() -> None:  # C-53
+    held = buffer()
+    held.put(messages(0))
+    held.started(messages(0), 500.0)
+    assert held.last_consume_at == 500.0
+    assert held.expired_first(1400.0, 900.0) is None
+    assert held.expired_first(1400.5, 900.0) is not None
+
+
+def test_a_cleared_queue_begins_anew() -> None:
+    held = buffer()
+    held.put(messages(5, 6, 7))
+    held.take(1)
+    held.started(messages(6), 1.0)
+    held.clear()
+    assert 5 not in held
+    assert held.commit() == -1
+    assert held.remove(messages(6)) == -1
+    held.put(messages(0, 1))
+    assert held.span == 1
+    assert held.expired_first(1000.0, 1.0) is None
+    assert held.remove(messages(0, 1)) == 2, "what was seen before counts no more"

@@ -9,6 +9,9 @@ import pytest
 from pocketmq.client.consumer.offset_table import Offset, OffsetTable
 from pocketmq.client.consumer.process_queue import ProcessQueue
 from pocketmq.client.consumer.pull_plan import (
+    BROKER_SUSPEND_MAX_MS,
+    CONSUMER_TIMEOUT_WHEN_SUSPEND_MS,
+    PULL_BATCH_BYTES,
     CacheLimits,
     PullRequest,
     Step,
@@ -19,6 +22,7 @@ from pocketmq.client.consumer.pull_plan import (
 from pocketmq.client.consumer.settings import PushSettings
 from pocketmq.client.consumer.start_offset import Start, start_rule
 from pocketmq.client.heartbeat import ConsumeFromWhere
+from pocketmq.protocol.scalars import PullSysFlag
 from pocketmq.protocol.subscription import SubscriptionData
 from pocketmq.runtime.errors import ConfigError
 from support.claims import QUEUE, buffer
@@ -91,6 +95,31 @@ def test_an_orderly_queue_has_no_span_but_a_lock() -> None:  # C-36
     held = holding(0, 2_001, locked=True)
     assert check(held, orderly=True) == (Step.FIND_START, 0)
     assert check(held, orderly=True, previously_locked=True) == (Step.PULL, 0)
+
+
+def test_pulls_have_rocketmqs_figures() -> None:  # B-70, C-36, C-37
+    assert (BROKER_SUSPEND_MAX_MS, CONSUMER_TIMEOUT_WHEN_SUSPEND_MS) == (15_000, 30_000)
+    assert PULL_BATCH_BYTES == 256 * 1024
+    limits = CacheLimits()
+    assert (limits.threshold_for_queue, limits.threshold_size_for_queue_mib) == (1000, 100)
+    assert limits.max_span == 2000
+    assert not PullRequest(holding(), 0).previously_locked
+
+
+@pytest.mark.parametrize("commit", [-1, 0, 1, 2])
+def test_a_header_says_what_is_wanted(commit: int) -> None:  # C-37
+    wanted = SubscriptionData.parse("T", "a || b", 7)
+    fields = {
+        "group": "g", "subscription": wanted, "commit_offset": commit, "max_msg_nums": 32,
+        "to_slave": False,
+    }  # fmt: skip
+    posted = pull_header(PullRequest(holding(), 5), post_subscription=True, **fields)
+    assert (posted.subscription, posted.expression_type) == ("a || b", "TAG")
+    assert posted.commit_offset == max(0, commit)
+    assert bool(posted.sys_flag & PullSysFlag.COMMIT_OFFSET) == (commit > 0)
+    assert (posted.queue_offset, posted.sub_version, posted.max_msg_nums) == (5, 7, 32)
+    plain = pull_header(PullRequest(holding(), 5), post_subscription=False, **fields)
+    assert (plain.subscription, plain.expression_type, plain.sub_version) == (None, None, 7)
 
 
 def test_delays_after_errors() -> None:  # C-40

@@ -56,3 +56,26 @@ def test_members_count_as_memory_of_their_connection_until_they_leave() -> None:
     assert peer.kept_bytes == 99 * (MEMBER_BYTES + 3)
     manager.channel_closed(peer)
     assert peer.kept_bytes == 0
+
+
+def test_who_leaves_one_group_stays_in_the_others() -> None:
+    manager, one, two = ProducerManager(), FakePeer(), FakePeer()
+    for peer, client in ((one, "one"), (two, "two")):
+        manager.heartbeat("g", peer, client, language=0, version=479, now=0.0)
+    manager.heartbeat("h", one, "one", language=0, version=479, now=0.0)
+    manager.unregister("g", one)
+    assert [each.client_id for each in manager.members("g")] == ["two"]
+    assert manager.channel_of("one") is one
+    manager.unregister("h", one)
+    assert manager.channel_of("one") is None
+    assert "h" not in manager.groups
+    assert manager.channel_closed(one) == []
+
+
+def test_a_heartbeat_keeps_a_producer() -> None:
+    manager, peer = ProducerManager(), FakePeer()
+    manager.heartbeat("g", peer, "one", language=0, version=479, now=100.0)
+    assert manager.expire(215.0) == []
+    manager.heartbeat("g", peer, "one", language=0, version=479, now=215.0)
+    assert manager.expire(335.0) == []
+    assert [each.client_id for each in manager.expire(335.5)] == ["one"]

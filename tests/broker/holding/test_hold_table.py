@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from pocketmq.broker.holding.hold_table import HoldTable
+import pytest
+
+from pocketmq.broker.holding.hold_table import HELD_REQUEST_BYTES, HoldTable
 from pocketmq.broker.pulling.held_pull import HeldPull
+from pocketmq.protocol.budget import Budget
 from pocketmq.protocol.command import Command
+from pocketmq.protocol.errors import OverBudgetError
 from pocketmq.protocol.subscription import SubscriptionData, tags_code
 from support.broker_rig import FakePeer, pull_header
 
@@ -97,3 +101,31 @@ def test_the_message_at_the_pulls_own_offset_counts() -> None:  # B-72
     table = holding(behind)
     assert table.arrived("orders", 0, 12, [A, B, B]) == []  # A is at 9
     assert table.arrived("orders", 0, 12, [B, A, B]) == [behind]
+
+
+def test_what_is_held_counts_as_memory_of_its_peer_until_it_ends() -> None:
+    table: HoldTable[HeldPull] = HoldTable()
+    peer = FakePeer()
+    assert bool(table) is False
+    first, second = pull(peer=peer), pull(peer=peer)
+    table.hold(first)
+    table.hold(second, 1000)
+    assert bool(table) is True
+    assert peer.kept_bytes == 2 * HELD_REQUEST_BYTES + 1000
+    assert table.arrived("orders", 0, 11, [0]) == [first, second]
+    assert peer.kept_bytes == 0
+    assert bool(table) is False
+    table.hold(pull(peer=peer))
+    table.forget_peer(peer)
+    assert (peer.kept_bytes, len(table)) == (0, 0)
+
+
+def test_a_connection_may_have_so_many_waiting() -> None:
+    table: HoldTable[HeldPull] = HoldTable(lambda: Budget(held_pulls_per_connection=2))
+    peer = FakePeer()
+    for _ in range(2):
+        table.hold(pull(peer=peer))
+    with pytest.raises(OverBudgetError, match="3 is over the limit of 2"):
+        table.hold(pull(peer=peer))
+    assert (len(table), peer.kept_bytes) == (2, 2 * HELD_REQUEST_BYTES)
+    table.hold(pull())

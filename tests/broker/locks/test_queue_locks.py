@@ -64,6 +64,10 @@ def test_expired_locks_take_no_memory() -> None:
     locks = RebalanceLockManager()
     locks.lock("readers", "one", QUEUES[:1], 0.0)
     locks.lock("readers", "one", QUEUES[1:], 30.0)
+    assert (locks.count, locks.unknown("readers", QUEUES)) == (3, 0)
+    assert locks.unknown("others", QUEUES[:2]) == 2
+    locks.expire(60.0)
+    assert locks.count == 3, "a lock lives for 60 s and not a moment less"
     locks.expire(61.0)
     assert locks.holder("readers", QUEUES[1], 61.0) == "one"
     locks.expire(91.0)
