@@ -20,6 +20,19 @@ def tmpfs(place: Path, mib: int) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
+def overlay(place: Path, upper: Path) -> Iterator[Path]:
+    """What is written at `place` comes to `upper`, a folder of another file system."""
+    folders = [upper / name for name in ("lower", "upper", "work")]
+    for folder in folders:
+        folder.mkdir()
+    options = ",".join(
+        f"{name}dir={path}" for name, path in zip(("lower", "upper", "work"), folders, strict=True)
+    )
+    with _mounted(place, "-t", "overlay", "-o", options, "none"):
+        yield place
+
+
+@contextlib.contextmanager
 def image(file: Path, place: Path, *, mib: int = 0) -> Iterator[Path]:
     """The ext4 file system inside `file` at `place`; made anew with `mib` MiB if given."""
     if mib:

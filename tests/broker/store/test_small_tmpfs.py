@@ -12,13 +12,13 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from pocketmq.broker.store import MessageStore, OsDisk, StoreConfig
+from pocketmq.broker.store import MessageStore, OsDisk, StoreConfig, mapping
 from pocketmq.broker.store.mapped_file import MappedFile
 from pocketmq.broker.store.mapping import map_readable
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.profile import PROFILE_5_X
 from support.eventually import PATIENCE_S
-from support.mounts import tmpfs
+from support.mounts import overlay, tmpfs
 from support.store_life import numbered
 
 PAGE, MIB = 4096, 1024 * 1024
@@ -88,6 +88,29 @@ def test_reading_a_mapping_allocates_nothing(memory: Path) -> None:
     assert bytes(view) == path.read_bytes()
     assert view.readonly
     assert path.stat().st_blocks == before
+
+
+@pytest.mark.parametrize("on_tmpfs", [True, False])
+def test_an_overlay_is_as_what_it_writes_to(
+    tmp_path: Path, memory: Path, on_tmpfs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        mapping, "_known_devices", {}
+    )
+    below = memory if on_tmpfs else tmp_path / "disk"
+    below.mkdir(exist_ok=True)
+    with overlay(tmp_path / "overlay", below) as place:
+        path = place / "sparse"
+        with path.open("wb") as file:
+            os.truncate(file.fileno(), 16 * MIB)
+        before = path.stat().st_blocks
+        descriptor = os.open(path, os.O_RDWR)
+        view = map_readable(descriptor, 16 * MIB)
+        os.close(descriptor)
+        assert not any(view)
+        assert view.readonly == on_tmpfs
+        assert path.stat().st_blocks == before
+        del view
 
 
 def test_a_file_that_was_read_can_be_written_and_read_again(memory: Path) -> None:

@@ -100,21 +100,36 @@ def _allocates_when_read(device: int) -> bool:
     """Whether a file system is one of those; asked of the system once for each."""
     known = _known_devices.get(device)
     if known is None:
-        wanted = f"{os.major(device)}:{os.minor(device)}"
-        known = _known_devices[device] = _type_of(wanted) in _ALLOCATE_WHEN_READ
+        kind, options = _mount_of(f"{os.major(device)}:{os.minor(device)}")
+        known = kind in _ALLOCATE_WHEN_READ or (kind == "overlay" and _is_over_one(options))
+        _known_devices[device] = known
     return known
 
 
-def _type_of(device: str) -> str:
+def _is_over_one(options: str) -> bool:
+    """Whether what is written through an overlay comes to such a file system.
+
+    In a container the folder below is somewhere outside; then it may be one.
+    """
+    named = dict(each.partition("=")[::2] for each in options.split(","))
+    try:
+        return _allocates_when_read(os.stat(named["upperdir"]).st_dev)
+    except (KeyError, OSError):
+        return True
+
+
+def _mount_of(device: str) -> tuple[str, str]:
+    """Type and options of a file system."""
     try:
         with open(_MOUNTS, encoding="utf-8", errors="replace") as mounts:
             for line in mounts:
                 fields = line.split()
                 if fields[2] == device:
-                    return fields[fields.index("-") + 1]
+                    at = fields.index("-")
+                    return fields[at + 1], fields[at + 3]
     except OSError:
         pass  # no Linux: no tmpfs of its kind either
-    return ""
+    return "", ""
 
 
 def _data_ranges(descriptor: int, size: int) -> Iterator[tuple[int, int]]:
