@@ -216,3 +216,16 @@ def test_what_was_loaded_is_stored_again_as_it_was() -> None:
     stored = planner.wrapper()
     assert stored.data_version == version
     assert stored.offset_table == {level: 5 if level == 2 else 0 for level in range(1, 19)}
+
+
+def test_a_slave_follows_its_masters_table() -> None:
+    master, slave = DelayPlanner(DELAYS), DelayPlanner(DELAYS)
+    master.load(DelayOffsetTable(data_version=DataVersion(counter=3), offset_table={3: 7}))
+    assert master.wrapper().offset_table[3] == 7, "what was stored is safe"
+    assert not slave.unsaved
+    slave.follow(master.wrapper())
+    assert slave.unsaved
+    assert (slave.offset(3), slave.wrapper()) == (7, master.wrapper())
+    assert slave.unsaved.take()
+    slave.follow(master.wrapper())
+    assert not slave.unsaved, "there is nothing new"
