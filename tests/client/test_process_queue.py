@@ -167,3 +167,11 @@ def test_a_cleared_queue_begins_anew() -> None:
     assert held.span == 1
     assert held.expired_first(1000.0, 1.0) is None
     assert held.remove(messages(0, 1)) == 2, "what was seen before counts no more"
+
+
+def test_a_run_goes_on_until_nothing_is_left() -> None:  # C-59
+    held = buffer()
+    held.put(messages(0, 1))
+    held.take(1)
+    assert held.put(messages(2)) is False, "the run that is under way takes it"
+    assert [m.queue_offset for m in held.take(5)] == [1, 2]

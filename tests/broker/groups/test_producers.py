@@ -70,6 +70,8 @@ def test_who_leaves_one_group_stays_in_the_others() -> None:
     assert manager.channel_of("one") is None
     assert "h" not in manager.groups
     assert manager.channel_closed(one) == []
+    manager.channel_closed(two)
+    assert not manager._groups_of_channel, "a peer that has gone takes no memory"
 
 
 def test_a_heartbeat_keeps_a_producer() -> None:

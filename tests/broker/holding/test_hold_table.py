@@ -118,6 +118,7 @@ def test_what_is_held_counts_as_memory_of_its_peer_until_it_ends() -> None:
     table.hold(pull(peer=peer))
     table.forget_peer(peer)
     assert (peer.kept_bytes, len(table)) == (0, 0)
+    assert not table._of_peer, "a peer that has gone takes no memory"
 
 
 def test_a_connection_may_have_so_many_waiting() -> None:
