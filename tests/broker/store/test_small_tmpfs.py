@@ -94,9 +94,7 @@ def test_reading_a_mapping_allocates_nothing(memory: Path) -> None:
 def test_an_overlay_is_as_what_it_writes_to(
     tmp_path: Path, memory: Path, on_tmpfs: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        mapping, "_known_devices", {}
-    )
+    monkeypatch.setattr(mapping, "_known_devices", {})
     below = memory if on_tmpfs else tmp_path / "disk"
     below.mkdir(exist_ok=True)
     with overlay(tmp_path / "overlay", below) as place:
