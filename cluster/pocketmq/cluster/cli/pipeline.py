@@ -25,6 +25,18 @@ Examples:
   pocketmq consume flight-delays --count 5
 """
 
+PACKAGE_HELP = """Write what a Spark cluster needs whose executors do not have PocketMQ.
+
+A zip file for --py-files has the code, an archive for --archives the dependencies with compiled
+parts, for executors with this Python version and platform; they need PyArrow and NumPy beside them.
+The driver needs `pip install 'pocketmq[spark]'`. Prints the command line for spark-submit.
+
+\b
+Examples:
+  pocketmq pipeline package             writes ./pocketmq-spark.zip and ./pocketmq-deps.tar.gz
+  pocketmq pipeline package --out dist
+"""
+
 EXPORT_HELP = """Add to a table what a topic has and the table has not.
 
 Reads up to the topic's present end and stops; run it again for what came since. A run that was
@@ -42,6 +54,7 @@ def register(app: typer.Typer) -> None:
     """Add the command group."""
     group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Spark jobs.")
     group.command("flights", help=FLIGHTS_HELP)(flights)
+    group.command("package", help=PACKAGE_HELP)(package)
     group.command("export", help=EXPORT_HELP)(export)
     app.add_typer(group, name="pipeline")
 
@@ -79,6 +92,22 @@ def export(
         columns=columns,
     )
     typer.echo(json.dumps(asdict(done)) if as_json else f"{done.rows:,} rows added to {to}")
+    return 0
+
+
+def package(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for both files.")] = Path("."),
+) -> int:
+    from pocketmq.pipeline.package import package as make
+    from pocketmq.pipeline.package import platform_name
+
+    packed = make(out)
+    for path in (packed.code, packed.dependencies):
+        typer.echo(f"{path}  {path.stat().st_size:,} bytes")
+    typer.echo(f"for executors with {platform_name()}, PyArrow and NumPy:\n")
+    pairs = zip(packed.arguments[::2], packed.arguments[1::2], strict=True)
+    lines = [f"  {name} {value} \\" for name, value in pairs]
+    typer.echo("\n".join(["spark-submit --master spark://HOST:7077 \\", *lines, "  your_job.py"]))
     return 0
 
 

@@ -1,0 +1,142 @@
+"""What a Spark cluster needs whose executors do not have PocketMQ installed, as two files.
+
+    pocketmq-spark.zip      our code and its dependencies in pure Python: --py-files
+    pocketmq-deps.tar.gz    dependencies with compiled parts: --archives
+
+Spark puts a zip file on the path of its workers, and Python imports from it, but never a compiled
+module. So those travel as an archive that Spark unpacks beside each executor. Executors need the
+same Python version and platform as this machine, and PyArrow and NumPy, as PySpark itself does.
+
+Python sees a namespace package, which `pocketmq` is, in a zip file only if the file has an entry
+for the folder itself.
+"""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import io
+import platform
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import distribution
+from pathlib import Path
+from typing import Final
+
+from pocketmq.runtime.errors import MissingToolError
+
+PARTS: Final = ("runtime", "protocol", "client", "pipeline")
+"""What the sources and the sink are made of."""
+MODULES: Final = ("pyspark_pocketmq", "pyspark_pocketmq_store")
+PURE: Final = ("structlog",)
+COMPILED: Final = ("msgspec", "msgpack")
+OPTIONAL: Final = ("lz4", "zstandard")
+"""Compiled as well, and taken along where they are installed."""
+CODE: Final = "pocketmq-spark.zip"
+DEPENDENCIES: Final = "pocketmq-deps.tar.gz"
+UNPACKED: Final = "pocketmq-deps"
+"""The folder that Spark unpacks the dependencies into, beside each executor."""
+
+_OLDEST: Final = (1980, 1, 1, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """The two files, and how to use them."""
+
+    code: Path
+    dependencies: Path
+
+    @property
+    def arguments(self) -> list[str]:
+        """What `spark-submit` is given."""
+        return [
+            *("--py-files", str(self.code)),
+            *("--archives", f"{self.dependencies}#{UNPACKED}"),
+            *("--conf", f"spark.executorEnv.PYTHONPATH={UNPACKED}"),
+        ]
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The same for a session that is made in Python."""
+        return {
+            "spark.submit.pyFiles": str(self.code),
+            "spark.archives": f"{self.dependencies}#{UNPACKED}",
+            "spark.executorEnv.PYTHONPATH": UNPACKED,
+        }
+
+
+def package(folder: Path) -> Packed:
+    """Write both files; the same versions make the same bytes.
+
+    Raises:
+        MissingToolError: A dependency is not installed here.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    packed = Packed(folder / CODE, folder / DEPENDENCIES)
+    with zipfile.ZipFile(packed.code, "w") as archive:
+        folders: set[str] = set()
+        for name, path in sorted(_code()):
+            for above in reversed(Path(name).parents):
+                if str(above) != "." and str(above) not in folders:
+                    folders.add(str(above))
+                    archive.writestr(zipfile.ZipInfo(f"{above}/", _OLDEST), b"")
+            archive.writestr(
+                zipfile.ZipInfo(name, _OLDEST), path.read_bytes(), zipfile.ZIP_DEFLATED
+            )
+    with (
+        packed.dependencies.open("wb") as file,
+        gzip.GzipFile("", "wb", 6, file, mtime=0) as zipped,
+        tarfile.open(fileobj=zipped, mode="w") as archive,
+    ):
+        for name, path in sorted(_compiled()):
+            entry = tarfile.TarInfo(name)
+            data = path.read_bytes()
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
+    return packed
+
+
+def platform_name() -> str:
+    """Which executors can use the dependencies."""
+    major, minor = sys.version_info[:2]
+    return f"Python {major}.{minor}, {platform.system()} {platform.machine()}"
+
+
+def _code() -> Iterator[tuple[str, Path]]:
+    for part in PARTS:
+        found = importlib.util.find_spec(f"pocketmq.{part}")
+        assert found is not None
+        assert found.submodule_search_locations is not None
+        for root in map(Path, found.submodule_search_locations):
+            for path in root.rglob("*"):
+                if path.is_file() and "__pycache__" not in path.parts:
+                    yield f"pocketmq/{part}/{path.relative_to(root)}", path
+    for module in MODULES:
+        found = importlib.util.find_spec(module)
+        assert found is not None
+        assert found.origin is not None
+        yield f"{module}.py", Path(found.origin)
+    for name in PURE:
+        yield from _files(name)
+
+
+def _compiled() -> Iterator[tuple[str, Path]]:
+    for name in COMPILED:
+        yield from _files(name)
+    for name in OPTIONAL:
+        if importlib.util.find_spec(name) is not None:
+            yield from _files(name)
+
+
+def _files(name: str) -> Iterator[tuple[str, Path]]:
+    """A distribution's files below site-packages."""
+    if importlib.util.find_spec(name) is None:
+        raise MissingToolError(name, "a package for Spark", "pip install 'pocketmq[spark]'")
+    for file in distribution(name).files or ():
+        path = Path(str(file.locate()))
+        if ".." not in file.parts and "__pycache__" not in file.parts and path.is_file():
+            yield str(file), path

@@ -1,0 +1,181 @@
+"""A standalone Spark cluster on loopback, a master and workers in processes of their own, whose
+Python has what PySpark needs and nothing of ours."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import site
+import socket
+import subprocess
+import sys
+import threading
+import venv
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from support.spark_home import spark_home
+
+COMMAND = "python-of-the-test"
+"""What PYSPARK_PYTHON says; another program on the driver and on the executors."""
+LENT = ("pyspark", "py4j", "pyarrow", "numpy", "pandas", "dateutil", "pytz", "six.py", "tzdata")
+
+
+@dataclass(frozen=True)
+class Standalone:
+    """A running cluster."""
+
+    home: Path
+    master: str
+    driver_env: Mapping[str, str]
+
+    def submit(self, job: Path, *arguments: str, options: Sequence[str] = ()) -> str:
+        """Run a job with spark-submit in client mode; what it prints."""
+        command = [
+            *(str(self.home / "bin" / "spark-submit"), "--master", self.master),
+            *("--conf", "spark.driver.host=127.0.0.1", "--conf", "spark.ui.enabled=false"),
+            *("--conf", "spark.executor.memory=512m", "--conf", "spark.driver.memory=512m"),
+            *("--conf", "spark.executor.cores=1", "--conf", "spark.log.level=ERROR"),
+            *(*options, str(job), *arguments),
+        ]
+        ran = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            env=dict(self.driver_env),
+            timeout=500,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        return ran.stdout
+
+
+@contextmanager
+def standalone(folder: Path, *, workers: int = 2) -> Iterator[Standalone]:
+    """A cluster for the length of a block."""
+    home = spark_home(folder)
+    env = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"}
+    env.pop("PYTHONPATH", None)
+    env["PYSPARK_PYTHON"] = COMMAND
+    env["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    driver = _on_path(env, folder / "driver-bin", Path(sys.executable))
+    executor = _on_path(env, folder / "executor-bin", _bare_python(folder / "bare"))
+    with ExitStack() as stack:
+        master = _started(
+            stack,
+            executor,
+            ["master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0"],
+            folder / "master.log",
+            r"Starting Spark master at (spark://\S+)",
+        )
+        for number in range(workers):
+            _started(
+                stack,
+                executor,
+                [
+                    *("worker.Worker", "--host", "127.0.0.1", "--webui-port", "0", "-c", "1"),
+                    *("-m", "800m", "-d", str(folder / f"work-{number}"), master),
+                ],
+                folder / f"worker-{number}.log",
+                r"Successfully registered with master (\S+)",
+            )
+        yield Standalone(home, master, driver)
+
+
+def _on_path(env: Mapping[str, str], folder: Path, python: Path) -> dict[str, str]:
+    folder.mkdir()
+    command = folder / COMMAND
+    command.write_text(f'#!/bin/sh\nexec {python} "$@"\n')
+    command.chmod(0o755)
+    return {**env, "PATH": f"{folder}:{env['PATH']}"}
+
+
+def _bare_python(folder: Path) -> Path:
+    """A Python with PySpark and its dependencies, lent by this one, and nothing else."""
+    venv.create(folder, with_pip=False)
+    (packages,) = (folder / "lib").glob("python*/site-packages")
+    for root in map(Path, site.getsitepackages()):
+        for path in root.iterdir():
+            if path.name.removesuffix(".libs") in LENT:
+                (packages / path.name).symlink_to(path)
+    return folder / "bin" / "python"
+
+
+def _started(
+    stack: ExitStack, env: Mapping[str, str], words: Sequence[str], log: Path, says: str
+) -> str:
+    """Start a process of Spark's; what its log says of its address."""
+    role, *arguments = words
+    command = [
+        str(Path(env["SPARK_HOME"], "bin", "spark-class")),
+        f"org.apache.spark.deploy.{role}",
+        *arguments,
+    ]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**env, "SPARK_DAEMON_MEMORY": "256m", "SPARK_LOG_DIR": str(log.parent)},
+    )
+    assert process.stderr is not None
+    errors = process.stderr
+
+    def stop() -> None:
+        process.terminate()
+        process.communicate(timeout=60)
+
+    stack.callback(stop)
+    seen = []
+    for line in errors:
+        seen.append(line)
+        if found := re.search(says, line):
+            return found[1]
+    raise AssertionError("".join(seen))
+
+
+@contextmanager
+def connect_server(folder: Path) -> Iterator[int]:
+    """A server of Spark Connect for the length of a block; its port."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+    home = spark_home(folder)
+    env = {**os.environ, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": "127.0.0.1"}
+    env["PYSPARK_PYTHON"] = env["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    settings = {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.driver.memory": "700m",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+    }
+    command = [str(home / "bin" / "spark-submit"), "--master", "local[2]"]
+    for name, value in settings.items():
+        command += ["--conf", f"{name}={value}"]
+    command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
+    command += ["spark-internal"]
+    log = (folder / "connect.log").open("w")
+    process = subprocess.Popen(command, stdout=log, stderr=log, env=env)
+    try:
+        _wait_for_port(port, process, folder / "connect.log")
+        yield port
+    finally:
+        process.terminate()
+        process.wait(60)
+        log.close()
+
+
+def _wait_for_port(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
+    pause = threading.Event()
+    for _ in range(1800):
+        if process.poll() is not None:
+            break
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+            return
+        pause.wait(0.1)
+    raise AssertionError(log.read_text())
