@@ -31,7 +31,7 @@ from pocketmq.runtime.errors import MissingToolError
 PARTS: Final = ("runtime", "protocol", "client", "pipeline")
 """What the sources and the sink are made of."""
 MODULES: Final = ("pyspark_pocketmq", "pyspark_pocketmq_store")
-PURE: Final = ("structlog",)
+PURE: Final = ("structlog", "aiofiles")
 COMPILED: Final = ("msgspec", "msgpack")
 OPTIONAL: Final = ("lz4", "zstandard")
 """Compiled as well, and taken along where they are installed."""
