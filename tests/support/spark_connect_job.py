@@ -35,7 +35,6 @@ def main() -> None:
     found = {
         "topic": frame.where("queueId < 2").count() + frame.where("queueId >= 2").count(),
         "rows": sorted(int(row.body) for row in rows),
-        "batches": len([each for each in query.recentProgress if each["numInputRows"]]),
         "session": type(spark).__module__,
     }
     print("FOUND", json.dumps(found))
