@@ -12,6 +12,7 @@ from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.store.config import StoreConfig
 from pocketmq.protocol.bodies.clients import CheckClientRequestBody
 from pocketmq.protocol.budget import Budget
+from pocketmq.protocol.filters import compile_sql92
 from pocketmq.protocol.headers.clients import CheckClientConfigRequestHeader
 from pocketmq.protocol.headers.settings import (
     GetBrokerConfigRequestHeader,
@@ -51,6 +52,7 @@ async def pull(voice: Voice) -> int:
 
 
 async def sql(voice: Voice) -> int:
+    compile_sql92("a > 1")  # the grammar is read at the first use, which may take seconds
     body = CheckClientRequestBody(
         client_id="c",
         group="g",

@@ -1,0 +1,89 @@
+"""`tests/interop/java_versions/Rows.java`, run with any version of RocketMQ's Java client.
+
+    POCKETMQ_JAVA_CLIENTS=4.2.0,4.5.2 pytest tests/interop/test_java_versions.py
+
+Maven resolves the class path of a version once; it and the classes lie below `target/<version>`.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from support.java import JavaError, JavaRun
+
+PROJECT = Path(__file__).resolve().parents[1] / "interop" / "java_versions"
+TARGET = PROJECT / "target"
+SOURCE = PROJECT / "Rows.java"
+BUILD_TIMEOUT_S = 900.0
+
+IN_CI = ("4.9.8",)
+"""Those that are run when nobody asks for others; the other tests run 5.3.3."""
+
+ROWS = ("send", "push", "tags", "delay", "sql", "transaction", "timer", "pop", "request")
+
+SINCE = {"transaction": (4, 3), "request": (4, 6), "timer": (5, 0), "pop": (5, 0)}
+"""Rows that older clients lack."""
+
+
+def versions() -> list[str]:
+    """The versions to run: `POCKETMQ_JAVA_CLIENTS`, or those of CI."""
+    asked = os.environ.get("POCKETMQ_JAVA_CLIENTS", "")
+    return [each.strip() for each in asked.split(",") if each.strip()] or list(IN_CI)
+
+
+def expected(version: str) -> dict[str, str]:
+    """Row -> `ok`, or `absent` where the version has no such call."""
+    parts = tuple(int(part) for part in version.split(".")[:2])
+    return {row: "ok" if parts >= SINCE.get(row, (0, 0)) else "absent" for row in ROWS}
+
+
+def run_rows(version: str, nameservers: str, *, timeout_s: float = 400.0) -> JavaRun:
+    """Run all rows with one version.
+
+    Raises:
+        JavaError: it cannot be built, or does not end.
+    """
+    guard, ours = os.pipe()  # its end is ours: if this process dies, so does the program
+    try:
+        done = subprocess.run(
+            [
+                "java", "-XX:TieredStopAtLevel=1", "-Xmx512m",
+                "--add-opens=java.base/java.nio=ALL-UNNAMED",  # the netty of clients up to 4.8
+                "--add-opens=java.base/jdk.internal.misc=ALL-UNNAMED",
+                f"-Duser.home={TARGET / 'home'}", "-Drocketmq.client.logLevel=WARN",
+                "-cp", _class_path(version), "Rows", nameservers,
+            ],
+            stdin=guard, capture_output=True, text=True, timeout=timeout_s,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired as exc:
+        raise JavaError(
+            f"Rows with {version}: no end after {timeout_s} s\n{exc.stdout!r}"
+        ) from None
+    finally:
+        os.close(guard)
+        os.close(ours)
+    return JavaRun(done.returncode, done.stdout, done.stderr)
+
+
+def _class_path(version: str) -> str:
+    folder = TARGET / version
+    folder.mkdir(parents=True, exist_ok=True)
+    file, compiled = folder / "classpath", folder / "Rows.class"
+    if not file.exists():
+        goal = ["dependency:build-classpath", f"-Dmdep.outputFile={folder / 'resolved'}"]
+        _run(["mvn", "-B", "-q", f"-Drocketmq.version={version}", *goal])
+        (folder / "resolved").rename(file)
+    path = os.pathsep.join([str(folder), file.read_text().strip()])
+    if not compiled.exists() or compiled.stat().st_mtime < SOURCE.stat().st_mtime:
+        _run(["javac", "-nowarn", "-cp", path, "-d", str(folder), str(SOURCE)])
+    return path
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(
+        command, cwd=PROJECT, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S
+    )
+    if done.returncode != 0:
+        raise JavaError(f"{' '.join(command)}:\n{done.stdout}\n{done.stderr}")
