@@ -22,7 +22,7 @@ WRONG_COMMAND_LINES = [
     ("up stray", "up: got unexpected extra argument"),
     ("up --nameservers 0", "up: invalid value for '--nameservers'"),
     ("up --brokers x", "up: invalid value for '--brokers'"),
-    ("up --profile 6", "up: invalid value for '--profile': '6' is not one of '4.9', '5.x'"),
+    ("up --profile 6", "up: invalid value for '--profile': '6' is not one of '4.9', '5.3'"),
     ("consume orders --profile 6", "consume: invalid value for '--profile': '6' is not one of"),
     ("up --clock sundial", "up: invalid value for '--clock': 'sundial' is not one of"),
     ("demo --flights 0", "demo: invalid value for '--flights'"),

@@ -41,7 +41,7 @@ async def die_of_reading(cluster: Cluster, voice: Voice) -> None:
     status = await broker.wait()
     assert status == -signal.SIGBUS
     told = str(ProcessDiedError(broker.name, status, broker.log_path))
-    assert "SIGBUS: a file was cut short below it" in told
+    assert "SIGBUS: a mapped file was truncated" in told
 
 
 async def test_a_log_cut_below_a_running_broker_ends_it_and_the_rest_is_served_again(

@@ -6,6 +6,7 @@ size, tests/pipeline/test_spark_crashes.py at a small one.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import queue
@@ -46,7 +47,8 @@ class Driver:
             start_new_session=True,
         )
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        threading.Thread(target=self._read, name="driver-output", daemon=True).start()
+        self._reader = threading.Thread(target=self._read, name="driver-output", daemon=True)
+        self._reader.start()
         self.at = 0
 
     def _read(self) -> None:
@@ -82,10 +84,16 @@ class Driver:
         return words
 
     def kill(self) -> None:
-        """SIGKILL to the whole group."""
+        """SIGKILL to the whole group; its pipes are closed."""
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+        self._reader.join()
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        self.process.stdout.close()
 
     def executors(self) -> list[psutil.Process]:
         """Executors in processes of their own, as of `local-cluster`."""

@@ -30,7 +30,7 @@ T = TypeVar("T")
 DEFAULT_GUARD_S = 30.0
 """Real seconds; longer than every request timeout on real time (the longest is 24 s, B-4)."""
 
-PEER_PATIENCE_S = 0.5
+PEER_PATIENCE_S = 2.0
 """Real seconds that a healthy peer needs at most for an answer; see `peer_answer`."""
 
 _QUIET_TURNS = 4

@@ -100,7 +100,7 @@ class MasterConnection(asyncio.Protocol):
 
 # behaviour 42
 class HaClient(Service):
-    """Keeps a connection to the master while this broker is a slave.
+    """Keeps a connection to the master while this broker is a slave; messages come here (B-122).
 
     Args:
         store: gets the log.

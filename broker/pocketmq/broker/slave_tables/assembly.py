@@ -1,4 +1,4 @@
-"""Builds the subject of a slave's tables."""
+"""Builds the subject of a slave's tables (B-120)."""
 
 from __future__ import annotations
 

@@ -257,11 +257,11 @@ class StoreConfig:
     )
     disk_max_used_space_ratio: int = option(
         75,
-        help="Disk usage above which expired files are deleted at any hour.",
+        help="Disk usage above which expired files are deleted at any hour; 100 or more: never.",
         unit="%",
         rule="B-165",
         live=True,
-        within=(0, 100),
+        within=(0, inf),
     )
     disk_space_clean_forcibly_ratio: float = option(
         0.85,
