@@ -97,11 +97,12 @@ class Driver:
 
     def executors(self) -> list[psutil.Process]:
         """Executors in processes of their own, as of `local-cluster`."""
-        return [
-            each
-            for each in psutil.Process(self.process.pid).children(recursive=True)
-            if "CoarseGrainedExecutorBackend" in " ".join(each.cmdline())
-        ]
+        found = []
+        for each in psutil.Process(self.process.pid).children(recursive=True):
+            with contextlib.suppress(psutil.NoSuchProcess):  # it has just ended
+                if "CoarseGrainedExecutorBackend" in " ".join(each.cmdline()):
+                    found.append(each)
+        return found
 
 
 @dataclass
