@@ -268,14 +268,14 @@ class StoreConfig:
         help="Forcible level: disk usage above which any file but the last is deleted.",
         rule="B-164",
         live=True,
-        within=(0, 1),
+        within=(0, inf),
     )
     disk_space_warning_level_ratio: float = option(
         0.90,
         help="Warning level: disk usage above which the store refuses writes.",
         rule="B-163",
         live=True,
-        within=(0, 1),
+        within=(0, inf),
     )
     clean_resource_interval_ms: int = option(
         10_000,
