@@ -11,6 +11,7 @@ from typing import Any
 
 from docs.behaviour_page import behaviour_page
 from docs.compatibility_page import compatibility_page
+from docs.events_page import events_page
 from docs.movement_page import movement_chart, movement_page
 from docs.profiles_page import profiles_page
 from docs.protocol_pages import codes_page, headers_page
@@ -104,6 +105,7 @@ PAGES = {
     "generated/config.md": config_page,
     "generated/codes.md": codes_page,
     "generated/headers.md": headers_page,
+    "generated/events.md": events_page,
     "generated/profiles.md": profiles_page,
     "generated/movement.md": movement_page,
     "generated/movement.svg": movement_chart,

@@ -6,7 +6,6 @@ import asyncio
 import http.client
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,12 +15,10 @@ from pocketmq.cluster.cli.main import main
 from pocketmq.cluster.control_address.client import ControlClient
 from pocketmq.cluster.control_address.declarations import Clock, Run
 from pocketmq.cluster.control_address.event_feed import framed
-from pocketmq.protocol.events import VOCABULARY, RoleStopped
+from pocketmq.protocol.events.roles import RoleStopped
 from pocketmq.runtime.errors import PocketMQError
 from pocketmq.testing import Cluster, start_cluster
 from support.eventually import PATIENCE_S, eventually
-
-PAGE = Path(__file__).parents[2] / "docs" / "control.md"
 
 
 @pytest.fixture(scope="module")
@@ -106,13 +103,12 @@ async def test_a_clock_runs_by_itself_until_it_is_frozen(cluster: Cluster) -> No
     assert (await asyncio.to_thread(client.get, "/clock", Clock)).now_ms == stood.now_ms
 
 
-def test_the_page_lists_the_vocabulary() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    for each in VOCABULARY:
-        assert f"`{each.NAME}`" in page
-        assert each.RULE is None or each.RULE in page
-    assert framed(RoleStopped(at_ms=1, role="broker-a", how="frozen"), 3) == (
-        b'id: 3\nevent: role-stopped\ndata: {"at_ms":1,"role":"broker-a","how":"frozen"}\n\n'
+def test_an_event_is_framed_for_a_browser() -> None:
+    event = RoleStopped(1, "cluster", 2, 3, role="broker-a", how="frozen")
+    assert framed(event, 3) == (
+        b"id: 3\nevent: role-stopped\n"
+        b'data: {"event":"role-stopped","at_ms":1,"by":"cluster","seq":2,"real_us":3,'
+        b'"role":"broker-a","how":"frozen"}\n\n'
     )
 
 

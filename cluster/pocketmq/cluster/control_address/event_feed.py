@@ -34,6 +34,6 @@ def framed(event: Event, number: int) -> bytes:
     """One event as it is sent."""
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (
         number,
-        event.NAME.encode(),
+        event.name().encode(),
         msgspec.json.encode(event),
     )

@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pocketmq.protocol.errors import BrokerError, ClientError, RemotingError
-from pocketmq.protocol.events import (
+from pocketmq.protocol.events.event import Event
+from pocketmq.protocol.events.groups import MemberJoined, MemberLeft, Rebalanced
+from pocketmq.protocol.events.roles import (
     BrokerForgotten,
     BrokerRegistered,
     ClockMoved,
-    Event,
-    MemberJoined,
-    MemberLeft,
-    Rebalanced,
     RoleStarted,
     RoleStopped,
 )
+from pocketmq.protocol.events.sink import EventSink
 
 if TYPE_CHECKING:
     from pocketmq.cluster.steering.cluster_control import ClusterControl
@@ -55,29 +54,29 @@ class ClusterView:
         at_ms = await control.refresh_time()
         return cls(at_ms, control.clock == "manual", states, frozenset(known), members)
 
-    def since(self, before: ClusterView) -> Iterator[Event]:
-        """The events between an earlier look and this one."""
-        at_ms = self.at_ms
-        if self.is_manual and at_ms != before.at_ms:
-            yield ClockMoved(at_ms=at_ms, from_ms=before.at_ms)
+    def since(self, before: ClusterView, events: EventSink) -> Iterator[Event]:
+        """The events between an earlier look and this one; `events` stamps them."""
+        stamp = events.stamp
+        if self.is_manual and self.at_ms != before.at_ms:
+            yield ClockMoved(*stamp(), from_ms=before.at_ms)
         for role, state in self.states.items():
             if state != before.states.get(role):
                 if state == "running":
-                    yield RoleStarted(at_ms=at_ms, role=role)
+                    yield RoleStarted(*stamp(), role=role)
                 else:
-                    yield RoleStopped(at_ms=at_ms, role=role, how=state)
+                    yield RoleStopped(*stamp(), role=role, how=state)
         for nameserver, broker in sorted(self.known - before.known):
-            yield BrokerRegistered(at_ms=at_ms, broker=broker, nameserver=nameserver)
+            yield BrokerRegistered(*stamp(), broker=broker, nameserver=nameserver)
         for nameserver, broker in sorted(before.known - self.known):
             if self.states.get(nameserver) == "running":
-                yield BrokerForgotten(at_ms=at_ms, broker=broker, nameserver=nameserver)
+                yield BrokerForgotten(*stamp(), broker=broker, nameserver=nameserver, how="expired")
         for group, client_id in sorted(self.members.keys() - before.members.keys()):
-            yield MemberJoined(at_ms=at_ms, group=group, client_id=client_id)
+            yield MemberJoined(*stamp(), group=group, client_id=client_id, broker="")
         for group, client_id in sorted(before.members.keys() - self.members.keys()):
-            yield MemberLeft(at_ms=at_ms, group=group, client_id=client_id)
+            yield MemberLeft(*stamp(), group=group, client_id=client_id, broker="", how="closed")
         for (group, client_id), queues in sorted(self.members.items()):
             if queues != before.members.get((group, client_id), ()):
-                yield Rebalanced(at_ms=at_ms, group=group, client_id=client_id, queues=list(queues))
+                yield Rebalanced(*stamp(), group=group, client_id=client_id, queues=list(queues))
 
 
 async def _members(control: ClusterControl) -> Members:

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 import structlog
 
 from pocketmq.cluster.steering.cluster_view import ClusterView
-from pocketmq.protocol.events import Event, FaultFired
+from pocketmq.protocol.events.event import Event
+from pocketmq.protocol.events.log import EventLog
+from pocketmq.protocol.events.roles import FaultFired
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import PocketMQError
 
@@ -25,6 +27,14 @@ log = structlog.get_logger()
 
 LOOK_S = 0.2
 """Real seconds between two looks at the cluster."""
+
+
+def real_us() -> int:
+    """Microseconds on the machine's clock that never goes back; all its processes see the same."""
+    return int(_REAL.monotonic() * 1_000_000)
+
+
+_REAL = SystemClock()
 
 MOST_UNREAD = 1000
 """Events that a slow watcher may be behind; older ones are lost to it."""
@@ -42,6 +52,7 @@ class EventStream:
         self._watchers: list[asyncio.Queue[Event]] = []
         self._looking: asyncio.Task[None] | None = None
         self._clock = SystemClock()
+        self._log = EventLog("cluster", control.time_ms, real_us)
 
     @property
     def is_watched(self) -> bool:
@@ -89,12 +100,12 @@ class EventStream:
 
     async def _look(self, before: ClusterView) -> ClusterView:
         now = await ClusterView.of(self._control)
-        for event in now.since(before):
+        for event in now.since(before, self._log):
             self.emit(event)
         for each in await self._control.faults.news():
             self.emit(
                 FaultFired(
-                    at_ms=each.at_ms,
+                    *self._log.stamp()._replace(at_ms=each.at_ms),
                     rule=each.rule,
                     do=each.do,
                     role=each.role,

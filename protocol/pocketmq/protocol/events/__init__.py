@@ -1,29 +1,15 @@
-"""Events: what people and tools watch, each declared once with its fields and rule."""
+"""Events: what people and tools watch, each declared once with its fields and rule.
 
-from pocketmq.protocol.events.vocabulary import (
-    VOCABULARY,
-    BrokerForgotten,
-    BrokerRegistered,
-    ClockMoved,
-    Event,
-    FaultFired,
-    MemberJoined,
-    MemberLeft,
-    Rebalanced,
-    RoleStarted,
-    RoleStopped,
-)
+    event.py       what all have in common; their JSON
+    messages.py groups.py roles.py    the events
+    vocabulary.py  all of them
+    sink.py        where a role leaves them
+    recording.py frames.py            as a file, with an index of time
 
-__all__ = [
-    "VOCABULARY",
-    "BrokerForgotten",
-    "BrokerRegistered",
-    "ClockMoved",
-    "Event",
-    "FaultFired",
-    "MemberJoined",
-    "MemberLeft",
-    "Rebalanced",
-    "RoleStarted",
-    "RoleStopped",
-]
+docs/events.md lists them.
+"""
+
+from pocketmq.protocol.events.event import Event
+from pocketmq.protocol.events.vocabulary import VOCABULARY, AnyEvent
+
+__all__ = ["VOCABULARY", "AnyEvent", "Event"]

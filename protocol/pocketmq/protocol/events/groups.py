@@ -1,0 +1,117 @@
+"""Events of consumer groups: who is a member, who is told, and who gets which queue. Pure."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, TypeAlias
+
+from pocketmq.protocol.events.event import Event
+
+Trigger: TypeAlias = Literal["start", "notification", "period", "other"]
+"""What woke a rebalance."""
+
+
+class MemberJoined(Event, frozen=True, kw_only=True):
+    """A consumer is a member of a group, at this broker."""
+
+    RULE: ClassVar[str | None] = "B-24"
+
+    group: str
+    client_id: str
+    broker: str
+
+
+class MemberLeft(Event, frozen=True, kw_only=True):
+    """A consumer is no member of its group any more, at this broker."""
+
+    RULE: ClassVar[str | None] = "B-26"
+
+    group: str
+    client_id: str
+    broker: str
+    how: Literal["unregistered", "closed"]
+
+
+class MemberSilent(Event, frozen=True, kw_only=True):
+    """A broker has not heard of a client for so long that it drops it. Nobody is notified."""
+
+    RULE: ClassVar[str | None] = "B-27"
+
+    client_id: str
+    broker: str
+    silent_ms: int
+
+
+class MemberNotified(Event, frozen=True, kw_only=True):
+    """A broker tells a member that its group changed."""
+
+    RULE: ClassVar[str | None] = "B-24"
+
+    group: str
+    client_id: str
+    broker: str
+
+
+class NotificationHeard(Event, frozen=True, kw_only=True):
+    """A client was told that a group changed; its rebalance wakes."""
+
+    RULE: ClassVar[str | None] = "C-21"
+
+    group: str
+    client_id: str
+
+
+class Allocated(Event, frozen=True, kw_only=True):
+    """A member has worked out which queues of a topic are its own."""
+
+    RULE: ClassVar[str | None] = "C-22"
+
+    group: str
+    client_id: str
+    topic: str
+    strategy: str
+    queues: list[str]
+    """All of the topic, in order, as `broker/queue`."""
+    members: list[str]
+    """All client ids, in order."""
+    own: list[str]
+    """The part that is its own."""
+    arithmetic: str
+    """How the strategy came to it, in words."""
+
+
+class Rebalanced(Event, frozen=True, kw_only=True):
+    """A member owns other queues than before."""
+
+    RULE: ClassVar[str | None] = "C-25"
+
+    group: str
+    client_id: str
+    queues: list[str]
+    """All that it owns now: `topic broker/queue`, sorted."""
+    gained: list[str] = []  # noqa: RUF012 - msgspec copies empty defaults
+    lost: list[str] = []  # noqa: RUF012
+
+
+class QueuesLocked(Event, frozen=True, kw_only=True):
+    """A broker was asked for the locks of queues by an ordered consumer."""
+
+    RULE: ClassVar[str | None] = "B-46"
+
+    group: str
+    client_id: str
+    broker: str
+    queues: list[str]
+    """Those whose lock it has now: `topic broker/queue`, sorted."""
+    refused: list[str] = []  # noqa: RUF012
+    """Those that another client holds."""
+
+
+class QueuesUnlocked(Event, frozen=True, kw_only=True):
+    """An ordered consumer gave locks of queues back."""
+
+    RULE: ClassVar[str | None] = "B-48"
+
+    group: str
+    client_id: str
+    broker: str
+    queues: list[str]

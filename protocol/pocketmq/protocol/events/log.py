@@ -1,0 +1,216 @@
+"""`EventLog`: keeps the last events of one role, until somebody fetches them. Pure.
+
+It is off until it is read for the first time, and off again when nobody reads it any more; one that
+keeps everything from the start is for who wants a whole recording. It never grows beyond a bound:
+who reads too late is told how many events it has missed.
+
+At thousands of messages a second, telling each of them would cost more than handling it. Then only
+a sample is told one by one: of every 2nd, 4th, 8th, ... message, by the counter of its unique key,
+so that a message of the sample has all its events. The others are counted, and `EventsCounted`
+tells their number every tenth of a second.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from itertools import islice
+from typing import Final, NamedTuple
+
+from pocketmq.protocol.events.event import Event
+from pocketmq.protocol.events.roles import EventsCounted
+from pocketmq.protocol.events.sink import Stamp
+
+MOST_EVENTS: Final = 20_000
+"""Kept for who reads."""
+
+MOST_PER_READ: Final = 2_000
+
+LEASE_US: Final = 10_000_000
+"""It stays on for so long after a reading."""
+
+WINDOW_US: Final = 100_000
+"""Counted events are told so often."""
+
+SINGLE_PER_WINDOW: Final = 60
+"""Events of one kind in a window that are told one by one, before it becomes a sample."""
+
+MOST_LEVEL: Final = 12
+"""At most one message of 2**12 is told: the counter of a key has 16 bits."""
+
+
+class Reading(NamedTuple):
+    """What a reader gets."""
+
+    events: list[Event]
+    """Those behind the one that it knew, oldest first."""
+    missed: int
+    """So many before them were forgotten."""
+    last: int
+    """Number of the last of them: what to ask for next."""
+    now_us: int
+    """When it was read; later events have at least this `real_us`."""
+
+
+class EventLog:
+    """An `EventSink` that remembers.
+
+    Args:
+        by: The name of the role or client.
+        now_ms: Its protocol time.
+        now_us: Real time of the machine; virtual time in a simulation.
+        always: On from the start, and never off.
+        samples: Tell only a sample of frequent events; else every event is told.
+        most: Events kept.
+    """
+
+    def __init__(
+        self,
+        by: str,
+        now_ms: Callable[[], int],
+        now_us: Callable[[], int],
+        *,
+        always: bool = False,
+        samples: bool = True,
+        most: int = MOST_EVENTS,
+    ) -> None:
+        self.is_on = always
+        self.by = by
+        self._now_ms = now_ms
+        self._now_us = now_us
+        self._always = always
+        self._samples = samples
+        self._events: deque[Event] = deque(maxlen=most)
+        self._seq = 0
+        self._off_us = 0
+        self._window_us = 0
+        self._rates: dict[type[Event], _Rate] = {}
+        self._counted: dict[_Place, list[int]] = {}
+
+    # -- from the role ----------------------------------------------------------------------
+
+    def stamp(self) -> Stamp:
+        self._seq += 1
+        return Stamp(self._now_ms(), self.by, self._seq, self._now_us())
+
+    def emit(self, event: Event) -> None:
+        self._events.append(event)
+
+    def wants(self, kind: type[Event], number: int = 0) -> bool:
+        if not self._samples:
+            return True
+        now_us = self._now_us()
+        if now_us >= self._window_us:
+            self._next_window(now_us)
+            if not self.is_on:
+                return False
+        rate = self._rates.get(kind)
+        if rate is None:
+            rate = self._rates[kind] = _Rate()
+        rate.seen += 1
+        if number & rate.mask or rate.told >= 2 * SINGLE_PER_WINDOW:
+            return False
+        rate.told += 1
+        return True
+
+    def count(
+        self,
+        kind: type[Event],
+        topic: str,
+        queue: int,
+        *,
+        group: str | None = None,
+        messages: int = 1,
+        size: int = 0,
+    ) -> None:
+        if not self.is_on:
+            return
+        counts = self._counted.setdefault(_Place(kind, topic, queue, group), [0, 0, 0])
+        counts[0] += 1
+        counts[1] += messages
+        counts[2] += size
+
+    # -- to the reader ----------------------------------------------------------------------
+
+    def read(self, after: int, most: int = MOST_PER_READ) -> Reading:
+        """The events behind number `after`; turns the log on for a while.
+
+        Args:
+            after: The number of the last event that is known; 0 for all that are kept, -1 for
+                those from now on. A number that there is not yet, of an earlier life of the role,
+                is as 0.
+            most: Events at once.
+        """
+        now_us = self._now_us()
+        self._off_us = now_us + LEASE_US
+        self.is_on = True
+        self._tell_counted()
+        if after < 0:
+            return Reading([], 0, self._seq, now_us)
+        if after > self._seq:
+            after = 0
+        events = self._events
+        first = events[0].seq if events else self._seq + 1
+        begin = max(0, after + 1 - first)
+        found = list(islice(events, begin, begin + most))
+        missed = max(0, first - after - 1) if after or self._always else 0
+        last = found[-1].seq if found else self._seq
+        return Reading(found, missed, last, now_us)
+
+    # -- inside -----------------------------------------------------------------------------
+
+    def _next_window(self, now_us: int) -> None:
+        windows = max(1, (now_us - self._window_us) // WINDOW_US + 1)
+        self._window_us = now_us + WINDOW_US
+        if not self._always and now_us >= self._off_us:
+            self.is_on = False
+            self._events.clear()
+            self._counted.clear()
+            self._rates.clear()
+            return
+        for rate in self._rates.values():
+            rate.next_window(windows)
+        self._tell_counted()
+
+    def _tell_counted(self) -> None:
+        counted, self._counted = self._counted, {}
+        for place, (count, messages, size) in counted.items():
+            event = EventsCounted(
+                *self.stamp(),
+                kind=place.kind.name(),
+                count=count,
+                topic=place.topic,
+                queue=place.queue,
+                group=place.group,
+                messages=messages,
+                size=size,
+            )
+            self.emit(event)
+
+
+class _Place(NamedTuple):
+    kind: type[Event]
+    topic: str
+    queue: int
+    group: str | None
+
+
+class _Rate:
+    """How many events of a kind come, and which part of them is told."""
+
+    __slots__ = ("mask", "seen", "told")
+
+    def __init__(self) -> None:
+        self.mask = 0
+        """Messages whose number has none of these bits are told."""
+        self.seen = 0
+        self.told = 0
+
+    def next_window(self, windows: int) -> None:
+        """Choose the sample of the next window by what came in the one before."""
+        per_window = self.seen / windows
+        level = 0
+        while per_window / (1 << level) > SINGLE_PER_WINDOW and level < MOST_LEVEL:
+            level += 1
+        self.mask = (1 << level) - 1
+        self.seen = self.told = 0

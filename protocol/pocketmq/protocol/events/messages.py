@@ -1,0 +1,220 @@
+"""Events in the life of a message, in the order in which they happen to it. Pure.
+
+Sent, stored, dispatched and consumed find each other by `unique_key`, and from `message-stored` on
+by `topic`, `broker`, `queue` and `offset` as well. Where an event is about a run of messages, these
+are `count` of one queue, from `offset` on.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal, TypeAlias
+
+from pocketmq.protocol.events.event import Event
+
+Consumed: TypeAlias = Literal["success", "later", "suspend"]
+"""What the listener said; `later` and `suspend`: it comes again."""
+
+Woken: TypeAlias = Literal["arrived", "deadline", "topic-deleted"]
+
+
+class MessageSent(Event, frozen=True, kw_only=True):
+    """A producer sends a message to a queue; a second try is a second event."""
+
+    RULE: ClassVar[str | None] = "P-30"
+
+    topic: str
+    broker: str
+    queue: int
+    unique_key: str
+    client_id: str
+    group: str
+    """Of producers."""
+    size: int
+    """Bytes of the body."""
+    keys: str | None = None
+    tags: str | None = None
+    count: int = 1
+    """More than 1: a batch, whose first message has `unique_key`."""
+
+
+class SendAnswered(Event, frozen=True, kw_only=True):
+    """A producer has the answer to a send."""
+
+    RULE: ClassVar[str | None] = "B-144"
+
+    topic: str
+    broker: str
+    queue: int
+    unique_key: str
+    client_id: str
+    status: str
+    """SEND_OK and its kin; else the name of what went wrong."""
+    offset: int | None = None
+    """Queue offset, of what is stored."""
+
+
+class MessageStored(Event, frozen=True, kw_only=True):
+    """A message is in the commit log of a broker."""
+
+    RULE: ClassVar[str | None] = "S-5"
+
+    topic: str
+    broker: str
+    queue: int
+    offset: int
+    physical_offset: int
+    size: int
+    """Bytes of the record."""
+    unique_key: str | None = None
+    keys: str | None = None
+    attempt: int = 0
+    """How often it was consumed in vain before: `reconsumeTimes`."""
+
+
+class MessageDispatched(Event, frozen=True, kw_only=True):
+    """Messages are in their consume queue: from now on they can be pulled."""
+
+    RULE: ClassVar[str | None] = "S-20"
+
+    topic: str
+    broker: str
+    queue: int
+    offset: int
+    count: int
+    physical_end: int
+    """Physical offset behind the last of them."""
+
+
+class MessagePulled(Event, frozen=True, kw_only=True):
+    """A broker answers a pull with messages, or a pop: then `count` is known, and offsets may
+    lie apart."""
+
+    RULE: ClassVar[str | None] = "B-64"
+
+    topic: str
+    broker: str
+    queue: int
+    offset: int
+    count: int
+    size: int
+    """Bytes of the records."""
+    group: str
+    peer: str
+    """Address of the consumer's connection."""
+    client_id: str | None = None
+    how: Literal["pull", "pop"] = "pull"
+
+
+class PullHeld(Event, frozen=True, kw_only=True):
+    """A pull found nothing, and waits at the broker."""
+
+    RULE: ClassVar[str | None] = "B-70"
+
+    topic: str
+    broker: str
+    queue: int
+    offset: int
+    group: str
+    peer: str
+
+
+class PullWoken(Event, frozen=True, kw_only=True):
+    """A held pull waits no longer: it is carried out again."""
+
+    RULE: ClassVar[str | None] = "B-72"
+
+    topic: str
+    broker: str
+    queue: int
+    offset: int
+    group: str
+    peer: str
+    trigger: Woken
+
+
+class MessageConsumed(Event, frozen=True, kw_only=True):
+    """A listener has returned."""
+
+    RULE: ClassVar[str | None] = "C-54"
+
+    topic: str
+    """As the listener saw it; of a retry the topic that it came from first."""
+    broker: str
+    queue: int
+    offset: int
+    group: str
+    client_id: str
+    status: Consumed
+    count: int = 1
+    unique_key: str | None = None
+    attempt: int = 0
+
+
+class MessageAcknowledged(Event, frozen=True, kw_only=True):
+    """A broker took the acknowledgement of a message that was popped."""
+
+    RULE: ClassVar[str | None] = "K-51"
+
+    topic: str
+    broker: str
+    queue: int
+    offset: int
+    group: str
+
+
+class MessageSentBack(Event, frozen=True, kw_only=True):
+    """A consumer could not consume a message; it comes again by the group's retry topic."""
+
+    RULE: ClassVar[str | None] = "B-83"
+
+    topic: str
+    """The retry topic."""
+    broker: str
+    group: str
+    physical_offset: int
+    """Of the message that was sent back."""
+    origin_topic: str
+    attempt: int
+    """Tries that are behind it, this one included."""
+    delay_level: int
+    unique_key: str | None = None
+
+
+class MessageDead(Event, frozen=True, kw_only=True):
+    """A message has used up its tries; it lies in the group's dead letter topic."""
+
+    RULE: ClassVar[str | None] = "B-83"
+
+    topic: str
+    """The dead letter topic."""
+    broker: str
+    group: str
+    physical_offset: int
+    """Of the message that was sent back."""
+    origin_topic: str
+    attempt: int
+    unique_key: str | None = None
+
+
+class OffsetCommitted(Event, frozen=True, kw_only=True):
+    """A broker took the offset of a group: the next message to consume."""
+
+    RULE: ClassVar[str | None] = "B-32"
+
+    topic: str
+    broker: str
+    queue: int
+    offset: int
+    group: str
+    before: int | None = None
+    client_id: str | None = None
+
+
+class StoreFlushed(Event, frozen=True, kw_only=True):
+    """The commit log is on the disk up to an offset: a power cut takes only what lies behind."""
+
+    RULE: ClassVar[str | None] = "S-50"
+
+    broker: str
+    physical_from: int
+    physical_to: int

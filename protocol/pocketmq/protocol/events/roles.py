@@ -1,0 +1,114 @@
+"""Events of nameservers, brokers and controllers, of the clock, and of faults. Pure."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pocketmq.protocol.events.event import Event
+
+
+class RoleStarted(Event, frozen=True, kw_only=True):
+    """A role began a life, or goes on after it was frozen."""
+
+    role: str
+
+
+class RoleStopped(Event, frozen=True, kw_only=True):
+    """A role has ended, or stands still."""
+
+    role: str
+    how: str
+    """`ended` or `frozen`."""
+
+
+class BrokerRegistered(Event, frozen=True, kw_only=True):
+    """A nameserver knows a broker that it did not know before."""
+
+    RULE: ClassVar[str | None] = "B-2"
+
+    broker: str
+    nameserver: str
+    broker_id: int = 0
+    address: str | None = None
+
+
+class BrokerForgotten(Event, frozen=True, kw_only=True):
+    """A nameserver has dropped a broker: silent for too long, or its connection closed."""
+
+    RULE: ClassVar[str | None] = "N-21"
+
+    broker: str
+    nameserver: str
+    how: Literal["expired", "closed", "unregistered"]
+    broker_id: int = 0
+    address: str | None = None
+
+
+class RoleChanged(Event, frozen=True, kw_only=True):
+    """A broker became a master or a slave."""
+
+    RULE: ClassVar[str | None] = "H-1"
+
+    broker: str
+    broker_id: int
+    role: str
+    """`ASYNC_MASTER`, `SYNC_MASTER` or `SLAVE`."""
+
+
+class MasterElected(Event, frozen=True, kw_only=True):
+    """The controllers agreed on the master of a broker name."""
+
+    RULE: ClassVar[str | None] = "D-25"
+
+    broker: str
+    broker_id: int
+    epoch: int
+    in_sync: list[int]
+    """Broker ids whose log has all that was acknowledged."""
+
+
+class LeaderElected(Event, frozen=True, kw_only=True):
+    """A controller leads the others, in a new term."""
+
+    controller: str
+    term: int
+
+
+class ClockMoved(Event, frozen=True, kw_only=True):
+    """A manual clock was moved."""
+
+    from_ms: int
+
+
+class FaultFired(Event, frozen=True, kw_only=True):
+    """A fault rule fired at a request or at the disk."""
+
+    rule: str
+    do: str
+    role: str
+    code: int | None = None
+    topic: str | None = None
+    group: str | None = None
+    path: str | None = None
+
+
+class EventsCounted(Event, frozen=True, kw_only=True):
+    """So many events of one kind were counted instead of told, as there were too many at once."""
+
+    kind: str
+    """The name of the events."""
+    count: int
+    """So many events."""
+    topic: str
+    queue: int
+    group: str | None = None
+    messages: int = 0
+    """Which are about so many messages,"""
+    size: int = 0
+    """of so many bytes."""
+
+
+class EventsDropped(Event, frozen=True, kw_only=True):
+    """So many events were lost, because who watches did not fetch them in time."""
+
+    count: int

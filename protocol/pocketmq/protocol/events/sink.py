@@ -1,0 +1,98 @@
+"""Where a role leaves its events: `EventSink`, handed over when the role is built. Pure.
+
+    if events.is_on:  # the one thing that costs anything while nobody watches
+        events.emit(PullHeld(*events.stamp(), topic=topic, ...))
+
+`log.py` has the sink that keeps them; `NO_EVENTS` keeps none, and is the default everywhere.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, Protocol
+
+from pocketmq.protocol.events.event import Event
+
+
+class Stamp(NamedTuple):
+    """The fields that all events have; handed to an event's class as `*events.stamp()`."""
+
+    at_ms: int
+    by: str
+    seq: int
+    real_us: int
+
+
+class EventSink(Protocol):
+    """Takes the events of one role or client."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anybody wants events; ask before making one."""
+
+    def stamp(self) -> Stamp:
+        """Time and number of the next event; each stamp is for one event, to be emitted."""
+
+    def emit(self, event: Event) -> None:
+        """Take an event."""
+
+    def wants(self, kind: type[Event], number: int = 0) -> bool:
+        """Whether one more of a frequent kind is to be told singly; else `count` it.
+
+        Args:
+            kind: The event's class.
+            number: Of the message (`sample_number`): of a few messages all events are told,
+                whichever role they are of.
+        """
+
+    def count(
+        self,
+        kind: type[Event],
+        topic: str,
+        queue: int,
+        *,
+        group: str | None = None,
+        messages: int = 1,
+        size: int = 0,
+    ) -> None:
+        """Count an event that is not told singly."""
+
+
+class NoEvents:
+    """Takes nothing."""
+
+    is_on: Final = False
+
+    def stamp(self) -> Stamp:
+        return Stamp(0, "", 0, 0)
+
+    def emit(self, event: Event) -> None:
+        pass
+
+    def wants(self, kind: type[Event], number: int = 0) -> bool:
+        return False
+
+    def count(
+        self,
+        kind: type[Event],
+        topic: str,
+        queue: int,
+        *,
+        group: str | None = None,
+        messages: int = 1,
+        size: int = 0,
+    ) -> None:
+        pass
+
+
+NO_EVENTS: Final = NoEvents()
+
+
+def sample_number(unique_key: str | None, offset: int = 0) -> int:
+    """A number that all roles agree on: the counter at the end of the unique key (S-8), where it
+    has one, else the offset."""
+    if unique_key:
+        try:
+            return int(unique_key[-4:], 16)
+        except ValueError:
+            pass
+    return offset
