@@ -175,11 +175,18 @@ async def test_what_is_on_a_real_medium_when_the_power_goes_is_what_was_promised
     with image(medium, tmp_path / "broker-a", mib=32):
         async with (
             running(tmp_path, *options, clock="manual") as cluster,
+            cluster.admin() as admin,
             speaking(cluster) as voice,
         ):
+
+            async def is_flushed() -> bool:
+                info = await admin.broker_runtime_info("broker-a")
+                return info["remainHowManyDataToFlush"] == "0 B"
+
             for _ in range(300):
                 assert await voice.send() is SendStatus.SEND_OK
             await cluster.advance(seconds=0.5)  # a flush: what comes later may be lost
+            await eventually(is_flushed, "the flush has ended")
             for _ in range(100):
                 assert await voice.send() is SendStatus.SEND_OK
             await cluster.broker("a").freeze()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from pocketmq.client import (
 from pocketmq.protocol.message import MessageQueue
 from support.cluster import running
 from support.eventually import eventually
-from support.java import JavaError, JavaRun, run_java
+from support.java import JavaError, java_command
 from support.real_rocketmq import real_rocketmq
 
 pytestmark = [
@@ -30,16 +31,21 @@ pytestmark = [
 ]
 
 COUNT = 600
+EARLY = 60
+"""What is sent while our member is alone, so that it has its part for certain."""
+PART = COUNT // 20
 GROUP = "mixed"
 LATER = ConsumeConcurrentlyStatus.RECONSUME_LATER
 
 
 class Ours:
-    """Our member: fails each hundredth message at its first try."""
+    """Our member: holds what it gets until released, and fails each tenth at its first try."""
 
     def __init__(self, nameservers: str) -> None:
+        self.begun = 0
         self.seen: Counter[bytes] = Counter()
         self.failed: set[bytes] = set()
+        self.released = asyncio.Event()
         self.consumer = PushConsumer(
             GROUP,
             nameservers=nameservers,
@@ -47,6 +53,7 @@ class Ours:
             instance_name="ours",
             client_rebalance=False,
             pop_batch_nums=4,
+            consume_thread_max=EARLY,
             consume_from_where=ConsumeFromWhere.FIRST_OFFSET,
         )
         self.consumer.subscribe("Mixed")
@@ -54,44 +61,77 @@ class Ours:
 
     async def listen(self, message: MessageExt) -> ConsumeConcurrentlyStatus | None:
         assert message.topic == "Mixed"
-        if int(message.body) % 100 == 0 and not message.reconsume_times:
+        self.begun += 1
+        await self.released.wait()
+        if int(message.body) % 10 == 0 and not message.reconsume_times:
             self.failed.add(message.body)
             return LATER
         self.seen[message.body] += 1
         return None
 
 
-async def pop_together(nameservers: str) -> tuple[Ours, JavaRun]:
-    """Both members share what is sent; returns when the Java one has ended."""
-    ours = Ours(nameservers)
+class Theirs:
+    """The Java member, a child process whose lines are read as it prints them."""
+
+    def __init__(self, nameservers: str) -> None:
+        self._command = java_command("PopMember", nameservers, "Mixed", GROUP, 25_000)
+        self.lines: list[list[str]] = []
+        self.ended = False
+
+    async def run(self) -> None:
+        """From its start to its end; raises JavaError when it fails."""
+        pipe = asyncio.subprocess.PIPE
+        java = await asyncio.create_subprocess_exec(*self._command, stdin=pipe, stdout=pipe)
+        assert java.stdout is not None
+        try:
+            async for line in java.stdout:
+                word, *rest = line.decode().split() or [""]
+                if word == "GOT":
+                    self.lines.append(rest)
+            if await java.wait():
+                raise JavaError(f"PopMember: exit status {java.returncode}")
+        finally:
+            self.ended = True
+            with contextlib.suppress(ProcessLookupError):
+                java.kill()
+
+
+async def pop_together(nameservers: str) -> tuple[Ours, Theirs]:
+    """Both members share what is sent; returns when the Java one has ended.
+
+    Ours holds a part that it got while alone. It takes at most 100 before it stops popping, so
+    the rest is the Java member's; ours goes on once that one has its part too.
+    """
+    ours, theirs = Ours(nameservers), Theirs(nameservers)
     async with (
         Admin(nameservers=nameservers, encoding="json") as admin,
         Producer("senders", nameservers=nameservers, encoding="json") as producer,
     ):
         await admin.create_topic("Mixed")
-        async with ours.consumer:
-            await admin.set_request_mode(GROUP, "Mixed", "POP")
-            args = (nameservers, "Mixed", GROUP, 25_000)
-            java = asyncio.create_task(asyncio.to_thread(run_java, "PopMember", *args))
+        await admin.set_request_mode(GROUP, "Mixed", "POP")
+        async with ours.consumer, asyncio.TaskGroup() as tasks:
             everything = MessageQueue("Mixed", "broker-a", -1)
-
-            async def both() -> bool:
-                members = await admin.consumer_ids(GROUP, "broker-a")
-                return java.done() or (len(members) == 2 and everything in ours.consumer.assignment)
-
-            await eventually(both, "both are members", limit_s=120)
-            for number in range(COUNT):
+            await eventually(lambda: everything in ours.consumer.assignment, "ours is a member")
+            for number in range(EARLY):
                 await producer.send(Message("Mixed", b"%d" % number))
-            run = await java
-    return ours, run
+            await eventually(lambda: ours.begun == EARLY, "ours holds its part")
+            run = tasks.create_task(theirs.run())
+            for number in range(EARLY, COUNT):
+                await producer.send(Message("Mixed", b"%d" % number))
+            await eventually(
+                lambda: len(theirs.lines) > PART or run.done(), "Java has a part", limit_s=120
+            )
+            ours.released.set()
+            await run
+    return ours, theirs
 
 
-def check(ours: Ours, run: JavaRun) -> None:
+def check(ours: Ours, theirs: Theirs) -> None:
     """Every message was consumed once, by one of the two; what failed came again."""
-    theirs = Counter(body.encode() for body, _ in run.lines("GOT"))
-    retried = {body.encode() for body, times in run.lines("GOT") if times != "0"}
-    assert ours.seen + theirs == Counter({b"%d" % number: 1 for number in range(COUNT)})
-    assert min(len(ours.seen), len(theirs)) > 0, "both took part; who pops first gets more"
+    got = Counter(body.encode() for body, _ in theirs.lines)
+    retried = {body.encode() for body, times in theirs.lines if times != "0"}
+    assert ours.seen + got == Counter({b"%d" % number: 1 for number in range(COUNT)})
+    assert min(len(ours.seen), len(got)) > PART, "both took part"
     assert retried <= ours.failed
 
 
