@@ -50,7 +50,7 @@ test: check ## check, then every test
 	$(PYTEST) -n $(JOBS) --dist loadgroup
 
 quick: check ## check, then the pure and in-memory tests, under 3 minutes
-	$(PYTEST) -n $(JOBS) --dist loadgroup -m "not cluster and not java and not slow"
+	$(PYTEST) -n $(JOBS) --dist loadgroup --loops one -m "not cluster and not java and not slow"
 
 mutants: setup ## break a line for each behaviour; its tests must notice: 5 to 15 minutes
 	$(BIN)/python tests/mutants/run.py --jobs $(JOBS)

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import shutil
+import zlib
 from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any
 
@@ -33,13 +34,26 @@ hypothesis.settings.register_profile("nightly", deadline=None, max_examples=2000
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if IN_CI else "dev"))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--loops one`: what `make quick` asks for."""
+    parser.addoption(
+        "--loops",
+        choices=("both", "one"),
+        default="both",
+        help="run each async test on both event loops, or on one of them drawn by its name",
+    )
+
+
 # -- loops --------------------------------------------------------------------------------------
 
 
 def pytest_asyncio_loop_factories(
     config: pytest.Config, item: pytest.Item
 ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Each async test runs on asyncio and on uvloop; the long ones on the loop that users get."""
+    """Each async test runs on asyncio and on uvloop; the long ones on the loop that users get.
+
+    With `--loops one` each runs on one of the two, half of them on either.
+    """
     factories = {"asyncio": _watched(asyncio.new_event_loop)}
     try:
         import uvloop
@@ -47,7 +61,12 @@ def pytest_asyncio_loop_factories(
         return factories
     factories["uvloop"] = _watched(uvloop.new_event_loop)
     long = item.get_closest_marker("cluster") or item.get_closest_marker("slow")
-    return {"uvloop": factories["uvloop"]} if long else factories
+    if long:
+        return {"uvloop": factories["uvloop"]}
+    if config.getoption("loops") == "one":
+        drawn = sorted(factories)[zlib.crc32(item.nodeid.encode()) % 2]
+        return {drawn: factories[drawn]}
+    return factories
 
 
 def _watched(

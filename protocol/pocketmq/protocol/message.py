@@ -206,6 +206,7 @@ class MessageExt(_PropertyViews):
         "_body",
         "_body_at",
         "_buffer",
+        "_notes",
         "_properties",
         "_properties_at",
         "body_crc",
@@ -253,6 +254,7 @@ class MessageExt(_PropertyViews):
         self._body_at = body_at
         self._properties_at = properties_at
         self._body: bytes | None = None
+        self._notes: dict[str, str] | None = None
         self._properties: dict[str, str] | None = None
         self.topic = topic
         self.broker_name = broker_name
@@ -302,8 +304,19 @@ class MessageExt(_PropertyViews):
         if found is None:
             start, end = self._properties_at, self._at + self.store_size
             found = decode_properties(str(self._buffer[start:end], "utf-8", "replace"))
+            if self._notes is not None:
+                found.update(self._notes)
             self._properties = found
         return found
+
+    def note(self, name: str, value: str) -> None:
+        """Set a property on this side; unlike an assignment it does not split the others yet."""
+        if self._properties is not None:
+            self._properties[name] = value
+        elif self._notes is not None:
+            self._notes[name] = value
+        else:
+            self._notes = {name: value}
 
     @property
     def raw_properties(self) -> memoryview:

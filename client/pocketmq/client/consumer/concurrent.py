@@ -255,14 +255,16 @@ class ConcurrentConsumeService:
 
     def _prepare(self, messages: list[MessageExt], buffer: Holder) -> None:
         """Show retried messages under their original topic and note the start (C-54)."""
-        now_text = str(self._clock.time_ms())
+        now_text, retries = str(self._clock.time_ms()), self._retry_topic
         for message in messages:
-            properties = message.properties
-            properties[names.CONSUME_START_TIME] = now_text
-            if message.topic == self._retry_topic:
-                message.topic = properties.get(names.RETRY_TOPIC, message.topic)
-            elif message.topic.startswith(self._retry_topic):
-                message.topic = user_topic(message.topic, self._group)
+            message.note(names.CONSUME_START_TIME, now_text)
+            topic = message.topic
+            if topic.startswith(retries):
+                message.topic = (
+                    message.properties.get(names.RETRY_TOPIC, topic)
+                    if topic == retries
+                    else user_topic(topic, self._group)
+                )
         if not isinstance(buffer, PopQueue):
             buffer.started(messages, self._clock.monotonic())
 
@@ -285,6 +287,10 @@ class ConcurrentConsumeService:
             if kept:
                 done = [message for message in messages if message not in kept]
                 self._submit_later(kept, buffer)
+        self._remove(done, buffer)
+
+    def _remove(self, done: list[MessageExt], buffer: ProcessQueue) -> None:
+        """Messages need not come again: the queue's offset moves to the first one left (C-55)."""
         offset = buffer.remove(done)
         if offset >= 0 and not buffer.claim.dropped:
             self._offsets.update(buffer.queue, offset, increase_only=True)
@@ -338,14 +344,22 @@ class ConcurrentConsumeService:
 
     # -- iterating ------------------------------------------------------------------------------
 
+    def next_now(self) -> Work | None:
+        """The next messages, already prepared, if some are waiting; else await `next_work`."""
+        line = self._line
+        while line:
+            messages, buffer = line.popleft()
+            if not self._is_void(messages, buffer):
+                self._prepare(messages, buffer)
+                return messages, buffer
+        return None
+
     async def next_work(self) -> Work | None:
-        """The next waiting messages, already prepared; None when the consumer has stopped."""
+        """The next messages, already prepared; None when the consumer has stopped."""
         while not self._stopped:
-            while self._line:
-                messages, buffer = self._line.popleft()
-                if not self._is_void(messages, buffer):
-                    self._prepare(messages, buffer)
-                    return messages, buffer
+            work = self.next_now()
+            if work is not None:
+                return work
             self._waking = False
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._idle.append(waiter)
@@ -356,12 +370,15 @@ class ConcurrentConsumeService:
                     self._idle.remove(waiter)
         return None
 
-    async def done(self, work: Work) -> None:
-        """What `next_work` gave is consumed."""
+    def done(self, work: Work) -> None:
+        """What `next_now` or `next_work` gave is consumed."""
         messages, buffer = work
-        if not self._is_void(messages, buffer):
-            context = ConsumeConcurrentlyContext(buffer.queue)
-            await self._settle(messages, buffer, None, context)
+        if self._is_void(messages, buffer):
+            return
+        if isinstance(buffer, PopQueue):
+            buffer.settle(messages, (), 0)
+        else:
+            self._remove(messages, buffer)
 
     # -- messages that take too long ------------------------------------------------------------
 

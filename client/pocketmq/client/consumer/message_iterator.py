@@ -36,13 +36,16 @@ class MessageIterator:
         """The message that was handed out last is consumed: it does not come again."""
         last, self._last = self._last, None
         if last is not None:
-            await self._service.done(last)
+            self._service.done(last)
 
     async def __anext__(self) -> MessageExt:
-        await self.done()
+        service, last = self._service, self._last
+        if last is not None:
+            self._last = None
+            service.done(last)
         if self._left is not None and self._left <= 0:
             raise StopAsyncIteration
-        work = await self._service.next_work()
+        work = service.next_now() or await service.next_work()
         if work is None:
             raise StopAsyncIteration
         if self._left is not None:

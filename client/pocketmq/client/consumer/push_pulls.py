@@ -131,8 +131,8 @@ class PushPulls:
                 return 0
             least, most = str(header.min_offset), str(header.max_offset)
             for message in wanted:
-                message.properties[names.MIN_OFFSET] = least
-                message.properties[names.MAX_OFFSET] = most
+                message.note(names.MIN_OFFSET, least)
+                message.note(names.MAX_OFFSET, most)
             dispatch = buffer.put(wanted)
             self._consumption.submit(wanted, buffer, dispatch=dispatch)
             return self._settings.pull_interval_ms
