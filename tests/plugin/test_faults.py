@@ -15,7 +15,9 @@ from pocketmq.testing.sync import SyncProducer
 from support.eventually import PATIENCE_S, eventually
 
 
-@pytest.fixture(scope="module", params=["in-process", "processes"])
+@pytest.fixture(
+    scope="module", params=["in-process", pytest.param("processes", marks=pytest.mark.cluster)]
+)
 def running(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     with start_cluster(brokers=2, mode=request.param) as cluster:
         cluster.sync.create_topic("orders", queues=1)

@@ -21,7 +21,9 @@ def topics(cluster: Cluster) -> set[str]:
     return cluster.thread.result(ask())
 
 
-@pytest.mark.parametrize("mode", ["in-process", "processes"])
+@pytest.mark.parametrize(
+    "mode", ["in-process", pytest.param("processes", marks=pytest.mark.cluster)]
+)
 def test_a_snapshot_is_a_plain_store_and_comes_back(
     mode: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -10,6 +10,7 @@ from simulation.faults import ROOT, Fault, overlay, read_faults, run_seed, table
 FAULTS = read_faults()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
 def test_a_seed_catches_the_fault_and_is_green_without_it(fault: Fault) -> None:
     with overlay(fault) as packages:

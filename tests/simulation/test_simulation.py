@@ -83,6 +83,7 @@ ABOUT = {
 }.union(*(rule.ABOUT for rule in RULES))  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_the_seeds_of_ci_violate_no_invariant_and_give_each_something_to_see() -> None:
     seen: Counter[str] = Counter()
@@ -97,6 +98,7 @@ def test_the_seeds_of_ci_violate_no_invariant_and_give_each_something_to_see() -
     assert {name for name in wanted if not seen[name]} == set()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_seeds_that_failed_once_are_green_now() -> None:
     ledger = parse(LEDGER.read_text(encoding="utf-8"))

@@ -25,10 +25,12 @@ def run_script(name: str, *words: str) -> None:
     assert ran.returncode == 0, ran.stdout[-3000:] + ran.stderr[-3000:]
 
 
+@pytest.mark.slow
 def test_sampled_crash_points_lose_nothing() -> None:  # faults 2, 3, 5, 15, 16, 17
     run_script("crash_points.py", "--sample", "20")
 
 
+@pytest.mark.slow
 @pytest.mark.root
 def test_sampled_system_calls_lose_nothing() -> None:  # faults 2, 5, 17
     run_script("crash_syscalls.py", "--sample", "2", "--mode", "SYNC_FLUSH")

@@ -16,6 +16,7 @@ from support.model_disk import PAGE, LooseEnd, ModelDisk, Moment
 SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "power_cuts.py"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["SYNC_FLUSH", "ASYNC_FLUSH"])
 def test_sampled_power_cuts_break_no_promise(mode: str) -> None:
     ran = subprocess.run(
