@@ -19,6 +19,7 @@ from pocketmq.pipeline.errors import NameServersAwayError, TopicAwayError, near
 from pocketmq.pipeline.loop import shared_loop
 from pocketmq.pipeline.patience import DEFAULT, Patience
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
+from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable
 from pocketmq.protocol.bodies.route import ClusterInfo, TopicList, TopicRouteData
 from pocketmq.protocol.body import decode_body
 from pocketmq.protocol.codes import ResponseCode
@@ -31,6 +32,7 @@ from pocketmq.protocol.errors import (
     RemotingError,
 )
 from pocketmq.protocol.headers.groups import UpdateSubscriptionGroupRequestHeader
+from pocketmq.protocol.headers.offsets import GetAllConsumerOffsetRequestHeader
 from pocketmq.protocol.headers.route import (
     GetAllTopicListRequestHeader,
     GetClusterInfoRequestHeader,
@@ -272,6 +274,21 @@ class ClusterClient:
                 await self.api.update_consumer_offset(address, group, queue, offset, oneway=False)
 
         await self.each(offsets, of, patience=Patience(1, 0.0))
+
+    async def offset_tables(self) -> dict[str, dict[str, dict[int, int]]]:
+        """Broker -> `topic@group` -> queue id -> committed offset, of every master."""
+        header = GetClusterInfoRequestHeader()
+        response = await self._asked(lambda: self.api.ask_name_server(header))
+        info = decode_body(response.body_view, ClusterInfo, response.encoding)
+        found = {}
+        for name, data in info.broker_addr_table.items():
+            address = data.master_address()
+            if address is not None:
+                table = await self.api.call_for_body(
+                    address, GetAllConsumerOffsetRequestHeader(), ConsumerOffsetTable
+                )
+                found[name] = table.offset_table
+        return found
 
     async def each(
         self,

@@ -1,4 +1,4 @@
-"""`pocketmq pipeline`: Spark jobs. Spark is imported when one runs."""
+"""`pocketmq pipeline`: jobs over topics, stores and tables. Their libraries load when one runs."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from pocketmq.cluster.cli import pipeline_jobs, pipeline_replay
 
 if TYPE_CHECKING:
     from pocketmq.pipeline.jobs.flights import Totals
@@ -47,15 +49,21 @@ Examples:
   pocketmq pipeline export orders --to parquet:orders
   pocketmq pipeline export orders --to delta:tables/orders --columns keys,tags,body
   pocketmq pipeline export orders --to iceberg:warehouse/shop.orders
+  pocketmq pipeline export orders --to delta:tables/orders --store cluster/broker-a
+  pocketmq pipeline export orders --to delta:tables/latest --last-by keys --tombstone deleted
 """
 
 
 def register(app: typer.Typer) -> None:
     """Add the command group."""
-    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Spark jobs.")
+    group = typer.Typer(
+        no_args_is_help=True, rich_markup_mode=None, help="Jobs over topics and stores."
+    )
     group.command("flights", help=FLIGHTS_HELP)(flights)
     group.command("package", help=PACKAGE_HELP)(package)
     group.command("export", help=EXPORT_HELP)(export)
+    pipeline_jobs.register(group)
+    pipeline_replay.register(group)
     app.add_typer(group, name="pipeline")
 
 
@@ -67,6 +75,16 @@ def export(
         typer.Option(envvar="NAMESRV_ADDR", help="Nameservers, separated by ';'."),
     ] = "127.0.0.1:9876",
     columns: Annotated[str, typer.Option(help="Columns, separated by commas; else all.")] = "",
+    store: Annotated[
+        str,
+        typer.Option(metavar="DIRS", help="Read these stores instead; separated by commas."),
+    ] = "",
+    last_by: Annotated[
+        str, typer.Option(metavar="COLUMN", help="Delta: keep the last row for each value of it.")
+    ] = "",
+    tombstone: Annotated[
+        str, typer.Option(metavar="PROPERTY", help="With --last-by: a message with it deletes.")
+    ] = "",
     rows_per_commit: Annotated[int, typer.Option(min=1, help="Most rows of a commit.")] = 100_000,
     as_json: Annotated[bool, typer.Option("--json", help="Print the sum as JSON.")] = False,
 ) -> int:
@@ -85,11 +103,12 @@ def export(
 
     done = run(
         topic,
-        target_of(to),
+        target_of(to, key=last_by, tombstone=tombstone),
+        stores=store,
         rows_per_commit=rows_per_commit,
         on_commit=show,
-        nameServer=nameservers,
         columns=columns,
+        **({} if store else {"nameServer": nameservers}),
     )
     typer.echo(json.dumps(asdict(done)) if as_json else f"{done.rows:,} rows added to {to}")
     return 0

@@ -1,1 +1,1 @@
-"""Spark jobs on the flights: the demo's last step, and `pocketmq pipeline flights`."""
+"""Jobs over topics, stores and tables: a function each, and a command of `pocketmq pipeline`."""

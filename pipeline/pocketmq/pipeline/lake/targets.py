@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pocketmq.pipeline.lake.delta import check_deltalake
+from pocketmq.pipeline.lake.last_rows import LastRows, last_rows, merge
 from pocketmq.pipeline.offsets import Offsets
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.runtime.errors import CallerError, MissingToolError
@@ -74,14 +75,27 @@ class ParquetTarget:
 class DeltaTarget:
     """A Delta table; each commit has its rows and, for each queue, how far it goes.
 
+    Args:
+        table: Path or address; it is made with the first rows.
+        key: Column of which the table keeps the last row only (`last_rows`); all rows without it.
+        tombstone: Property that marks a message as the deletion of its key.
+        storage_options: As `deltalake` takes them, for tables that are not local.
+
     Raises:
         MissingToolError: `deltalake` is not installed.
     """
 
     def __init__(
-        self, table: str | Path, *, storage_options: Mapping[str, str] | None = None
+        self,
+        table: str | Path,
+        *,
+        key: str = "",
+        tombstone: str = "",
+        storage_options: Mapping[str, str] | None = None,
     ) -> None:
         self.table = str(table)
+        self.key = key
+        self.tombstone = tombstone
         self.storage_options = dict(storage_options or {})
         check_deltalake()
 
@@ -96,21 +110,33 @@ class DeltaTarget:
         return {queue: version for queue, version in versions.items() if version is not None}
 
     def append(self, rows: pa.Table, moved: Mapping[MessageQueue, tuple[int, int]]) -> None:
-        """One commit."""
-        from deltalake import CommitProperties, Transaction, write_deltalake
+        """One commit: rows appended, or with a key merged."""
+        from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
+        properties = CommitProperties(
+            max_commit_retries=0,  # another export's commit would repeat these rows
+            app_transactions=[
+                Transaction(_name_of(queue), end) for queue, (_, end) in moved.items()
+            ],
+        )
+        options = self.storage_options
+        is_there = DeltaTable.is_deltatable(self.table, options)
+        if self.key and is_there:
+            merge(DeltaTable(self.table, storage_options=options), self._last(rows), properties)
+            return
+        if self.key:
+            last = self._last(rows)
+            rows = last.kept()
         write_deltalake(
             self.table,
             rows,
             mode="append",
-            storage_options=self.storage_options,
-            commit_properties=CommitProperties(
-                max_commit_retries=0,  # another export's commit would repeat these rows
-                app_transactions=[
-                    Transaction(_name_of(queue), end) for queue, (_, end) in moved.items()
-                ],
-            ),
+            storage_options=options,
+            commit_properties=properties,
         )
+
+    def _last(self, rows: pa.Table) -> LastRows:
+        return last_rows(rows, self.key, self.tombstone)
 
 
 class IcebergTarget:
@@ -167,17 +193,26 @@ def _name_of(queue: MessageQueue) -> str:
     return f"{PREFIX}{queue.topic}/{queue.broker_name}/{queue.queue_id}"
 
 
-def target_of(text: str) -> ParquetTarget | DeltaTarget | IcebergTarget:
+def target_of(
+    text: str, *, key: str = "", tombstone: str = ""
+) -> ParquetTarget | DeltaTarget | IcebergTarget:
     """The target that `parquet:FOLDER`, `delta:TABLE` or `iceberg:FOLDER/NAMESPACE.NAME` means.
+
+    Args:
+        text: See above.
+        key: Keep the last row for each value of this column only; of Delta tables.
+        tombstone: Property that marks a deletion.
 
     Raises:
         CallerError: It means none.
     """
     kind, _, where = text.partition(":")
+    if (key or tombstone) and kind != "delta":
+        raise CallerError(f"{text}: only a Delta table keeps the last row of each key")
     if where and kind == "parquet":
         return ParquetTarget(where)
     if where and kind == "delta":
-        return DeltaTarget(where)
+        return DeltaTarget(where, key=key, tombstone=tombstone)
     folder, _, table = where.rpartition("/")
     if kind == "iceberg" and folder and "." in table:
         return IcebergTarget.local(folder, table)

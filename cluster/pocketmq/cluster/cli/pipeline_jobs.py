@@ -1,0 +1,378 @@
+"""`pocketmq pipeline audit|latency|trace|rebalance`: jobs that read, and print tables."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+AUDIT_HELP = """Check stores completely; the exit status is 1 when something is wrong.
+
+Every record's CRC, its one queue entry with size and tag hash, offsets without gap or repeat, its
+keys in the index, no entry that leads elsewhere (as `pocketmq store verify`), and committed offsets
+in range. With --replicas the stores are those of one broker, its master first: each is compared
+with the first, and what differs is named with file and byte. Brokers must be stopped.
+
+\b
+Examples:
+  pocketmq pipeline audit ~/store
+  pocketmq pipeline audit ./cluster --out findings.parquet
+  pocketmq pipeline audit --replicas cluster/broker-a cluster/broker-a-s1
+"""
+
+LATENCY_HELP = """Latencies, retry and dead letter rates, frequent keys, skew of a store or a table.
+
+SOURCE is store:DIR, parquet:DIR, delta:TABLE, iceberg:DIR/NAMESPACE.NAME or topic:NAME. Born to
+store is the difference of a record's two times. When a message was committed is stored nowhere: it
+is the first look at the committed offsets that has one behind it, so take looks with --sample while
+the consumers run; column `error` says how far apart they were. A store's own file is one look, its
+.bak another.
+
+\b
+Examples:
+  pocketmq pipeline latency --sample looks.jsonl --every 1 --rounds 600
+  pocketmq pipeline latency store:cluster/broker-a,cluster/broker-b --samples looks.jsonl
+  pocketmq pipeline latency delta:tables/orders --out latency.parquet --chart latency.svg
+"""
+
+TRACE_HELP = """Show one key's or one message's life: stored, sent back, retried, dead, committed.
+
+WANTED is a key, a UNIQ_KEY or an offset id. SOURCES are stores, tables or topics as for `latency`.
+
+\b
+Examples:
+  pocketmq pipeline trace order-17 store:cluster/broker-a store:cluster/broker-b
+  pocketmq pipeline trace 7F0000010E1A2A139A5500000000001C delta:tables/orders
+"""
+
+REBALANCE_HELP = """Simulate a fleet of groups with the client's strategies: consumers come and go.
+
+\b
+Examples:
+  pocketmq pipeline rebalance --groups 100 --queues 64 --consumers 8
+  pocketmq pipeline rebalance --groups 1000 --queues 1000 --consumers 20 --workers 2
+"""
+
+_MOST_SHOWN: Final = 50
+_WIDTH: Final = 220
+
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="Write all rows: .parquet, .json or .jsonl.", show_default=False
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Nameservers = Annotated[
+    str, typer.Option(envvar="NAMESRV_ADDR", help="Nameservers, separated by ';'.")
+]
+LOCAL: Final = "127.0.0.1:9876"
+
+
+def register(group: typer.Typer) -> None:
+    """Add the commands to `pocketmq pipeline`."""
+    group.command("audit", help=AUDIT_HELP)(audit)
+    group.command("latency", help=LATENCY_HELP)(latency)
+    group.command("trace", help=TRACE_HELP)(trace)
+    group.command("rebalance", help=REBALANCE_HELP)(rebalance)
+
+
+# -- audit ----------------------------------------------------------------------------------------
+
+
+def audit(
+    stores: Annotated[list[Path], typer.Argument(metavar="STORE...", help="Store directories.")],
+    replicas: Annotated[
+        bool, typer.Option("--replicas", help="Compare each store with the first.")
+    ] = False,
+    out: Out = None,
+    as_json: AsJson = False,
+) -> int:
+    from pocketmq.pipeline.jobs.audit import Finding
+    from pocketmq.pipeline.jobs.audit import audit as run
+    from pocketmq.pipeline.jobs.output import check_path, write_rows
+
+    if out is not None:
+        check_path(out)
+    with progress_bar() as show:
+
+        def on_read(store: str, done: int, total: int) -> None:
+            show(os.path.basename(store), done, total)
+
+        found = run(stores, against_first=replicas, workers=os.cpu_count() or 1, progress=on_read)
+    if out is not None:
+        write_rows(found.findings, out, Finding)
+    if as_json:
+        rows = _dicts(found.findings)
+        typer.echo(json.dumps({"count": found.count, "findings": rows, "notes": found.notes}))
+        return 1 if found.count else 0
+    for note in found.notes:
+        typer.echo(f"note: {note}")
+    for each in found.findings[:_MOST_SHOWN]:
+        typer.echo(f"{each.check}: {each.file}: byte {each.position}: {each.what}")
+    if (hidden := found.count - len(found.findings[:_MOST_SHOWN])) > 0:
+        typer.echo(f"... and {hidden:,} more")
+    for verified in found.stores:
+        typer.echo(
+            f"{verified.root}: {verified.records:,} records, {verified.entries:,} queue entries, "
+            f"{verified.index_entries:,} index entries"
+        )
+    typer.echo(f"{found.count:,} findings" if found.count else "all right")
+    return 1 if found.count else 0
+
+
+# -- latency --------------------------------------------------------------------------------------
+
+
+def latency(
+    source: Annotated[str, typer.Argument(help="Where the messages are.", show_default=False)] = "",
+    samples: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Looks at the offsets.", show_default=False)
+    ] = None,
+    topic: Annotated[str, typer.Option(help="Only these topics, separated by commas.")] = "",
+    sample: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Take looks at the offsets.", show_default=False),
+    ] = None,
+    every: Annotated[float, typer.Option(min=0.01, help="Seconds between looks.")] = 1.0,
+    rounds: Annotated[int, typer.Option(min=1, help="How many looks.")] = 60,
+    chart: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A picture: .png, .svg.", show_default=False)
+    ] = None,
+    out: Out = None,
+    as_json: AsJson = False,
+    nameservers: Nameservers = LOCAL,
+) -> int:
+    from pocketmq.pipeline.jobs import latency as job
+    from pocketmq.pipeline.jobs import latency_chart
+    from pocketmq.pipeline.jobs.chart import check_matplotlib
+    from pocketmq.pipeline.jobs.commit_samples import sample as take_samples
+    from pocketmq.pipeline.jobs.output import check_path, write_rows
+    from pocketmq.runtime.errors import CallerError
+
+    if bool(source) == (sample is not None):
+        raise CallerError("name a source to read, or take looks with --sample FILE")
+    if sample is not None:
+        with progress_bar() as show:
+            lines = take_samples(
+                sample,
+                nameservers=nameservers,
+                every_s=every,
+                rounds=rounds,
+                on_round=lambda done: show("looks", done, rounds),
+            )
+        typer.echo(f"{lines:,} looks added to {sample}")
+        return 0
+    if out is not None:
+        check_path(out)
+    if chart is not None:
+        check_matplotlib()
+    topics = [word.strip() for word in topic.split(",") if word.strip()]
+    with progress_bar() as show:
+        found = job.latency(
+            source,
+            samples=samples,
+            topics=topics,
+            nameservers=nameservers,
+            on_batch=lambda done: show("messages", done, None),
+        )
+    if out is not None:
+        write_rows(found.rows, out, job.LatencyRow)
+    if chart is not None:
+        latency_chart.draw(found.rows, chart)
+    if as_json:
+        typer.echo(
+            json.dumps(
+                {
+                    "messages": found.messages,
+                    "clockAhead": found.clock_ahead,
+                    "committedBefore": found.committed_before,
+                    "latencies": _dicts(found.rows),
+                    "groups": _dicts(found.groups),
+                    "queues": _dicts(found.queues),
+                    "keys": _dicts(found.keys),
+                }
+            )
+        )
+        return 0
+    latencies = [
+        {**row, "minute": latency_chart.minute_text(row.pop("minute_ms"))}
+        for row in _dicts(found.rows)
+    ]
+    first = ("measure", "topic", "group", "minute")
+    _show("latencies in ms", [{**{n: row[n] for n in first}, **row} for row in latencies])
+    for line in list(latency_chart.bars(found.rows))[:_MOST_SHOWN]:
+        typer.echo(line)
+    _show("groups", _dicts(found.groups))
+    _show("queues", _dicts(found.queues))
+    _show("most frequent keys", _dicts(found.keys))
+    typer.echo(
+        f"{found.messages:,} messages; {found.clock_ahead:,} stored before they were born; "
+        f"{found.committed_before:,} committed before the first look"
+    )
+    return 0
+
+
+# -- trace ----------------------------------------------------------------------------------------
+
+
+def trace(
+    wanted: Annotated[str, typer.Argument(help="A key or a message id.")],
+    sources: Annotated[list[str], typer.Argument(metavar="SOURCES...", help="Where to look.")],
+    out: Out = None,
+    as_json: AsJson = False,
+    nameservers: Nameservers = LOCAL,
+) -> int:
+    from datetime import UTC, datetime
+
+    from pocketmq.pipeline.jobs.output import check_path, write_rows
+    from pocketmq.pipeline.jobs.trace import Step
+    from pocketmq.pipeline.jobs.trace import trace as run
+
+    if out is not None:
+        check_path(out)
+    with progress_bar() as show:
+        steps = run(
+            wanted,
+            sources,
+            nameservers=nameservers,
+            on_batch=lambda done: show("messages", done, None),
+        )
+    if out is not None:
+        write_rows(steps, out, Step)
+    if as_json:
+        typer.echo(json.dumps(_dicts(steps), ensure_ascii=False))
+        return 0 if steps else 1
+    message = None
+    for step in steps:
+        if step.message != message:
+            message = step.message
+            typer.echo(f"{message}" + (f" (keys {step.keys})" if step.keys else ""))
+        when = datetime.fromtimestamp(step.time_ms / 1000, UTC)
+        group = f"group {step.group} " if step.group else ""
+        place = f"{step.topic} {step.broker}/{step.queue_id} offset {step.offset}"
+        typer.echo(f"  {when:%Y-%m-%d %H:%M:%S.%f}"[:-3] + f"  {group}{step.what}  [{place}]")
+    if not steps:
+        typer.echo(f"nothing has the key or id {wanted}")
+    return 0 if steps else 1
+
+
+# -- rebalance ------------------------------------------------------------------------------------
+
+
+def rebalance(
+    groups: Annotated[int, typer.Option(min=1, help="Groups, each with a topic.")] = 100,
+    queues: Annotated[int, typer.Option(min=1, help="Queues of each topic.")] = 64,
+    consumers: Annotated[int, typer.Option(min=1, help="Consumers of each group.")] = 8,
+    brokers: Annotated[int, typer.Option(min=1, help="Brokers with queues of a topic.")] = 10,
+    steps: Annotated[int, typer.Option(min=0, help="How often consumers leave or join.")] = 4,
+    churn: Annotated[float, typer.Option(min=0, max=1, help="Share that does.")] = 0.1,
+    strategy: Annotated[
+        str, typer.Option(help="Strategies, separated by commas; module:Class for your own.")
+    ] = "averagely,circle,consistent-hash",
+    seed: Annotated[int, typer.Option(help="Decides who leaves.")] = 7,
+    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    out: Out = None,
+    as_json: AsJson = False,
+) -> int:
+    from pocketmq.pipeline.jobs.output import check_path, write_rows
+    from pocketmq.pipeline.jobs.rebalance_fleet import Fleet, FleetStep, simulate
+
+    if out is not None:
+        check_path(out)
+    fleet = Fleet(groups, queues, consumers, brokers, steps, churn, seed)
+    names = [name.strip() for name in strategy.split(",") if name.strip()]
+    with progress_bar() as show:
+        found = simulate(
+            fleet, names, workers=workers, progress=lambda done, total: show("groups", done, total)
+        )
+    if out is not None:
+        write_rows(found, out, FleetStep)
+    if as_json:
+        typer.echo(json.dumps(_dicts(found)))
+    else:
+        _show("rebalances of the fleet", _dicts(found))
+    return 0
+
+
+# -- printing -------------------------------------------------------------------------------------
+
+
+def _dicts(rows: Sequence[Any]) -> list[dict[str, Any]]:
+    from pocketmq.pipeline.jobs.output import as_dicts
+
+    return as_dicts(rows)
+
+
+def _show(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """A table, cut after the first rows."""
+    if not rows:
+        return
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False)
+    if console.width < _WIDTH:
+        console.width = _WIDTH
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for name, value in rows[0].items():
+        is_number = isinstance(value, int | float)
+        heading = name.removesuffix("_ms").replace("_", " ")
+        table.add_column(heading, justify="right" if is_number else "left", no_wrap=True)
+    for row in rows[:_MOST_SHOWN]:
+        table.add_row(*map(_text, row.values()))
+    console.print(table)
+    if len(rows) > _MOST_SHOWN:
+        typer.echo(f"... and {len(rows) - _MOST_SHOWN:,} more; --out FILE has them all")
+
+
+def _text(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+class ShowProgress:
+    """Updates a bar: what, done, of how many."""
+
+    def __init__(self, bar: Progress) -> None:
+        self._bar = bar
+        self._tasks: dict[str, TaskID] = {}
+
+    def __call__(self, what: str, done: int, total: int | None) -> None:
+        task = self._tasks.get(what)
+        if task is None:
+            task = self._tasks[what] = self._bar.add_task(what, total=total)
+        self._bar.update(task, completed=done, total=total, refresh=True)
+
+
+@contextmanager
+def progress_bar() -> Iterator[ShowProgress]:
+    """A bar on standard error without a thread of its own; nothing without a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(
+        *columns,
+        console=console,
+        transient=True,
+        auto_refresh=False,
+        disable=not console.is_terminal,
+    ) as bar:
+        yield ShowProgress(bar)

@@ -1,0 +1,84 @@
+"""`pocketmq pipeline replay`: messages of a store, a table or a topic to a topic again."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pocketmq.cluster.cli.pipeline_jobs import LOCAL, AsJson, Nameservers, progress_bar
+
+REPLAY_HELP = """Send the messages of a store, a table or a topic to a topic again.
+
+SOURCE is store:DIR, parquet:DIR, delta:TABLE, iceberg:DIR/NAMESPACE.NAME or topic:NAME. Messages
+go in the order of their store times, those with one key to one queue. Bodies, tags, keys and
+properties are kept; REPLAY_FROM, REPLAY_BORN_MS and REPLAY_STORE_MS say where and when they were.
+With --state a replay that was killed goes on: nothing is left out, and only sends under way at the
+kill may come twice.
+
+\b
+Examples:
+  pocketmq pipeline replay delta:tables/orders orders-again --dry-run
+  pocketmq pipeline replay delta:tables/orders orders-again --speed 10 --state replay.json
+  pocketmq pipeline replay store:cluster/broker-a orders-again --topic orders --rate 500
+"""
+
+
+def register(group: typer.Typer) -> None:
+    """Add the command to `pocketmq pipeline`."""
+    group.command("replay", help=REPLAY_HELP)(replay)
+
+
+def replay(
+    source: Annotated[str, typer.Argument(help="Where the messages are.")],
+    to: Annotated[str, typer.Argument(metavar="TOPIC", help="Where they go; it must exist.")],
+    topic: Annotated[str, typer.Option(help="Only these topics of the source.")] = "",
+    speed: Annotated[
+        float,
+        typer.Option(min=0, help="1 for the original pace, N times as fast, 0 for full speed."),
+    ] = 1.0,
+    rate: Annotated[float, typer.Option(min=0, help="Most messages a second; 0: no limit.")] = 0.0,
+    state: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Go on as this file says.", show_default=False),
+    ] = None,
+    state_rows: Annotated[int, typer.Option(min=1, help="Messages between two states.")] = 10_000,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be sent.")
+    ] = False,
+    as_json: AsJson = False,
+    nameservers: Nameservers = LOCAL,
+) -> int:
+    from pocketmq.pipeline.jobs.replay import Replayed, ReplayOptions
+    from pocketmq.pipeline.jobs.replay import replay as run
+
+    options = ReplayOptions(speed, rate, state, state_rows)
+    with progress_bar() as show:
+
+        def on_state(done: Replayed) -> None:
+            show("messages", done.messages, None)
+
+        done = run(
+            source,
+            to,
+            topics=[word.strip() for word in topic.split(",") if word.strip()],
+            nameservers=nameservers,
+            options=options,
+            dry_run=dry_run,
+            on_state=on_state,
+        )
+    if as_json:
+        typer.echo(json.dumps(asdict(done)))
+        return 0
+    verb = "would be sent" if dry_run else "sent"
+    typer.echo(f"{done.messages:,} messages with {done.bytes:,} bytes {verb} to {to}")
+    if dry_run:
+        typer.echo(f"{done.keys:,} keys; it would take {done.lasts_s:,.1f} s at least")
+    if done.already_sent:
+        typer.echo(f"{done.already_sent:,} were there from the run before")
+    if done.skipped_empty:
+        typer.echo(f"{done.skipped_empty:,} have no body and were left out")
+    return 0

@@ -1,0 +1,109 @@
+"""When a replay sends a message, and how far it has come: no I/O but the state's file."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pocketmq.protocol.message import MessageQueue
+from pocketmq.runtime.errors import CallerError
+
+
+@dataclass(slots=True)
+class Pace:
+    """Says when the next message is due.
+
+    Args:
+        speed: 1.0 for the original pace, 10.0 for ten times as fast, 0 for as fast as possible.
+        rate: Most messages a second; 0 for no limit.
+    """
+
+    speed: float = 0.0
+    rate: float = 0.0
+    _first_ms: int | None = None
+    _sent: int = 0
+
+    def due_s(self, stored_ms: int) -> float:
+        """Seconds after the first message at which one that was stored then is due.
+
+        Call it once for each message, in their order.
+        """
+        if self._first_ms is None:
+            self._first_ms = stored_ms
+        by_time = (stored_ms - self._first_ms) / 1000 / self.speed if self.speed > 0 else 0.0
+        by_rate = self._sent / self.rate if self.rate > 0 else 0.0
+        self._sent += 1
+        return max(by_time, by_rate)
+
+
+@dataclass(slots=True)
+class ReplayState:
+    """What of a replay is done for certain; kept in a file."""
+
+    source: str
+    topic: str
+    done: dict[MessageQueue, int] = field(default_factory=dict)
+    """Of each queue of the source, the offset behind the last message that was acknowledged."""
+    ends: dict[MessageQueue, int] = field(default_factory=dict)
+    """Of each queue of the target, its end when this was written: what was sent and is not in
+    `done` stands behind it."""
+
+    @classmethod
+    def load(cls, path: Path, source: str, topic: str) -> ReplayState | None:
+        """The state in a file; None without a file.
+
+        Raises:
+            CallerError: It belongs to another replay, or is no state.
+        """
+        try:
+            text = path.read_text()
+        except FileNotFoundError:
+            return None
+        try:
+            said: dict[str, Any] = json.loads(text)
+            found = cls(
+                said["source"], said["topic"], _offsets(said["done"]), _offsets(said["ends"])
+            )
+        except (ValueError, KeyError, TypeError) as exc:
+            raise CallerError(
+                f"{path}: no state of a replay: {exc}; delete it or name another"
+            ) from (exc)
+        if (found.source, found.topic) != (source, topic):
+            raise CallerError(
+                f"{path}: the state of a replay of {found.source} to {found.topic}; name another"
+            )
+        return found
+
+    def save(self, path: Path) -> None:
+        """Replace the file."""
+        part = path.with_name(path.name + ".part")
+        said = {
+            "source": self.source,
+            "topic": self.topic,
+            "done": _listed(self.done),
+            "ends": _listed(self.ends),
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with part.open("w") as file:
+            json.dump(said, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        part.rename(path)
+
+
+def _offsets(listed: list[list[Any]]) -> dict[MessageQueue, int]:
+    return {
+        MessageQueue(topic, broker, queue_id): int(offset)
+        for topic, broker, queue_id, offset in listed
+    }
+
+
+def _listed(offsets: Mapping[MessageQueue, int]) -> list[list[Any]]:
+    return [
+        [queue.topic, queue.broker_name, queue.queue_id, offset]
+        for queue, offset in sorted(offsets.items())
+    ]

@@ -1,0 +1,240 @@
+"""Whether the versions of a schema fit each other.
+
+    backward    who has the newer schema reads what was written with the older one
+    forward     who has the older schema reads what was written with the newer one
+    full        both
+
+Each check gives the reasons why not, with the field.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, Final, Literal
+
+from pocketmq.pipeline.jobs.schemas.registry import Schema
+
+Mode = Literal["backward", "forward", "full"]
+
+_PROMOTES: Final = {
+    "int": {"long", "float", "double"},
+    "long": {"float", "double"},
+    "float": {"double"},
+    "string": {"bytes"},
+    "bytes": {"string"},
+}
+_WIRE: Final = (
+    frozenset({3, 4, 5, 8, 13, 14}),  # varints: int64, uint64, int32, bool, uint32, enum
+    frozenset({17, 18}),
+    frozenset({9, 12}),
+    frozenset({7, 15}),
+    frozenset({6, 16}),
+)
+"""Protobuf's types by descriptor number that can be read as each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """Why one version cannot read another."""
+
+    reader: int
+    """Version of the schema that is read with."""
+    writer: int
+    what: str
+
+
+def misfits(versions: Sequence[Schema], mode: Mode = "backward") -> list[Misfit]:
+    """Every reason why neighbouring versions do not fit, oldest first."""
+    found = []
+    for older, newer in pairwise(versions):
+        pairs = []
+        if mode in ("backward", "full"):
+            pairs.append((newer, older))
+        if mode in ("forward", "full"):
+            pairs.append((older, newer))
+        for reader, writer in pairs:
+            reasons = cannot_read(reader, writer)
+            found += [Misfit(reader.version, writer.version, what) for what in reasons]
+    return found
+
+
+def cannot_read(reader: Schema, writer: Schema) -> list[str]:
+    """Why bodies written with one schema cannot be read with another; nothing if they can."""
+    if reader.kind != writer.kind:
+        return [f"one is {reader.kind}, the other {writer.kind}"]
+    if reader.kind == "PROTOBUF":
+        return list(_protobuf(reader, writer))
+    one, other = json.loads(reader.text), json.loads(writer.text)
+    if reader.kind == "AVRO":
+        return list(_Avro(one, other).problems())
+    return list(_json(one, other, "$"))
+
+
+# -- Avro -----------------------------------------------------------------------------------------
+
+
+class _Avro:
+    """Avro's rules of schema resolution."""
+
+    def __init__(self, reader: Any, writer: Any) -> None:
+        self._reader, self._writer = reader, writer
+        self._names: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
+        _collect(reader, self._names[0])
+        _collect(writer, self._names[1])
+        self._seen: set[tuple[str, str]] = set()
+
+    def problems(self) -> Iterator[str]:
+        """All of them."""
+        return self._compare(self._reader, self._writer, "$")
+
+    def _compare(self, reader: Any, writer: Any, at: str) -> Iterator[str]:
+        reader, writer = self._named(reader, 0), self._named(writer, 1)
+        if isinstance(writer, list):
+            for each in writer:
+                yield from self._compare(reader, each, at)
+            return
+        if isinstance(reader, list):
+            if all(any(self._compare(each, writer, at)) for each in reader):
+                yield f"{at}: no type of the union reads {_kind(writer)}"
+            return
+        one, other = _kind(reader), _kind(writer)
+        if one != other:
+            if one not in _PROMOTES.get(other, ()):
+                yield f"{at}: {one} cannot read {other}"
+        elif one == "record":
+            yield from self._records(reader, writer, at)
+        elif one == "enum":
+            missing = set(writer["symbols"]) - set(reader["symbols"])
+            if missing and "default" not in reader:
+                yield f"{at}: the enum lacks {', '.join(sorted(missing))} and has no default"
+        elif one == "array":
+            yield from self._compare(reader["items"], writer["items"], f"{at}[]")
+        elif one == "map":
+            yield from self._compare(reader["values"], writer["values"], f"{at}{{}}")
+        elif one == "fixed" and reader["size"] != writer["size"]:
+            yield f"{at}: fixed of {reader['size']} bytes cannot read {writer['size']}"
+
+    def _records(self, reader: Any, writer: Any, at: str) -> Iterator[str]:
+        names = str(reader.get("name")), str(writer.get("name"))
+        if names in self._seen:
+            return
+        self._seen.add(names)
+        written = {field["name"]: field for field in writer["fields"]}
+        for field in reader["fields"]:
+            place = f"{at}.{field['name']}"
+            found = next(
+                (
+                    written[name]
+                    for name in (field["name"], *field.get("aliases", ()))
+                    if name in written
+                ),
+                None,
+            )
+            if found is not None:
+                yield from self._compare(field["type"], found["type"], place)
+            elif "default" not in field:
+                yield f"{place}: was not written, and has no default"
+
+    def _named(self, schema: Any, side: int) -> Any:
+        if isinstance(schema, str) and schema in self._names[side]:
+            return self._names[side][schema]
+        if isinstance(schema, dict) and isinstance(schema.get("type"), dict | list):
+            return self._named(schema["type"], side)
+        return schema
+
+
+def _collect(schema: Any, names: dict[str, Any]) -> None:
+    if isinstance(schema, list):
+        for each in schema:
+            _collect(each, names)
+    elif isinstance(schema, dict):
+        if schema.get("type") in ("record", "enum", "fixed") and "name" in schema:
+            names[schema["name"]] = schema
+            if "namespace" in schema:
+                names[f"{schema['namespace']}.{schema['name']}"] = schema
+        for name in ("type", "items", "values"):
+            if isinstance(schema.get(name), dict | list):
+                _collect(schema[name], names)
+        for field in schema.get("fields", ()):
+            _collect(field["type"], names)
+
+
+def _kind(schema: Any) -> str:
+    return str(schema["type"] if isinstance(schema, dict) else schema)
+
+
+# -- JSON -----------------------------------------------------------------------------------------
+
+
+def _json(reader: Any, writer: Any, at: str) -> Iterator[str]:
+    if not isinstance(reader, dict) or not isinstance(writer, dict):
+        if reader is False and writer is not False:
+            yield f"{at}: nothing is allowed any more"
+        return
+    allowed, written = _types(reader), _types(writer)
+    if allowed is not None:
+        beyond = (written or {"anything"}) - allowed
+        if "number" in allowed:
+            beyond -= {"integer"}
+        if beyond:
+            yield f"{at}: {', '.join(sorted(beyond))} is not {' or '.join(sorted(allowed))}"
+    if "enum" in reader:
+        values = [
+            value for value in writer.get("enum", ["anything"]) if value not in reader["enum"]
+        ]
+        if values:
+            yield f"{at}: {json.dumps(values[0])} is none of its values"
+    known, had = reader.get("properties", {}), writer.get("properties", {})
+    for name in reader.get("required", ()):
+        if name not in writer.get("required", ()):
+            yield f"{at}.{name}: is required, and was not"
+    for name, each in had.items():
+        inner = known.get(name, reader.get("additionalProperties", True))
+        yield from _json(inner, each, f"{at}.{name}")
+    if "items" in reader and "items" in writer:
+        yield from _json(reader["items"], writer["items"], f"{at}[]")
+
+
+def _types(schema: dict[str, Any]) -> set[str] | None:
+    said = schema.get("type")
+    if said is None:
+        return None
+    return {said} if isinstance(said, str) else set(said)
+
+
+# -- Protobuf -------------------------------------------------------------------------------------
+
+
+def _protobuf(reader: Schema, writer: Schema) -> Iterator[str]:
+    from pocketmq.pipeline.jobs.schemas.protobuf import file_descriptor
+
+    one = {message.name: message for message in file_descriptor(reader.text).message_type}
+    other = {message.name: message for message in file_descriptor(writer.text).message_type}
+    for name, message in one.items():
+        if name in other:
+            yield from _messages(message, other[name], name)
+    for name in other.keys() - one.keys():
+        yield f"{name}: the message is gone"
+
+
+def _messages(reader: Any, writer: Any, at: str) -> Iterator[str]:
+    written = {field.number: field for field in writer.field}
+    for field in reader.field:
+        place = f"{at}.{field.name} = {field.number}"
+        found = written.get(field.number)
+        if found is None:
+            if field.label == 2:
+                yield f"{place}: is required, and was not written"
+            continue
+        same = field.type == found.type or any({field.type, found.type} <= group for group in _WIRE)
+        if not same:
+            yield f"{place}: another type was written under this number"
+        elif field.type == 11 and field.type_name != found.type_name:
+            yield f"{place}: another message was written under this number"
+    inner = {message.name: message for message in writer.nested_type}
+    for message in reader.nested_type:
+        if message.name in inner:
+            yield from _messages(message, inner[message.name], f"{at}.{message.name}")

@@ -1,0 +1,158 @@
+"""Schemas of topics: from a JSON file, or from a registry that speaks Confluent's REST interface.
+
+    {"orders": {"type": "AVRO", "schema": {"type": "record", ...}},
+     "clicks": [{"type": "JSON", "file": "click-1.json"}, {"type": "JSON", "file": "click-2.json"}]}
+
+A list has the versions of a topic, oldest first. `file` is relative to the registry's file. In a
+registry the subject of a topic is `<topic>-value`.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.parse
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from pocketmq.runtime.errors import CallerError, PeerError
+
+KINDS: Final = ("AVRO", "JSON", "PROTOBUF")
+TIMEOUT_S: Final = 10.0
+MOST_BYTES: Final = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """One version of a topic's schema."""
+
+    kind: str
+    """One of `KINDS`."""
+    text: str
+    version: int = 1
+    schema_id: int = 0
+    """In the registry; 0 from a file."""
+    message: str = ""
+    """Protobuf: name of the message; its first one without."""
+
+
+class RegistryError(PeerError):
+    """A registry does not answer, or not as one."""
+
+
+class Registry(Protocol):
+    """Where schemas come from."""
+
+    def versions(self, topic: str) -> list[Schema]:
+        """Every version, oldest first; none for a topic without a schema."""
+
+    def by_id(self, schema_id: int) -> Schema:
+        """The schema with which a body says that it was written.
+
+        Raises:
+            CallerError: There is none.
+        """
+
+
+def registry_of(where: str) -> Registry:
+    """The registry at an `http://` address, or in a file.
+
+    Raises:
+        CallerError: The file is no registry.
+    """
+    if where.startswith(("http://", "https://")):
+        return HttpRegistry(where)
+    return FileRegistry(Path(where))
+
+
+class FileRegistry:
+    """Schemas in a file; see the module."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            said = json.loads(path.read_text())
+            self._topics = {
+                topic: [
+                    _of_entry(path, entry, number)
+                    for number, entry in enumerate(
+                        listed if isinstance(listed, list) else [listed], 1
+                    )
+                ]
+                for topic, listed in said.items()
+            }
+        except (OSError, ValueError, AttributeError, KeyError, TypeError) as exc:
+            raise CallerError(f"{path}: no registry of schemas: {exc!r}") from exc
+
+    def versions(self, topic: str) -> list[Schema]:
+        """As listed."""
+        return self._topics.get(topic, [])
+
+    def by_id(self, schema_id: int) -> Schema:
+        """Files give no ids."""
+        raise CallerError(f"schema id {schema_id}: a registry in a file has no ids")
+
+
+def _of_entry(path: Path, entry: dict[str, Any], version: int) -> Schema:
+    kind = str(entry["type"]).upper()
+    if kind not in KINDS:
+        raise CallerError(f"{path}: type {kind!r}; there are {', '.join(KINDS)}")
+    if "file" in entry:
+        text = (path.parent / entry["file"]).read_text()
+    else:
+        said = entry["schema"]
+        text = said if isinstance(said, str) else json.dumps(said)
+    return Schema(kind, text, version, message=str(entry.get("message", "")))
+
+
+class HttpRegistry:
+    """A registry with Confluent's REST interface; answers are kept."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address.rstrip("/")
+        self._versions: dict[str, list[Schema]] = {}
+        self._by_id: dict[int, Schema] = {}
+
+    def versions(self, topic: str) -> list[Schema]:
+        """GET /subjects/<topic>-value/versions, and each of them."""
+        if topic not in self._versions:
+            subject = urllib.parse.quote(f"{topic}-value", safe="")
+            numbers = self._get(f"/subjects/{subject}/versions") or []
+            self._versions[topic] = [
+                _of_answer(self._get(f"/subjects/{subject}/versions/{number}"), number)
+                for number in numbers
+            ]
+        return self._versions[topic]
+
+    def by_id(self, schema_id: int) -> Schema:
+        """GET /schemas/ids/<id>."""
+        if schema_id not in self._by_id:
+            said = self._get(f"/schemas/ids/{schema_id}")
+            if said is None:
+                raise CallerError(f"{self.address} has no schema with id {schema_id}")
+            self._by_id[schema_id] = _of_answer(said | {"id": schema_id}, 0)
+        return self._by_id[schema_id]
+
+    def _get(self, path: str) -> Any:
+        request = urllib.request.Request(  # noqa: S310 - `registry_of` looks at the scheme
+            self.address + path, headers={"Accept": "application/vnd.schemaregistry.v1+json"}
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310
+                return json.loads(answer.read(MOST_BYTES))
+        except urllib.error.HTTPError as exc:
+            exc.close()
+            if exc.code == 404:
+                return None
+            raise RegistryError(f"{self.address}{path}: answered {exc.code}") from exc
+        except (OSError, ValueError) as exc:
+            raise RegistryError(f"{self.address}{path}: {exc}; is the registry running?") from exc
+
+
+def _of_answer(said: Any, version: int) -> Schema:
+    try:
+        kind = str(said.get("schemaType", "AVRO"))
+        return Schema(kind, said["schema"], int(said.get("version", version)), int(said["id"]))
+    except (AttributeError, KeyError, TypeError, ValueError) as exc:
+        raise RegistryError(f"not an answer of a schema registry: {said!r}") from exc

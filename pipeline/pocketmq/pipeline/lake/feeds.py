@@ -1,0 +1,184 @@
+"""What an export reads: the queues of topics, asked of the brokers, or those of stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+from pocketmq.pipeline import plan_reads
+from pocketmq.pipeline.arrow import Shape
+from pocketmq.pipeline.errors import DataLossError
+from pocketmq.pipeline.loop import shared_loop
+from pocketmq.pipeline.offsets import Offsets
+from pocketmq.pipeline.row_filter import RowFilter
+from pocketmq.pipeline.settings import ReadSettings
+from pocketmq.pipeline.store_files import FileRow
+from pocketmq.pipeline.store_plan import (
+    QueuePart,
+    Root,
+    Slice,
+    check_topics,
+    choose_queues,
+    find_roots,
+    snapshot,
+)
+from pocketmq.pipeline.store_read import NAME as STORE
+from pocketmq.pipeline.store_read import StoreSettings
+from pocketmq.pipeline.store_scan import Scan
+from pocketmq.pipeline.topic_read import reading
+from pocketmq.pipeline.wire_read import PullPart
+from pocketmq.protocol.message import MessageQueue
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pocketmq.pipeline.cluster_client import ClusterClient
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Offsets [start, end) of a queue."""
+
+    queue: MessageQueue
+    start: int
+    end: int
+
+    def part(self, start: int, end: int) -> Range:
+        """Some of these offsets."""
+        return replace(self, start=start, end=end)
+
+
+class Feed(Protocol):
+    """Queues whose offsets can be read range by range."""
+
+    columns: dict[str, str]
+
+    def queues(self) -> list[MessageQueue]:
+        """All of them, in order."""
+
+    def ranges(self, exported: Offsets) -> list[Range]:
+        """What each queue has from the given offset on; queues without anything are left out.
+
+        Raises:
+            DataLossError: Offsets are not stored any more, or not yet.
+        """
+
+    def batches(self, part: Range) -> Iterator[pa.RecordBatch]:
+        """The rows of a range."""
+
+
+class TopicFeed:
+    """Queues of topics.
+
+    Args:
+        options: Of the data source `pocketmq`.
+
+    Raises:
+        OptionError: One is wrong, or the topic does not exist.
+    """
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._settings = ReadSettings(options)
+        self.columns = self._settings.columns
+        self._client = self._settings.access.client()
+        self._queues = shared_loop().run(plan_reads.find_queues(self._client, self._settings))
+        self._read = reading(self._settings, self.columns, RowFilter.of_tags(self._settings.tags))
+
+    def queues(self) -> list[MessageQueue]:
+        """As the name servers know them."""
+        return sorted(self._queues)
+
+    def ranges(self, exported: Offsets) -> list[Range]:
+        """Up to the present ends."""
+        return shared_loop().run(_ranges(self._client, self._settings, self._queues, exported))
+
+    def batches(self, part: Range) -> Iterator[pa.RecordBatch]:
+        """Pulled from the broker."""
+        return self._read.batches(PullPart(part.queue, part.start, part.end))
+
+
+async def _ranges(
+    client: ClusterClient, settings: ReadSettings, queues: Sequence[MessageQueue], exported: Offsets
+) -> list[Range]:
+    bounds = await client.bounds(queues)
+    start = await plan_reads.resolve(client, settings, settings.start, bounds)
+    start |= exported
+    end = await plan_reads.resolve(client, settings, settings.end, bounds)
+    start = plan_reads.checked(settings, start, bounds)
+    end = plan_reads.checked(settings, end, bounds)
+    return [
+        Range(queue, start[queue], end[queue])
+        for queue in sorted(queues)
+        if start[queue] < end[queue]
+    ]
+
+
+class StoreFeed:
+    """Queues of store directories; a queue's broker is called as its directory.
+
+    So a table that was begun from a broker called `broker-a` goes on from its store `.../broker-a`.
+
+    Args:
+        options: Of the data source `pocketmq-store`.
+
+    Raises:
+        OptionError: One is wrong, or no store has the topic.
+    """
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._settings = StoreSettings(options)
+        self.columns = self._settings.columns
+        roots = find_roots(self._settings.paths, self._settings.broker_names, STORE)
+        check_topics(
+            roots,
+            self._settings.topics,
+            lambda problem, **more: self._settings.options.error("topic", problem, **more),
+        )
+        named = bool(self._settings.broker_names)
+        self._roots = [
+            root if named else Root(root.path, root.path.resolve().name) for root in roots
+        ]
+        self._of_queue: dict[MessageQueue, Root] = {}
+        self._bounds: dict[MessageQueue, tuple[int, int]] = {}
+        for root in self._roots:
+            self._look_at(root)
+
+    def _look_at(self, root: Root) -> None:
+        chosen = choose_queues(root, self._settings.topics, RowFilter())
+        with FileRow(root.path / "commitlog") as log:
+            slices, _ = snapshot(root, chosen, log)
+        for files, low, high in slices:
+            files.row.close()
+            queue = MessageQueue(files.topic, root.broker_name, files.queue_id)
+            if queue in self._of_queue:
+                where = f"{self._of_queue[queue].path} and {root.path}"
+                problem = f"{where} are both of broker {root.broker_name!r}; name them"
+                raise self._settings.options.error("brokerName", problem)
+            self._of_queue[queue], self._bounds[queue] = root, (low, high)
+
+    def queues(self) -> list[MessageQueue]:
+        """Those that have a directory."""
+        return sorted(self._of_queue)
+
+    def ranges(self, exported: Offsets) -> list[Range]:
+        """Up to what was stored when this feed was made."""
+        found = []
+        for queue, (low, high) in sorted(self._bounds.items()):
+            start = exported.get(queue, low)
+            if not low <= start <= high:
+                raise DataLossError(str(queue), start, low if start < low else high)
+            if start < high:
+                found.append(Range(queue, start, high))
+        return found
+
+    def batches(self, part: Range) -> Iterator[pa.RecordBatch]:
+        """Read from the store's files."""
+        root = self._of_queue[part.queue]
+        settings = self._settings
+        shape = Shape(self.columns, settings.max_body_bytes, settings.verify_crc)
+        row_filter = RowFilter.of_tags(settings.tags)
+        scan = Scan(shape, row_filter, settings.mode == "PERMISSIVE", settings.topics)
+        queue = part.queue
+        entries = Slice(queue.topic, queue.queue_id, part.start, part.end)
+        return scan.batches(QueuePart(str(root.path), root.broker_name, (entries,)))

@@ -1,0 +1,97 @@
+"""Keeps of each key the last row only: in Arrow, and in a Delta table by MERGE.
+
+A row is later than another of its key by store time, then by queue offset. Rows without a key are
+all kept. A message whose property `tombstone` is there deletes its key.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from pocketmq.runtime.errors import CallerError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+NEEDED: Final = ("topic", "storeTimestamp", "queueOffset")
+_DELETED: Final = "__deleted"
+
+
+class LastRows(NamedTuple):
+    """The last row of each key."""
+
+    rows: pa.Table
+    deleted: pa.Array
+    """Which of them delete their key."""
+    key: str
+
+    def kept(self) -> pa.Table:
+        """Without deletions."""
+        import pyarrow.compute as pc
+
+        return self.rows.filter(pc.invert(self.deleted))
+
+
+def last_rows(rows: pa.Table, key: str, tombstone: str = "") -> LastRows:
+    """The last row for each topic and value of a column, in any order.
+
+    Raises:
+        CallerError: A column that this needs is missing.
+    """
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    needed = (*NEEDED, key, *(("properties",) if tombstone else ()))
+    for name in needed:
+        if name not in rows.schema.names:
+            raise CallerError(f"to keep the last row of each {key}, the table needs column {name}")
+    numbers = pa.array(np.arange(len(rows)))
+    sorted_rows = (
+        rows.select(["topic", key, "storeTimestamp", "queueOffset"])
+        .append_column("__row", numbers)
+        .sort_by([("storeTimestamp", "ascending"), ("queueOffset", "ascending")])
+    )
+    last = sorted_rows.group_by(["topic", key], use_threads=False).aggregate([("__row", "last")])
+    is_null = pc.is_null(rows.column(key))
+    chosen = pc.filter(last.column("__row_last"), pc.is_valid(last.column(key)))
+    places = np.union1d(chosen.to_numpy(), np.flatnonzero(is_null.to_numpy()))
+    rows = rows.take(pa.array(places.astype(np.int64)))
+    if tombstone:
+        marks = pc.map_lookup(rows.column("properties"), tombstone, "first")
+        deleted = pc.is_valid(marks)
+    else:
+        deleted = pa.array(np.zeros(len(rows), np.bool_))
+    if isinstance(deleted, pa.ChunkedArray):
+        deleted = deleted.combine_chunks()
+    return LastRows(rows, deleted, key)
+
+
+def merge(table: Any, last: LastRows, properties: Any) -> None:
+    """Merge into a Delta table, in one commit.
+
+    Args:
+        table: A `deltalake.DeltaTable`.
+        last: What to merge.
+        properties: The commit's.
+    """
+    names = last.rows.schema.names
+    source = last.rows.append_column(_DELETED, last.deleted)
+    is_later = (
+        "s.`storeTimestamp` > t.`storeTimestamp` or (s.`storeTimestamp` = t.`storeTimestamp` "
+        "and s.`queueOffset` >= t.`queueOffset`)"
+    )
+    values = {f"`{name}`": f"s.`{name}`" for name in names}
+    (
+        table.merge(
+            source,
+            f"t.`topic` = s.`topic` and t.`{last.key}` = s.`{last.key}`",
+            source_alias="s",
+            target_alias="t",
+            commit_properties=properties,
+        )
+        .when_matched_delete(f"s.{_DELETED} and ({is_later})")
+        .when_matched_update(values, f"not s.{_DELETED} and ({is_later})")
+        .when_not_matched_insert(values, f"not s.{_DELETED}")
+        .execute()
+    )

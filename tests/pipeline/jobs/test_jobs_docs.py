@@ -1,0 +1,50 @@
+"""`docs/jobs.md` does what it says: each command is run, in the page's order."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.spark_cluster import spark_cluster
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "jobs.md"
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+
+
+def commands() -> list[str]:
+    blocks = re.findall(r"^```console\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    return [line.removeprefix("$ ") for block in blocks for line in block.splitlines()]
+
+
+def test_every_command_runs(tmp_path: Path) -> None:
+    shown: dict[str, str] = {}
+    with spark_cluster(tmp_path / "cluster", brokers=1) as cluster:
+        for line in commands():
+            words = line.split()
+            if words[0] == "pocketmq":
+                words = [sys.executable, "-m", "pocketmq.cluster.cli.main", *words[1:]]
+            done = subprocess.run(
+                words,
+                cwd=tmp_path,
+                capture_output=True,
+                text=True,
+                check=False,
+                env=os.environ | {"NAMESRV_ADDR": cluster.nameservers},
+            )
+            assert (done.returncode, done.stderr) == (0, ""), (line, done.stdout, done.stderr)
+            shown[line] = done.stdout
+    of = {line.split()[2]: text for line, text in shown.items() if " pipeline " in line}
+    assert "born-to-store of orders: p99 by minute" in of["latency"]
+    assert "all right" in of["audit"]
+    assert "2 messages with 11 bytes sent to orders-again" in of["replay"]
+    assert of["trace"].count("was stored") == 2
+    assert of["trace"].count("was replayed from orders/broker-a/") == 2
+    assert "consistent-hash" in of["rebalance"]
+    for name in ("latency.svg", "latency.parquet", "findings.json", "replay.json"):
+        assert (tmp_path / name).exists(), name

@@ -1,0 +1,88 @@
+"""A message's life is told from stores and tables."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from pocketmq.pipeline import read_store
+from pocketmq.pipeline.jobs.trace import Step, trace
+from pocketmq.runtime.manual_clock import ManualClock
+from support.spark_store import START_MS, open_store, put, stored
+
+ID = "7F0000010E1A2A139A5500000000001C"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A message that is stored, sent back once, retried, and becomes a dead letter."""
+    root = tmp_path / "broker-a"
+    clock = ManualClock(START_MS)
+    same = {"UNIQ_KEY": ID, "KEYS": "order-17 other"}
+    retry = same | {"ORIGIN_MESSAGE_ID": "first", "RETRY_TOPIC": "T"}
+    with open_store(root, clock) as store:
+        put(store, [stored(b"another", keys="order-170")])
+        put(store, [stored(b"x", properties=same)])
+        put(
+            store,
+            [
+                stored(
+                    b"x",
+                    topic="SCHEDULE_TOPIC_XXXX",
+                    queue_id=2,
+                    properties=retry | {"REAL_TOPIC": "%RETRY%billing", "DELAY": "3"},
+                ),
+                stored(b"x", topic="%RETRY%billing", properties=retry),
+                stored(b"x", topic="%DLQ%billing", properties=retry),
+            ],
+        )
+    (root / "config").mkdir(exist_ok=True)
+    table = {"offsetTable": {"T@billing": {"0": 2}, "T@slow": {"0": 1}}}
+    (root / "config/consumerOffset.json").write_text(json.dumps(table))
+    return root
+
+
+def told(steps: list[Step]) -> list[tuple[str, str]]:
+    return [(step.group, step.what) for step in steps]
+
+
+LIFE = [
+    ("", "was stored"),
+    ("billing", "was sent back, waits at delay level 3 for retry 0"),
+    ("billing", "was delivered again, retry 0"),
+    ("billing", "became a dead letter after 0 retries"),
+]
+
+
+@pytest.mark.parametrize("wanted", [ID, "order-17"])
+def test_a_life_is_told_by_key_and_by_id(wanted: str, root: Path) -> None:
+    steps = trace(wanted, [f"store:{root}"])
+    assert {step.message for step in steps} == {ID}
+    assert told(steps)[:4] == LIFE
+    assert told(steps)[4:] == [
+        ("billing", "has committed it, is at offset 2"),
+        ("slow", "has not committed it, is at offset 1"),
+    ]
+    assert (steps[0].topic, steps[0].broker, steps[0].offset) == ("T", "broker-a", 1)
+
+
+def test_an_offset_id_leads_to_the_other_copies(root: Path) -> None:
+    rows = read_store(str(root), columns="uniqKey,offsetMsgId,topic").read_all().to_pylist()
+    (first,) = [row for row in rows if row["uniqKey"] == ID and row["topic"] == "T"]
+    assert told(trace(first["offsetMsgId"], [f"store:{root}"]))[:4] == LIFE
+
+
+def test_an_export_and_a_replicas_store_tell_each_copy_once(root: Path, tmp_path: Path) -> None:
+    rows = read_store(str(root)).read_all()
+    (tmp_path / "table").mkdir()
+    pq.write_table(rows, tmp_path / "table/rows.parquet")
+    table = f"parquet:{tmp_path / 'table'}"
+    assert told(trace(ID, [table])) == LIFE
+    assert told(trace(ID, [f"store:{root}", table]))[:4] == LIFE
+
+
+def test_what_is_not_there_has_no_steps(root: Path) -> None:
+    assert trace("order-1", [f"store:{root}"]) == []
