@@ -27,7 +27,7 @@ PAGES = [
 
 COMMAND = re.compile(r"^(?: {4}|\$ )((?:pocketmq|python -m pocketmq\.\w+|make|\.venv/bin/\w+) .*)$")
 
-GROUPED = ("topic", "clock", "config", "store", "group", "fault", "snapshot")
+GROUPED = ("topic", "clock", "config", "store", "group", "fault", "snapshot", "pipeline")
 """Commands that have commands of their own."""
 
 RUNNABLE = [

@@ -246,9 +246,13 @@ class _Replay:
         sender = self._sender()
         queues = sender.queues_of(self.state.topic)
         clock = sender.access.client().clock
-        sent_before = self._sent_before() if is_resumed else set()
         self._next = dict(self.state.done)
-        self._save(queues, sender)
+        sent_before: set[str] = set()
+        if is_resumed:
+            # The ends in the file stay as they are until all before them is done.
+            sent_before = self._sent_before()
+        else:
+            self._save(queues, sender)
         pace = Pace(self.options.speed, self.options.rate)
         start_s = clock.monotonic()
         since = 0
