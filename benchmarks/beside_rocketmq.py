@@ -145,8 +145,10 @@ def consume(messages: int) -> Callable[[Side], dict[str, float]]:
 
 
 def latency(rate: int, seconds: int) -> Callable[[Side], dict[str, float]]:
-    """End to end, at a steady rate."""
-    return lambda side: load("latency", side.namesrv, "latency", 128, rate, seconds)
+    """End to end, at a steady rate; a new topic each time, which the consumer reads as a whole."""
+    return lambda side: load(
+        "latency", side.namesrv, f"latency-{time.time_ns()}", 128, rate, seconds
+    )
 
 
 def connections(count: int) -> Callable[[Side], dict[str, float]]:
