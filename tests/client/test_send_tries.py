@@ -6,7 +6,7 @@ import pytest
 
 from pocketmq.client.producer.send_result import SendResult, SendStatus
 from pocketmq.client.producer.send_tries import SendFailedError, SendTimeoutError, SendTries
-from pocketmq.protocol.codes import RETRIABLE_SEND_CODES
+from pocketmq.protocol.codes import RETRIABLE_SEND_CODES, ClientErrorCode
 from pocketmq.protocol.errors import (
     BrokerError,
     BrokerNotFoundError,
@@ -14,6 +14,7 @@ from pocketmq.protocol.errors import (
     RequestTimeoutError,
 )
 from pocketmq.protocol.message import MessageQueue
+from pocketmq.runtime.errors import ConfigError
 
 OK = SendResult(SendStatus.SEND_OK, "k", "o", MessageQueue("T", "a", 0), 0)
 NOT_FLUSHED = SendResult(SendStatus.FLUSH_DISK_TIMEOUT, "k", "o", MessageQueue("T", "a", 0), 0)
@@ -126,3 +127,43 @@ def test_the_last_result_is_returned_when_all_tries_end_so() -> None:  # P-42
     sending = plan(retry_not_ok=True, tries=1)
     sending.begin_try("a", 0.0)
     assert sending.answered(NOT_FLUSHED, 0.0) is NOT_FLUSHED
+
+
+def test_the_time_of_all_tries_runs_from_the_first() -> None:  # P-40
+    sending = SendTries("T", tries=3, timeout_s=3.0, began_at=100.0)
+    assert sending.begin_try("a", 100.0) == 3.0
+    assert sending.failed(ConnectError("a", "no"), 102.998) is None
+    left = sending.begin_try("b", 102.998)
+    assert left == pytest.approx(0.002), "two milliseconds are enough for a try"
+    assert sending.failed(ConnectError("b", "no"), 103.0) is None
+    with pytest.raises(SendTimeoutError) as caught:
+        sending.begin_try("a", 103.0)
+    assert caught.value.cost_ms == 3000
+
+
+def test_an_error_says_what_was_tried_and_for_how_long() -> None:
+    sending = SendTries("Orders", tries=2, timeout_s=3.0, began_at=100.0)
+    for name in "ab":
+        sending.begin_try(name, 100.0)
+    with pytest.raises(SendFailedError) as caught:
+        sending.failed(ConnectError("b", "no"), 100.2514)
+    failed = caught.value
+    assert (failed.topic, failed.cost_ms) == ("Orders", 251)
+    assert "'Orders' was sent 2 times to a, b and not stored for sure, 251 ms" in str(failed)
+    assert "to nobody and" in str(SendFailedError("T", [], 0, None))
+    assert SendFailedError("T", [], 0, None).code == ClientErrorCode.BROKER_NOT_EXIST
+
+
+def test_by_default_a_message_that_is_not_safe_is_not_sent_again() -> None:  # P-42
+    sending = SendTries("T", tries=3, timeout_s=3.0, began_at=0.0)
+    sending.begin_try("a", 0.0)
+    assert sending.answered(NOT_FLUSHED, 0.0) is NOT_FLUSHED
+
+
+def test_an_error_that_is_not_of_the_way_to_a_broker_is_raised_as_it_is() -> None:
+    sending = plan()
+    sending.begin_try("a", 0.0)
+    error = ConfigError("x", "wrong")
+    with pytest.raises(ConfigError) as caught:
+        sending.failed(error, 0.0)
+    assert caught.value is error

@@ -104,3 +104,16 @@ def test_gos_hashes_as_strings_and_nodes_missing_type_are_read():  # E-64
     )
     read = msgspec.json.decode(text, type=SubscriptionData, strict=False)
     assert read == SubscriptionData.parse("T", "TagA", 5)
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"), [("XPATH", "type 'XPATH' is unknown"), (SQL92, "SQL92 needs")]
+)
+def test_what_was_refused_is_named_as_it_was_written(kind: str, says: str) -> None:
+    with pytest.raises(SubscriptionError, match=says) as caught:
+        SubscriptionData.parse("T", " \t", 0, expression_type=kind)
+    assert "' \\t'" in str(caught.value)
+
+
+def test_a_subscription_without_a_version_is_older_than_any() -> None:
+    assert msgspec.json.decode(b'{"topic":"T"}', type=SubscriptionData).sub_version == 0
