@@ -61,3 +61,22 @@ def test_events_of_a_former_claim_do_not_touch_the_new_one() -> None:  # C-43, C
     claims.correct(claim)
     assert claim.dropped
     assert claim.correcting
+
+
+def test_how_long_ago_is_counted_from_the_claim_and_from_each_pull_and_lock() -> None:
+    claims = Claims()
+    claim = claims.take(QUEUE, 1_000.0)
+    assert not claim.is_pull_expired(1_120.0)
+    assert claim.is_pull_expired(1_120.001)
+    assert not claim.is_lock_expired(1_030.0)
+    assert claim.is_lock_expired(1_030.001)
+
+
+def test_what_is_claimed_can_be_looked_through_while_it_changes() -> None:
+    claims = Claims()
+    claim, other = claims.take(QUEUE, 0.0), claims.take(OTHER, 0.0, locked=True)
+    assert (claims.get(QUEUE), claims.get(OTHER), len(claims)) == (claim, other, 2)
+    assert (claim.locked, other.locked) == (False, True), "locked only if the broker said so"
+    for each in claims:
+        claims.release(each.queue)
+    assert (claims.get(QUEUE), len(claims), list(claims)) == (None, 0, [])
