@@ -57,6 +57,7 @@ mutants: setup ## break a line for each behaviour; its tests must notice: 5 to 1
 
 bench: setup ## ratios to a floor measured in the same run
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/features.py
 	$(BIN)/python benchmarks/store.py
 	$(BIN)/python benchmarks/rebalance.py
 	$(BIN)/python benchmarks/desk.py

@@ -20,9 +20,6 @@ from pocketmq.runtime.profile.nameserver import NameServerProfile
 PARTS = {"nameserver": NameServerProfile, "broker": BrokerProfile, "client": ClientProfile}
 
 NOT_BUILT = (
-    ("K-57", "5.5", "a check point says that its revival does not count as a try"),
-    ("K-66", "5.5", "NOTIFICATION (200054) counts only messages that match an expression"),
-    ("K-133", "5.4", "a message of a V1 retry topic wakes its own group"),
     ("X-52", "5.4", "open half messages in RocksDB, off by default"),
     ("V-20", "5.5", "lite topics and their requests (200070 to 200079)"),
 )

@@ -1,4 +1,4 @@
-"""A store with pending timers and popped messages changes hands, and the other broker finishes."""
+"""A killed broker's timers, popped and half messages: a broker of the other kind finishes them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,18 @@ from typing import Any
 import pytest
 
 from pocketmq.broker.timers.layout import Checkpoint
-from pocketmq.client import ConsumeFromWhere, Message, MessageExt, Producer, SimpleConsumer
+from pocketmq.client import (
+    ConsumeFromWhere,
+    Message,
+    MessageExt,
+    MessageSelector,
+    Producer,
+    PushConsumer,
+    SimpleConsumer,
+    TransactionProducer,
+    TransactionState,
+)
+from pocketmq.protocol.fastjson import parse
 from pocketmq.runtime.errors import PocketMQError
 from support.cluster import running
 from support.eventually import eventually
@@ -23,8 +34,17 @@ pytestmark = [
     pytest.mark.timeout(1200),  # a first run downloads RocketMQ
 ]
 
-SETTINGS = {"timerWheelEnable": "true", "mappedFileSizeTimerLog": 1 << 20}
-OURS = ("--revive-queue-num", "1", "--mapped-file-size-timer-log", str(1 << 20))
+SETTINGS = {
+    "timerWheelEnable": "true", "mappedFileSizeTimerLog": 1 << 20, "enablePropertyFilter": "true",
+    "transactionTimeOut": 1000, "transactionCheckInterval": 5000, "transactionCheckMax": 100,
+}  # fmt: skip
+OURS = (
+    "--revive-queue-num", "1", "--mapped-file-size-timer-log", str(1 << 20),
+    "--transaction-time-out-ms", "1000", "--transaction-check-interval-ms", "5000",
+    "--transaction-check-max", "100", "--profile", "5.3", "--enable-property-filter",
+)  # fmt: skip
+EXPRESSION = "number > 5"
+HALVES = {f"half-{n}" for n in range(3)}
 TIMED = {b"timed-%d" % n for n in range(10)}
 POPPED = {b"popped-%d" % n for n in range(10)}
 DONE = {b"popped-%d" % n for n in range(4)}
@@ -42,8 +62,40 @@ def consumer(nameservers: str) -> SimpleConsumer:
     return made
 
 
+class Undecided:
+    """Leaves every transaction open; of those that it is asked for one is rolled back."""
+
+    def execute_local_transaction(self, message: Message, argument: object) -> TransactionState:
+        return TransactionState.UNKNOWN
+
+    def check_local_transaction(self, message: MessageExt) -> TransactionState:
+        if message.keys == "half-1":
+            return TransactionState.ROLLBACK
+        return TransactionState.COMMIT
+
+
+class Silent(Undecided):
+    """Knows nothing when it is asked."""
+
+    def check_local_transaction(self, message: MessageExt) -> TransactionState:
+        return TransactionState.UNKNOWN
+
+
 async def begin(nameservers: str, store: Path) -> None:
-    """Leave ten messages that wait for their time, and ten popped ones of which four are done."""
+    """Leave ten timers, ten popped messages of which four are done, and three half messages."""
+    by_sql = PushConsumer("by-sql", **options(nameservers))
+    by_sql.subscribe("T", MessageSelector.by_sql(EXPRESSION))
+    by_sql.listen(lambda _: None)
+    async with by_sql:
+        await _begin(nameservers, store)
+        await eventually(lambda: kept_filter(store) == EXPRESSION, "the expression is kept")
+
+
+async def _begin(nameservers: str, store: Path) -> None:
+    producer = TransactionProducer("bookings", Silent(), **options(nameservers))
+    async with producer:
+        for key in sorted(HALVES):
+            await producer.send_in_transaction(Message("Booked", key.encode(), keys=key), None)
     async with Producer("p", **options(nameservers)) as producer:
         for body in sorted(POPPED):
             await producer.send(Message("T", body))
@@ -57,6 +109,24 @@ async def begin(nameservers: str, store: Path) -> None:
     # A check point, four acks and ten timers at least; RocketMQ writes them down once a second.
     file = store / "config" / "timercheck"
     await eventually(lambda: Checkpoint.decode(file.read_bytes()).queue_offset >= 15, "all logged")
+    await eventually(lambda: handed_out(store) == len(POPPED), "the group's offsets are saved")
+
+
+def kept_filter(store: Path) -> str | None:
+    """The expression of the group by-sql in `consumerFilter.json`."""
+    file = store / "config" / "consumerFilter.json"
+    topics = parse(file.read_text())["filterDataByTopic"] if file.exists() else {}
+    found: str | None = (
+        topics.get("T", {}).get("groupFilterData", {}).get("by-sql", {}).get("expression")
+    )
+    return found
+
+
+def handed_out(store: Path) -> int:
+    """How far the file of offsets says that the popping group is."""
+    file = store / "config" / "consumerOffset.json"
+    table = parse(file.read_text())["offsetTable"] if file.exists() else {}
+    return sum(table.get("T@poppers", {}).values())
 
 
 async def finish(nameservers: str, _store: Path) -> None:
@@ -76,25 +146,40 @@ async def finish(nameservers: str, _store: Path) -> None:
     assert found.keys() == left
     assert {found[body] for body in TIMED} == {0}
     assert {found[body] for body in POPPED - DONE} == {1}
+    reader = PushConsumer(
+        "bookings", consume_from_where=ConsumeFromWhere.FIRST_OFFSET, **options(nameservers)
+    )
+    reader.subscribe("Booked")
+    asked = TransactionProducer("bookings", Undecided(), **options(nameservers))
+    async with asked, reader, asyncio.timeout(120):
+        booked = [message.keys async for message in reader.take(2)]
+    assert sorted(map(str, booked)) == ["half-0", "half-2"]
 
 
 async def test_rocketmq_finishes_what_we_began(tmp_path: Path) -> None:
     async with running(tmp_path, *OURS) as cluster:
         await begin(cluster.nameservers, tmp_path / "broker-a")
+        await cluster.broker("a").kill()
     store = tmp_path / "broker-a"
     await _with_rocketmq(store, finish)
+    assert kept_filter(store) == EXPRESSION  # RocketMQ has read our file, and written it anew
 
 
 async def test_we_finish_what_rocketmq_began(tmp_path: Path) -> None:
-    await _with_rocketmq(tmp_path / "broker-a", begin)
+    await _with_rocketmq(tmp_path / "broker-a", begin, kill=True)
     async with running(tmp_path, *OURS) as cluster:
         await finish(cluster.nameservers, tmp_path / "broker-a")
+    assert kept_filter(tmp_path / "broker-a") == EXPRESSION
 
 
-async def _with_rocketmq(store: Path, work: Callable[[str, Path], Awaitable[None]]) -> None:
+async def _with_rocketmq(
+    store: Path, work: Callable[[str, Path], Awaitable[None]], *, kill: bool = False
+) -> None:
     started = real_rocketmq(store, settings=SETTINGS)
     cluster = await asyncio.to_thread(started.__enter__)
     try:
         await work(cluster.namesrv_addr, store)
+        if kill:
+            await asyncio.to_thread(cluster.kill_broker)
     finally:
         await asyncio.to_thread(started.__exit__, None, None, None)

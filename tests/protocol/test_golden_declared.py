@@ -51,12 +51,15 @@ NOT_READ: dict[str, set[str]] = {}
 """Fields of RocketMQ's headers that ours leave out."""
 
 BESIDE_THE_CLASS = {
+    "ChangeInvisibleTimeRequestHeader": {"suspend"},  # of 5.5, not yet of 5.3.3
+    "NotificationRequestHeader": {"exp", "expType"},  # of 5.5
     "QueryMessageRequestHeader": {"_UNIQUE_KEY_QUERY"},
     "RegisterBrokerRequestHeader": {"__ZONE_NAME"},
     "SendMessageResponseHeader": {"MSG_REGION", "TRACE_ON"},
     "SubscriptionGroupWrapper": {".forbiddenTable"},  # written by the broker's table, which is 201
 }
-"""Fields that RocketMQ adds to the request or the reply without declaring them in its class."""
+"""Fields that RocketMQ adds to the request or the reply without declaring them in its class, or
+declares in later releases."""
 
 NOT_KEPT = {
     "ConsumerRunningInfo": {"userConsumerInfo"},  # of an application's own

@@ -21,9 +21,15 @@ BUILD_TIMEOUT_S = 900.0
 IN_CI = ("4.9.8",)
 """Those that are run when nobody asks for others; the other tests run 5.3.3."""
 
-ROWS = ("send", "push", "tags", "delay", "sql", "transaction", "timer", "pop", "request")
+ROWS = (
+    "send", "push", "tags", "delay", "sql", "batch", "orderly", "transaction", "timer", "recall",
+    "priority", "pop", "request",
+)  # fmt: skip
 
-SINCE = {"transaction": (4, 3), "request": (4, 6), "timer": (5, 0), "pop": (5, 0)}
+SINCE = {
+    "transaction": (4, 3), "request": (4, 6), "timer": (5, 0), "pop": (5, 0), "recall": (5, 3, 2),
+    "priority": (5, 4),
+}  # fmt: skip
 """Rows that older clients lack."""
 
 
@@ -35,8 +41,8 @@ def versions() -> list[str]:
 
 def expected(version: str) -> dict[str, str]:
     """Row -> `ok`, or `absent` where the version has no such call."""
-    parts = tuple(int(part) for part in version.split(".")[:2])
-    return {row: "ok" if parts >= SINCE.get(row, (0, 0)) else "absent" for row in ROWS}
+    parts = tuple(int(part) for part in version.split("."))
+    return {row: "ok" if parts >= SINCE.get(row, (0,)) else "absent" for row in ROWS}
 
 
 def run_rows(version: str, nameservers: str, *, timeout_s: float = 400.0) -> JavaRun:

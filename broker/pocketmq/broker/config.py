@@ -236,6 +236,26 @@ class BrokerConfig:
         live=True,
         within=(0, 100),
     )
+    pop_from_retry_probability_for_priority: int = option(
+        0,
+        help="The same of pops that read queues by priority.",
+        rule="V-3",
+        unit="%",
+        live=True,
+        within=(0, 100),
+    )
+    priority_order_asc: bool = option(
+        True,
+        help="Queue 0 has the lowest priority, not the highest.",
+        rule="V-2",
+        live=True,
+    )
+    use_separate_retry_queue: bool = option(
+        False,
+        help="Give a pop retry topic as many queues as its topic has, so that priorities last.",
+        rule="V-5",
+        live=True,
+    )
     pop_response_return_actual_retry_topic: bool = option(
         False,
         help="Return retried messages under the name of their retry topic.",

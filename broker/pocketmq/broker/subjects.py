@@ -53,7 +53,7 @@ class BrokerSubjects:
         self.timers = add(assemble_timers(core, self.topics, self.storing))
         self.delays = add(assemble_delays(core, self.storing))
         self.groups = add(assemble_groups(core, self.topics, self.filters, self.overload))
-        add(assemble_kept_filters(core, self.groups))
+        add(assemble_kept_filters(core, self.groups, self.filters))
         self.locks = add(assemble_locks(core))
         self.offsets = add(assemble_offsets(core, self.topics, self.groups))
         self.pulling = add(

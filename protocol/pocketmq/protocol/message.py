@@ -77,6 +77,11 @@ class _PropertyViews:
         return _number(self.properties.get(names.DELAY))
 
     @property
+    def priority(self) -> int:
+        """0, the lowest, and up; -1 without one or when it is no number (V-1)."""
+        return names.priority_of(self.properties)
+
+    @property
     def wait_store_ok(self) -> bool:
         """Whether the answer to the send waits for what the flush mode promises (WAIT)."""
         return self.properties.get(names.WAIT) != "false"
@@ -98,6 +103,7 @@ class Message(_PropertyViews):
         delay_level: 1..18 for 1 s, 5 s, 10 s, 30 s, 1-10 m, 20 m, 30 m, 1 h, 2 h; 0 for at once.
         delay_ms: deliver so many milliseconds after the broker got it, 3 days at most (5.x).
         deliver_at: deliver at this time, epoch milliseconds, 3 days ahead at most (5.x).
+        priority: 0, the lowest, and up; for topics whose `message.type` is PRIORITY (5.4).
         flag: a number that only applications understand.
         properties: more names and values; the arguments above win over it.
         wait_store_ok: whether the answer waits for what the broker's flush mode promises.
@@ -120,6 +126,7 @@ class Message(_PropertyViews):
         delay_level: int = 0,
         delay_ms: int | None = None,
         deliver_at: int | None = None,
+        priority: int | None = None,
         flag: int = 0,
         properties: Mapping[str, str] | None = None,
         wait_store_ok: bool = True,
@@ -142,6 +149,12 @@ class Message(_PropertyViews):
             merged[names.TIMER_DELAY_MS] = str(delay_ms)
         if deliver_at is not None:
             merged[names.TIMER_DELIVER_MS] = str(deliver_at)
+        if priority is not None:
+            if priority < 0:
+                raise IllegalMessageError(
+                    f"priority {priority} is below 0, which is the lowest", topic=topic
+                )
+            merged[names.PRIORITY] = str(priority)
         if not wait_store_ok:
             merged[names.WAIT] = "false"
         elif names.WAIT not in merged:

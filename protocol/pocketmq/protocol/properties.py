@@ -65,6 +65,8 @@ INNER_MULTI_DISPATCH: Final = "INNER_MULTI_DISPATCH"
 INNER_MULTI_QUEUE_OFFSET: Final = "INNER_MULTI_QUEUE_OFFSET"
 INNER_NUM: Final = "INNER_NUM"
 INNER_BASE: Final = "INNER_BASE"
+PRIORITY: Final = "_SYS_MSG_PRIORITY_"
+"""0, the lowest, and up: the number of the message's queue in a topic of priorities (V-2)."""
 TIMER_DELAY_SEC: Final = "TIMER_DELAY_SEC"
 TIMER_DELAY_MS: Final = "TIMER_DELAY_MS"
 TIMER_DELIVER_MS: Final = "TIMER_DELIVER_MS"
@@ -128,6 +130,15 @@ def encode_properties(properties: Mapping[str, str]) -> str:
             f"property {bad!r} holds the separator 0x01 or 0x02; take it out of name and value"
         )
     return text
+
+
+def priority_of(properties: Mapping[str, str]) -> int:
+    """The priority, 0 and up, that properties have; -1 without one or if Java reads none (V-1)."""
+    digits = properties.get(PRIORITY, "").removeprefix("+")
+    if not (digits.isascii() and digits.isdecimal()) or len(digits) > 10:
+        return -1
+    priority = int(digits)
+    return priority if priority < 2**31 else -1
 
 
 def decode_properties(text: str) -> dict[str, str]:

@@ -28,7 +28,7 @@ def readers(subscription: SubscriptionData) -> ConsumerData:
 
 
 def test_an_entry_is_forgotten_a_day_after_its_group_went() -> None:
-    filters, group = ConsumerFilters(), ConsumerGroupInfo("readers")
+    filters, group = ConsumerFilters(lambda _: True), ConsumerGroupInfo("readers")
     group.subscriptions["orders"] = by_age(5)
     filters.look([group], 1_000)
     filters.look([], 2_000)
@@ -81,3 +81,22 @@ async def test_after_a_restart_nobody_is_there_and_the_entry_is(tmp_path: Path) 
         topics = json.loads(file.read_text())["filterDataByTopic"]
         entry = topics["orders"]["groupFilterData"]["readers"]
         assert (entry["expression"], entry["dead"]) == ("age < 3", False)
+
+
+def test_an_expression_that_is_wrong_is_judged_once_and_never_entered() -> None:
+    asked: list[str] = []
+
+    def understands(subscription: SubscriptionData) -> bool:
+        asked.append(subscription.sub_string)
+        return subscription.sub_string != "age >"
+
+    filters, group = ConsumerFilters(understands), ConsumerGroupInfo("readers")
+    group.subscriptions["orders"] = by_age(5, "age >")
+    for now_ms in (1_000, 2_000, 3_000):
+        filters.look([group], now_ms)
+    assert asked == ["age >"]
+    assert filters.wrapper().filter_data_by_topic == {}
+    group.subscriptions["orders"] = by_age(6)
+    filters.look([group], 4_000)
+    topics = filters.wrapper().filter_data_by_topic
+    assert topics["orders"].group_filter_data["readers"].expression == "age > 3"

@@ -3,7 +3,9 @@ import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Set;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.Callable;
@@ -14,9 +16,12 @@ import java.util.concurrent.TimeUnit;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.MessageSelector;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
+import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.LocalTransactionState;
+import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.SendStatus;
 import org.apache.rocketmq.client.producer.TransactionMQProducer;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
@@ -49,8 +54,12 @@ public final class Rows {
         rows.row("tags", () -> rows.receive("rows-tags", "TagA", null, COUNT / 2, false));
         rows.row("delay", rows::delay);
         rows.row("sql", () -> rows.receive("rows-sql", null, "number < 5", 5, false));
+        rows.row("batch", rows::batch);
+        rows.row("orderly", rows::orderly);
         rows.row("transaction", rows::transaction);
         rows.row("timer", rows::timer);
+        rows.row("recall", rows::recall);
+        rows.row("priority", rows::priority);
         rows.row("pop", () -> rows.receive("rows-pop", "*", null, COUNT, true));
         rows.row("request", rows::request);
         System.exit(rows.failed.isEmpty() ? 0 : 1);
@@ -121,6 +130,95 @@ public final class Rows {
         return true;
     }
 
+    private boolean batch() throws Exception {
+        DefaultMQProducer producer = producer("rows-batch");
+        List<Message> messages = new ArrayList<>();
+        for (int i = 0; i < 3; i++) {
+            messages.add(message("RowsBatch", "TagA", "b" + i));
+        }
+        expect(producer.send(messages).getSendStatus() == SendStatus.SEND_OK, "not stored");
+        DefaultMQPushConsumer consumer = consumer("rows-batch");
+        consumer.subscribe("RowsBatch", "*");
+        BlockingQueue<MessageExt> received = start(consumer);
+        Set<String> bodies = new HashSet<>();
+        while (bodies.size() < 3) {
+            expect(bodies.add(text(next(received, "of the batch: " + bodies))), "twice");
+        }
+        consumer.shutdown();
+        producer.shutdown();
+        return true;
+    }
+
+    /** One queue's messages, taken by a consumer that locks its queues. */
+    private boolean orderly() throws Exception {
+        DefaultMQProducer producer = producer("rows-orderly");
+        for (int i = 0; i < COUNT; i++) {
+            producer.send(message("RowsOrderly", "TagA", "o" + i), (queues, sent, key) -> queues.get(0), 0);
+        }
+        DefaultMQPushConsumer consumer = consumer("rows-orderly");
+        consumer.subscribe("RowsOrderly", "*");
+        BlockingQueue<MessageExt> received = new LinkedBlockingQueue<>();
+        consumer.registerMessageListener((MessageListenerOrderly) (messages, context) -> {
+            received.addAll(messages);
+            return ConsumeOrderlyStatus.SUCCESS;
+        });
+        consumer.start();
+        for (int i = 0; i < COUNT; i++) {
+            String body = text(next(received, i + " of " + COUNT + " received"));
+            expect(body.equals("o" + i), "out of order: " + body + " for o" + i);
+        }
+        consumer.shutdown();
+        producer.shutdown();
+        return true;
+    }
+
+    /** A recalled message never comes; the one that was sent beside it does. */
+    private boolean recall() throws Exception {
+        Method recall = method(DefaultMQProducer.class, "recallMessage", String.class, String.class);
+        if (recall == null) {
+            return false;
+        }
+        Method later = method(Message.class, "setDelayTimeMs", long.class);
+        DefaultMQProducer producer = producer("rows-recall");
+        for (String body : new String[] {"recalled", "kept"}) {
+            Message message = message("RowsRecall", "TagA", body);
+            later.invoke(message, 8_000L);
+            SendResult sent = producer.send(message);
+            if (body.equals("recalled")) {
+                Object handle = SendResult.class.getMethod("getRecallHandle").invoke(sent);
+                expect(handle != null, "no handle");
+                recall.invoke(producer, "RowsRecall", handle);
+            }
+        }
+        DefaultMQPushConsumer consumer = consumer("rows-recall");
+        consumer.subscribe("RowsRecall", "*");
+        BlockingQueue<MessageExt> received = start(consumer);
+        String body = text(next(received, "the one that was kept"));
+        expect(body.equals("kept"), "not recalled");
+        expect(received.poll(3, TimeUnit.SECONDS) == null, "not recalled");
+        consumer.shutdown();
+        producer.shutdown();
+        return true;
+    }
+
+    /** The broker answers with the queue of the message's priority, whichever the client chose. */
+    private boolean priority() throws Exception {
+        Method urgent = method(Message.class, "setPriority", int.class);
+        if (urgent == null) {
+            return false;
+        }
+        DefaultMQProducer producer = producer("rows-priority");
+        producer.send(message("RowsPriority", "TagA", "make the topic"));
+        for (int priority : new int[] {3, 0, 2, 99}) {
+            Message message = message("RowsPriority", "TagA", "p" + priority);
+            urgent.invoke(message, priority);
+            int queue = producer.send(message).getMessageQueue().getQueueId();
+            expect(queue == Math.min(priority, 3), "priority " + priority + " in queue " + queue);
+        }
+        producer.shutdown();
+        return true;
+    }
+
     private void comesAt(String topic, long earliest) throws Exception {
         DefaultMQPushConsumer consumer = consumer("rows-" + topic);
         consumer.subscribe(topic, "*");
@@ -160,8 +258,10 @@ public final class Rows {
         producer.setSendMsgTimeout(WAIT_S * 1000);
         method(TransactionMQProducer.class, "setTransactionListener", type).invoke(producer, listener);
         producer.start();
+        Method send = method(
+            TransactionMQProducer.class, "sendMessageInTransaction", Message.class, Object.class);
         for (int i = 0; i < 9; i++) {
-            producer.sendMessageInTransaction(message("RowsTransactions", "TagA", "t" + i), i);
+            send.invoke(producer, message("RowsTransactions", "TagA", "t" + i), i);
         }
         DefaultMQPushConsumer consumer = consumer("rows-transactions");
         consumer.subscribe("RowsTransactions", "*");

@@ -16,10 +16,11 @@ class Filters(Subject):
     """How subscriptions choose messages."""
 
     message_filters: MessageFilters
+    sql92: Sql92Filters
 
 
 def assemble_filters(core: BrokerCore) -> Filters:
     """By tags, and by SQL92 where `enable_property_filter` allows it."""
-    filters = MessageFilters()
-    filters.add(SQL92, Sql92Filters().of, lambda: core.config.enable_property_filter)
-    return Filters(message_filters=filters)
+    filters, sql92 = MessageFilters(), Sql92Filters()
+    filters.add(SQL92, sql92.of, lambda: core.config.enable_property_filter)
+    return Filters(message_filters=filters, sql92=sql92)

@@ -6,7 +6,7 @@ the file is kept for a broker of RocketMQ that takes the store over.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
@@ -62,11 +62,18 @@ class ConsumerFilterFile(BodyStruct, kw_only=True, omit_defaults=False):
 
 
 class ConsumerFilters:
-    """(topic, group) -> its entry."""
+    """(topic, group) -> its entry.
 
-    def __init__(self) -> None:
+    Args:
+        understands: whether a subscription's expression can be compiled; others are not entered.
+    """
+
+    def __init__(self, understands: Callable[[SubscriptionData], bool]) -> None:
         self.unsaved = Unsaved()
+        self._understands = understands
         self._entries: dict[tuple[str, str], FilterEntry] = {}
+        self._wrong: dict[tuple[str, str], SubscriptionData] = {}
+        """Subscriptions of present groups that were not understood: they are judged once."""
 
     def look(self, groups: Iterable[ConsumerGroupInfo], now_ms: int) -> None:
         """Enter what members subscribe to now; who is gone is dead, and later forgotten (Q-31)."""
@@ -83,12 +90,19 @@ class ConsumerFilters:
             elif key not in alive and not entry.dead:
                 entry.dead_time, entry.dead = max(now_ms, entry.born_time), True
                 self.unsaved.note()
+        for key in self._wrong.keys() - alive:
+            del self._wrong[key]
 
     def _register(self, group: str, subscription: SubscriptionData, now_ms: int) -> None:
         key = (subscription.topic, group)
         old = self._entries.get(key)
         version = subscription.sub_version
         if old is not None and not old.dead and version <= old.client_version:
+            return
+        if subscription == self._wrong.get(key):
+            return
+        if not self._understands(subscription):
+            self._wrong[key] = subscription
             return
         same = old is not None and (old.expression, old.expression_type) == (
             subscription.sub_string,

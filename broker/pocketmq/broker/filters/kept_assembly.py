@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pocketmq.broker.core import BrokerCore
+from pocketmq.broker.filters.assembly import Filters
 from pocketmq.broker.filters.consumer_filters import ConsumerFilterFile, ConsumerFilters
 from pocketmq.broker.groups.assembly import Groups
 from pocketmq.broker.subject import Periodically, Subject
@@ -13,9 +14,9 @@ KEEP_S = 10.0
 """Interval at which the file is brought up to date (Q-30)."""
 
 
-def assemble_kept_filters(core: BrokerCore, groups: Groups) -> Subject:
+def assemble_kept_filters(core: BrokerCore, groups: Groups, filters: Filters) -> Subject:
     """`consumerFilter.json`; listens to `topic_deleted`."""
-    kept, clock = ConsumerFilters(), core.clock
+    kept, clock = ConsumerFilters(filters.sql92.understands), core.clock
     core.signals.topic_deleted.connect(kept.forget_topic)
 
     def look() -> None:

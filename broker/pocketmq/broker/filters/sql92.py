@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pocketmq.broker.filters.message_filters import MessageFilter
+from pocketmq.protocol.errors import FilterError
 from pocketmq.protocol.filters import CompiledFilters
 from pocketmq.protocol.record import decode_record
-from pocketmq.protocol.subscription import SubscriptionData
+from pocketmq.protocol.subscription import SQL92, SubscriptionData
 
 
 class Sql92Filters:
@@ -13,6 +14,16 @@ class Sql92Filters:
 
     def __init__(self) -> None:
         self._compiled = CompiledFilters()
+
+    def understands(self, subscription: SubscriptionData) -> bool:
+        """Whether it is an SQL92 subscription whose expression can be compiled."""
+        if subscription.expression_type != SQL92:
+            return False
+        try:
+            self._compiled.get(subscription.sub_string)
+        except FilterError:
+            return False
+        return True
 
     def of(self, subscription: SubscriptionData) -> MessageFilter:
         """The filter of a subscription; every tag hash passes it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pocketmq.broker.attributes import group_attributes
 from pocketmq.broker.core import BrokerCore, defer
 from pocketmq.broker.filters.assembly import Filters
 from pocketmq.broker.groups.client_processor import ClientProcessor
@@ -89,6 +90,9 @@ def assemble_groups(
                 saved,
                 signals.group_deleted,
                 clock,
+                group_attributes(
+                    priorities=profile.message_priorities, code=profile.invalid_parameter_code
+                ),
                 invalid_parameter_code=profile.invalid_parameter_code,
             ),
         ),

@@ -6,6 +6,9 @@ DELETE_SUBSCRIPTIONGROUP (207), GET_SUBSCRIPTIONGROUP_CONFIG (352).
 
 from __future__ import annotations
 
+import msgspec
+
+from pocketmq.broker.attributes import AttributeRules
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
 from pocketmq.broker.tables.saved_tables import SavedTable
@@ -32,6 +35,7 @@ class GroupProcessor:
         groups_file: answers wait until a change is on the disk.
         deleted: signals that a group was deleted, and whether its offsets are deleted too.
         clock: stamps changes.
+        attributes: which attributes a group may have.
         invalid_parameter_code: answer to illegal names, by profile.
     """
 
@@ -41,6 +45,7 @@ class GroupProcessor:
         groups_file: SavedTable,
         deleted: Signal[[str, bool]],
         clock: Clock,
+        attributes: AttributeRules,
         *,
         invalid_parameter_code: int,
     ) -> None:
@@ -48,6 +53,7 @@ class GroupProcessor:
         self._groups_file = groups_file
         self._deleted = deleted
         self._clock = clock
+        self._attributes = attributes
         self._invalid_code = invalid_parameter_code
 
     @handles(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP)
@@ -58,6 +64,12 @@ class GroupProcessor:
             check_group(config.group_name)
         except IllegalNameError as exc:
             raise RequestRefusedError(self._invalid_code, str(exc)) from exc
+        old = self._groups.get(config.group_name)
+        attributes = self._attributes.changed(
+            {} if old is None else old.attributes,
+            (f"{key}={value}" for key, value in config.attributes.items()),
+        )
+        config = msgspec.structs.replace(config, attributes=attributes)
         self._groups.put(config, self._clock.time_ms())
         return self._answer_when_saved(peer, request)
 

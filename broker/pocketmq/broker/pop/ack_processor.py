@@ -122,18 +122,23 @@ class AckProcessor:
             now_ms += 1  # or the ack of the old check point would count for the new one (K-74)
         group = header.consumer_group
         owner = (group, topic, queue_id, handle.broker_name)
-        point = CheckPoint.of_pop(owner, [offset], now_ms, header.invisible_time)
+        known = self._core.profile.broker.pops_can_be_suspended
+        suspended = bool(header.suspend) if known else None
+        point = CheckPoint.of_pop(
+            owner, [offset], now_ms, header.invisible_time, suspended=suspended
+        )
         queue = self._revive_queue(handle)
         self._core.stats.note_acks(topic, group)
         self._core.stats.note_check_points(topic, group)
         ack = _ack_of(handle, topic, group, queue_id, offset)
         # In this order, in one append: at any time one of the two records holds the message.
-        held = self._merges.merge.take(ack.key(self._core.config.name))
         messages = [
-            *(self._merges.records(held) if held is not None else ()),
             self._revive_log.check_point(point, queue),
-            self._revive_log.ack(ack, queue, handle.due_ms),
+            self._revive_log.ack(ack, queue, handle.due_ms),  # refuses times that no pop had
         ]
+        held = self._merges.merge.take(ack.key(self._core.config.name))
+        if held is not None:
+            messages = [*self._merges.records(held), *messages]
         answer = ChangeInvisibleTimeResponseHeader(
             pop_time=now_ms, invisible_time=header.invisible_time, revive_qid=handle.revive_queue_id
         )

@@ -18,7 +18,8 @@ from pocketmq.broker.pop.merge import MergeLimits, PopMerge
 from pocketmq.broker.pop.merge_service import MergeService
 from pocketmq.broker.pop.order_service import OrderService
 from pocketmq.broker.pop.orders import ConsumerOrders, OrderTable
-from pocketmq.broker.pop.pop_processor import NotificationProcessor, PopProcessor
+from pocketmq.broker.pop.pop_processor import NotificationProcessor, PopExpressions, PopProcessor
+from pocketmq.broker.pop.priorities import Priorities
 from pocketmq.broker.pop.progress import PopProgress
 from pocketmq.broker.pop.revive_log import ReviveLog
 from pocketmq.broker.pop.revive_service import ReviveService
@@ -70,9 +71,15 @@ def assemble_pop(
     merges = MergeService(
         core, PopMerge(lambda: _merge_limits(core.config)), revive_log, offsets.table, progress
     )
-    popper = Popper(core, topics.configs, offsets.table, revive_log, progress, orders, merges)
-    pops = PopProcessor(core, checks, popper, filters.message_filters)
-    notifications = NotificationProcessor(core, checks, popper)
+    priorities = Priorities(
+        topics.configs, groups.configs, enabled=core.profile.broker.message_priorities
+    )
+    popper = Popper(
+        core, topics.configs, offsets.table, revive_log, progress, orders, merges, priorities
+    )
+    expressions = PopExpressions(filters.message_filters)
+    pops = PopProcessor(core, checks, popper, expressions)
+    notifications = NotificationProcessor(core, checks, popper, expressions)
     acks = AckProcessor(
         core, checks, revive_log, offsets.table, progress, orders, pops.waiting, merges
     )

@@ -7,7 +7,7 @@ one check point per queue before anything is answered or committed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import randrange
 
@@ -17,6 +17,7 @@ from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
 from pocketmq.broker.pop.merge import Held
 from pocketmq.broker.pop.merge_service import MergeService
 from pocketmq.broker.pop.orders import ConsumerOrders
+from pocketmq.broker.pop.priorities import Priorities
 from pocketmq.broker.pop.progress import PopProgress
 from pocketmq.broker.pop.records import CheckPoint
 from pocketmq.broker.pop.revive_log import ReviveLog
@@ -35,7 +36,8 @@ from pocketmq.protocol.receipts import (
 )
 from pocketmq.protocol.record import decode_records, encode_record, pack_host
 
-_ALL = MessageFilter()
+ALL = MessageFilter()
+"""Wants every message."""
 _MOVED = frozenset(
     {GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_OVERFLOW_BADLY, GetStatus.OFFSET_FOUND_NULL}
 )
@@ -88,6 +90,7 @@ class Popper:
         progress: how far messages are handed out beyond the committed offset.
         orders: unacknowledged messages of queues that are consumed in order.
         merges: check points that are only in memory.
+        priorities: which pops read the highest queue first.
     """
 
     def __init__(
@@ -99,7 +102,9 @@ class Popper:
         progress: PopProgress,
         orders: ConsumerOrders,
         merges: MergeService,
+        priorities: Priorities,
     ) -> None:
+        self._priorities = priorities
         self._merges = merges
         self._merge = merges.merge
         self._core = core
@@ -121,10 +126,11 @@ class Popper:
         revive_queue = ORDERED_QUEUE if want.ordered else self._revive_log.next_queue()
         out = HandOut(pop_time_ms=now_ms, revive_queue_id=revive_queue)
         lot = randrange(100)
-        for topic, count in self._topics_in_turn(want, queues, lot):
+        by_priority = not want.ordered and self._priorities.hold(want.group, want.topic, lot)
+        for topic, count in self._topics_in_turn(want, queues, lot, by_priority=by_priority):
             if count and (topic != want.topic or want.queue_id < 0):
-                for step in range(count):
-                    self._read(out, want, topic, (lot + step) % count)
+                for queue_id in self._queues(count, lot, by_priority=by_priority):
+                    self._read(out, want, topic, queue_id)
             elif count:
                 self._read(out, want, topic, want.queue_id)
         if out.points and not self._store_points(out):
@@ -133,7 +139,7 @@ class Popper:
 
     def has_message(self, want: PopRequest, queues: int, now_ms: int) -> bool:
         """Whether a pop would find something; nothing is moved (K-65)."""
-        for topic, count in self._topics_in_turn(want, queues, 0):
+        for topic, count in self._topics_in_turn(want, queues, 0, by_priority=False):
             one = topic == want.topic and want.queue_id >= 0
             for queue_id in [want.queue_id] if one else range(count):
                 if want.ordered and self._orders.is_blocked(
@@ -141,7 +147,9 @@ class Popper:
                 ):
                     continue
                 begin = self.position(want.group, topic, queue_id)
-                if self._store.max_offset(topic, queue_id) > begin:
+                if self._store.max_offset(topic, queue_id) > begin and (
+                    want.filter is ALL or self._get(want, topic, queue_id, begin, 1).count
+                ):
                     return True
         return False
 
@@ -151,7 +159,15 @@ class Popper:
         begin = self._store.min_offset(topic, queue_id) if committed is None else committed
         return self._progress.begin((group, topic, queue_id), begin)
 
-    def _topics_in_turn(self, want: PopRequest, queues: int, lot: int) -> Iterator[tuple[str, int]]:
+    def _queues(self, count: int, lot: int, *, by_priority: bool) -> Iterable[int]:
+        """A topic's queues in the order in which they are read (K-33, V-3)."""
+        if not by_priority:
+            return ((lot + step) % count for step in range(count))
+        return reversed(range(count)) if self._core.config.priority_order_asc else range(count)
+
+    def _topics_in_turn(
+        self, want: PopRequest, queues: int, lot: int, *, by_priority: bool
+    ) -> Iterator[tuple[str, int]]:
         """The topic and the group's retry topic, in the order in which they are read (K-33)."""
         config = self._core.config
         own = (want.topic, queues)
@@ -167,7 +183,10 @@ class Popper:
             retry = v1
         known = self._topics.get(retry)
         again = (retry, known.read_queue_nums if known is not None else 0)
-        yield from (again, own) if lot < config.pop_from_retry_probability else (own, again)
+        share = config.pop_from_retry_probability
+        if by_priority:  # such a pop has a low lot
+            lot, share = randrange(100), config.pop_from_retry_probability_for_priority
+        yield from (again, own) if lot < share else (own, again)
 
     # -- one queue ------------------------------------------------------------------------------
 
@@ -220,7 +239,10 @@ class Popper:
             self._offsets.commit(want.group, topic, queue_id, taken[0], out.pop_time_ms)
         else:
             owner = (want.group, topic, queue_id, self._core.config.name)
-            point = CheckPoint.of_pop(owner, taken, out.pop_time_ms, want.invisible_ms)
+            suspended = False if self._core.profile.broker.pops_can_be_suspended else None
+            point = CheckPoint.of_pop(
+                owner, taken, out.pop_time_ms, want.invisible_ms, suspended=suspended
+            )
             out.points.append((point, found.next_begin_offset))
         if mark and not self._core.config.pop_response_return_actual_retry_topic:
             out.records += [self._as_popped(out, want, topic, taken[0], m) for m in messages]
@@ -267,7 +289,7 @@ class Popper:
     def _get(
         self, want: PopRequest, topic: str, queue_id: int, offset: int, count: int
     ) -> GetResult:
-        chosen = want.filter if topic == want.topic else _ALL
+        chosen = want.filter if topic == want.topic else ALL
         return self._store.get_message(
             topic,
             queue_id,

@@ -6,13 +6,13 @@ from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.filters.message_filters import MessageFilter, MessageFilters
 from pocketmq.broker.pop.checks import PopChecks
-from pocketmq.broker.pop.hand_out import HandOut, Popper, PopRequest
+from pocketmq.broker.pop.hand_out import ALL, HandOut, Popper, PopRequest
 from pocketmq.broker.pop.waiting import WaitingPop
 from pocketmq.broker.pop.waking import WakingPops
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
-from pocketmq.protocol.errors import SubscriptionError
+from pocketmq.protocol.errors import FilterError, SubscriptionError
 from pocketmq.protocol.headers.pop import (
     NotificationRequestHeader,
     NotificationResponseHeader,
@@ -25,8 +25,6 @@ from pocketmq.protocol.headers.pop import (
 from pocketmq.protocol.receipts import msg_offset_info, start_offset_info
 from pocketmq.protocol.subscription import TAG, SubscriptionData
 
-_NOTHING = MessageFilter()
-
 
 class PopProcessor:
     """Answers POP_MESSAGE, POLLING_INFO and PEEK_MESSAGE.
@@ -35,7 +33,7 @@ class PopProcessor:
         core: store, clock, statistics and signals.
         checks: whether a group may pop a topic.
         popper: takes messages.
-        filters: compile expressions.
+        expressions: of pops.
     """
 
     def __init__(
@@ -43,14 +41,13 @@ class PopProcessor:
         core: BrokerCore,
         checks: PopChecks,
         popper: Popper,
-        filters: MessageFilters,
+        expressions: PopExpressions,
     ) -> None:
         self._core = core
         self._clock = core.clock
         self._checks = checks
         self._popper = popper
-        self._filters = filters
-        self._filter_of: dict[tuple[str, str], MessageFilter] = {}
+        self._expressions = expressions
         self.waiting: WakingPops[PopMessageRequestHeader] = WakingPops(
             "waiting pops", core, self._again
         )
@@ -107,7 +104,7 @@ class PopProcessor:
         now_ms = self._clock.time_ms()
         try:
             config = self._checks.pop(header, deadline_ms - header.poll_time, now_ms)
-            chosen = self._filter(header)
+            chosen = self._expressions.filter(header.topic, header.exp, header.exp_type)
         except RequestRefusedError as exc:
             # A client reads the header before it looks at the code (K-1, K-171).
             return request.reply(PopMessageResponseHeader(), code=exc.code, remark=str(exc))
@@ -161,20 +158,36 @@ class PopProcessor:
         )
         return request.reply(answer, out.records, remark="FOUND")
 
-    def _filter(self, header: PopMessageRequestHeader) -> MessageFilter:
-        """The filter of the expression; an empty one takes all messages (K-31)."""
-        if not header.exp:
-            return _NOTHING
-        kind = header.exp_type or TAG
-        key = (header.exp, kind)
+
+class PopExpressions:
+    """Filters of the expressions that pops and notifications bring; each is compiled once.
+
+    Args:
+        filters: compile expressions.
+    """
+
+    def __init__(self, filters: MessageFilters) -> None:
+        self._filters = filters
+        self._filter_of: dict[tuple[str, str], MessageFilter] = {}
+
+    def filter(
+        self, topic: str, expression: str | None, expression_type: str | None
+    ) -> MessageFilter:
+        """The filter of an expression; an empty one takes all messages (K-31).
+
+        Raises:
+            RequestRefusedError: SUBSCRIPTION_PARSE_FAILED (23).
+        """
+        if not expression:
+            return ALL
+        kind = expression_type or TAG
+        key = (expression, kind)
         chosen = self._filter_of.get(key)
         if chosen is None:
             try:
-                subscription = SubscriptionData.parse(
-                    header.topic, header.exp, 0, expression_type=kind
-                )
+                subscription = SubscriptionData.parse(topic, expression, 0, expression_type=kind)
                 chosen = self._filters.of(subscription)
-            except SubscriptionError as exc:
+            except (FilterError, SubscriptionError) as exc:
                 raise RequestRefusedError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(exc)) from exc
             if len(self._filter_of) >= 1024:
                 self._filter_of.clear()
@@ -189,9 +202,14 @@ class NotificationProcessor:
         core: clock and signals.
         checks: whether a group may pop a topic.
         popper: tells whether there are messages.
+        expressions: of notifications.
     """
 
-    def __init__(self, core: BrokerCore, checks: PopChecks, popper: Popper) -> None:
+    def __init__(
+        self, core: BrokerCore, checks: PopChecks, popper: Popper, expressions: PopExpressions
+    ) -> None:
+        self._expressions = expressions
+        self._knows_expressions = core.profile.broker.pops_can_be_suspended
         self._clock = core.clock
         self._checks = checks
         self._popper = popper
@@ -214,6 +232,9 @@ class NotificationProcessor:
     ) -> Reply:
         now_ms = self._clock.time_ms()
         config = self._checks.read(header.topic, header.queue_id, header.consumer_group, now_ms)
+        chosen = ALL
+        if self._knows_expressions:
+            chosen = self._expressions.filter(header.topic, header.exp, header.exp_type)
         want = PopRequest(
             group=header.consumer_group,
             topic=header.topic,
@@ -221,7 +242,7 @@ class NotificationProcessor:
             max_count=1,
             invisible_ms=0,
             from_last=False,
-            filter=_NOTHING,
+            filter=chosen,
             ordered=header.order,
             attempt_id=header.attempt_id,
         )
@@ -232,7 +253,7 @@ class NotificationProcessor:
         if header.poll_time > 0 and not request.is_oneway:
             code = self.waiting.table.refusal(key, deadline_ms, now_ms)
         if code is None:
-            self.waiting.hold(WaitingPop(peer, request, header, key, deadline_ms, None))
+            self.waiting.hold(WaitingPop(peer, request, header, key, deadline_ms, chosen.accept))
             return None
         full = code is ResponseCode.POLLING_FULL
         return request.reply(NotificationResponseHeader(has_msg=False, polling_full=full))

@@ -42,6 +42,7 @@ class CheckPoint(
         "revive_offset": "ro",
         "put_again": "rp",
         "start_offset": "so",
+        "suspended": "sp",
         "topic": "t",
     },
     omit_defaults=True,
@@ -64,6 +65,8 @@ class CheckPoint(
     put_again: str | None = None
     """How often it was stored again because a message could not be delivered."""
     start_offset: int
+    suspended: bool | None = None
+    """Its revival counts no try (K-57); None, and not written, before RocketMQ 5.5."""
     topic: str
 
     def __post_init__(self) -> None:
@@ -136,6 +139,8 @@ class CheckPoint(
         offsets: Sequence[int],
         pop_time_ms: int,
         invisible_ms: int,
+        *,
+        suspended: bool | None = None,
     ) -> CheckPoint:
         """The check point of messages just read.
 
@@ -144,6 +149,7 @@ class CheckPoint(
             offsets: of the messages, in order; the first is the start offset.
             pop_time_ms: of the answer.
             invisible_ms: until they are seen again.
+            suspended: whether that counts as no try; None where a release does not say it.
         """
         group, topic, queue_id, broker_name = handle_parts
         start = offsets[0]
@@ -156,6 +162,7 @@ class CheckPoint(
             pop_time_ms=pop_time_ms,
             queue_id=queue_id,
             start_offset=start,
+            suspended=suspended,
             topic=topic,
         )
 

@@ -218,6 +218,23 @@ class ReviveService(Service):
         [record] = decode_records(view)
         return record
 
+    def _retry_queues(self, topic: str, point: CheckPoint, now_ms: int) -> int:
+        """How many queues of a retry topic to use; it is made if it is missing (V-5)."""
+        known = self._topics.get(topic)
+        separate = self._core.config.use_separate_retry_queue
+        if known is not None:
+            return max(1, known.write_queue_nums) if separate else 1
+        source = self._topics.get(user_topic(point.topic, point.group))
+        count = max(1, source.read_queue_nums) if separate and source is not None else 1
+        config = TopicConfig(
+            topic_name=topic, read_queue_nums=count, write_queue_nums=count, perm=Perm.RW
+        )
+        self._topics.put(config, now_ms)
+        for queue_id in range(count):
+            if self._offsets.query(point.group, topic, queue_id) is None:
+                self._offsets.commit(point.group, topic, queue_id, 0, now_ms)
+        return count
+
     def _retry(self, point: CheckPoint, record: MessageExt) -> StoredMessage:
         """The message as it is delivered again (K-90)."""
         topic = point.topic
@@ -225,13 +242,7 @@ class ReviveService(Service):
             v2 = self._core.config.enable_retry_topic_v2
             topic = pop_retry_topic(topic, point.group, v2=v2)
         now_ms = self._clock.time_ms()
-        if self._topics.get(topic) is None:
-            config = TopicConfig(
-                topic_name=topic, read_queue_nums=1, write_queue_nums=1, perm=Perm.RW
-            )
-            self._topics.put(config, now_ms)
-            if self._offsets.query(point.group, topic, 0) is None:
-                self._offsets.commit(point.group, topic, 0, 0, now_ms)
+        queues = self._retry_queues(topic, point, now_ms)
         properties = dict(record.properties)
         if record.reconsume_times == 0 or names.FIRST_POP_TIME not in properties:
             properties[names.FIRST_POP_TIME] = str(point.pop_time_ms)
@@ -240,7 +251,7 @@ class ReviveService(Service):
         host = self._core.address.packed
         message = StoredMessage(
             topic=topic,
-            queue_id=0,
+            queue_id=min(record.queue_id, queues - 1),
             body=record.raw_body,
             properties=encode_properties(properties).encode(),
             flag=record.flag,
@@ -248,7 +259,7 @@ class ReviveService(Service):
             born_timestamp_ms=record.born_timestamp_ms,
             born_host=host,
             store_host=host,
-            reconsume_times=record.reconsume_times + 1,
+            reconsume_times=record.reconsume_times + (not point.suspended),
             tags_code=tags_code(properties.get(names.TAGS)),
             uniq_key=properties.get(names.UNIQ_KEY),
             keys=properties.get(names.KEYS),

@@ -53,6 +53,7 @@ def assemble_sending(
         storing.rewrites,
         storing.of_sends,
         stamp,
+        priorities=profile.message_priorities,
     )
     replies = SendReplies(
         address, version=core.profile.client_version, region=REGION, trace_on=TRACE_ON

@@ -22,7 +22,7 @@ from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import IllegalNameError
 from pocketmq.protocol.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
 from pocketmq.protocol.hosts import pack_host, parse_host_text
-from pocketmq.protocol.properties import decode_properties
+from pocketmq.protocol.properties import decode_properties, priority_of
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.subscription import tags_code
 
@@ -30,6 +30,19 @@ SendHeader = SendMessageRequestHeader | SendMessageRequestHeaderV2
 
 _TRANSACTION = MessageSysFlag.TRANSACTION_MASK
 _SEPARATOR = "\x02"
+
+
+_OTHER_TYPES = (names.DELAY, *TIMERS, names.SHARDING_KEY)
+"""Properties by which a message is of another type, which has no priority."""
+
+
+def _queue_of_priority(properties: dict[str, str], plan: SendPlan, queue_id: int) -> int:
+    """The queue of a message with a priority; else drops the priority, which is none (V-2)."""
+    is_half = properties.get(names.TRANSACTION_PREPARED) == "true"
+    if is_half or not properties.keys().isdisjoint(_OTHER_TYPES):
+        del properties[names.PRIORITY]
+        return queue_id
+    return max(0, min(priority_of(properties), plan.write_queue_nums - 1))
 
 
 @lru_cache(maxsize=16384)
@@ -50,6 +63,7 @@ class IncomingMessages:
         rewrites: change messages that are delayed and the like.
         of_sends: change half messages; asked before `rewrites`.
         stamp: the properties that the broker adds to every message.
+        priorities: whether a message's priority chooses its queue, by profile.
     """
 
     def __init__(
@@ -59,7 +73,10 @@ class IncomingMessages:
         rewrites: Rewrites,
         of_sends: Rewrites,
         stamp: BrokerStamp,
+        *,
+        priorities: bool,
     ) -> None:
+        self._priorities = priorities
         self._checks = checks
         self._plans = checks.plans
         self._resends = resends
@@ -143,6 +160,8 @@ class IncomingMessages:
         if not body:
             raise RequestRefusedError(ResponseCode.MESSAGE_ILLEGAL, "the message has no body")
         topic = plan.topic
+        if self._priorities and priority_of(properties) >= 0:
+            queue_id = _queue_of_priority(properties, plan, queue_id)
         group = plan.retry_group
         if group is not None and self._resends.is_given_up(
             group,

@@ -21,6 +21,7 @@ _SPECIAL = TIMERS | {
     names.DELAY,
     names.TRANSACTION_PREPARED,
     names.POP_CK,
+    names.PRIORITY,
     names.CLUSTER,
     names.MSG_REGION,
     names.TRACE_SWITCH,

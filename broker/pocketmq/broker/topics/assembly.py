@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pocketmq.broker.attributes import topic_attributes
 from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.subject import Subject
 from pocketmq.broker.tables.saved_tables import SavedTable
@@ -71,6 +72,10 @@ def assemble_topics(core: BrokerCore) -> Topics:
                 announcements,
                 signals.topic_deleted,
                 core.clock,
+                topic_attributes(
+                    priorities=core.profile.broker.message_priorities,
+                    code=core.profile.broker.invalid_parameter_code,
+                ),
                 budget=core.budget,
                 invalid_parameter_code=core.profile.broker.invalid_parameter_code,
             ),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Literal, cast
 
+from pocketmq.broker.attributes import AttributeRules
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.tables.saved_tables import SavedTable
 from pocketmq.broker.topics.announcements import Announcements
@@ -30,13 +31,6 @@ from pocketmq.protocol.validation import check_topic
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.signals import Signal
 
-_ATTRIBUTES: dict[str, tuple[str, ...]] = {
-    "message.type": ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION"),
-    "queue.type": ("SimpleCQ",),
-    "cleanup.policy": ("DELETE",),
-}
-"""Topic attributes of 5.x, with the values that this broker carries out."""
-
 
 class TopicProcessor:
     """Creates, changes, deletes and lists topics.
@@ -47,6 +41,7 @@ class TopicProcessor:
         announcements: and until the name servers know it.
         deleted: signals that a topic was deleted, with its queues, offsets and held pulls.
         clock: stamps changes.
+        attributes: which attributes a topic may have.
         budget: how many queues a topic may have.
         invalid_parameter_code: answer to illegal names, by profile.
     """
@@ -58,11 +53,13 @@ class TopicProcessor:
         announcements: Announcements,
         deleted: Signal[[str]],
         clock: Clock,
+        attributes: AttributeRules,
         *,
         budget: BudgetSource = default_budget,
         invalid_parameter_code: int,
     ) -> None:
         self._topics = topics
+        self._attributes = attributes
         self._budget = budget
         self._topics_file = topics_file
         self._announcements = announcements
@@ -98,8 +95,9 @@ class TopicProcessor:
             topic_filter_type=cast('Literal["SINGLE_TAG", "MULTI_TAG"]', header.topic_filter_type),
             topic_sys_flag=header.topic_sys_flag,
             order=header.order,
-            attributes=self._attributes(
-                header.attributes, {} if old is None else dict(old.attributes)
+            attributes=self._attributes.changed(
+                {} if old is None else old.attributes,
+                filter(None, (header.attributes or "").split(",")),
             ),
         )
         if not self._topics.put(config, self._clock.time_ms()):
@@ -155,26 +153,6 @@ class TopicProcessor:
             raise self._invalid(str(exc)) from exc
         if self._topics.is_system(topic):
             raise self._invalid(f"topic {topic} is the broker's own and stays as it is")
-
-    def _attributes(self, text: str | None, attributes: dict[str, str]) -> dict[str, str]:
-        """`+key=value,-key` carried out on the attributes that a topic has."""
-        for change in filter(None, (text or "").split(",")):
-            sign, rest = change[0], change[1:]
-            key, _, value = rest.partition("=")
-            if sign not in "+-" or key not in _ATTRIBUTES:
-                raise self._invalid(
-                    f"attribute {change!r} is not understood; known are "
-                    f"{', '.join(_ATTRIBUTES)}, written as +key=value or -key"
-                )
-            if sign == "-":
-                attributes.pop(key, None)
-            elif value not in _ATTRIBUTES[key]:
-                raise self._invalid(
-                    f"{key} cannot be {value}; choose {', '.join(_ATTRIBUTES[key])}"
-                )
-            else:
-                attributes[key] = value
-        return attributes
 
     def _invalid(self, remark: str) -> RequestRefusedError:
         return RequestRefusedError(self._invalid_code, remark)

@@ -110,8 +110,15 @@ class PopClient:
         address = await self._address(handle.broker_name, message.topic)
         await self._instance.api.call(address, header)
 
-    async def change_invisible(self, message: MessageExt, invisible_ms: int) -> None:
+    async def change_invisible(
+        self, message: MessageExt, invisible_ms: int, *, suspend: bool = False
+    ) -> None:
         """The message is to be seen again after this time; it gets a new receipt handle.
+
+        Args:
+            message: That was popped.
+            invisible_ms: From now on.
+            suspend: Whether its coming again counts as no try; brokers before 5.5 count it.
 
         Raises:
             BrokerError: the broker refused; the old time holds.
@@ -125,6 +132,7 @@ class PopClient:
             extra_info=str(handle),
             offset=handle.queue_offset,
             invisible_time=invisible_ms,
+            suspend=suspend or None,
         )
         address = await self._address(handle.broker_name, message.topic)
         response = await self._instance.api.call(address, header)

@@ -118,17 +118,21 @@ class SimpleConsumer(PullMember):
         """
         await asyncio.gather(*(self._pops().ack(message) for message in messages))
 
-    async def change_invisible(self, message: MessageExt, invisible_s: float) -> None:
+    async def change_invisible(
+        self, message: MessageExt, invisible_s: float, *, suspend: bool = False
+    ) -> None:
         """Hide a message for this long from now on: longer to work on it, or shorter to retry.
 
-        The message has a new receipt then, which `ack` uses.
+        The message has a new receipt then, which `ack` uses. With `suspend` its coming again counts
+        as no try (K-57); brokers before 5.5 count it.
 
         Raises:
             BadRequestError: it was not received by a `SimpleConsumer`.
             BrokerError: the broker refused; the old time holds.
             RemotingError: it could not be asked.
         """
-        await self._pops().change_invisible(message, round(invisible_s * 1000))
+        hidden_ms = round(invisible_s * 1000)
+        await self._pops().change_invisible(message, hidden_ms, suspend=suspend)
 
     # -- inside ---------------------------------------------------------------------------------
 

@@ -118,6 +118,8 @@ class ChangeInvisibleTimeRequestHeader(Header, kw_only=True):
     invisible_time: Int64
     """Milliseconds from now."""
 
+    suspend: bool | None = None
+    """When it comes again, that counts as no try (K-57)."""
     bname: str | None = None
 
 
@@ -141,6 +143,9 @@ class NotificationRequestHeader(Header, kw_only=True):
     born_time: Int64 = 0
     order: bool = False
     attempt_id: str | None = None
+    exp_type: str | None = None
+    exp: str | None = None
+    """Only messages that match count (K-66)."""
     bname: str | None = None
 
 

@@ -54,6 +54,13 @@ class BrokerProfile:
     cancel_names_topic: bool
     """The cancel of a timer names its message by topic and unique key, not by the key (T-136)."""
 
+    message_priorities: bool
+    """`_SYS_MSG_PRIORITY_` chooses a message's queue, and pops of a topic of type PRIORITY read the
+    highest queue first (V-2, V-3)."""
+    pops_can_be_suspended: bool
+    """A check point says whether its revival counts as a try (K-57), and a NOTIFICATION (200054)
+    may ask for messages that match an expression (K-66)."""
+
     # -- replication ------------------------------------------------------------------------
 
     sync_master_needs_slave: bool
@@ -93,6 +100,8 @@ BROKER_4_9 = BrokerProfile(
     arbitrary_delay=False,
     committed_names_real_topic=True,
     cancel_names_topic=True,
+    message_priorities=False,
+    pops_can_be_suspended=False,
     sync_master_needs_slave=True,
     slave_rejects_sends=False,
     slave_sync_s=10.0,
@@ -122,6 +131,8 @@ BROKER_5_3 = BrokerProfile(
     arbitrary_delay=True,
     committed_names_real_topic=True,
     cancel_names_topic=True,
+    message_priorities=False,
+    pops_can_be_suspended=False,
     sync_master_needs_slave=False,
     slave_rejects_sends=True,
     slave_sync_s=60.0,
@@ -130,7 +141,13 @@ BROKER_5_3 = BrokerProfile(
 )
 """RocketMQ 5.2.0 to 5.3."""
 
-BROKER_5_5 = replace(BROKER_5_3, committed_names_real_topic=False, cancel_names_topic=False)
+BROKER_5_5 = replace(
+    BROKER_5_3,
+    committed_names_real_topic=False,
+    cancel_names_topic=False,
+    message_priorities=True,
+    pops_can_be_suspended=True,
+)
 """RocketMQ 5.5."""
 
 BROKER_5_X = BROKER_5_5

@@ -1,0 +1,199 @@
+"""Measures transactions, timers, pulls and pops in its own process; prints one JSON line.
+
+    python feature_load.py plain|timer|transaction --nameserver H:P --topic T --messages 20000
+    python feature_load.py pull|pop|pop-batch --address H:P --topic T --messages 50000
+
+A transaction counts when its message can be consumed; a pop when all its messages are acknowledged,
+each by a request of its own, or all of a pop by one (`pop-batch`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable
+
+import uvloop
+
+from pocketmq.client import (
+    Admin,
+    Message,
+    MessageExt,
+    MessageQueue,
+    Producer,
+    TransactionProducer,
+    TransactionState,
+)
+from pocketmq.client.consumer.popping import handle_of, put_handles_on
+from pocketmq.protocol.bodies.pop import BatchAck, BatchAckBody, ack_bits
+from pocketmq.protocol.headers.pop import (
+    AckMessageRequestHeader,
+    BatchAckMessageRequestHeader,
+    PopMessageRequestHeader,
+    PopMessageResponseHeader,
+)
+from pocketmq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
+from pocketmq.protocol.receipts import ReceiptHandle
+from pocketmq.protocol.record import decode_records
+from pocketmq.protocol.scalars import PullSysFlag
+from pocketmq.protocol.transport.remoting import RemotingClient
+from pocketmq.protocol.transport.tcp import TcpNetwork
+
+BODY = b"x" * 1024
+QUEUES = 4
+GROUP = "bench-poppers"
+INVISIBLE_MS = 300_000
+
+
+class Commits:
+    """Commits each transaction at once."""
+
+    def execute_local_transaction(self, message: Message, argument: object) -> TransactionState:
+        return TransactionState.COMMIT
+
+    def check_local_transaction(self, message: MessageExt) -> TransactionState:
+        return TransactionState.COMMIT
+
+
+async def send(options: argparse.Namespace) -> dict[str, float]:
+    """Sends by many coroutines, until all that may be consumed at once is in its queues."""
+    left, topic = options.messages, options.topic
+    delay_ms = 3_600_000 if options.kind == "timer" else None
+    producer = (
+        TransactionProducer("bench", Commits(), nameservers=options.nameserver)
+        if options.kind == "transaction"
+        else Producer("bench", nameservers=options.nameserver)
+    )
+
+    async def work() -> None:
+        nonlocal left
+        while left > 0:
+            left -= 1
+            message = Message(topic, BODY, tags="TagA", delay_ms=delay_ms)
+            if isinstance(producer, TransactionProducer):
+                await producer.send_in_transaction(message, None)
+            else:
+                await producer.send(message)
+
+    async with producer, Admin(nameservers=options.nameserver) as admin:
+        await admin.create_topic(topic, queues=QUEUES)
+        await producer.send(Message(topic, BODY))  # fetches the route and opens the connection
+        [broker_name] = await admin.brokers()
+        queues = [MessageQueue(topic, broker_name, queue) for queue in range(QUEUES)]
+        began = time.perf_counter()
+        await asyncio.gather(*(work() for _ in range(options.tasks)))
+        expected = 1 + (0 if delay_ms else options.messages)
+        while sum([await admin.max_offset(each) for each in queues]) < expected:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+        seconds = time.perf_counter() - began
+    return {"messages": options.messages, "seconds": seconds}
+
+
+async def pull(client: RemotingClient, options: argparse.Namespace, queue_id: int) -> int:
+    """Pull one queue to its end."""
+    offset = got = 0
+    while True:
+        header = PullMessageRequestHeader(
+            consumer_group="TOOLS_CONSUMER",
+            topic=options.topic,
+            queue_id=queue_id,
+            queue_offset=offset,
+            max_msg_nums=32,
+            sys_flag=PullSysFlag.SUBSCRIPTION,
+            subscription="*",
+        )
+        response = await client.call(options.address, header)
+        if response.code != 0:
+            return got
+        got += len(decode_records(response.body_view, broker_name="b"))
+        offset = response.header(PullMessageResponseHeader).next_begin_offset
+
+
+async def pop(client: RemotingClient, options: argparse.Namespace, queue_id: int) -> int:
+    """Pop one queue to its end, and acknowledge everything."""
+    got = 0
+    while True:
+        header = PopMessageRequestHeader(
+            consumer_group=GROUP,
+            topic=options.topic,
+            queue_id=queue_id,
+            max_msg_nums=32,
+            invisible_time=INVISIBLE_MS,
+            poll_time=0,
+            born_time=round(time.time() * 1000),
+        )
+        response = await client.call(options.address, header)
+        if response.code != 0:
+            return got
+        messages = decode_records(response.body_view, broker_name="b")
+        put_handles_on(messages, response.header(PopMessageResponseHeader), "b")
+        handles = [handle_of(message) for message in messages]
+        if options.kind == "pop-batch":
+            await client.call(
+                options.address, BatchAckMessageRequestHeader(), _batch(options, handles)
+            )
+        else:
+            await asyncio.gather(
+                *(client.call(options.address, _ack(options, handle)) for handle in handles)
+            )
+        got += len(messages)
+
+
+def _ack(options: argparse.Namespace, handle: ReceiptHandle) -> AckMessageRequestHeader:
+    return AckMessageRequestHeader(
+        consumer_group=GROUP,
+        topic=options.topic,
+        queue_id=handle.queue_id,
+        extra_info=str(handle),
+        offset=handle.queue_offset,
+    )
+
+
+def _batch(options: argparse.Namespace, handles: list[ReceiptHandle]) -> BatchAckBody:
+    first = handles[0]
+    entry = BatchAck(
+        consumer_group=GROUP,
+        topic=options.topic,
+        retry="0",
+        start_offset=first.start_offset,
+        queue_id=first.queue_id,
+        revive_queue_id=first.revive_queue_id,
+        pop_time=first.pop_time_ms,
+        invisible_time=first.invisible_ms,
+        bits=ack_bits(handle.queue_offset - first.start_offset for handle in handles),
+    )
+    return BatchAckBody(broker_name="b", acks=[entry])
+
+
+async def receive(options: argparse.Namespace) -> dict[str, float]:
+    """One coroutine a queue takes everything that a topic has."""
+    client = RemotingClient(TcpNetwork())
+    await client.channel(options.address)
+    take: Callable[[RemotingClient, argparse.Namespace, int], Awaitable[int]] = (
+        pull if options.kind == "pull" else pop
+    )
+    began = time.perf_counter()
+    got = await asyncio.gather(*(take(client, options, queue_id) for queue_id in range(QUEUES)))
+    seconds = time.perf_counter() - began
+    await client.close()
+    return {"messages": sum(got), "seconds": seconds}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    sends, receives = ("plain", "timer", "transaction"), ("pull", "pop", "pop-batch")
+    parser.add_argument("kind", choices=[*sends, *receives])
+    parser.add_argument("--nameserver")
+    parser.add_argument("--address")
+    parser.add_argument("--topic", default="bench")
+    parser.add_argument("--tasks", type=int, default=64)
+    parser.add_argument("--messages", type=int, default=20_000)
+    options = parser.parse_args()
+    work = send if options.kind in sends else receive
+    print(json.dumps(uvloop.run(work(options))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""`make bench`: transactions and timers beside plain sends, pops with acks beside pulls, in turn.
+
+    python benchmarks/features.py [--rounds 5] [--scale 1.0] [--only send] [--only receive]
+
+Only ratios of one run mean something. "by CPU" is the ratio of the broker's processor time for one
+message, which other processes on the machine change less.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+from pathlib import Path
+
+from figures import CONSOLE, Figures, judged, median_ratio, save, show_figures
+from processes import HERE, Process, cluster, run_json
+from rich.table import Table
+
+CPU = " broker CPU us/message"
+
+RATIOS = (
+    ("transaction", "plain", 0.35),
+    ("timer", "plain", None),
+    ("pop", "pull", 0.5),
+    ("pop-batch", "pull", 0.5),
+)
+"""What, beside what, and the ratio to reach, if one was promised."""
+
+
+def measure(figures: Figures, kind: str, broker: Process, messages: int, *options: str) -> None:
+    """One run of a kind."""
+    used_s = broker.cpu_s
+    result = run_json("feature_load.py", kind, "--messages", str(messages), *options)
+    if result["messages"] != messages:
+        raise RuntimeError(f"{kind}: {result['messages']:,} of {messages:,} messages")
+    figures.setdefault(kind, []).append(messages / result["seconds"])
+    us = (broker.cpu_s - used_s) / messages * 1e6
+    figures.setdefault(kind + CPU, []).append(us)
+
+
+def send_rows(rounds: int, scale: float) -> Figures:
+    """Plain, timed and transactional sends to one broker, in turn."""
+    figures: Figures = {}
+    messages = int(20_000 * scale)
+    with (
+        tempfile.TemporaryDirectory(dir=HERE) as folder,
+        cluster(Path(folder)) as (names, [broker]),
+    ):
+        for turn in range(rounds):
+            for kind in ("plain", "transaction", "timer"):
+                options = ("--nameserver", names, "--topic", f"{kind}-{turn}")
+                measure(figures, kind, broker, messages, *options)
+    return figures
+
+
+def receive_rows(rounds: int, scale: float) -> Figures:
+    """A topic pulled, and popped in two ways, each round a new topic and a new group offset."""
+    figures: Figures = {}
+    messages = int(40_000 * scale) // 4 * 4
+    with (
+        tempfile.TemporaryDirectory(dir=HERE) as folder,
+        cluster(Path(folder)) as (_names, [broker]),
+    ):
+        for turn in range(rounds):
+            for kind in ("pull", "pop", "pop-batch"):
+                topic = f"{kind}-{turn}"
+                options = ("--address", broker.address, "--messages", str(messages))
+                run_json("load.py", *options, "--topic", topic)
+                measure(
+                    figures, kind, broker, messages, "--address", broker.address, "--topic", topic
+                )
+    return figures
+
+
+def show(figures: Figures) -> None:
+    """Print figures and ratios."""
+    show_figures(figures)
+    ratios = Table("ratio", "of medians", "by CPU", "to reach", title="ratios")
+    for top, bottom, goal in RATIOS:
+        if top not in figures:
+            continue
+        value = median_ratio(figures, top, bottom)
+        by_cpu = statistics.median(figures[bottom + CPU]) / statistics.median(figures[top + CPU])
+        shown = f"{value:.2f}" if goal is None else judged(value, reached=value >= goal)
+        ratios.add_row(f"{top} : {bottom}", shown, f"{by_cpu:.2f}", f">= {goal}" if goal else "-")
+    CONSOLE.print(ratios)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--scale", type=float, default=1.0, help="1.0 = 20,000 sends a row")
+    parser.add_argument("--only", choices=["send", "receive"], action="append")
+    options = parser.parse_args()
+    wanted = options.only or ["send", "receive"]
+    figures: Figures = {}
+    if "send" in wanted:
+        figures |= send_rows(options.rounds, options.scale)
+    if "receive" in wanted:
+        figures |= receive_rows(options.rounds, options.scale)
+    show(figures)
+    save(figures, "features", options.only)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""Attributes of topics and groups: named values of 5.x that tools add and remove (E-29, V-3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from pocketmq.broker.errors import RequestRefusedError
+
+MESSAGE_TYPE: Final = "message.type"
+"""Of a topic: the one type of message that it is for."""
+PRIORITY: Final = "PRIORITY"
+"""The value of `message.type` whose queues are priorities (V-1)."""
+PRIORITY_FACTOR: Final = "priority.factor"
+"""Of a group: percent of its pops that read queues by priority (V-3)."""
+
+
+class AttributeRules:
+    """Which attributes there are, and what each may be.
+
+    Args:
+        values: name to the texts that it may be.
+        code: answer to others, by profile.
+    """
+
+    def __init__(self, values: Mapping[str, tuple[str, ...] | range], code: int) -> None:
+        self._values = values
+        self._code = code
+
+    def changed(self, current: Mapping[str, str], changes: Iterable[str]) -> dict[str, str]:
+        """The attributes after changes that are written `+key=value` or `-key`.
+
+        Raises:
+            RequestRefusedError: one is written otherwise, unknown, or cannot have the value.
+        """
+        attributes = dict(current)
+        for change in changes:
+            sign, rest = change[:1], change[1:]
+            key, _, value = rest.partition("=")
+            if sign not in ("+", "-") or key not in self._values:
+                known = ", ".join(self._values) or "none"
+                raise self._refused(
+                    f"attribute {change!r} is not understood; known are {known}, written as "
+                    "+key=value or -key"
+                )
+            if sign == "-":
+                attributes.pop(key, None)
+            else:
+                self._check(key, value)
+                attributes[key] = value
+        return attributes
+
+    def _check(self, key: str, value: str) -> None:
+        allowed = self._values[key]
+        if isinstance(allowed, range):
+            if not (value.isascii() and value.isdecimal() and int(value[:12]) in allowed):
+                raise self._refused(
+                    f"{key} cannot be {value}; choose {allowed.start} to {allowed.stop - 1}"
+                )
+        elif value not in allowed:
+            raise self._refused(f"{key} cannot be {value}; choose {', '.join(allowed)}")
+
+    def _refused(self, remark: str) -> RequestRefusedError:
+        return RequestRefusedError(self._code, remark)
+
+
+def topic_attributes(*, priorities: bool, code: int) -> AttributeRules:
+    """What topics may have: the values that this broker carries out."""
+    types: tuple[str, ...] = ("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION")
+    return AttributeRules(
+        {
+            MESSAGE_TYPE: (*types, PRIORITY) if priorities else types,
+            "queue.type": ("SimpleCQ",),
+            "cleanup.policy": ("DELETE",),
+        },
+        code,
+    )
+
+
+def group_attributes(*, priorities: bool, code: int) -> AttributeRules:
+    """What groups may have."""
+    return AttributeRules({PRIORITY_FACTOR: range(101)} if priorities else {}, code)
