@@ -15,6 +15,7 @@ from pocketmq.client import (
     NoReplyError,
     SendFailedError,
 )
+from pocketmq.client.producer.request import OpenRequests
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.errors import ClientError
 from support.eventually import eventually
@@ -83,6 +84,39 @@ async def test_a_request_that_nobody_answers_ends_in_time(tmp_path: Path) -> Non
             with pytest.raises(NoReplyError, match="no reply came within 100 ms"):
                 await producer.request(Message("quotes", b"1"), timeout_ms=100)
             await producer.send(Message("quotes", b"2"))
+
+
+async def test_requests_that_nobody_answers_leave_nothing_behind(tmp_path: Path) -> None:
+    requests = OpenRequests()
+    for _ in range(3):
+        message = Message("quotes", b"1")
+        correlation_id = requests.open(message, "c", 100)
+        assert message.properties[names.CORRELATION_ID] == correlation_id
+        requests.close(correlation_id)
+        with pytest.raises(KeyError):
+            requests.reply_to(correlation_id)
+    async with house(tmp_path) as cluster:
+        await cluster.create_topic("quotes")
+        async with cluster.producer() as producer:
+            sent = [Message("quotes", b"1") for _ in range(20)]
+            tasks = [producer.request(message, timeout_ms=50) for message in sent]
+            outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+            assert {type(outcome) for outcome in outcomes} == {NoReplyError}
+            open_ones = producer._started().requests
+            for message in sent:
+                with pytest.raises(KeyError):
+                    open_ones.reply_to(message.properties[names.CORRELATION_ID])
+
+
+async def test_too_many_open_requests_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pocketmq.client.producer.request.MAX_OPEN", 2)
+    requests = OpenRequests()
+    first = requests.open(Message("quotes", b"1"), "c", 100)
+    requests.open(Message("quotes", b"2"), "c", 100)
+    with pytest.raises(ClientError, match="2 requests wait for replies; send no more"):
+        requests.open(Message("quotes", b"3"), "c", 100)
+    requests.close(first)
+    requests.open(Message("quotes", b"3"), "c", 100)
 
 
 async def test_a_reply_to_one_who_left_is_stored_and_told_to_the_replier(tmp_path: Path) -> None:
