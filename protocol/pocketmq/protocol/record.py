@@ -55,8 +55,9 @@ from pocketmq.protocol.store_layout import (
 )
 
 MAX_TOPIC_BYTES_V1: Final = 127
-_WITHOUT_TOPIC_FIELD: Final = FIXED_SIZE - 1
-_TOPIC_FIELD_V1: Final = MAX_TOPIC_BYTES_V1 + 1
+WITHOUT_TOPIC_FIELD: Final = FIXED_SIZE - 1
+TOPIC_FIELD_V1: Final = MAX_TOPIC_BYTES_V1 + 1
+"""Bytes of the longest `topic_field` of V1."""
 
 _V6: Final = MessageSysFlag.HOSTS_V6_MASK
 _BORN_V6: Final = MessageSysFlag.BORN_HOST_V6
@@ -74,12 +75,12 @@ _SIZES: Final = {
     _STORE_V6: (HOST_V4_BYTES, HOST_V6_BYTES),
     _V6: (HOST_V6_BYTES, HOST_V6_BYTES),
 }
-_WRITE_HEAD: Final = {bits: _head(*sizes, hosts=True) for bits, sizes in _SIZES.items()}
+WRITE_HEAD: Final = {bits: _head(*sizes, hosts=True) for bits, sizes in _SIZES.items()}
 _READ_HEAD: Final = {bits: _head(*sizes, hosts=False) for bits, sizes in _SIZES.items()}
 
-_pack_v4: Final = _WRITE_HEAD[0].pack
+_pack_v4: Final = WRITE_HEAD[0].pack
 _unpack_v4: Final = _READ_HEAD[0].unpack_from
-_pack_length: Final = struct.Struct(">H").pack
+pack_length: Final = struct.Struct(">H").pack
 _INT32: Final = struct.Struct(">i")
 _pack_blank: Final = BLANK.struct.pack
 
@@ -196,7 +197,7 @@ def topic_field(topic: bytes) -> bytes:
     length = len(topic)
     if length > 0xFFFF:
         raise RecordError(f"a topic of {length} bytes, 65535 fit")
-    return (bytes((length,)) if length <= MAX_TOPIC_BYTES_V1 else _pack_length(length)) + topic
+    return (bytes((length,)) if length <= MAX_TOPIC_BYTES_V1 else pack_length(length)) + topic
 
 
 def record_parts(
@@ -225,19 +226,19 @@ def record_parts(
     topic_len, body_len, properties_len = len(topic), len(body), len(properties)
     if properties_len > MAX_PROPERTIES_BYTES:
         raise RecordError(f"{properties_len} bytes of properties, {MAX_PROPERTIES_BYTES} fit")
-    size = _WITHOUT_TOPIC_FIELD + topic_len + body_len + properties_len
+    size = WITHOUT_TOPIC_FIELD + topic_len + body_len + properties_len
     sys_flag = message.sys_flag & ~_V6
     if len(born_host) == HOST_V4_BYTES == len(store_host):
         pack = _pack_v4
     else:
-        bits = _v6_bits(born_host, store_host)
+        bits = host_bits(born_host, store_host)
         sys_flag |= bits
         size += V6_EXTRA * bits.bit_count()
-        pack = _WRITE_HEAD[bits].pack
+        pack = WRITE_HEAD[bits].pack
     try:
         head = pack(
             size,
-            MAGIC_V1 if topic_len <= _TOPIC_FIELD_V1 else MAGIC_V2,
+            MAGIC_V1 if topic_len <= TOPIC_FIELD_V1 else MAGIC_V2,
             crc32(body) & 0x7FFFFFFF,
             message.queue_id,
             message.flag,
@@ -254,105 +255,15 @@ def record_parts(
         )
     except struct.error as exc:
         raise RecordError(f"a value does not fit its field: {exc}") from exc
-    return size, (head, body, topic, _pack_length(properties_len), properties)
+    return size, (head, body, topic, pack_length(properties_len), properties)
 
 
-class RecordColumns(Protocol):
-    """Messages that go into one queue together; lists go by message."""
-
-    @property
-    def queue_id(self) -> int: ...
-    @property
-    def sys_flag(self) -> int: ...
-    @property
-    def born_timestamp_ms(self) -> int: ...
-    @property
-    def born_host(self) -> bytes: ...
-    @property
-    def store_host(self) -> bytes: ...
-    @property
-    def reconsume_times(self) -> int: ...
-    @property
-    def flags(self) -> list[int]: ...
-    @property
-    def bodies(self) -> list[Buffer]: ...
-    @property
-    def properties(self) -> list[bytes]: ...
-
-
-def columns_size(messages: RecordColumns, topic: bytes) -> int:
-    """Bytes that the records of all of them take; `topic` is a `topic_field`."""
-    bits = _v6_bits(messages.born_host, messages.store_host)
-    return (
-        (_WITHOUT_TOPIC_FIELD + len(topic) + V6_EXTRA * bits.bit_count()) * len(messages.bodies)
-        + sum(map(len, messages.bodies))
-        + sum(map(len, messages.properties))
-    )
-
-
-def columns_parts(
-    messages: RecordColumns,
-    topic: bytes,
-    queue_offset: int,
-    physical_offset: int,
-    store_timestamp_ms: int,
-) -> tuple[list[int], list[Buffer]]:
-    """`record_parts` for all of them: where each record begins, and their bytes in parts.
-
-    Args:
-        messages: what is stored.
-        topic: `topic_field(...)`.
-        queue_offset: of the first one; the others follow it.
-        physical_offset: log offset of the first record's first byte; the others follow it.
-        store_timestamp_ms: the broker's clock.
+def host_bits(born_host: bytes, store_host: bytes) -> int:
+    """Bits of the system flag that say which of the two hosts is IPv6.
 
     Raises:
-        RecordError: a value does not fit its field.
+        RecordError: a host has neither 8 nor 20 bytes.
     """
-    born_host, store_host = messages.born_host, messages.store_host
-    bits = _v6_bits(born_host, store_host)
-    pack, pack_length = _WRITE_HEAD[bits].pack, _pack_length
-    sys_flag = messages.sys_flag & ~_V6 | bits
-    magic = MAGIC_V1 if len(topic) <= _TOPIC_FIELD_V1 else MAGIC_V2
-    fixed = _WITHOUT_TOPIC_FIELD + len(topic) + V6_EXTRA * bits.bit_count()
-    queue_id, born_ms = messages.queue_id, messages.born_timestamp_ms
-    reconsume_times = messages.reconsume_times
-    at = physical_offset
-    offsets: list[int] = []
-    parts: list[Buffer] = []
-    try:
-        for body, properties, flag in zip(
-            messages.bodies, messages.properties, messages.flags, strict=True
-        ):
-            body_len, properties_len = len(body), len(properties)
-            size = fixed + body_len + properties_len
-            head = pack(
-                size,
-                magic,
-                crc32(body) & 0x7FFFFFFF,
-                queue_id,
-                flag,
-                queue_offset,
-                at,
-                sys_flag,
-                born_ms,
-                born_host,
-                store_timestamp_ms,
-                store_host,
-                reconsume_times,
-                0,
-                body_len,
-            )
-            parts += (head, body, topic, pack_length(properties_len), properties)
-            offsets.append(at)
-            queue_offset += 1
-            at += size
-    except struct.error as exc:
-        raise RecordError(f"a value does not fit its field: {exc}") from exc
-    return offsets, parts
-
-
-def _v6_bits(born_host: bytes, store_host: bytes) -> int:
     sizes = (len(born_host), len(store_host))
     for bits, expected in _SIZES.items():
         if sizes == expected:

@@ -44,11 +44,10 @@ from pocketmq.protocol.message import Buffer
 from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES
 from pocketmq.protocol.record import (
     MAX_TOPIC_BYTES_V1,
-    columns_parts,
-    columns_size,
     encode_blank,
     record_parts,
 )
+from pocketmq.protocol.record_batch import batch_parts, batch_size
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.store_layout import FIXED_SIZE, MAGIC_V1, MAGIC_V2, RECORD
 from pocketmq.runtime.errors import DiskError, DiskFullError
@@ -146,7 +145,7 @@ class CommitLog:
         """
         if (refusal := self._batch_refusal(batch, queue)) is not None:
             return BatchResult(refusal)
-        size = columns_size(batch, queue.topic_field)
+        size = batch_size(batch, queue.topic_field)
         first = queue.next_offset
         try:
             file = self._writable_file()
@@ -156,7 +155,7 @@ class CommitLog:
                 self._end_file(file)
                 file = self._writable_file()
             begin = file.start + file.wrote
-            offsets, parts = columns_parts(batch, queue.topic_field, first, begin, now_ms)
+            offsets, parts = batch_parts(batch, queue.topic_field, first, begin, now_ms)
             self._write(file, b"".join(parts))
         except DiskError as exc:
             return BatchResult(_failed(exc, len(batch.bodies)))
