@@ -18,7 +18,8 @@ from support.groups import group_of
 
 IN_CI = os.environ.get("CI", "").lower() in ("true", "1")
 
-TOOLS_OF_MARKER = {"java": ("java", "mvn"), "root": ("strace",)}
+TOOLS_OF_MARKER = {"java": ("java", "mvn"), "root": ("strace",), "browser": ("chromium",)}
+NEVER_SKIPPED_IN_CI = {"java": "the Java tests", "browser": "the tests in Chromium"}
 
 _unhandled: list[str] = []
 
@@ -127,7 +128,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         if marker == "root" and os.geteuid() != 0:
             pytest.skip("needs root")
         if missing:
-            # pytest_runtest_makereport turns this into a failure for Java tests in CI.
+            # pytest_runtest_makereport turns this into a failure in CI, but for `root`.
             pytest.skip(f"{' and '.join(missing)} not installed; `make setup` as root brings it")
 
 
@@ -135,12 +136,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """With CI=true a Java test that skips, for whatever reason, has failed."""
+    """With CI=true a test with Java or Chromium that skips, for whatever reason, has failed."""
     report = yield
-    if IN_CI and report.skipped and item.get_closest_marker("java") is not None:
-        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
-        report.outcome = "failed"
-        report.longrepr = f"CI must run the Java tests, but: {reason}"
+    for marker, which in NEVER_SKIPPED_IN_CI.items():
+        if IN_CI and report.skipped and item.get_closest_marker(marker) is not None:
+            reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+            report.outcome = "failed"
+            report.longrepr = f"CI must run {which}, but: {reason}"
     return report
 
 

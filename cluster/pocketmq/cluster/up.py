@@ -14,13 +14,13 @@ from pathlib import Path
 
 import msgspec
 
-from pocketmq.cluster.control_address.app import LOCAL_NAMES
 from pocketmq.cluster.control_address.client import (
     FILE,
     TOKEN_VARIABLE,
     VARIABLE,
     ControlFile,
 )
+from pocketmq.cluster.control_address.guard import LOCAL_NAMES
 from pocketmq.cluster.control_address.operations import Operations
 from pocketmq.cluster.control_address.seeds import read_seed
 from pocketmq.cluster.control_address.server import ControlServer

@@ -24,7 +24,7 @@ import typer  # isort: skip
 
 from pocketmq.cluster.cli import clock, config, demo, message, pipeline, server, store  # isort: skip
 from pocketmq.cluster.cli import cluster, failover, fault, group  # isort: skip
-from pocketmq.cluster.cli import snapshot, steer, topic  # isort: skip
+from pocketmq.cluster.cli import snapshot, steer, topic, watch  # isort: skip
 
 INTRO = """RocketMQ's architecture as small Python processes.
 
@@ -69,6 +69,7 @@ failover.register(app)
 fault.register(app)
 snapshot.register(app)
 cluster.register(app)
+watch.register(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

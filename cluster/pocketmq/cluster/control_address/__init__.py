@@ -3,7 +3,8 @@
 declarations.py   all operations: paths, and the types of requests and answers
 operations.py     executes them
 openapi.py        the declarations as an OpenAPI document
-app.py            the ASGI application: access checks and errors
+app.py            the ASGI application
+guard.py          access checks, and errors as answers
 server.py         the port
 client.py         the client, for the `pocketmq` command
 """

@@ -1,50 +1,30 @@
-"""The ASGI application of the control address: access checks, answers and errors.
-
-A web page in the user's browser must not be able to steer the cluster. So a request is answered
-only if its `Host` is this address (which prevents DNS rebinding), its `Origin`, if any, is this
-address too, and, where the port is open to other machines, it has the token.
-"""
+"""The ASGI application of the control address."""
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Awaitable, Callable
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
 from typing import Any
 
 import msgspec
-import structlog
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from pocketmq.cluster.control_address.declarations import OPERATIONS, Operation, Problem, Readiness
+from pocketmq.cluster.control_address.declarations import OPERATIONS, Operation, Readiness
 from pocketmq.cluster.control_address.event_feed import event_feed
+from pocketmq.cluster.control_address.guard import Endpoint, Guard, RefusedError, json_answer
 from pocketmq.cluster.control_address.metrics import metrics_text
 from pocketmq.cluster.control_address.openapi import document
 from pocketmq.cluster.control_address.operations import Operations
 from pocketmq.cluster.steering.cluster_control import ClusterControl
-from pocketmq.cluster.steering.errors import NotReachedError
-from pocketmq.runtime.errors import CallerError, PocketMQError
-
-log = structlog.get_logger()
+from pocketmq.cluster.watching.routes import live_routes, page_routes
+from pocketmq.runtime.errors import CallerError
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
 """Maximum bytes of a request's body; a seed file may be large."""
-
-LOCAL_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
-
-Endpoint = Callable[[Request], Awaitable[Response]]
-
-
-class RefusedError(CallerError):
-    """The request failed an access check; it was not executed."""
-
-    def __init__(self, status: int, reason: str) -> None:
-        self.status = status
-        super().__init__(reason)
 
 
 def make_app(control: ClusterControl, *, names: frozenset[str], token: str | None) -> Starlette:
@@ -56,7 +36,7 @@ def make_app(control: ClusterControl, *, names: frozenset[str], token: str | Non
         token: Required as `Authorization: Bearer ...`; None for no token.
     """
     operations = Operations(control)
-    guard = _Guard(names, token)
+    guard = Guard(names, token)
     routes = [
         Route(each.path, guard(_endpoint(operations, each)), methods=[each.method])
         for each in OPERATIONS
@@ -73,7 +53,7 @@ def make_app(control: ClusterControl, *, names: frozenset[str], token: str | Non
         return StreamingResponse(feed, media_type="text/event-stream")
 
     routes.append(Route("/events", guard(events), methods=["GET"]))
-    return Starlette(routes=routes)
+    return Starlette(routes=[*routes, *page_routes(guard), *live_routes(control, guard)])
 
 
 def _endpoint(operations: Operations, operation: Operation) -> Endpoint:
@@ -97,7 +77,7 @@ def _endpoint(operations: Operations, operation: Operation) -> Endpoint:
                 raise CallerError(f"the body is not as {request.url.path} wants it: {exc}") from exc
             answer = await does(parameters, question)
         unready = isinstance(answer, Readiness) and not answer.ready
-        return _json(answer, 503 if unready else 200)
+        return json_answer(answer, 503 if unready else 200)
 
     return endpoint
 
@@ -107,7 +87,7 @@ async def _openapi(_request: Request) -> Response:
         version = version_of("pocketmq")
     except PackageNotFoundError:
         version = "unknown"
-    return _json(document(version), 200)
+    return json_answer(document(version), 200)
 
 
 async def _body(request: Request) -> bytes:
@@ -119,53 +99,3 @@ async def _body(request: Request) -> bytes:
             raise RefusedError(413, f"the body is longer than {MAX_BODY_BYTES} bytes; send less")
         parts.append(part)
     return b"".join(parts)
-
-
-class _Guard:
-    """Checks access, and turns errors into answers."""
-
-    def __init__(self, names: frozenset[str], token: str | None) -> None:
-        self._names = names
-        self._token = token
-
-    def __call__(self, endpoint: Endpoint) -> Endpoint:
-        async def guarded(request: Request) -> Response:
-            try:
-                self._check(request)
-                return await endpoint(request)
-            except RefusedError as exc:
-                return _problem(exc, exc.status)
-            except CallerError as exc:
-                return _problem(exc, 400)
-            except (NotReachedError, PocketMQError) as exc:
-                return _problem(exc, 502)
-            except Exception as exc:
-                log.exception("control.failed", path=request.url.path)
-                return _problem(exc, 500)
-
-        return guarded
-
-    def _check(self, request: Request) -> None:
-        host = request.headers.get("host", "")
-        if _without_port(host) not in self._names:
-            raise RefusedError(403, f"host {host!r} is not this address; ask 127.0.0.1")
-        origin = request.headers.get("origin")
-        if origin is not None and origin.partition("://")[2] != host:
-            raise RefusedError(403, f"pages of {origin} may not steer this cluster")
-        if self._token is not None:
-            given = request.headers.get("authorization", "").removeprefix("Bearer ")
-            if not hmac.compare_digest(given.encode(), self._token.encode()):
-                raise RefusedError(401, "send the token that `pocketmq up` printed, as Bearer")
-
-
-def _without_port(host: str) -> str:
-    name, colon, port = host.rpartition(":")
-    return name if colon and port.isdigit() else host
-
-
-def _problem(error: BaseException, status: int) -> Response:
-    return _json(Problem(str(error) or type(error).__name__), status)
-
-
-def _json(answer: object, status: int) -> Response:
-    return Response(msgspec.json.encode(answer), status, media_type="application/json")

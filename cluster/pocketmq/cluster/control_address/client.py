@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote, urlencode, urlsplit
@@ -98,21 +99,34 @@ class ControlClient:
         """Send a DELETE request."""
         return self._ask("DELETE", path, answer, None)
 
+    def lines(self, path: str) -> Iterator[bytes]:
+        """The lines of an answer that does not end, such as `/events`, as they come.
+
+        Raises:
+            PeerError: The address does not answer, or has closed the connection.
+        """
+        connection = http.client.HTTPConnection(self._host, self._port, timeout=TIMEOUT_S)
+        try:
+            connection.request("GET", path, None, self._headers())
+            response = connection.getresponse()
+            if response.status >= 400:
+                raise ControlRefusedError(_reason(response.read()), response.status)
+            while line := response.readline():
+                yield line
+        except (OSError, http.client.HTTPException) as exc:
+            raise self._unreached(exc) from exc
+        finally:
+            connection.close()
+
     def _ask(self, method: str, path: str, answer: type[T], question: msgspec.Struct | None) -> T:
-        headers = {"Content-Type": "application/json"}
-        if self._token is not None:
-            headers["Authorization"] = f"Bearer {self._token}"
         body = None if question is None else msgspec.json.encode(question)
         connection = http.client.HTTPConnection(self._host, self._port, timeout=TIMEOUT_S)
         try:
-            connection.request(method, path, body, headers)
+            connection.request(method, path, body, self._headers())
             response = connection.getresponse()
             content = response.read()
         except (OSError, http.client.HTTPException) as exc:
-            raise PeerError(
-                f"no control address answers at {self.url} ({exc}); start a cluster with "
-                "`pocketmq up`, or name its address with --control"
-            ) from exc
+            raise self._unreached(exc) from exc
         finally:
             connection.close()
         if response.status not in (200, 503):
@@ -121,6 +135,18 @@ class ControlClient:
             return msgspec.json.decode(content, type=answer)
         except msgspec.DecodeError as exc:
             raise PeerError(f"{self.url} is no control address: {exc}") from exc
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"Content-Type": "application/json"}
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._token}"
+        return headers
+
+    def _unreached(self, exc: Exception) -> PeerError:
+        return PeerError(
+            f"no control address answers at {self.url} ({exc}); start a cluster with "
+            "`pocketmq up`, or name its address with --control"
+        )
 
 
 def part(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Serves the control address on a port."""
+"""Serves the control address, or another application, on a port."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from types import TracebackType
 from typing import Self
 
 import uvicorn
+from starlette.applications import Starlette
 
-from pocketmq.cluster.control_address.app import LOCAL_NAMES, make_app
+from pocketmq.cluster.control_address.app import make_app
+from pocketmq.cluster.control_address.guard import LOCAL_NAMES
 from pocketmq.cluster.steering.cluster_control import ClusterControl
 from pocketmq.runtime.errors import EnvironmentFault
 
@@ -19,28 +21,19 @@ IDLE_LIMIT_S = 5
 """Seconds after which an idle connection is closed."""
 
 
-class ControlServer:
-    """Serves the control address during an `async with` block.
+class HttpServer:
+    """Serves an application during an `async with` block.
 
     Args:
-        control: The cluster.
+        app: What answers.
         host: Address to listen on.
         port: Port to listen on; if it is in use, another one. 0 for any.
-        token: Required from other machines; see `make_app`.
     """
 
-    def __init__(
-        self,
-        control: ClusterControl,
-        *,
-        host: str = "127.0.0.1",
-        port: int = DEFAULT_PORT,
-        token: str | None = None,
-    ) -> None:
+    def __init__(self, app: Starlette, *, host: str, port: int) -> None:
         self._host = host
         self._socket = _bound(host, port)
         self.port: int = self._socket.getsockname()[1]
-        app = make_app(control, names=LOCAL_NAMES | {host}, token=token)
         self._server = _Server(
             uvicorn.Config(
                 app,
@@ -57,7 +50,7 @@ class ControlServer:
 
     @property
     def url(self) -> str:
-        """The value for POCKETMQ_CONTROL."""
+        """The address, such as the value for POCKETMQ_CONTROL."""
         return f"http://{self._host}:{self.port}"
 
     def close(self) -> None:
@@ -80,6 +73,28 @@ class ControlServer:
         self._server.force_exit = True  # ends connections that still wait for an answer
         if self._task is not None:
             await self._task
+
+
+class ControlServer(HttpServer):
+    """Serves the control address during an `async with` block.
+
+    Args:
+        control: The cluster.
+        host: Address to listen on.
+        port: Port to listen on; if it is in use, another one. 0 for any.
+        token: Required from other machines; see `make_app`.
+    """
+
+    def __init__(
+        self,
+        control: ClusterControl,
+        *,
+        host: str = "127.0.0.1",
+        port: int = DEFAULT_PORT,
+        token: str | None = None,
+    ) -> None:
+        app = make_app(control, names=LOCAL_NAMES | {host}, token=token)
+        super().__init__(app, host=host, port=port)
 
 
 class _Server(uvicorn.Server):

@@ -1,0 +1,105 @@
+"""`pocketmq watch`: a cluster, running or recorded, in the browser."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pocketmq.cluster.cli.steer import Control, Data
+from pocketmq.runtime.errors import CallerError
+
+WATCH_HELP = """Watch a cluster in the browser: who is there, what travels, who owns which queue.
+
+Without an option it opens the page of the running cluster. A recording can be watched again, at any
+speed and without a cluster, and put into one HTML file that needs no server.
+
+\b
+Examples:
+  pocketmq watch                             the cluster that `pocketmq up` started
+  pocketmq watch --demo                      a small cluster with clients, to look at and to break
+  pocketmq watch --record lesson.jsonl       record what happens, until Ctrl-C
+  pocketmq watch --from lesson.jsonl         show a recording
+  pocketmq watch --from lesson.jsonl --export lesson.html
+  pocketmq watch --export lesson.html --begin 10 --end 30 --from lesson.jsonl
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("watch", help=WATCH_HELP)(watch)
+
+
+def watch(
+    control: Control = None,
+    data: Data = None,
+    source: Annotated[
+        Path | None, typer.Option("--from", metavar="FILE", help="Show this recording.")
+    ] = None,
+    record: Annotated[
+        Path | None, typer.Option("--record", metavar="FILE", help="Record into this file.")
+    ] = None,
+    seconds: Annotated[
+        float | None, typer.Option(min=0, help="Record for so long.", show_default="until Ctrl-C")
+    ] = None,
+    export: Annotated[
+        Path | None,
+        typer.Option("--export", metavar="HTML", help="Put a recording into one HTML file."),
+    ] = None,
+    begin: Annotated[
+        float | None,
+        typer.Option(min=0, help="First second to export.", show_default="the beginning"),
+    ] = None,
+    end: Annotated[
+        float | None, typer.Option(min=0, help="Last second to export.", show_default="the end")
+    ] = None,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Start a small cluster with clients and show it.")
+    ] = False,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open a browser, or only print the URL.")
+    ] = True,
+) -> int:
+    if demo and (source or record or export):
+        raise CallerError("--demo starts a cluster of its own; give it without --from, --record "
+                          "and --export")  # fmt: skip
+    if demo:
+        from pocketmq.cluster.watching.demo import run_watch_demo
+
+        return run_watch_demo(lambda url: _show(url, browser=browser))
+    if record is not None:
+        from pocketmq.cluster.control_address.client import ControlClient
+        from pocketmq.cluster.watching.recorder import record as record_into
+
+        typer.echo(f"recording into {record}; Ctrl-C ends it")
+        events = record_into(ControlClient.found(control, data), record, most_s=seconds)
+        typer.echo(f"{events} events in {record}")
+        source = record
+    if export is not None:
+        if source is None:
+            raise CallerError("name a recording: --from FILE, or --record FILE to make one")
+        from pocketmq.cluster.watching.export import export_recording
+
+        typer.echo(export_recording(source, export, begin_s=begin, end_s=end))
+        return 0
+    if record is not None:
+        return 0
+    if source is not None:
+        from pocketmq.cluster.watching.recording_server import serve_recording
+
+        return serve_recording(source, lambda url: _show(url, browser=browser))
+    from pocketmq.cluster.control_address.client import ControlClient
+    from pocketmq.cluster.control_address.declarations import Health
+
+    client = ControlClient.found(control, data)
+    client.get("/healthz", Health)
+    _show(f"{client.url}/watch", browser=browser)
+    return 0
+
+
+def _show(url: str, *, browser: bool) -> None:
+    typer.echo(url)
+    if browser and not webbrowser.open(url):
+        typer.echo("no browser opened; open this address yourself")

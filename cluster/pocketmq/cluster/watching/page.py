@@ -1,0 +1,127 @@
+"""The files of the page, and a page with a recording inside that needs no server."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Final
+
+from pocketmq.runtime.errors import CallerError
+
+MAX_EXPORT_BYTES: Final = 50 * 1024 * 1024
+"""Maximum bytes of a recording in a page; browsers open more only slowly."""
+
+PREFIX: Final = "watch/"
+"""Of the names by which modules import each other; the page's import map says where they are."""
+
+_TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".html": "text/html"}
+
+
+class TooLargeError(CallerError):
+    """A recording is too large for one page."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(
+            f"the recording has {size / 1e6:.0f} MB, and a page may have "
+            f"{MAX_EXPORT_BYTES / 1e6:.0f} MB; select a part with --begin and --end (seconds, as "
+            "in the page's #t=), or show the whole with `pocketmq watch --from FILE`"
+        )
+
+
+@cache
+def page_files() -> Mapping[str, bytes]:
+    """Name (`views/cluster.js`) -> content, of all files of the page."""
+    found: dict[str, bytes] = {}
+
+    def collect(folder: Traversable, before: str) -> None:
+        for each in sorted(folder.iterdir(), key=lambda each: each.name):
+            if each.is_dir():
+                collect(each, f"{before}{each.name}/")
+            elif each.name.endswith(tuple(_TYPES)):
+                found[before + each.name] = each.read_bytes()
+
+    collect(files("pocketmq.cluster.watching") / "page", "")
+    return found
+
+
+def media_type(name: str) -> str:
+    """The media type of a file of the page."""
+    return f"{_TYPES['.' + name.rpartition('.')[2]]}; charset=utf-8"
+
+
+@cache
+def security_policy() -> str:
+    """The Content-Security-Policy of the served page: nothing from elsewhere, no inline script but
+    the page's own."""
+    inline = re.findall(r"<script type=[^>]*>(.*?)</script>", _index(), re.DOTALL)
+    hashes = " ".join(_hash_source(each) for each in inline)
+    return (
+        f"default-src 'none'; script-src 'self' {hashes}; style-src 'self' 'unsafe-inline'; "
+        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    )
+
+
+def exported_page(recording: bytes, name: str) -> str:
+    """One HTML file with the page and a recording inside; it opens from a disk, without network.
+
+    Args:
+        recording: The content of a recording; lines that cannot be read are the page's matter.
+        name: What to call it.
+
+    Raises:
+        TooLargeError: It is larger than `MAX_EXPORT_BYTES`.
+    """
+    if len(recording) > MAX_EXPORT_BYTES:
+        raise TooLargeError(len(recording))
+    modules = {
+        PREFIX + file: f"data:text/javascript;base64,{base64.b64encode(content).decode()}"
+        for file, content in page_files().items()
+        if file.endswith(".js")
+    }
+    policy = (
+        "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    source = _inert(json.dumps({"name": name}))
+    data = (
+        f'<script type="application/json" id="source">{source}</script>\n'
+        f'<script type="text/plain" id="recording">'
+        f"{_inert(recording.decode('utf-8', 'replace'))}</script>\n"
+    )
+    style = page_files()["style.css"].decode()
+    page = _index()
+    for before, after in (
+        ("<title>", f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n<title>'),
+        ('<link rel="stylesheet" href="/watch/style.css">', f"<style>\n{style}</style>"),
+        ('{"imports": {"watch/": "/watch/"}}', json.dumps({"imports": modules})),
+        ('<div id="page"></div>', f'<div id="page"></div>\n{data}'),
+        ("PocketMQ: watch", f"PocketMQ: {html.escape(name)}"),
+    ):
+        assert before in page, before
+        page = page.replace(before, after, 1)
+    return page
+
+
+def _index() -> str:
+    return page_files()["index.html"].decode()
+
+
+def _inert(text: str) -> str:
+    r"""JSON without any `<`, so that no key in it can end its element: `\u003c` means the same.
+
+    Carriage returns are what HTML would change in it.
+    """
+    return text.replace("<", "\\u003c").replace("\r", "")
+
+
+def _hash_source(script: str) -> str:
+    digest = hashlib.sha256(script.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"

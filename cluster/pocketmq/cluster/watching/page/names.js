@@ -1,0 +1,30 @@
+/** Short names, colours and times for people. */
+
+/** A client's name as short as it is still clear: the part behind the address. */
+export function short(name) {
+  const at = name.indexOf("@");
+  const tail = at < 0 ? name : name.slice(at + 1);
+  return tail.length > 18 ? `${tail.slice(0, 7)}…${tail.slice(-9)}` : tail;
+}
+
+const given = new Map();
+
+/** One of eight colours for a client, by the order in which clients were first drawn. */
+export function colour(client) {
+  if (!given.has(client)) given.set(client, given.size % 8);
+  return `var(--c${given.get(client)})`;
+}
+
+export function seconds(ms) {
+  const s = ms / 1000;
+  return s >= 1000 ? s.toFixed(0) : s.toFixed(s < 100 ? 2 : 1);
+}
+
+/** Epoch ms as a time of day with ms, UTC; in a simulation the epoch is small, then as seconds. */
+export function clockTime(at_ms) {
+  if (!Number.isFinite(at_ms) || at_ms <= 0) return "–";
+  if (at_ms < 86_400_000 * 365) return `${seconds(at_ms)} s`;
+  return new Date(at_ms).toISOString().slice(11, 23);
+}
+
+export const count = (number) => Number(number ?? 0).toLocaleString("en-US");

@@ -1,0 +1,105 @@
+/** Beside each view: what is selected, and what happened last. */
+
+import { el, show } from "watch/dom.js";
+import { clockTime, count, seconds, short } from "watch/names.js";
+import { brokerOf, isStructure, queueOf, shortQueue } from "watch/state.js";
+import { sentence } from "watch/sentences.js";
+import { chip } from "watch/views/cluster.js";
+import { faultButtons } from "watch/views/break.js";
+
+const SHOWN = 40;
+const LOOKED_BACK = 4000;
+
+/** The last events up to the moment that `wanted` takes, newest first. */
+export function eventList(page, most, wanted) {
+  const { timeline, player, t } = page;
+  const rows = [];
+  const end = timeline.indexAt(player.at_ms);
+  for (let at = end - 1; at >= 0 && at > end - LOOKED_BACK && rows.length < most; at -= 1) {
+    const event = timeline.events[at];
+    if (event.event === "frame" || !wanted(event)) continue;
+    const moment = timeline.moments[at];
+    const rule = page.rules[event.event];
+    rows.push(el("li", null, el("button", { "data-seek": moment, "data-key": `event ${at}`, title: t("told_by", { by: event.by ?? "?" }) },
+      el("span", { class: "when number" }, seconds(moment - timeline.began_ms)),
+      el("span", null, sentence(event, page.language), rule && el("span", { class: "rule" }, ` ${rule}`)))));
+  }
+  return rows.length ? el("ol", { class: "events", tabindex: 0, "aria-label": t("happened") }, rows) : el("p", { class: "note" }, t("happened_none"));
+}
+
+function facts(pairs) {
+  return el("dl", { class: "facts" }, pairs.filter((each) => each).flatMap(([term, value]) => [el("dt", null, term), el("dd", null, value)]));
+}
+
+function roleFacts(page, id) {
+  const { state, t } = page;
+  const role = state.roles[id];
+  const forgot = Object.keys(state.forgot).filter((each) => state.forgot[each][id]);
+  const store = state.stores[id];
+  return [facts([
+    [t("kind"), t(`kind_${role.kind}`)], [t("state"), t(`state_${role.state}`) + (role.mastery ? ` · ${role.mastery}` : "")],
+    [t("since"), clockTime(role.since_ms)],
+    forgot.length > 0 && [t("knowledge"), t("expired_at", { who: forgot.join(", ") })],
+    role.kind === "nameserver" && [t("knows"), Object.keys(state.knows[id] ?? {}).join(", ") || t("nothing")],
+    store && [t("log_end"), count(store.end)], store && [t("flushed_to"), count(store.flushed)],
+    store && [t("at_risk"), `${count(Math.max(store.end - store.flushed, 0))} B`],
+  ]), faultButtons(page, id)];
+}
+
+function clientFacts(page, id) {
+  const { state, t } = page;
+  const found = state.clients[id];
+  const group = state.groups[found.group];
+  const allocated = Object.values(group?.allocated[id] ?? {})[0];
+  return [facts([
+    [t("client"), id], [t("kind"), t(`kind_${found.kind}`)], [t("state"), t(`state_${found.state}`)], [t("group"), found.group || "–"],
+    found.status && [t("last_answer"), found.status],
+    group && [t("owns"), group.members[id]?.queues.map(shortQueue).join(", ") || t("nothing")],
+    allocated && [t("strategy"), allocated.strategy], allocated && [t("arithmetic"), allocated.arithmetic],
+  ])];
+}
+
+function queueFacts(page, queue) {
+  const { state, t } = page;
+  const rows = Object.entries(state.offsets).filter(([, queues]) => queues[queue]).map(([group, queues]) => {
+    const { committed, next, pulled } = queues[queue];
+    return [group, `${t("committed")} ${count(committed)} · ${t("committable")} ${count(next)} · ${t("pulled")} ${count(pulled)}`];
+  });
+  const owners = Object.entries(state.groups).flatMap(([, group]) => group.queues[queue] ?? []);
+  return [facts([
+    [t("queue"), queue], [t("address_of"), brokerOf(queue)], [t("stored"), count(state.queues[queue]?.stored)],
+    [t("dispatched"), count(state.queues[queue]?.dispatched)], [t("owner"), owners.length ? owners.map((each) => chip(each)) : t("no_owner")], ...rows,
+  ])];
+}
+
+/** The events that are about what is selected. */
+function about(id) {
+  return (event) => event.client_id === id || event.broker === id || event.role === id || event.nameserver === id || event.by === id
+    || queueOf(event) === id;
+}
+
+/** A selection by the short name of a queue (`broker-a/0`), as a link may have it. */
+export function resolve(state, wanted) {
+  if (!wanted || wanted in state.roles || wanted in state.clients || wanted in state.queues) return wanted;
+  return Object.keys(state.queues).find((each) => shortQueue(each) === wanted)
+    ?? Object.keys(state.clients).find((each) => short(each) === wanted) ?? wanted;
+}
+
+export function draw(place, page) {
+  const { state, player, t, timeline } = page;
+  const id = page.selected;
+  const moving = player.playing || player.following;
+  const signature = JSON.stringify([id, page.language, moving ? Math.floor(performance.now() / 250) : player.at_ms, page.isLive, page.said, timeline.events.length]);
+  if (place.dataset.drawn === signature) return;
+  place.dataset.drawn = signature;
+  let details = el("p", { class: "note" }, t("select_hint"));
+  if (id && id in state.roles) details = roleFacts(page, id);
+  else if (id && id in state.clients) details = clientFacts(page, id);
+  else if (id && (id in state.queues || id.includes("/"))) details = queueFacts(page, id);
+  show(place,
+    el("section", { class: "card" },
+      el("h2", null, id ? shortQueue(short(id)) : t("selected")), details,
+      page.said && el("p", { class: "note", role: "status" }, page.said),
+      id && el("button", { class: "button", "data-select": "", "data-key": "close" }, t("close"))),
+    page.view !== "time" && el("section", { class: "card" }, el("h2", null, t("happened")), eventList(page, SHOWN, id ? about(id) : isStructure)));
+}

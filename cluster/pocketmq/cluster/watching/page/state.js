@@ -1,0 +1,366 @@
+/**
+ * What a cluster looks like at one moment, made from its events. Pure: events in, state out; no
+ * document, no clock, no network. `apply` changes the state that it is given; timeline.js keeps copies.
+ */
+
+const RECORDS_KEPT = 48;
+const OUT_KEPT = 512;
+
+/** A cluster of which nothing is known yet. */
+export function empty() {
+  return {
+    at_ms: 0,
+    count: 0,
+    dropped: 0,
+    roles: {},    // name -> {kind, state, since_ms, mastery}
+    clients: {},  // client id -> {kind, group, state, since_ms, status}
+    knows: {},    // nameserver -> {broker: since_ms}
+    forgot: {},   // nameserver -> {broker: {at_ms, how}}
+    seen: {},     // broker -> {group: {client: true}}
+    routes: {},   // client -> {topic: [broker/queue]}
+    groups: {},   // group -> {members: {client: {queues}}, queues: {queue: [client]}, allocated, locks}
+    queues: {},   // "topic broker/queue" -> {stored, dispatched}
+    offsets: {},  // group -> {queue: {pulled, next, committed, out, begun}}
+    held: {},     // "group queue" -> since_ms
+    stores: {},   // broker -> {end, dispatched, flushed, records: []}
+    faults: {},   // rule id -> {do, role, fired}
+    elected: {},  // broker or "controllers" -> {who, epoch, at_ms}
+    totals: { sent: 0, stored: 0, pulled: 0, consumed: 0, committed: 0, again: 0, dead: 0 },
+  };
+}
+
+/** `topic broker/queue` of an event that names its queue in parts, or null. */
+export function queueOf(event) {
+  if (event.broker === undefined || event.queue === undefined || event.queue === null) return null;
+  return `${event.topic ?? ""} ${event.broker}/${event.queue}`;
+}
+
+/** A queue's name without its topic: `broker-a/0`. */
+export const shortQueue = (queue) => queue.slice(queue.lastIndexOf(" ") + 1);
+
+/** The topic of a queue's name. */
+export const topicOf = (queue) => queue.slice(0, Math.max(queue.lastIndexOf(" "), 0));
+
+/** The broker of a queue's name. */
+export const brokerOf = (queue) => shortQueue(queue).replace(/\/-?\d+$/, "");
+
+export function kindOf(name) {
+  if (/^(nameserver|namesrv)/.test(name)) return "nameserver";
+  if (/^controller/.test(name)) return "controller";
+  return "broker";
+}
+
+/** A broker as nameservers list it: its name, and its id if it is no master. */
+export const replica = (event) => (event.broker_id ? `${event.broker} #${event.broker_id}` : event.broker);
+
+function roleOf(state, name, at_ms) {
+  return (state.roles[name] ??= { kind: kindOf(name), state: "running", since_ms: at_ms, mastery: "" });
+}
+
+function clientOf(state, id, kind, group, at_ms) {
+  const found = (state.clients[id] ??= { kind, group: group ?? "", state: "running", since_ms: at_ms, status: "" });
+  if (kind === "consumer" && found.kind !== kind) Object.assign(found, { kind, group: group ?? "" });
+  return found;
+}
+
+function groupOf(state, name) {
+  return (state.groups[name] ??= { members: {}, queues: {}, allocated: {}, locks: {} });
+}
+
+function memberOf(state, event) {
+  clientOf(state, event.client_id, "consumer", event.group, event.at_ms);
+  return (groupOf(state, event.group).members[event.client_id] ??= { queues: [] });
+}
+
+/** The owners of each queue, anew from what the members say. */
+function settle(group) {
+  const owners = {};
+  for (const queue of Object.keys(group.queues)) owners[queue] = [];
+  for (const [id, each] of Object.entries(group.members)) {
+    for (const queue of each.queues) (owners[queue] ??= []).push(id);
+  }
+  group.queues = owners;
+}
+
+const queueState = (state, name) => (state.queues[name] ??= { stored: 0, dispatched: 0 });
+const storeOf = (state, broker) =>
+  (state.stores[broker] ??= { end: 0, dispatched: 0, flushed: 0, records: [] });
+
+/** A group's progress in a queue. */
+export function progressOf(state, group, queue) {
+  const table = (state.offsets[group] ??= {});
+  return (table[queue] ??= { pulled: 0, next: 0, committed: 0, out: [], begun: false });
+}
+
+function begin(progress, offset) {
+  if (progress.begun) return;
+  Object.assign(progress, { begun: true, pulled: offset, next: offset, out: [] });
+}
+
+function leave(state, name, client_id, at_ms, how) {
+  const group = groupOf(state, name);
+  delete group.members[client_id];
+  delete group.allocated[client_id];
+  settle(group);
+  const found = state.clients[client_id];
+  if (found && !Object.values(state.groups).some((each) => client_id in each.members)) {
+    Object.assign(found, { state: how, since_ms: at_ms });
+  }
+}
+
+function seenAnywhere(state, group, client_id) {
+  return Object.values(state.seen).some((groups) => groups[group]?.[client_id]);
+}
+
+const TOTALS = { "message-sent": "sent", "message-stored": "stored", "message-pulled": "pulled",
+  "message-consumed": "consumed", "message-sent-back": "again", "message-dead": "dead" };
+
+const REDUCERS = {
+  "role-started"(state, event) {
+    Object.assign(roleOf(state, event.role, event.at_ms), { state: "running", since_ms: event.at_ms });
+  },
+  "role-stopped"(state, event) {
+    Object.assign(roleOf(state, event.role, event.at_ms), { state: event.how, since_ms: event.at_ms });
+  },
+  "broker-registered"(state, event) {
+    if (!event.broker_id) roleOf(state, event.broker, event.at_ms);
+    roleOf(state, event.nameserver, event.at_ms).kind = "nameserver";
+    (state.knows[event.nameserver] ??= {})[replica(event)] = event.at_ms;
+    delete state.forgot[event.nameserver]?.[replica(event)];
+  },
+  "broker-forgotten"(state, event) {
+    roleOf(state, event.nameserver, event.at_ms).kind = "nameserver";
+    delete state.knows[event.nameserver]?.[replica(event)];
+    (state.forgot[event.nameserver] ??= {})[replica(event)] = { at_ms: event.at_ms, how: event.how ?? "expired" };
+  },
+  "role-changed"(state, event) {
+    const name = event.by in state.roles ? event.by : event.broker;
+    roleOf(state, name, event.at_ms).mastery = event.role;
+  },
+  "master-elected"(state, event) {
+    state.elected[event.broker] = { who: replica(event), epoch: event.epoch, at_ms: event.at_ms };
+  },
+  "leader-elected"(state, event) {
+    roleOf(state, event.controller, event.at_ms).kind = "controller";
+    for (const each of Object.values(state.roles)) if (each.kind === "controller") each.mastery = "";
+    state.roles[event.controller].mastery = "LEADER";
+    state.elected.controllers = { who: event.controller, epoch: event.term, at_ms: event.at_ms };
+  },
+  "member-joined"(state, event) {
+    memberOf(state, event);
+    Object.assign(state.clients[event.client_id], { state: "running" });
+    if (event.broker) ((state.seen[event.broker] ??= {})[event.group] ??= {})[event.client_id] = true;
+  },
+  "member-left"(state, event) {
+    if (event.broker) delete state.seen[event.broker]?.[event.group]?.[event.client_id];
+    if (!seenAnywhere(state, event.group, event.client_id)) {
+      leave(state, event.group, event.client_id, event.at_ms, event.how === "unregistered" ? "left" : "gone");
+    }
+  },
+  "member-silent"(state, event) {
+    for (const [group, members] of Object.entries(state.seen[event.broker] ?? {})) {
+      if (!members[event.client_id]) continue;
+      delete members[event.client_id];
+      if (!seenAnywhere(state, group, event.client_id)) {
+        leave(state, group, event.client_id, event.at_ms, "silent");
+      }
+    }
+  },
+  "allocated"(state, event) {
+    memberOf(state, event);
+    const { strategy, queues, members, own, arithmetic, at_ms } = event;
+    const group = groupOf(state, event.group);
+    (group.allocated[event.client_id] ??= {})[event.topic] = { strategy, queues, members, own, arithmetic, at_ms };
+    for (const queue of queues) group.queues[`${event.topic} ${queue}`] ??= [];
+    (state.routes[event.client_id] ??= {})[event.topic] = queues;
+  },
+  "rebalanced"(state, event) {
+    memberOf(state, event).queues = event.queues;
+    settle(groupOf(state, event.group));
+    for (const queue of event.gained ?? []) {
+      const progress = progressOf(state, event.group, queue);  // its process queue is empty
+      Object.assign(progress, { pulled: progress.committed, next: progress.committed, out: [], begun: false });
+    }
+  },
+  "queues-locked"(state, event) {
+    const { locks } = groupOf(state, event.group);
+    for (const queue of event.queues) locks[queue] = event.client_id;
+  },
+  "queues-unlocked"(state, event) {
+    const { locks } = groupOf(state, event.group);
+    for (const queue of event.queues) if (locks[queue] === event.client_id) delete locks[queue];
+  },
+  "fault-fired"(state, event) {
+    const found = (state.faults[event.rule] ??= { do: event.do, role: event.role, fired: 0 });
+    found.fired += 1;
+  },
+  "clock-moved"() {},
+
+  "message-sent"(state, event) {
+    clientOf(state, event.client_id, "producer", event.group, event.at_ms);
+    state.totals.sent += event.count ?? 1;
+  },
+  "send-answered"(state, event) {
+    const found = state.clients[event.client_id];
+    if (found) found.status = event.status;
+  },
+  "message-stored"(state, event) {
+    const queue = queueState(state, queueOf(event));
+    queue.stored = Math.max(queue.stored, event.offset + 1);
+    state.totals.stored += 1;
+    const store = storeOf(state, event.broker);
+    store.end = Math.max(store.end, event.physical_offset + event.size);
+    store.records.push(event);
+    if (store.records.length > RECORDS_KEPT) store.records.shift();
+  },
+  "message-dispatched"(state, event) {
+    const queue = queueState(state, queueOf(event));
+    queue.dispatched = Math.max(queue.dispatched, event.offset + event.count);
+    queue.stored = Math.max(queue.stored, queue.dispatched);
+    storeOf(state, event.broker).dispatched = event.physical_end;
+  },
+  "message-pulled"(state, event) {
+    state.totals.pulled += event.count;
+    delete state.held[`${event.group} ${queueOf(event)}`];
+    if (event.how === "pop") return;
+    const progress = progressOf(state, event.group, queueOf(event));
+    begin(progress, event.offset);
+    progress.pulled = Math.max(progress.pulled, event.end ?? event.offset + event.count);
+  },
+  "pull-held"(state, event) {
+    state.held[`${event.group} ${queueOf(event)}`] = event.at_ms;
+  },
+  "pull-woken"(state, event) {
+    delete state.held[`${event.group} ${queueOf(event)}`];
+  },
+  "message-consumed"(state, event) {
+    const count = event.count ?? 1;
+    state.totals.consumed += event.status === "success" ? count : 0;
+    if (event.attempt || event.status === "suspend") return;
+    const progress = progressOf(state, event.group, queueOf(event));
+    begin(progress, event.offset);
+    consumed(progress, event.offset, event.offset + count);
+  },
+  "offset-committed"(state, event) {
+    state.totals.committed += 1;
+    progressOf(state, event.group, queueOf(event)).committed = event.offset;
+  },
+  "message-sent-back"(state) {
+    state.totals.again += 1;
+  },
+  "message-dead"(state) {
+    state.totals.dead += 1;
+  },
+  "store-flushed"(state, event) {
+    const store = storeOf(state, event.broker);
+    store.flushed = Math.max(store.flushed, event.physical_to);
+    store.end = Math.max(store.end, store.flushed);
+  },
+  "events-counted"(state, event) {
+    const messages = event.messages || event.count;
+    if (TOTALS[event.kind]) state.totals[TOTALS[event.kind]] += messages;
+    const name = queueOf({ ...event, broker: event.broker ?? event.by });
+    if (name === null) return;
+    if (event.kind === "message-stored") queueState(state, name).stored += messages;
+    if (event.kind === "message-dispatched") queueState(state, name).dispatched += messages;
+    if (!event.group) return;
+    const progress = progressOf(state, event.group, name);
+    if (event.kind === "message-pulled") progress.pulled += messages;
+    if (event.kind === "message-consumed") progress.next += messages;
+  },
+  /** A tenth of a second of a recording that is too long to be loaded: events by kind and place. */
+  "frame"(state, event) {
+    for (const [kind, places] of Object.entries(event.counts)) {
+      const number = Object.values(places).reduce((sum, each) => sum + each, 0);
+      if (TOTALS[kind]) state.totals[TOTALS[kind]] += number;
+      for (const [place, each] of Object.entries(places)) {
+        const found = /^(\S+) (.+)\/(\d+)$/.exec(place);
+        if (!found) continue;
+        const queue = queueState(state, `${found[2]} ${found[1]}/${found[3]}`);
+        if (kind === "message-stored") queue.stored += each;
+        if (kind === "message-stored") queue.dispatched = queue.stored;
+      }
+    }
+  },
+  "events-dropped"(state, event) {
+    state.dropped += event.count;
+  },
+};
+
+/** Mark offsets from `from` up to `to` as consumed: in order, or kept until what is before them is. */
+function consumed(progress, from, to) {
+  progress.pulled = Math.max(progress.pulled, to);
+  for (let offset = Math.max(from, progress.next); offset < to; offset += 1) {
+    if (offset === progress.next) progress.next += 1;
+    else if (!progress.out.includes(offset) && progress.out.length < OUT_KEPT) progress.out.push(offset);
+  }
+  if (progress.out.length === 0) return;
+  progress.out.sort((one, other) => one - other);
+  while (progress.out.length && progress.out[0] <= progress.next) {
+    progress.next = Math.max(progress.next, progress.out.shift() + 1);
+  }
+}
+
+/** Change a state by an event; one whose name is unknown, or that lacks fields, only moves the time. */
+export function apply(state, event) {
+  if (event.at_ms > state.at_ms) state.at_ms = event.at_ms;
+  state.count += 1;
+  const reducer = Object.hasOwn(REDUCERS, event.event) ? REDUCERS[event.event] : null;
+  if (reducer === null) return state;
+  try {
+    reducer(state, event);
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+    state.damaged = (state.damaged ?? 0) + 1;
+  }
+  return state;
+}
+
+/** The names of all events that change a state. */
+export const NAMES = [...Object.keys(REDUCERS), "member-notified", "notification-heard", "message-acknowledged"];
+
+/** A clock that runs by itself is moved by less at a time. */
+const LEAP_MS = 5000;
+const STRUCTURE = new Set(["role-started", "role-stopped", "broker-registered", "broker-forgotten",
+  "role-changed", "master-elected", "leader-elected", "member-joined", "member-left", "member-silent",
+  "rebalanced", "fault-fired", "message-dead"]);
+
+/** Whether an event changes who is there or who owns what; the others are traffic. */
+export const isStructure = (event) => STRUCTURE.has(event.event)
+  || (event.event === "clock-moved" && event.at_ms - event.from_ms >= LEAP_MS);
+
+/** Queues of a group that nobody owns, and those that more than one owns. */
+export function conflicts(group) {
+  const nobody = [], several = [];
+  for (const [queue, owners] of Object.entries(group.queues)) {
+    if (owners.length === 0) nobody.push(queue);
+    if (owners.length > 1) several.push(queue);
+  }
+  return { nobody, several };
+}
+
+const ownerOf = (event, state) => event.client_id ?? state.groups[event.group]?.queues[queueOf(event)]?.[0];
+
+/** Where an event travels: {from, to, kind, count}, or null if it stays where it happens. */
+export function journey(event, state) {
+  switch (event.event) {
+    case "message-sent":
+      return { from: event.client_id, to: event.broker, kind: "sent", count: event.count ?? 1 };
+    case "message-pulled": {
+      const owner = ownerOf(event, state);
+      return owner ? { from: event.broker, to: owner, kind: "pulled", count: event.count } : null;
+    }
+    case "member-notified":
+      return { from: event.broker, to: event.client_id, kind: "told", count: 1 };
+    case "offset-committed": {
+      const owner = ownerOf(event, state);
+      return owner ? { from: owner, to: event.broker, kind: "committed", count: 1 } : null;
+    }
+    case "broker-registered":
+      return { from: event.broker, to: event.nameserver, kind: "registered", count: 1 };
+    case "member-joined":
+      return { from: event.client_id, to: event.broker, kind: "registered", count: 1 };
+    default:
+      return null;
+  }
+}

@@ -1,0 +1,311 @@
+/** Who is there, what travels, and who knows what. */
+
+import { el, show, svg, table } from "watch/dom.js";
+import { colour, count, short } from "watch/names.js";
+import { conflicts, journey, shortQueue, topicOf } from "watch/state.js";
+
+const MOST_MARKS = 160;
+const TRAVEL_MS = 620;
+/** Real ms that a mark takes from one end to the other. */
+
+const SYMBOL = { frozen: "❄", ended: "✕", gone: "✕", silent: "…", left: "✕", cut: "✂" };
+const KINDS = ["sent", "pulled", "told", "registered", "committed"];
+
+export const name = "cluster";
+
+/** Where each thing stands. Wide: producers, brokers, consumers from left to right; narrow: in rows. */
+export function layout(state, width) {
+  const named = (kind) => Object.keys(state.roles).filter((each) => state.roles[each].kind === kind).sort();
+  const clients = (kind) => Object.keys(state.clients).filter((each) => state.clients[each].kind === kind
+    && !(state.clients[each].state === "left")).sort();
+  const bands = { top: [...named("nameserver"), ...named("controller")], producers: clients("producer"),
+    brokers: named("broker"), consumers: clients("consumer") };
+  const boxes = {};
+  const wide = width >= 700;
+  const lines = Math.min(Math.max(...bands.brokers.map((each) => topicsOf(state, each).length), 1), 2);
+  const brokerHeight = 54 + lines * 34;
+  const place = (id, x, y, w, h) => { boxes[id] = { x, y, w, h }; };
+  const row = (ids, y, w, h) => {
+    const fits = Math.max(1, Math.floor((width - 8) / (w + 14)));
+    ids.forEach((id, at) => {
+      const line = Math.floor(at / fits), here = Math.min(fits, ids.length - line * fits);
+      const left = (width - here * w - (here - 1) * 14) / 2;
+      place(id, left + (at % fits) * (w + 14), y + line * (h + 14), w, h);
+    });
+    return ids.length ? y + Math.ceil(ids.length / fits) * (h + 14) + 26 : y;
+  };
+  if (!wide) {
+    let y = row(bands.top, 6, Math.min(160, width / 2 - 22), 52);
+    y = row(bands.producers, y, Math.min(160, width / 2 - 22), 52);
+    y = row(bands.brokers, y, Math.min(280, width - 12), brokerHeight);
+    y = row(bands.consumers, y, Math.min(160, width / 2 - 22), 52);
+    return { boxes, bands, wide, height: Math.max(y, 120) };
+  }
+  const side = Math.min(190, width * 0.24), middle = Math.min(280, width * 0.36);
+  row(bands.top, 8, Math.min(190, side), 56);
+  const above = bands.top.length ? 118 : 14;
+  const column = (ids, x, w, h, gap, tallest) => {
+    const total = ids.length * (h + gap) - gap;
+    ids.forEach((id, at) => place(id, x, above + Math.max(0, (tallest - total) / 2) + at * (h + gap), w, h));
+  };
+  const heights = [bands.producers.length * 74, bands.brokers.length * (brokerHeight + 24), bands.consumers.length * 74];
+  const tallest = Math.max(...heights, 120) - 18;
+  column(bands.producers, 4, side, 56, 18, tallest);
+  column(bands.brokers, (width - middle) / 2, middle, brokerHeight, 24, tallest);
+  column(bands.consumers, width - side - 4, side, 56, 18, tallest);
+  return { boxes, bands, wide, height: above + tallest + 14 };
+}
+
+/** The topics that users made, of which a broker has queues. */
+function topicsOf(state, broker) {
+  const found = Object.keys(state.queues).filter((each) => shortQueue(each).startsWith(`${broker}/`)).map(topicOf);
+  return [...new Set(found)].filter((each) => !own(each)).sort();
+}
+
+const centre = (box) => ({ x: box.x + box.w / 2, y: box.y + box.h / 2 });
+
+/** A point on the curve between two things: 0 at the first, 1 at the second. */
+function curve(from, to, wide) {
+  const one = centre(from), other = centre(to);
+  const sideways = wide && Math.abs(one.x - other.x) > from.w / 2 + 40;
+  const begin = sideways ? { x: one.x + Math.sign(other.x - one.x) * from.w / 2, y: one.y }
+    : { x: one.x, y: one.y + Math.sign(other.y - one.y) * from.h / 2 };
+  const end = sideways ? { x: other.x - Math.sign(other.x - one.x) * to.w / 2, y: other.y }
+    : { x: other.x, y: other.y - Math.sign(other.y - one.y) * to.h / 2 };
+  const bend = sideways ? { x: (end.x - begin.x) / 2, y: 0 } : { x: 0, y: (end.y - begin.y) / 2 };
+  const c1 = { x: begin.x + bend.x, y: begin.y + bend.y }, c2 = { x: end.x - bend.x, y: end.y - bend.y };
+  return {
+    path: `M${begin.x},${begin.y} C${c1.x},${c1.y} ${c2.x},${c2.y} ${end.x},${end.y}`,
+    at(s) {
+      const r = 1 - s, a = r * r * r, b = 3 * r * r * s, c = 3 * r * s * s, d = s * s * s;
+      return { x: a * begin.x + b * c1.x + c * c2.x + d * end.x, y: a * begin.y + b * c1.y + c * c2.y + d * end.y };
+    },
+  };
+}
+
+function forgottenBy(state, broker) {
+  return Object.keys(state.forgot).filter((each) => state.forgot[each][broker]).sort();
+}
+
+function thing(page, id, box, words, extra = []) {
+  const { state: lookup } = words;
+  const chosen = page.selected === id;
+  return svg("g", {
+    class: `thing ${lookup} ${chosen ? "selected" : ""}`, tabindex: 0, role: "button", "aria-pressed": chosen,
+    "data-select": id, "data-key": `thing ${id}`, transform: `translate(${box.x.toFixed(1)},${box.y.toFixed(1)})`,
+    "aria-label": `${words.kind} ${id}, ${words.line}`,
+  },
+  svg("rect", { class: "body", width: box.w, height: box.h, rx: 10 }),
+  words.colour && svg("rect", { x: 0, y: 8, width: 6, height: box.h - 16, rx: 3, fill: words.colour }),
+  svg("text", { x: 16, y: 23, "font-weight": 650 }, fitted(short(id), box.w - 34, 7.6)),
+  svg("text", { class: `soft state ${words.bad ? "bad" : ""}`, x: 16, y: 42 }, fitted(words.line, box.w - 22, words.bad ? 7 : 6.2)),
+  SYMBOL[lookup] && svg("text", { x: box.w - 22, y: 24, class: "bad state" }, SYMBOL[lookup]),
+  extra);
+}
+
+function fitted(text, width, each) {
+  const most = Math.max(4, Math.floor(width / each));
+  return text.length > most ? `${text.slice(0, most - 1)}…` : text;
+}
+
+function brokerWords(page, id) {
+  const { state, t } = page;
+  const role = state.roles[id];
+  const forgotten = role.kind === "broker" ? forgottenBy(state, id) : [];
+  let line = t(`state_${role.state}`);
+  if (page.cut?.has(id)) line = t("state_cut");
+  if (forgotten.length) line += ` · ${t("expired_at", { who: forgotten.map(short).join(", ") })}`;
+  else if (role.mastery) line += ` · ${role.mastery}`;
+  const lookup = role.state === "running" && page.cut?.has(id) ? "cut" : role.state;
+  return { kind: t(`kind_${role.kind}`), state: lookup, line, bad: role.state !== "running" || forgotten.length > 0 };
+}
+
+function clientWords(page, id) {
+  const { state, t } = page;
+  const found = state.clients[id];
+  const parts = [];
+  if (found.state !== "running") parts.push(t(`state_${found.state}`));
+  if (found.kind === "consumer") {
+    const owned = state.groups[found.group]?.members[id]?.queues.length ?? 0;
+    parts.push(`${found.group} · ${owned} ${t("queues")}`);
+  } else {
+    parts.push(found.status || t("kind_producer"));
+  }
+  return { kind: t(`kind_${found.kind}`), state: found.state, line: parts.join(" · "), bad: found.state !== "running",
+    colour: found.kind === "consumer" ? colour(id) : null };
+}
+
+/** The queues of a broker as small cells, in the colour of who owns them. */
+function cells(page, broker, box) {
+  const { state, t } = page;
+  const mine = Object.keys(state.queues).filter((each) => shortQueue(each).startsWith(`${broker}/`));
+  const topics = topicsOf(state, broker).slice(0, 2);
+  const found = [];
+  topics.forEach((topic, line) => {
+    const y = 54 + line * 31;
+    const all = mine.filter((each) => topicOf(each) === topic).sort((a, b) => numberOf(a) - numberOf(b));
+    const fits = Math.max(1, Math.floor((box.w - 96) / 30));
+    found.push(svg("text", { class: "soft", x: 16, y: y + 15 }, fitted(topic, 66, 6.2)));
+    all.slice(0, fits).forEach((queue, at) => {
+      const owners = Object.values(state.groups).flatMap((group) => group.queues[queue] ?? []);
+      const title = `${queue}: ${count(state.queues[queue].stored)} · ${owners.map(short).join(", ") || t("no_owner")}`;
+      found.push(svg("g", { class: "lane", "data-select": queue },
+        svg("title", null, title),
+        svg("rect", { x: 84 + at * 30, y, width: 27, height: 22, rx: 4, class: owners.length > 1 ? "several" : "",
+          fill: owners.length ? colour(owners[0]) : "var(--ground)", stroke: "var(--edge)" }),
+        svg("text", { x: 84 + at * 30 + 13.5, y: y + 15, "text-anchor": "middle", class: owners.length ? "dark" : "soft" },
+          numberOf(queue))));
+    });
+    if (all.length > fits) found.push(svg("text", { class: "soft", x: 84 + fits * 30, y: y + 15 }, t("more_queues", { n: all.length - fits })));
+  });
+  return found;
+}
+
+/** From a broker's side up to a nameserver, around the brokers above it. */
+function aroundPath(broker, nameserver, plan) {
+  const [from, to] = [plan.boxes[broker], plan.boxes[nameserver]];
+  const others = plan.bands.brokers.map((each) => plan.boxes[each]);
+  if (!plan.wide || others.every((each) => each.y >= from.y)) return curve(from, to, plan.wide).path;
+  const goal = centre(to);
+  const left = goal.x <= from.x + from.w / 2;
+  const x = left ? from.x : from.x + from.w, out = left ? -46 : 46;
+  return `M${x},${from.y + 18} C${x + out},${from.y + 4} ${x + out},${to.y + to.h + 40} ${goal.x},${to.y + to.h}`;
+}
+
+const numberOf = (queue) => Number(queue.slice(queue.lastIndexOf("/") + 1));
+const own = (topic) => /^(%RETRY%|%DLQ%|SCHEDULE_TOPIC|RMQ_SYS|rmq_sys|TBW102|SELF_TEST|OFFSET_MOVED|BenchmarkTest|DefaultCluster)/.test(topic);
+
+function edges(page, plan) {
+  const { state } = page;
+  const { boxes, bands, wide } = plan;
+  const lines = [];
+  const join = (one, other, style) => {
+    if (boxes[one] && boxes[other]) lines.push(svg("path", { class: `edge ${style}`, d: curve(boxes[one], boxes[other], wide).path }));
+  };
+  for (const nameserver of bands.top) {
+    for (const broker of bands.brokers) {
+      const style = state.knows[nameserver]?.[broker] ? "" : state.forgot[nameserver]?.[broker] ? "lost" : null;
+      if (style !== null) lines.push(svg("path", { class: `edge ${style}`, d: aroundPath(broker, nameserver, plan) }));
+    }
+  }
+  for (const producer of bands.producers) for (const broker of bands.brokers) join(producer, broker, "");
+  for (const consumer of bands.consumers) {
+    for (const broker of bands.brokers) {
+      const owned = Object.values(state.groups).some((group) =>
+        group.members[consumer]?.queues.some((each) => shortQueue(each).startsWith(`${broker}/`)));
+      join(broker, consumer, owned ? "strong" : "");
+    }
+  }
+  return lines;
+}
+
+function mark(kind, { x, y }) {
+  const at = `translate(${x.toFixed(1)},${y.toFixed(1)})`;
+  const shape = { sent: ["circle", { r: 5 }], pulled: ["rect", { x: -5, y: -5, width: 10, height: 10, rx: 1.5 }],
+    told: ["path", { d: "M0,-7 L6,5 L-6,5 Z" }], registered: ["path", { d: "M0,-6 L6,0 L0,6 L-6,0 Z" }],
+    committed: ["rect", { x: -6, y: -2, width: 12, height: 4, rx: 2 }] }[kind];
+  return svg(shape[0], { ...shape[1], class: `dot ${kind}`, transform: at });
+}
+
+/** What travels at this moment. Returns one mark in how many was drawn. */
+function marks(page, plan, layer) {
+  const { player, timeline, state } = page;
+  const travel = TRAVEL_MS * (player.following ? 1 : player.speed);
+  const { events, each } = timeline.between(player.at_ms - travel, player.at_ms, MOST_MARKS,
+    (event) => journey(event, state) !== null);
+  const drawn = [];
+  for (const { event, moment } of events) {
+    const { from, to, kind } = journey(event, state);
+    if (!plan.boxes[from] || !plan.boxes[to]) continue;
+    drawn.push(mark(kind, curve(plan.boxes[from], plan.boxes[to], plan.wide).at((player.at_ms - moment) / travel)));
+  }
+  layer.replaceChildren(...drawn);
+  return each;
+}
+
+function knowledge(page) {
+  const { state, t } = page;
+  const roles = Object.keys(state.roles);
+  const servers = roles.filter((each) => state.roles[each].kind === "nameserver").sort();
+  const brokers = [...new Set([...Object.values(state.knows), ...Object.values(state.forgot)].flatMap(Object.keys))].sort();
+  const parts = [];
+  if (brokers.length) {
+    parts.push(table(t("table_nameserver"), [t("broker"), ...servers], brokers.map((broker) => {
+      const known = servers.filter((each) => state.knows[each]?.[broker]).length;
+      return [broker, ...servers.map((each) => {
+        if (state.knows[each]?.[broker]) return `✓ ${known < servers.length ? t("knows") : ""}`;
+        const forgot = state.forgot[each]?.[broker];
+        return el("span", { class: "missing" }, forgot ? `✕ ${t("forgotten", { how: forgot.how })}` : `✕ ${t("missing")}`);
+      })];
+    })));
+  }
+  const groups = Object.keys(state.groups).sort();
+  const seers = Object.keys(state.seen).sort();
+  if (seers.length) {
+    parts.push(table(t("table_broker"), [`${t("group")} / ${t("member")}`, ...seers], groups.flatMap((group) => {
+      const everyone = [...new Set(seers.flatMap((each) => Object.keys(state.seen[each][group] ?? {})))].sort();
+      return everyone.map((id) => [chip(id, `${group} · `), ...seers.map((each) => (state.seen[each][group]?.[id] ? "✓"
+        : el("span", { class: "missing" }, `✕ ${t("missing")}`)))]);
+    })));
+  }
+  const routed = Object.keys(state.routes).filter((id) => state.clients[id]?.state === "running").sort();
+  if (routed.length) {
+    const most = {};
+    for (const id of routed) for (const [topic, queues] of Object.entries(state.routes[id])) most[topic] = Math.max(most[topic] ?? 0, queues.length);
+    parts.push(table(t("table_client"), [t("client"), t("routes")], routed.map((id) => [chip(id), Object.entries(state.routes[id]).map(([topic, queues]) => {
+      const stale = queues.length < most[topic];
+      return el("div", { class: stale ? "missing" : "" }, `${topic}: ${summary(queues)}${stale ? ` · ${t("stale")}` : ""}`);
+    })])));
+  }
+  return parts;
+}
+
+/** Queues by broker, as text: `broker-a/0–3, broker-b/0–3`. */
+function summary(queues) {
+  const numbers = {};
+  for (const each of queues) (numbers[each.replace(/\/-?\d+$/, "")] ??= []).push(numberOf(each));
+  return Object.entries(numbers).map(([broker, all]) => {
+    const low = Math.min(...all), high = Math.max(...all);
+    return all.length === high - low + 1 && all.length > 1 ? `${broker}/${low}–${high}` : all.map((each) => `${broker}/${each}`).join(", ");
+  }).join(", ");
+}
+
+export function chip(id, before = "") {
+  return el("span", { class: "chip", style: `background:${colour(id)}`, title: id }, `${before}${short(id)}`);
+}
+
+/** Draws the view into `place`; called for each frame, it makes anew only what has changed. */
+export function draw(place, page) {
+  const { state, t } = page;
+  const width = Math.max(300, Math.floor(place.clientWidth) - 34);
+  const plan = layout(state, width);
+  const signature = JSON.stringify([width, page.language, page.selected, [...(page.cut ?? [])], state.roles, state.clients, state.knows,
+    state.forgot, state.seen, state.routes, Object.values(state.groups).map((each) => each.queues), Object.keys(state.queues)]);
+  if (place.dataset.drawn !== signature || !place.firstChild) {
+    place.dataset.drawn = signature;
+    const { bands, boxes } = plan;
+    const things = [...bands.top, ...bands.brokers].map((id) =>
+      thing(page, id, boxes[id], brokerWords(page, id), state.roles[id].kind === "broker" ? cells(page, id, boxes[id]) : []));
+    things.push(...[...bands.producers, ...bands.consumers].map((id) => thing(page, id, boxes[id], clientWords(page, id))));
+    const troubles = Object.entries(state.groups).flatMap(([group, each]) => {
+      const { nobody, several } = conflicts(each);
+      return [nobody.length > 0 && el("p", { class: "warning" }, `${group}: ${t("some_unowned", { queues: summary(nobody.map(shortQueue)) })}`),
+        several.length > 0 && el("p", { class: "warning" }, `${group}: ${t("some_several", { queues: summary(several.map(shortQueue)) })}`)];
+    });
+    show(place,
+      el("section", { class: "card" },
+        el("h2", null, t("view_cluster")),
+        things.length === 0 && el("p", { class: "note" }, t("nobody_here")),
+        svg("svg", { width, height: plan.height, viewBox: `0 0 ${width} ${plan.height}`, role: "group", "aria-label": t("picture") },
+          svg("g", null, edges(page, plan)), svg("g", { class: "marks", "aria-hidden": true }), svg("g", null, things)),
+        el("ul", { class: "legend" }, KINDS.map((kind) => el("li", null,
+          svg("svg", { width: 15, height: 14, viewBox: "-8 -7 15 14", "aria-hidden": true }, mark(kind, { x: 0, y: 0 })), t(`legend_${kind}`))),
+        el("li", { class: "sampled" })),
+        troubles),
+      el("div", { class: "cards" }, knowledge(page).map((each) => el("section", { class: "card" }, each))));
+  }
+  const each = marks(page, plan, place.querySelector(".marks"));
+  const sampled = place.querySelector(".sampled");
+  const text = each > 1 ? t("sampled", { each }) : "";
+  if (sampled.textContent !== text) sampled.textContent = text;
+}

@@ -1,0 +1,70 @@
+/** How far each group is in each queue: process queue, out of order, committable, committed, lag. */
+
+import { el, show, svg, table } from "watch/dom.js";
+import { count } from "watch/names.js";
+import { shortQueue, topicOf } from "watch/state.js";
+import { chip } from "watch/views/cluster.js";
+
+const CELLS = 28;
+
+export const name = "offsets";
+
+/** The offsets around where a queue is consumed, one cell for each message. */
+function strip(progress, stored, t, queue) {
+  const { committed, next, pulled, out } = progress;
+  const from = Math.max(0, Math.min(committed, next) - 4);
+  const cells = Array.from({ length: CELLS }, (_, at) => from + at).filter((offset) => offset < Math.max(stored, pulled, next));
+  const kind = (offset) => {
+    if (offset < committed) return "committed";
+    if (offset < next) return "consumed";
+    if (out.includes(offset)) return "out";
+    return offset < pulled ? "process" : "waiting";
+  };
+  const label = t("offset_picture", { queue: shortQueue(queue), committed, next, pulled, stored });
+  return svg("svg", { width: CELLS * 11 + 2, height: 26, viewBox: `0 0 ${CELLS * 11 + 2} 26`, role: "img", "aria-label": label },
+    svg("title", null, label),
+    cells.map((offset, at) => cell(kind(offset), 1 + at * 11, offset)));
+}
+
+function cell(kind, x, title = "") {
+  const style = { committed: { fill: "var(--c2)" }, consumed: { fill: "var(--c0)" }, out: { fill: "var(--c1)" },
+    process: { fill: "var(--panel)", "stroke-dasharray": "2 2" }, waiting: { fill: "var(--ground)", opacity: 0.75 } }[kind];
+  const inner = { committed: "M2.5 9 l2 3 l3.5 -6", consumed: "M2.5 9 h5", out: "M5 5.5 v7 M2 9 h6" }[kind];
+  return svg("g", { transform: `translate(${x},4)` }, svg("title", null, String(title)),
+    svg("rect", { width: 10, height: 18, rx: 2, stroke: "var(--edge)", ...style }),
+    inner && svg("path", { d: inner, stroke: "#111", fill: "none", "stroke-width": 1.3 }));
+}
+
+const legend = (t) => el("ul", { class: "legend" }, [["committed", "legend_committed_part"], ["consumed", "legend_consumed"], ["out", "legend_out"],
+  ["process", "legend_process"], ["waiting", "legend_waiting"]].map(([kind, key]) => el("li", null,
+  svg("svg", { width: 12, height: 22, viewBox: "0 2 12 22", "aria-hidden": true }, cell(kind, 1)), t(key))));
+
+export function draw(place, page) {
+  const { state, t } = page;
+  const groups = Object.keys(state.offsets).sort();
+  const tick = page.player.playing || page.player.following ? Math.floor(performance.now() / 150) : 0;
+  const signature = JSON.stringify([tick || [state.offsets, state.queues], page.language, page.player.at_ms * !tick]);
+  if (place.dataset.drawn === signature && place.firstChild) return;
+  place.dataset.drawn = signature;
+  if (groups.length === 0) {
+    show(place, el("section", { class: "card" }, el("h2", null, t("view_offsets")), el("p", { class: "note" }, t("no_offsets"))));
+    return;
+  }
+  show(place, groups.map((group) => {
+    const queues = Object.keys(state.offsets[group]).sort((one, other) => one.localeCompare(other, "en", { numeric: true }));
+    return el("section", { class: "card" },
+      el("h2", null, t("offsets", { group })), el("p", { class: "note" }, t("offsets_note")), legend(t),
+      table(t("offsets", { group }), [t("queue"), t("owner"), t("progress"), t("committed"), t("committable"), t("out_of_order"), t("in_process"), t("pulled"), t("stored"), t("lag")],
+        queues.map((queue) => {
+          const progress = state.offsets[group][queue];
+          const stored = Math.max(state.queues[queue]?.stored ?? 0, progress.pulled);
+          const owners = state.groups[group]?.queues[queue] ?? [];
+          const lag = stored - progress.committed;
+          const number = (value) => el("span", { class: "number" }, count(value));
+          return [el("span", { "data-select": queue, class: "thing" }, `${topicOf(queue)} ${shortQueue(queue)}`), owners.map((each) => chip(each)),
+            strip(progress, stored, t, queue), number(progress.committed), number(progress.next), number(progress.out.length),
+            number(Math.max(progress.pulled - progress.next - progress.out.length, 0)), number(progress.pulled), number(stored),
+            el("span", { class: lag > 0 ? "number missing" : "number" }, count(lag))];
+        }), { class: "hidden-text" }));
+  }));
+}

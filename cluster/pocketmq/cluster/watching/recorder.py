@@ -1,0 +1,51 @@
+"""Writes what a running cluster tells into a recording: `pocketmq watch --record FILE`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from pocketmq.cluster.control_address.client import ControlClient
+from pocketmq.cluster.control_address.declarations import ClusterDescription
+from pocketmq.cluster.recordings.writer import RecordingWriter
+from pocketmq.protocol.events import AnyEvent
+from pocketmq.runtime.clock import SystemClock
+from pocketmq.runtime.errors import PeerError
+
+
+def record(client: ControlClient, path: Path, *, most_s: float | None = None) -> int:
+    """Record until Ctrl-C, until the cluster ends, or for some seconds; returns how many events.
+
+    Raises:
+        PeerError: No control address answers.
+        DiskError: The file cannot be written.
+    """
+    cluster = client.get("/cluster", ClusterDescription)
+    clock = SystemClock()
+    ends_s = None if most_s is None else clock.monotonic() + most_s
+    roles = [role.name for role in cluster.roles]
+    with RecordingWriter(path, path.stem, cluster.time_ms, roles) as writer:
+        try:
+            feed = client.lines("/events")
+            next(feed)  # from now on nothing is missed
+            for event in client.get("/watch/now", list[AnyEvent]):
+                writer.write(event)
+            for line in feed:
+                if line.startswith(b"data:"):
+                    for told in _decoded(line[5:]):
+                        writer.write(told)
+                if ends_s is not None and clock.monotonic() >= ends_s:
+                    break
+        except (KeyboardInterrupt, PeerError):
+            if not writer.events:
+                raise
+        return writer.events
+
+
+def _decoded(data: bytes) -> Iterator[AnyEvent]:
+    try:
+        yield msgspec.json.decode(data, type=AnyEvent)
+    except msgspec.DecodeError as exc:
+        raise PeerError(f"the cluster tells events of another version: {exc}") from exc

@@ -1,0 +1,163 @@
+"""Serves the page, and what it shows: a running cluster or a recording."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from pocketmq.cluster.recordings.reader import open_index
+from pocketmq.cluster.watching.page import media_type, page_files, security_policy
+from pocketmq.cluster.watching.present import present
+from pocketmq.cluster.watching.store_bytes import store_bytes
+from pocketmq.protocol.events import VOCABULARY
+from pocketmq.protocol.events.frames import encode_index
+from pocketmq.runtime.errors import CallerError, DiskError
+
+if TYPE_CHECKING:
+    from pocketmq.cluster.steering.cluster_control import ClusterControl
+
+WHOLE_BYTES: Final = 16 * 1024 * 1024
+"""A recording up to this size is loaded whole; of a longer one the index, and then parts."""
+
+MAX_RANGE_BYTES: Final = 32 * 1024 * 1024
+"""Maximum bytes of one answer."""
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+Guarding = Callable[[Endpoint], Endpoint]
+
+
+class Source(msgspec.Struct):
+    """What the page shows."""
+
+    kind: str
+    """`live` or `recording`."""
+    name: str
+    bytes: int = 0
+    whole_bytes: int = WHOLE_BYTES
+    problems: list[str] = []
+
+
+def page_routes(guard: Guarding) -> list[Route]:
+    """The page and its files."""
+
+    def file(name: str) -> Endpoint:
+        async def endpoint(_request: Request) -> Response:
+            headers = {"Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
+            if name == "index.html":
+                headers["Content-Security-Policy"] = security_policy()
+            return Response(page_files()[name], media_type=media_type(name), headers=headers)
+
+        return endpoint
+
+    async def home(_request: Request) -> Response:
+        return RedirectResponse("/watch")
+
+    routes = [Route("/", guard(home)), Route("/watch", guard(file("index.html")))]
+    routes += [Route(f"/watch/{name}", guard(file(name))) for name in page_files()]
+    return routes
+
+
+def live_routes(control: ClusterControl, guard: Guarding) -> list[Route]:
+    """What the page asks of a running cluster, beside its events and operations."""
+
+    async def source(_request: Request) -> Response:
+        return _json(Source("live", control.nameservers))
+
+    async def now(_request: Request) -> Response:
+        return _json(await present(control))
+
+    async def rules(_request: Request) -> Response:
+        return _json({each.name(): each.RULE for each in VOCABULARY})
+
+    async def store(request: Request) -> Response:
+        broker = control.known(request.query_params.get("broker", ""))
+        offset = request.query_params.get("offset", "")
+        if not offset.isdigit() or len(offset) > 18:
+            raise CallerError("offset is missing: a byte of the commit log")
+        return _json(store_bytes(control.roles.data / broker, int(offset)))
+
+    return [
+        Route("/watch/source", guard(source)),
+        Route("/watch/now", guard(now)),
+        Route("/watch/store", guard(store)),
+        Route("/watch/rules", guard(rules)),
+    ]
+
+
+def recording_routes(path: Path, guard: Guarding) -> list[Route]:
+    """What the page asks of a recording.
+
+    Raises:
+        DiskError: It cannot be read.
+    """
+    size = _size(path)
+    index_, problems = open_index(path) if size > WHOLE_BYTES else (None, [])
+    encoded = b"{}" if index_ is None else encode_index(index_)
+
+    async def source(_request: Request) -> Response:
+        return _json(Source("recording", path.name, size, problems=problems))
+
+    async def index(_request: Request) -> Response:
+        if index_ is None:
+            raise CallerError(f"{path}: {'; '.join(problems) or 'it is short; fetch it whole'}")
+        return Response(encoded, media_type="application/json")
+
+    async def content(request: Request) -> Response:
+        begin, end = byte_range(request.headers.get("range"), size)
+        part = _part(path, begin, min(end, begin + MAX_RANGE_BYTES))
+        if request.headers.get("range") is None:
+            return Response(part, media_type="text/plain; charset=utf-8")
+        headers = {"Content-Range": f"bytes {begin}-{begin + len(part) - 1}/{size}"}
+        return Response(part, 206, headers, "text/plain; charset=utf-8")
+
+    return [
+        Route("/watch/source", guard(source)),
+        Route("/watch/index", guard(index)),
+        Route("/watch/recording", guard(content)),
+    ]
+
+
+def byte_range(header: str | None, size: int) -> tuple[int, int]:
+    """Begin and end of the bytes that a `Range` asks for; all of them without one.
+
+    Raises:
+        CallerError: It is none of the form `bytes=BEGIN-END`, or lies outside.
+    """
+    if header is None:
+        return 0, size
+    found = re.fullmatch(r"bytes=(\d{1,18})-(\d{1,18})?", header.strip())
+    if found is None:
+        raise CallerError(f"range {header!r}: write bytes=BEGIN-END")
+    begin = int(found[1])
+    end = min(size, int(found[2]) + 1) if found[2] else size
+    if begin >= end:
+        raise CallerError(f"range {header!r} is not in the {size} bytes of the recording")
+    return begin, end
+
+
+def _part(path: Path, begin: int, end: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            file.seek(begin)
+            return file.read(end - begin)
+    except OSError as exc:
+        raise DiskError(path, exc.strerror or str(exc), advice="was it removed?") from exc
+
+
+def _size(path: Path) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError as exc:
+        raise DiskError(path, exc.strerror or str(exc), advice="name a recording") from exc
+
+
+def _json(answer: object) -> Response:
+    return Response(msgspec.json.encode(answer), media_type="application/json")

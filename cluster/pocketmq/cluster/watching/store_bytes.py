@@ -1,0 +1,137 @@
+"""Files of a broker's store, byte by byte, each field with its name and meaning. Only reads.
+
+The broker may be writing meanwhile: what is read is what is there at this moment, and may end in a
+record that is not complete yet.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from pocketmq.broker.store.checkpoint import CHECKPOINT
+from pocketmq.protocol.layout import Layout
+from pocketmq.protocol.store_layout import INDEX_HEADER, MAGIC_V2, QUEUE_ENTRY, RECORD
+from pocketmq.runtime.errors import CallerError
+
+MAX_RECORD_BYTES: Final = 8 * 1024 * 1024
+MAX_SHOWN_BYTES: Final = 512
+"""Of one field; a body may be large."""
+QUEUE_ENTRY_BYTES: Final = QUEUE_ENTRY.struct.size
+
+_BORN_V6, _STORE_V6 = 1 << 4, 1 << 5
+_HEAD = RECORD.picking("TOTALSIZE", "MAGICCODE", "SYSFLAG")
+
+
+class Field(msgspec.Struct):
+    """One field, as it stands in a file."""
+
+    name: str
+    at: int
+    """Byte in the file, or in the log for a record."""
+    size: int
+    hex: str
+    """Its first `MAX_SHOWN_BYTES` bytes."""
+    value: str
+    meaning: str
+
+
+class StoreBytes(msgspec.Struct):
+    """A record of the commit log, and where the other files point to it."""
+
+    record: list[Field]
+    queue_entry: list[Field]
+    index: list[Field]
+    """The header of the newest index file."""
+    checkpoint: list[Field]
+
+
+def store_bytes(root: Path, offset: int) -> StoreBytes:
+    """The record at a log offset, its consume queue entry, index header and checkpoint.
+
+    Raises:
+        CallerError: There is no record at this offset.
+    """
+    record = list(_record(root, offset))
+    values = {field.name: field.value for field in record}
+    queue = root / "consumequeue" / values["TOPIC"] / values["QUEUEID"]
+    entry_at = int(values["QUEUEOFFSET"]) * QUEUE_ENTRY_BYTES
+    index = sorted((root / "index").glob("[0-9]*"))
+    return StoreBytes(
+        record,
+        list(_at(queue, QUEUE_ENTRY, entry_at)),
+        list(_fields(INDEX_HEADER, _read(index[-1], 0, 40), 0)) if index else [],
+        list(_fields(CHECKPOINT, _read(root / "checkpoint", 0, 72), 0)),
+    )
+
+
+def _record(root: Path, offset: int) -> Iterator[Field]:
+    head = _file_part(root / "commitlog", offset, _HEAD.size)
+    if len(head) < _HEAD.size:
+        raise CallerError(f"the log has no record at {offset}")
+    size, magic, flags = _HEAD.unpack(head)
+    if not _HEAD.size <= size <= MAX_RECORD_BYTES:
+        raise CallerError(f"no record begins at {offset}: its first 4 bytes say {size} bytes")
+    data = _file_part(root / "commitlog", offset, size)
+    codes = {"topic length": "H"} if magic == MAGIC_V2 else {}
+    for name, flag in (("BORNHOST", _BORN_V6), ("STOREHOST", _STORE_V6)):
+        if flags & flag:
+            codes[name] = "20s"
+    yield from _fields(RECORD, data, offset, codes)
+
+
+def _at(folder: Path, layout: Layout, at: int) -> Iterator[Field]:
+    return _fields(layout, _file_part(folder, at, layout.struct.size), at)
+
+
+def _fields(
+    layout: Layout, data: bytes, begin: int, codes: dict[str, str] | None = None
+) -> Iterator[Field]:
+    """The fields of some bytes, as far as these go."""
+    at, length = 0, 0
+    for field in layout.fields:
+        code = (codes or {}).get(field.name, field.code)
+        size = struct.calcsize(">" + code) if code else length
+        raw = data[at : at + size]
+        if len(raw) < size:
+            return
+        if code and not code.endswith("s"):
+            (number,) = struct.unpack(">" + code, raw)
+            length, value = max(number, 0), str(number)
+        elif code:
+            value = _host(raw) if "HOST" in field.name else raw.hex()
+        else:
+            value = raw[:MAX_SHOWN_BYTES].decode("utf-8", "replace")
+        shown = raw[:MAX_SHOWN_BYTES].hex(" ")
+        yield Field(field.name, begin + at, size, shown, value, field.meaning)
+        at += size
+
+
+def _host(raw: bytes) -> str:
+    address, port = raw[:-4], int.from_bytes(raw[-4:], "big")
+    if len(address) == 4:
+        return f"{'.'.join(map(str, address))}:{port}"
+    return f"[{address.hex(':', 2)}]:{port}"
+
+
+def _file_part(folder: Path, offset: int, size: int) -> bytes:
+    """Bytes of a run of files, each called after the offset of its first byte."""
+    try:
+        names = sorted(each.name for each in folder.iterdir() if each.name.isdigit())
+    except OSError:
+        return b""
+    before = [name for name in names if int(name) <= offset]
+    return _read(folder / before[-1], offset - int(before[-1]), size) if before else b""
+
+
+def _read(path: Path, at: int, size: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            file.seek(at)
+            return file.read(size)
+    except OSError:
+        return b""

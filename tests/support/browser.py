@@ -1,0 +1,70 @@
+"""Headless Chromium of the system, through Playwright, for tests and for screenshots."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+
+PATIENCE_MS = 60_000
+"""On a busy machine."""
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """A browser for the length of a block."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"))
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+class Seen:
+    """A page, with what it said in its console and what it asked for."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.complaints: list[str] = []
+        self.asked: list[str] = []
+        page.on("console", lambda said: self._heard(said.type, said.text))
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("request", lambda request: self.asked.append(request.url))
+
+    def _heard(self, kind: str, text: str) -> None:
+        if kind in ("error", "warning"):
+            self.complaints.append(text)
+
+    def open(self, url: str) -> Seen:
+        """Open an address and wait until the page has drawn."""
+        self.page.goto(url)
+        self.page.wait_for_selector("#view > *")
+        return self
+
+    def text(self) -> str:
+        """Everything that is to be read."""
+        return self.page.inner_text("body")
+
+
+@contextmanager
+def seen(
+    browser: Browser, *, width: int = 1280, dark: bool = False, offline: bool = False
+) -> Iterator[Seen]:
+    """A new page for the length of a block; what it complained about fails the block."""
+    context: BrowserContext = browser.new_context(
+        viewport={"width": width, "height": 900},
+        color_scheme="dark" if dark else "light",
+        offline=offline,
+        reduced_motion="reduce",
+        locale="en-US",
+    )
+    context.set_default_timeout(PATIENCE_MS)
+    page = Seen(context.new_page())
+    try:
+        yield page
+        assert page.complaints == []
+    finally:
+        context.close()
