@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import structlog
+
+from pocketmq.client import Admin
 from pocketmq.cluster.own_topics import peoples_topics
-from pocketmq.cluster.steering.cluster_view import ClusterView
 from pocketmq.protocol.events import Event
+from pocketmq.protocol.events.groups import MemberJoined, Rebalanced
 from pocketmq.protocol.events.log import EventLog
 from pocketmq.protocol.events.messages import MessageDispatched, OffsetCommitted
+from pocketmq.protocol.events.roles import BrokerRegistered, RoleStarted, RoleStopped
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import PocketMQError
 
 if TYPE_CHECKING:
     from pocketmq.cluster.steering.cluster_control import ClusterControl
 
-NOTHING = ClusterView(0, is_manual=False, states={}, known=frozenset(), members={})
-"""As a cluster looks of which nothing is known yet."""
+log = structlog.get_logger()
 
 
 async def present(control: ClusterControl) -> list[Event]:
@@ -27,45 +29,77 @@ async def present(control: ClusterControl) -> list[Event]:
     What does not answer is left out: a frozen broker must not keep anybody from watching.
     """
     real = SystemClock()
-    log = EventLog("cluster", control.time_ms, lambda: int(real.monotonic() * 1_000_000))
+    stamps = EventLog("cluster", control.time_ms, lambda: int(real.monotonic() * 1_000_000))
     found: list[Event] = []
-    try:
-        view = await ClusterView.of(control)
-    except PocketMQError:
-        states = {name: control.roles.state(name) for name in control.roles.names}
-        view = replace(NOTHING, at_ms=control.time_ms(), states=states)
-    found += view.since(replace(NOTHING, at_ms=view.at_ms), log)
-    try:
-        async for event in _progress(control, log, {group for group, _ in view.members}):
-            found.append(event)
-    except PocketMQError:
-        return found  # the offsets come with the next events
+    roles = control.roles
+    for name in roles.names:
+        state = roles.state(name)
+        if state == "running":
+            found.append(RoleStarted(*stamps.stamp(), role=name))
+        else:
+            found.append(RoleStopped(*stamps.stamp(), role=name, how=state))
+    async with control.admin() as admin:
+        for part in (
+            _registered(control, stamps),
+            _members(control, admin, stamps),
+            _stored(admin, stamps),
+        ):
+            try:
+                async for event in part:
+                    found.append(event)  # noqa: PERF401 - what was told before an error counts
+            except PocketMQError as exc:
+                log.debug("present.incomplete", reason=str(exc))
     return found
 
 
-async def _progress(
-    control: ClusterControl, log: EventLog, groups: set[str]
-) -> AsyncIterator[Event]:
-    async with control.admin() as admin:
-        for topic in await peoples_topics(admin):
-            for queue, bounds in (await admin.topic_stats(topic)).items():
-                if bounds.max_offset:
-                    yield MessageDispatched(
-                        *log.stamp(),
-                        topic=topic,
-                        broker=queue.broker_name,
-                        queue=queue.queue_id,
-                        offset=0,
-                        count=bounds.max_offset,
-                        physical_end=0,
-                    )
-        for group in sorted(groups):
-            for queue, each in (await admin.consume_stats(group)).items():
-                yield OffsetCommitted(
-                    *log.stamp(),
-                    topic=queue.topic,
+async def _registered(control: ClusterControl, stamps: EventLog) -> AsyncIterator[Event]:
+    roles = control.roles
+    for name in roles.names:
+        if roles.role(name) == "nameserver" and roles.state(name) == "running":
+            async with control.admin(roles.addresses[name]) as admin:
+                for broker in sorted(await admin.brokers()):
+                    yield BrokerRegistered(*stamps.stamp(), broker=broker, nameserver=name)
+
+
+async def _members(control: ClusterControl, admin: Admin, stamps: EventLog) -> AsyncIterator[Event]:
+    groups: set[str] = set()
+    for broker in control.roles.running_brokers:
+        groups.update(await admin.groups(broker))
+    for group in sorted(groups):
+        for broker, connections in sorted((await admin.consumer_connections(group)).items()):
+            for connection in connections.connection_set:
+                yield MemberJoined(
+                    *stamps.stamp(), group=group, client_id=connection.client_id, broker=broker
+                )
+        state = await control.group_state(group)
+        for member in state.members:
+            queues = sorted(
+                f"{queue.topic} {queue.broker_name}/{queue.queue_id}" for queue in member.offsets
+            )
+            yield Rebalanced(
+                *stamps.stamp(), group=group, client_id=member.client_id, queues=queues
+            )
+        for queue, offset in state.committed.items():
+            yield OffsetCommitted(
+                *stamps.stamp(),
+                topic=queue.topic,
+                broker=queue.broker_name,
+                queue=queue.queue_id,
+                offset=offset,
+                group=group,
+            )
+
+
+async def _stored(admin: Admin, stamps: EventLog) -> AsyncIterator[Event]:
+    for topic in await peoples_topics(admin):
+        for queue, bounds in (await admin.topic_stats(topic)).items():
+            if bounds.max_offset:
+                yield MessageDispatched(
+                    *stamps.stamp(),
+                    topic=topic,
                     broker=queue.broker_name,
                     queue=queue.queue_id,
-                    offset=each.consumer_offset,
-                    group=group,
+                    offset=0,
+                    count=bounds.max_offset,
+                    physical_end=0,
                 )

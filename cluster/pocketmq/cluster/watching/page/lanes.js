@@ -1,5 +1,7 @@
 /** Who owned each queue of each group from when to when, and why that changed. Pure. */
 
+import { topicOf } from "watch/state.js";
+
 const CAUSES = {
   "member-joined": () => "joined",
   "member-left": (event) => (event.how === "closed" || event.how === "unregistered" ? event.how : "left"),
@@ -40,7 +42,10 @@ export class Lanes {
   }
 
   #changed(event, moment, state) {
-    const allocated = Object.values(state.groups[event.group]?.allocated[event.client_id] ?? {}).sort((one, other) => other.at_ms - one.at_ms)[0];
+    const topics = state.groups[event.group]?.allocated[event.client_id] ?? {};
+    const moved = [...event.gained ?? [], ...event.lost ?? []].map(topicOf);
+    const allocated = Object.entries(topics).filter(([topic]) => moved.length === 0 || moved.includes(topic))
+      .map(([, each]) => each).sort((one, other) => other.own.length - one.own.length)[0];
     (this.changes[event.group] ??= []).push({
       moment, client_id: event.client_id, cause: this.causes_of[event.group]?.at(-1) ?? null,
       gained: event.gained ?? [], lost: event.lost ?? [], strategy: allocated?.strategy, arithmetic: allocated?.arithmetic,

@@ -53,13 +53,16 @@ export function kindOf(name) {
 /** A broker as nameservers list it: its name, and its id if it is no master. */
 export const replica = (event) => (event.broker_id ? `${event.broker} #${event.broker_id}` : event.broker);
 
+/** Whether what runs is a client: its name is a client id. */
+const isClient = (name) => name.includes("@");
+
 function roleOf(state, name, at_ms) {
   return (state.roles[name] ??= { kind: kindOf(name), state: "running", since_ms: at_ms, mastery: "" });
 }
 
 function clientOf(state, id, kind, group, at_ms) {
   const found = (state.clients[id] ??= { kind, group: group ?? "", state: "running", since_ms: at_ms, status: "" });
-  if (kind === "consumer" && found.kind !== kind) Object.assign(found, { kind, group: group ?? "" });
+  if ((kind === "consumer" || found.kind === "") && kind !== "" && found.kind !== kind) Object.assign(found, { kind, group: group ?? "" });
   return found;
 }
 
@@ -117,9 +120,18 @@ const TOTALS = { "message-sent": "sent", "message-stored": "stored", "message-pu
 
 const REDUCERS = {
   "role-started"(state, event) {
+    if (isClient(event.role)) {
+      const found = clientOf(state, event.role, "", "", event.at_ms);
+      Object.assign(found, { state: "running", since_ms: event.at_ms });
+      return;
+    }
     Object.assign(roleOf(state, event.role, event.at_ms), { state: "running", since_ms: event.at_ms });
   },
   "role-stopped"(state, event) {
+    if (isClient(event.role)) {
+      Object.assign(clientOf(state, event.role, "", "", event.at_ms), { state: event.how, since_ms: event.at_ms });
+      return;
+    }
     Object.assign(roleOf(state, event.role, event.at_ms), { state: event.how, since_ms: event.at_ms });
   },
   "broker-registered"(state, event) {

@@ -2,7 +2,7 @@
 
 import { el, show, svg, table } from "watch/dom.js";
 import { colour, count, short } from "watch/names.js";
-import { conflicts, journey, shortQueue, topicOf } from "watch/state.js";
+import { brokerOf, conflicts, journey, shortQueue, topicOf } from "watch/state.js";
 
 const MOST_MARKS = 160;
 const TRAVEL_MS = 620;
@@ -58,8 +58,13 @@ export function layout(state, width) {
 
 /** The topics that users made, of which a broker has queues. */
 function topicsOf(state, broker) {
-  const found = Object.keys(state.queues).filter((each) => shortQueue(each).startsWith(`${broker}/`)).map(topicOf);
-  return [...new Set(found)].filter((each) => !own(each)).sort();
+  return [...new Set(queuesOf(state, broker).map(topicOf))].filter((each) => !own(each)).sort();
+}
+
+/** The queues of a broker that anything was told of. */
+function queuesOf(state, broker) {
+  const told = [state.queues, ...Object.values(state.groups).map((group) => group.queues)].flatMap(Object.keys);
+  return [...new Set(told)].filter((each) => brokerOf(each) === broker);
 }
 
 const centre = (box) => ({ x: box.x + box.w / 2, y: box.y + box.h / 2 });
@@ -138,7 +143,7 @@ function clientWords(page, id) {
 /** The queues of a broker as small cells, in the colour of who owns them. */
 function cells(page, broker, box) {
   const { state, t } = page;
-  const mine = Object.keys(state.queues).filter((each) => shortQueue(each).startsWith(`${broker}/`));
+  const mine = queuesOf(state, broker);
   const topics = topicsOf(state, broker).slice(0, 2);
   const found = [];
   topics.forEach((topic, line) => {
@@ -148,7 +153,7 @@ function cells(page, broker, box) {
     found.push(svg("text", { class: "soft", x: 16, y: y + 15 }, fitted(topic, 66, 6.2)));
     all.slice(0, fits).forEach((queue, at) => {
       const owners = Object.values(state.groups).flatMap((group) => group.queues[queue] ?? []);
-      const title = `${queue}: ${count(state.queues[queue].stored)} · ${owners.map(short).join(", ") || t("no_owner")}`;
+      const title = `${queue}: ${count(state.queues[queue]?.stored)} · ${owners.map(short).join(", ") || t("no_owner")}`;
       found.push(svg("g", { class: "lane", "data-select": queue },
         svg("title", null, title),
         svg("rect", { x: 84 + at * 30, y, width: 27, height: 22, rx: 4, class: owners.length > 1 ? "several" : "",
@@ -192,7 +197,7 @@ function edges(page, plan) {
   for (const consumer of bands.consumers) {
     for (const broker of bands.brokers) {
       const owned = Object.values(state.groups).some((group) =>
-        group.members[consumer]?.queues.some((each) => shortQueue(each).startsWith(`${broker}/`)));
+        group.members[consumer]?.queues.some((each) => brokerOf(each) === broker));
       join(broker, consumer, owned ? "strong" : "");
     }
   }
@@ -260,6 +265,14 @@ function knowledge(page) {
   return parts;
 }
 
+/** Queues by topic and broker, as text; the topic is left out where there is one. */
+export function byTopic(queues) {
+  const topics = {};
+  for (const each of queues) (topics[topicOf(each)] ??= []).push(shortQueue(each));
+  const several = Object.keys(topics).length > 1 || Object.keys(topics).some(own);
+  return Object.entries(topics).map(([topic, all]) => (several ? `${topic} ${summary(all)}` : summary(all))).join("; ");
+}
+
 /** Queues by broker, as text: `broker-a/0–3, broker-b/0–3`. */
 function summary(queues) {
   const numbers = {};
@@ -289,8 +302,8 @@ export function draw(place, page) {
     things.push(...[...bands.producers, ...bands.consumers].map((id) => thing(page, id, boxes[id], clientWords(page, id))));
     const troubles = Object.entries(state.groups).flatMap(([group, each]) => {
       const { nobody, several } = conflicts(each);
-      return [nobody.length > 0 && el("p", { class: "warning" }, `${group}: ${t("some_unowned", { queues: summary(nobody.map(shortQueue)) })}`),
-        several.length > 0 && el("p", { class: "warning" }, `${group}: ${t("some_several", { queues: summary(several.map(shortQueue)) })}`)];
+      return [nobody.length > 0 && el("p", { class: "warning" }, `${group}: ${t("some_unowned", { queues: byTopic(nobody) })}`),
+        several.length > 0 && el("p", { class: "warning" }, `${group}: ${t("some_several", { queues: byTopic(several) })}`)];
     });
     show(place,
       el("section", { class: "card" },

@@ -5,7 +5,7 @@ import { colour, seconds, short } from "watch/names.js";
 import { causeWords } from "watch/sentences.js";
 import { conflicts, shortQueue, topicOf } from "watch/state.js";
 import { points } from "watch/ring.js";
-import { chip } from "watch/views/cluster.js";
+import { byTopic, chip } from "watch/views/cluster.js";
 
 const ROW = 24;
 const LABEL = 118;
@@ -80,11 +80,11 @@ function changes(page, group) {
   const { timeline, player, t } = page;
   const all = (timeline.lanes.changes[group] ?? []).filter((each) => each.moment <= player.at_ms).slice(-MOST_CHANGES).reverse();
   if (all.length === 0) return null;
-  const list = (queues) => (queues?.length ? queues.map(shortQueue).join(", ") : "–");
+  const list = (queues) => (queues?.length ? byTopic(queues) : "–");
   return table(t("changes"), [t("when"), t("cause"), t("member"), t("gained"), t("lost_queues"), t("arithmetic")], all.map((each) => [
     el("button", { class: "button number", "data-seek": each.moment, "data-key": `seek ${each.moment} ${each.client_id}` }, `${seconds(each.moment - timeline.began_ms)} s`),
     causeWords(each.cause, t), chip(each.client_id), list(each.gained), list(each.lost),
-    each.arithmetic ? el("div", null, el("div", { class: "note" }, each.strategy), each.arithmetic) : "–"]));
+    each.arithmetic ? (each.arithmetic.startsWith(each.strategy) ? each.arithmetic : `${each.strategy}: ${each.arithmetic}`) : "–"]));
 }
 
 /** The newest allocation by consistent hash, as its ring; or nothing. */
@@ -126,13 +126,12 @@ export function draw(place, page) {
       ? el("section", { class: "card" }, el("h2", null, t("view_queues")), el("p", { class: "note" }, t("no_groups")))
       : groups.map((group) => {
         const { nobody, several } = conflicts(state.groups[group]);
-        const list = (queues) => queues.sort(byNumber).map(shortQueue).join(", ");
         return [
           el("section", { class: "card" },
             el("h2", null, t("group_title", { group })),
             el("p", null, Object.keys(state.groups[group].members).sort().map((each) => chip(each))),
-            nobody.length > 0 && el("p", { class: "warning" }, t("some_unowned", { queues: list(nobody) })),
-            several.length > 0 && el("p", { class: "warning" }, t("some_several", { queues: list(several) })),
+            nobody.length > 0 && el("p", { class: "warning" }, t("some_unowned", { queues: byTopic(nobody) })),
+            several.length > 0 && el("p", { class: "warning" }, t("some_several", { queues: byTopic(several) })),
             nobody.length + several.length === 0 && el("p", { class: "note" }, `✓ ${t("all_owned")}`),
             picture(page, group, width), changes(page, group)),
           ring(page, group)];
