@@ -66,23 +66,23 @@ class Module:
         return hashlib.sha256(self.source.encode()).hexdigest()[:16]
 
 
-def pure_modules(house: Path, wanted: Iterable[str]) -> list[Module]:
+def pure_modules(copy: Path, wanted: Iterable[str]) -> list[Module]:
     """The pure modules of the roles and the protocol, with packages expanded."""
     contracts = configparser.ConfigParser()
-    contracts.read(house / ".importlinter")
+    contracts.read(copy / ".importlinter")
     names = contracts["importlinter:contract:pure"]["source_modules"].split()
     found = []
     for name in names:
         role = name.split(".")[1]
         if role not in ROLES:
             continue
-        base = house / role / name.replace(".", "/")
+        base = copy / role / name.replace(".", "/")
         files = sorted(base.rglob("*.py")) if base.is_dir() else [base.with_suffix(".py")]
         for file in files:
-            parts = file.relative_to(house / role).with_suffix("").parts
+            parts = file.relative_to(copy / role).with_suffix("").parts
             dotted = ".".join(parts).removesuffix(".__init__")
             if not wanted or any(each in dotted for each in wanted):
-                path = file.relative_to(house).as_posix()
+                path = file.relative_to(copy).as_posix()
                 found.append(Module(dotted, path, file.read_text(encoding="utf-8")))
     return found
 
@@ -124,17 +124,17 @@ def _file_of(test: str) -> str:
     return test.split("::")[0]
 
 
-def measure(house: Path, target: Path) -> None:
+def measure(copy: Path, target: Path) -> None:
     """Run the quick tests once, and record their lines."""
-    packages = [str(folder.parent) for folder in sorted(house.glob("*/pocketmq"))]
-    packages.append(str(house / "tests"))
+    packages = [str(folder.parent) for folder in sorted(copy.glob("*/pocketmq"))]
+    packages.append(str(copy / "tests"))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "mutants.covering", "-m", QUICK]
     command += ["-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:pocketmq", *TESTS]
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join(packages),
         "COVERING": str(target),
     }
-    subprocess.run(command, cwd=house, env=environment, check=False)
+    subprocess.run(command, cwd=copy, env=environment, check=False)
     if not target.exists():
         raise SystemExit("the tests could not be run")
 
@@ -184,14 +184,14 @@ def equivalents() -> dict[str, str]:
 
 
 def try_out(
-    runner: Runner, house: Path, module: Module, mutant: CodeMutant, covered: Coverage
+    runner: Runner, copy: Path, module: Module, mutant: CodeMutant, covered: Coverage
 ) -> Result:
     """Run the module's own tests first, then those of the line as long as time allows."""
-    own = sorted(house.glob(f"tests/**/test_{Path(mutant.file).stem}.py"))
+    own = sorted(copy.glob(f"tests/**/test_{Path(mutant.file).stem}.py"))
     files = covered.tests(mutant.file, mutant.line)
     result = Result("no tests", "", 0.0)
     seconds = 0.0
-    mine = [[path.relative_to(house).as_posix()] for path in own]
+    mine = [[path.relative_to(copy).as_posix()] for path in own]
     for chosen in (mine, files[:2], files[2:6], files[6:MOST_FILES]):
         tests = [test for file in chosen for test in file]
         seconds += covered.seconds(tests)
@@ -205,7 +205,7 @@ def try_out(
     return result
 
 
-def run(house: Path, modules: Sequence[Module], covered: Coverage, kept: Kept, jobs: int) -> None:
+def run(copy: Path, modules: Sequence[Module], covered: Coverage, kept: Kept, jobs: int) -> None:
     """Try the faults without a result."""
     todo = [
         (module, mutant)
@@ -219,7 +219,7 @@ def run(house: Path, modules: Sequence[Module], covered: Coverage, kept: Kept, j
     def one(number: int, module: Module, mutant: CodeMutant) -> None:
         runner = runners.get()
         try:
-            result = try_out(runner, house, module, mutant, covered)
+            result = try_out(runner, copy, module, mutant, covered)
         finally:
             runners.put(runner)
         kept.note(module, mutant, result)
@@ -228,7 +228,7 @@ def run(house: Path, modules: Sequence[Module], covered: Coverage, kept: Kept, j
         if number % 100 == 0:
             print(f"{number} of {len(todo)}", flush=True)
 
-    started = [Runner(house) for _ in range(jobs)]
+    started = [Runner(copy) for _ in range(jobs)]
     for runner in started:
         runners.put(runner)
     with ThreadPoolExecutor(jobs) as pool:
@@ -292,19 +292,19 @@ def main() -> int:
     parser.add_argument("--same-map", action="store_true", help="do not record lines again")
     options = parser.parse_args()
     options.state.mkdir(parents=True, exist_ok=True)
-    house = options.state / "house"
+    copy = options.state / "copy"
     # In a copy of the code and its tests, so that both may be edited meanwhile.
     if not options.only_report:
-        rmtree(house, ignore_errors=True)
-        copy_repository(house)
-    modules = pure_modules(house, options.modules)
-    kept = Kept.read(options.state / "results.jsonl", _sum_of(house / "tests"))
+        rmtree(copy, ignore_errors=True)
+        copy_repository(copy)
+    modules = pure_modules(copy, options.modules)
+    kept = Kept.read(options.state / "results.jsonl", _sum_of(copy / "tests"))
     if options.only_report:
         return report(modules, kept)
     lines = options.state / "lines.json"
     if not (options.same_map and lines.exists()):
-        measure(house, lines)
-    run(house, modules, Coverage(lines), kept, options.jobs)
+        measure(copy, lines)
+    run(copy, modules, Coverage(lines), kept, options.jobs)
     return report(modules, kept)
 
 
