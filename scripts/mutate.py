@@ -297,6 +297,8 @@ def main() -> int:
     if not options.only_report:
         rmtree(copy, ignore_errors=True)
         copy_repository(copy)
+    elif not copy.exists():
+        parser.error(f"nothing was tried yet with {options.state}; leave --only-report out")
     modules = pure_modules(copy, options.modules)
     kept = Kept.read(options.state / "results.jsonl", _sum_of(copy / "tests"))
     if options.only_report:
