@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from pocketmq.broker.tables.copied import become
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.budget import BudgetSource, default_budget
@@ -97,14 +98,7 @@ class SubscriptionGroupManager:
 
     def replace(self, master: SubscriptionGroupWrapper) -> list[str]:
         """Become a copy of the master's table, its version included; the groups that changed."""
-        wanted = master.subscription_group_table
-        changed = [name for name in self._table if name not in wanted]
-        for name in changed:
-            del self._table[name]
-        for name, config in wanted.items():
-            if self._table.get(name) != config:
-                self._table[name] = config
-                changed.append(name)
+        changed = become(self._table, master.subscription_group_table)
         self.data_version = master.data_version
         for name in changed:
             self.changed.emit(name)

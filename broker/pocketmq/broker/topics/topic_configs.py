@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from pocketmq.broker.tables.copied import become
 from pocketmq.protocol.bodies.topics import DataVersion, TopicConfig, TopicConfigSerializeWrapper
 from pocketmq.protocol.budget import BudgetSource, default_budget
 from pocketmq.protocol.scalars import Perm, TopicSysFlag
@@ -156,18 +157,8 @@ class TopicConfigManager:
         self.data_version = stored.data_version
 
     def replace(self, master: TopicConfigSerializeWrapper) -> list[str]:
-        """Become a copy of the master's table, its version included; the topics that changed.
-
-        Only the difference is touched, so no topic is missing for a moment (I-12, W-8).
-        """
-        wanted = master.topic_config_table
-        changed = [name for name in self._table if name not in wanted]
-        for name in changed:
-            del self._table[name]
-        for name, config in wanted.items():
-            if self._table.get(name) != config:
-                self._table[name] = config
-                changed.append(name)
+        """Become a copy of the master's table, its version included; the topics that changed."""
+        changed = become(self._table, master.topic_config_table)
         self.data_version = master.data_version
         for name in changed:
             self.changed.emit(name)
