@@ -17,6 +17,8 @@ from pocketmq.client import Message, MessageQueue
 from pocketmq.pipeline import read_store, read_topic
 from pocketmq.pipeline.errors import DataLossError
 from pocketmq.pipeline.lake import DeltaTarget, Exported, IcebergTarget, ParquetTarget, export
+from pocketmq.pipeline.lake import target_of as lake_target
+from pocketmq.runtime.errors import CallerError
 from support.spark_cluster import SparkCluster, spark_cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
@@ -97,6 +99,82 @@ def test_an_export_goes_on_where_it_was_and_a_killed_one_makes_the_same_table(
     assert numbers(table) == list(range(450))
     row = table.slice(0, 1).to_pylist()[0]
     assert dict(row["properties"])["n"] == row["body"].decode()
+
+
+KILLED_AT_STORES = """
+import os, signal, sys
+from pocketmq.pipeline.lake import DeltaTarget, export
+table, stores, topic, commits = sys.argv[1:]
+def die(done):
+    if done.commits == int(commits):
+        os.kill(os.getpid(), signal.SIGKILL)
+target = DeltaTarget(table, key="keys", tombstone="gone")
+export(topic, target, stores=stores, rows_per_commit=70, on_commit=die)
+"""
+
+
+def test_an_export_from_stores_goes_on_where_one_from_brokers_was(
+    cluster: SparkCluster, tmp_path: Path
+) -> None:
+    cluster.create_topic("Stores")
+    fill(cluster, "Stores", 0, 120)
+    stores = ",".join(str(cluster.store(name)) for name in ("broker-a", "broker-b"))
+    target = ParquetTarget(tmp_path / "table")
+    assert export("Stores", target, nameServer=cluster.nameservers).rows == 120
+    assert export("Stores", target, stores=stores) == Exported()
+    fill(cluster, "Stores", 120, 200)
+    assert export("Stores", target, stores=stores, rows_per_commit=30).rows == 80
+    assert export("Stores", target, nameServer=cluster.nameservers) == Exported()
+    assert numbers(pq.read_table(tmp_path / "table")) == list(range(200))
+    cluster.remake_topic("Stores", queues=1)
+    fill(cluster, "Stores", 0, 4)
+    with pytest.raises(DataLossError, match="does not exist"):
+        export("Stores", target, stores=stores)
+
+
+def test_a_table_of_the_last_row_of_each_key_is_the_same_whoever_is_killed(
+    cluster: SparkCluster, tmp_path: Path
+) -> None:
+    cluster.create_topic("Latest")
+    queues = cluster.queues("Latest")
+    for key in range(8):  # a key's messages are in one queue; keys 6 and 7 are deleted at the end
+        gone = [{}] * 49 + [{"gone": "1"} if key > 5 else {}]
+        cluster.send(
+            [
+                Message(
+                    "Latest", f"{key}:{number}".encode(), keys=f"k{key}", properties=gone[number]
+                )
+                for number in range(50)
+            ],
+            queue=queues[key % 4],
+        )
+    cluster.send([Message("Latest", b"no key %d" % number) for number in range(3)])
+    stores = ",".join(str(cluster.store(name)) for name in ("broker-a", "broker-b"))
+    path = tmp_path / "latest"
+    for commits in (1, 2, 1):
+        killed = subprocess.run(
+            [*(sys.executable, "-c", KILLED_AT_STORES, str(path), stores, "Latest", str(commits))],
+            check=False,
+        )
+        assert killed.returncode == -9
+    target = DeltaTarget(path, key="keys", tombstone="gone")
+    export("Latest", target, stores=stores, rows_per_commit=70)
+    expected = sorted([*(f"{key}:49" for key in range(6)), *(f"no key {n}" for n in range(3))])
+
+    def bodies() -> list[str]:
+        rows = DeltaTable(path).to_pyarrow_dataset().to_table()
+        return sorted(body.decode() for body in rows.column("body").to_pylist())
+
+    assert bodies() == expected
+    assert export("Latest", target, stores=stores) == Exported()
+    cluster.send([Message("Latest", b"2:again", keys="k2")], queue=queues[2])
+    assert export("Latest", target, nameServer=cluster.nameservers).rows == 1
+    assert bodies() == sorted(["2:again", *(each for each in expected if each != "2:49")])
+
+
+def test_only_a_delta_table_keeps_last_rows() -> None:
+    with pytest.raises(CallerError, match="only a Delta table"):
+        lake_target("parquet:x", key="keys")
 
 
 def test_a_topic_made_anew_stops_an_export(cluster: SparkCluster, tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ def commands() -> list[str]:
 
 
 def test_every_command_runs(tmp_path: Path) -> None:
+    (schemas,) = re.findall(r"^```json\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    (tmp_path / "schemas.json").write_text(schemas)
     shown: dict[str, str] = {}
     with spark_cluster(tmp_path / "cluster", brokers=1) as cluster:
         for line in commands():
@@ -46,5 +48,6 @@ def test_every_command_runs(tmp_path: Path) -> None:
     assert of["trace"].count("was stored") == 2
     assert of["trace"].count("was replayed from orders/broker-a/") == 2
     assert "consistent-hash" in of["rebalance"]
+    assert "1 rows in tables, 0 bad rows" in of["schema"]
     for name in ("latency.svg", "latency.parquet", "findings.json", "replay.json"):
         assert (tmp_path / name).exists(), name

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pocketmq.cluster.cli import pipeline_jobs, pipeline_replay
+from pocketmq.cluster.cli import pipeline_jobs, pipeline_replay, pipeline_schema
 
 if TYPE_CHECKING:
     from pocketmq.pipeline.jobs.flights import Totals
@@ -64,6 +64,7 @@ def register(app: typer.Typer) -> None:
     group.command("export", help=EXPORT_HELP)(export)
     pipeline_jobs.register(group)
     pipeline_replay.register(group)
+    pipeline_schema.register(group)
     app.add_typer(group, name="pipeline")
 
 
