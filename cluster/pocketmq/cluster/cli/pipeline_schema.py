@@ -1,4 +1,4 @@
-"""`pocketmq pipeline schema`: bodies by the schemas of their topics."""
+"""`pocketmq pipeline schema` and `schema-check`: bodies by the schemas of their topics."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ status is 1 when there are bad rows.
 
 \b
 Examples:
-  pocketmq pipeline schema decode store:cluster/broker-a tables --registry schemas.json
-  pocketmq pipeline schema decode topic:orders tables --registry http://127.0.0.1:8081 --framed
-  pocketmq pipeline schema decode topic:changes tables --envelope --keys id
+  pocketmq pipeline schema store:cluster/broker-a tables --registry schemas.json
+  pocketmq pipeline schema topic:orders tables --registry http://127.0.0.1:8081 --framed
+  pocketmq pipeline schema topic:changes tables --envelope --keys id
 """
 
 CHECK_HELP = """Say whether the versions of a topic's schema fit each other.
@@ -32,8 +32,8 @@ is 1 when they do not.
 
 \b
 Examples:
-  pocketmq pipeline schema check orders --registry schemas.json
-  pocketmq pipeline schema check orders --registry http://127.0.0.1:8081 --mode full
+  pocketmq pipeline schema-check orders --registry schemas.json
+  pocketmq pipeline schema-check orders --registry http://127.0.0.1:8081 --mode full
 """
 
 Where = Annotated[str, typer.Option("--registry", help="A JSON file, or an http:// address.")]
@@ -41,10 +41,8 @@ Where = Annotated[str, typer.Option("--registry", help="A JSON file, or an http:
 
 def register(group: typer.Typer) -> None:
     """Add the commands to `pocketmq pipeline`."""
-    schema = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Bodies by schemas.")
-    schema.command("decode", help=DECODE_HELP)(decode)
-    schema.command("check", help=CHECK_HELP)(check)
-    group.add_typer(schema, name="schema")
+    group.command("schema", help=DECODE_HELP)(decode)
+    group.command("schema-check", help=CHECK_HELP)(check)
 
 
 def decode(
