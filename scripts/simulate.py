@@ -3,6 +3,7 @@
     python scripts/simulate.py                      # 100 seeds
     python scripts/simulate.py --seeds 100000       # for hours; Ctrl-C ends it with a summary
     python scripts/simulate.py --seed 17 --trace    # repeat one seed and print its events
+    python scripts/simulate.py --seed 17 --record seed17.jsonl    # its events, for `pocketmq watch`
     python scripts/simulate.py --replay             # seeds that failed once, fastest first
 
 Exits with 1 when an invariant was violated, and prints one line per failing seed that replays it.
@@ -25,6 +26,7 @@ from time import perf_counter
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from pocketmq.cluster.simulation.recording import record_seed
 from pocketmq.cluster.simulation.runner import Result, run
 from pocketmq.cluster.simulation.seed_ledger import Entry, parse, render
 from pocketmq.cluster.simulation.swarm import scenario
@@ -40,7 +42,7 @@ SEEDS_PER_PROCESS = 2000
 def main() -> int:
     options = _options()
     if options.seed is not None:
-        return _one(options.seed, options.trace)
+        return _one(options.seed, options.trace, options.record)
     seeds: Sequence[int] = range(options.first, options.first + options.seeds)
     if options.replay:
         seeds = [entry.seed for entry in parse(options.ledger.read_text(encoding="utf-8"))]
@@ -58,6 +60,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seed", type=int, help="run only this seed")
     parser.add_argument("--trace", action="store_true", help="with --seed: print its events")
+    parser.add_argument("--record", type=Path, help="with --seed: write its events to this file")
     parser.add_argument("--replay", action="store_true", help="run the seeds that failed once")
     parser.add_argument("--keep", action="store_true", help="add failing seeds to that list")
     parser.add_argument("--ledger", type=Path, default=LEDGER, help="seeds that failed once")
@@ -65,10 +68,15 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _one(seed: int, trace: bool) -> int:
+def _one(seed: int, trace: bool, record: Path | None) -> int:
     if trace:
         print(scenario(seed))
-    result = run(seed, sink=print if trace else None)
+    sink = print if trace else None
+    if record is None:
+        result = run(seed, sink=sink)
+    else:
+        result, events = record_seed(seed, record, sink=sink)
+        print(f"{events} events in {record}")
     print(f"seed {seed}: trace {result.digest}, {result.virtual_s:.0f} virtual seconds in "
           f"{result.real_s:.2f} s")  # fmt: skip
     _print_counts(result.stats)

@@ -55,13 +55,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from pocketmq.broker.server import Broker
         from pocketmq.broker.store.fault_disk import VARIABLE, disk_of
         from pocketmq.broker.store.ruled_disk import RuledDisk
+        from pocketmq.protocol.control import event_log
         from pocketmq.protocol.faults.rule_book import RuleBook
         from pocketmq.protocol.transport.faulty import FaultyTcp
 
         _check(asked)
         config = replace(asked, broker_ip1=asked.broker_ip1 or told_ip(asked.host))
         profile = profile_named(options.profile)
-        book = RuleBook(config.name, role.clock.time_ms)
+        events = event_log(config.name, role.clock, always=options.events)
+        book = RuleBook(config.name, role.clock.time_ms, events)
         # POCKETMQ_DISK_FAULT: the disk may be told to fail from the start
         disk = disk_of(os.environ) if os.environ.get(VARIABLE) else RuledDisk(book)
         broker = Broker(
@@ -72,6 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             store_config=store_config,
             budget=budget_loaded.config,
             disk=disk,
+            events=events,
         )
         await broker.start()
         role.ready(port=broker.port, host=config.broker_ip1)

@@ -18,8 +18,11 @@ from pocketmq.broker.signals import BrokerSignals
 from pocketmq.broker.stats import BrokerStats
 from pocketmq.broker.store import Disk, MessageStore, StoreConfig
 from pocketmq.broker.store.rooted_disk import rooted
+from pocketmq.broker.store.store_events import StoreEvents
 from pocketmq.broker.tables.table_file import TableFile
 from pocketmq.protocol.budget import Budget, BudgetSource
+from pocketmq.protocol.events.roles import RoleChanged
+from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.config import all_in
 from pocketmq.runtime.live_options import LiveOptions
@@ -48,6 +51,8 @@ class BrokerCore:
     signals: BrokerSignals
     role: RoleState
     """Master or slave."""
+    events: EventSink
+    """What people and tools watch."""
     stats: BrokerStats = field(default_factory=BrokerStats)
 
     @property
@@ -65,6 +70,7 @@ class BrokerCore:
         store_config: StoreConfig,
         disk: Disk,
         budget: Budget,
+        events: EventSink = NO_EVENTS,
     ) -> BrokerCore:
         """The core of one broker; the store's directory is `config.data`, whatever it says."""
         root = os.path.abspath(config.data.expanduser())
@@ -90,14 +96,28 @@ class BrokerCore:
                 profile.broker,
                 on_arrival=signals.message_arrived.emit,
                 now=partial(options.by_class.__getitem__, StoreConfig),
+                events=StoreEvents(events, config.name),
             ),
             address=BrokerAddress(config.broker_ip1 or config.host, config.port),
             budget=partial(options.by_class.__getitem__, Budget),
             signals=signals,
+            events=events,
             role=RoleState(BrokerRole.SLAVE, UNKNOWN_ID)
             if config.enable_controller_mode
             else RoleState(config.broker_role, config.broker_id),
         )
+
+    def tell_role(self) -> None:
+        """Tell who watches that this broker has another role."""
+        if self.events.is_on:
+            self.events.emit(
+                RoleChanged(
+                    *self.events.stamp(),
+                    broker=self.config.name,
+                    broker_id=self.role.broker_id,
+                    role=self.role.role.name,
+                )
+            )
 
     def table_file(
         self,

@@ -20,6 +20,7 @@ from pocketmq.broker.subjects import BrokerSubjects
 from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.protocol.control import ControlProcessor
 from pocketmq.protocol.dispatch import Dispatcher
+from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.releases import known_in
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.network import Listener, Network
@@ -44,6 +45,7 @@ class Broker:
         store_config: The store's options; its directory is always `config.data`.
         disk: Where the store and the tables lie.
         budget: What peers may cost.
+        events: Takes what happens here.
     """
 
     def __init__(
@@ -56,10 +58,11 @@ class Broker:
         store_config: StoreConfig | None = None,
         disk: Disk | None = None,
         budget: Budget = DEFAULT_BUDGET,
+        events: EventSink = NO_EVENTS,
     ) -> None:
         self.config = config
         self.core = BrokerCore.of(
-            config, clock, profile, store_config or StoreConfig(), disk or OsDisk(), budget
+            config, clock, profile, store_config or StoreConfig(), disk or OsDisk(), budget, events
         )
         self.subjects = BrokerSubjects(self.core, network)
         self._network = network
@@ -67,7 +70,7 @@ class Broker:
         self._listener: Listener | None = None
         self._vip_listener: Listener | None = None
         self._stopping = False
-        self._control = ControlProcessor(clock, self.status)
+        self._control = ControlProcessor(clock, self.status, events)
         self.dispatcher = Dispatcher(self.core.budget, known_in(profile.release))
         self.dispatcher.add(self._control)
         self.subjects.register(self.dispatcher)

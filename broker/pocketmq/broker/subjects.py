@@ -43,6 +43,7 @@ class BrokerSubjects:
 
     def __init__(self, core: BrokerCore, network: Network) -> None:
         self._all: list[Subject] = []
+        core.signals.role_changed.connect(core.tell_role)
         add = self._add
         self.overload = add(assemble_overload(core))
         self.replication = add(assemble_replication(core, network))

@@ -18,6 +18,8 @@ from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
 from pocketmq.protocol.errors import BrokerError
+from pocketmq.protocol.events.groups import NotificationHeard
+from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.headers.clients import (
     GetConsumerRunningInfoRequestHeader,
     NotifyConsumerIdsChangedRequestHeader,
@@ -79,6 +81,8 @@ class CommandProcessor:
         find_producer: Producer of a group, or None.
         wake_rebalance: Lets the whole instance rebalance.
         take_reply: Takes a reply that a broker pushes; False when nobody waits for it.
+        events: Told of notifications.
+        client_id: Of the client.
     """
 
     def __init__(
@@ -87,7 +91,12 @@ class CommandProcessor:
         find_producer: Callable[[str], CommandedProducer | None],
         wake_rebalance: Callable[[], None],
         take_reply: Callable[[Command], bool],
+        *,
+        events: EventSink = NO_EVENTS,
+        client_id: str = "",
     ) -> None:
+        self._events = events
+        self._client_id = client_id
         self._take_reply = take_reply
         self._find_consumer = find_consumer
         self._find_producer = find_producer
@@ -101,6 +110,9 @@ class CommandProcessor:
         """
         group = request.header(NotifyConsumerIdsChangedRequestHeader).consumer_group
         log.debug("consumer_ids.changed", group=group, broker=peer.address)
+        if self._events.is_on:
+            stamp = self._events.stamp()
+            self._events.emit(NotificationHeard(*stamp, group=group, client_id=self._client_id))
         self._wake_rebalance()
         return None
 

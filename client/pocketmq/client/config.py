@@ -13,6 +13,7 @@ from pocketmq.client.name_servers import parse_addresses
 from pocketmq.protocol.command import Encoding
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.errors import ConnectError
+from pocketmq.protocol.events.sink import SinkMaker, no_events
 from pocketmq.protocol.transport.network import Network, split_address
 from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.runtime.clock import Clock, SystemClock
@@ -55,6 +56,7 @@ class ClientOptions(TypedDict, total=False):
     persist_consumer_offset_interval_ms: int
     rebalance_interval_ms: int
     max_body_bytes: int
+    events: SinkMaker | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +90,8 @@ class ClientConfig:
     """Interval of rebalances (C-20); `rocketmq.client.rebalance.waitInterval`."""
     max_body_bytes: int = 4 * 1024 * 1024
     """How far a compressed body may grow; see `MessageExt.body`."""
+    events: SinkMaker = no_events
+    """Takes the client's events (docs/events.md); by default nobody does."""
 
     @classmethod
     def of(cls, options: ClientOptions, env: Mapping[str, str] = os.environ) -> ClientConfig:

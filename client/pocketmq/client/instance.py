@@ -115,6 +115,7 @@ class ClientInstance:
         self.client_id = config.client_id
         self.clock = config.clock
         self.profile = config.profile
+        self.events = config.events(config.client_id, config.clock.time_ms)
         self.routes = RouteTable()
         self.addresses = BrokerAddresses(self.routes, self.refresh_route)
         self.producers: dict[str, ProducerUser] = {}
@@ -162,6 +163,8 @@ class ClientInstance:
                 self.producers.get,
                 self.rebalance_service.wakeup,
                 lambda command: self.requests.arrived(pushed_reply(command, self.clock.time_ms())),
+                events=self.events,
+                client_id=self.client_id,
             )
         )
         self.dispatcher.require(COMMANDS)

@@ -66,6 +66,9 @@ class ClusterOptions:
     log_level: Literal["debug", "info", "warning", "error"] = option(
         "info", help="Lowest level in the processes' log files."
     )
+    events: bool = option(
+        False, help="Keep events from the start, not only while somebody watches."
+    )
     control_port: int = option(
         9870, help="Port of the control address (HTTP); if taken, another one. -1: none."
     )
@@ -146,6 +149,8 @@ def cluster_spec(
             they start.
     """
     common = ["--profile", options.profile, "--log-level", options.log_level]
+    if options.events:
+        common += ["--events"]
     if config_path is not None:
         common += ["--config", str(config_path)]
     nameservers = tuple(

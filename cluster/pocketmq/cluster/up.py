@@ -81,7 +81,9 @@ def run_up(options: ClusterOptions, settings: UpSettings) -> int:
                 controller_ports=_controller_ports(options),
             )
             cluster = Supervisor(spec, on_ended=ended)
-            control = ClusterControl(RoleProcesses(cluster), options.clock)
+            control = ClusterControl(
+                RoleProcesses(cluster), options.clock, events_from_start=options.events
+            )
             try:
                 with _readable_port_error():
                     await control.start()

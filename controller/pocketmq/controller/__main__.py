@@ -46,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     async def serve(role: RoleContext) -> None:
         from pocketmq.controller.server import Controller
+        from pocketmq.protocol.control import event_log
         from pocketmq.protocol.faults.rule_book import RuleBook
         from pocketmq.protocol.transport.faulty import FaultyTcp
 
@@ -55,13 +56,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         host, port = split_address(config.address)
         check_port_free(host, port)
         profile = profile_named(options.profile)
+        events = event_log(config.name, role.clock, always=options.events)
         controller = Controller(
             config,
             role.clock,
-            FaultyTcp(RuleBook(config.name, role.clock.time_ms)),
+            FaultyTcp(RuleBook(config.name, role.clock.time_ms, events)),
             profile,
             budget=budget_loaded.config,
             on_failure=failed,
+            events=events,
         )
         await controller.start()
         role.ready(port=controller.port, host=told_ip(host))

@@ -24,6 +24,8 @@ from pocketmq.controller.replicas import Outcome
 from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.protocol.control import ControlProcessor
 from pocketmq.protocol.dispatch import Dispatcher
+from pocketmq.protocol.events.roles import LeaderElected, MasterElected
+from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.headers.controller import NotifyBrokerRoleChangedRequestHeader
 from pocketmq.protocol.option_updates import options_writer
 from pocketmq.protocol.transport.channel import Channel
@@ -53,6 +55,7 @@ class Controller:
         files: Where its journal is.
         on_failure: It cannot go on: its disk failed, or its log contradicts the group's.
         seed: Of the election time-outs; None: unpredictable.
+        events: Takes what happens here.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class Controller:
         files: AppendFiles | None = None,
         on_failure: Callable[[str, BaseException], None] | None = None,
         seed: int | None = None,
+        events: EventSink = NO_EVENTS,
     ) -> None:
         self.config = config
         self.options = LiveOptions(
@@ -101,7 +105,8 @@ class Controller:
             scan_s=config.scan_not_active_broker_interval / 1000,
             settle_s=config.scan_inactive_master_interval / 1000,
         )
-        self._control = ControlProcessor(clock, self.status)
+        self._control = ControlProcessor(clock, self.status, events)
+        self._events = events
         self.dispatcher = Dispatcher(lambda: self.options.current(Budget))
 
     @property
@@ -183,6 +188,10 @@ class Controller:
     def _leads(self) -> None:
         log.info("controller.leads", id=self.config.self_id, term=self.consensus.raft.term)
         self._elections.wakeup()
+        if self._events.is_on:
+            term = self.consensus.raft.term
+            stamp = self._events.stamp()
+            self._events.emit(LeaderElected(*stamp, controller=self.config.name, term=term))
 
     def _decided(self, outcome: Outcome) -> None:
         """A command was applied; after an election the leader tells the brokers."""
@@ -193,6 +202,16 @@ class Controller:
             "master.elected", broker=outcome.elected, broker_id=group.master_id,
             epoch=group.master_epoch, address=group.address_of(group.master_id),
         )  # fmt: skip
+        if self._events.is_on:
+            self._events.emit(
+                MasterElected(
+                    *self._events.stamp(),
+                    broker=outcome.elected,
+                    broker_id=group.master_id,
+                    epoch=group.master_epoch,
+                    in_sync=sorted(group.in_sync),
+                )
+            )
         if not self.options.current(ControllerConfig).notify_broker_role_changed:
             return
         header = NotifyBrokerRoleChangedRequestHeader(

@@ -45,13 +45,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     async def serve(role: RoleContext) -> None:
         from pocketmq.nameserver.server import NameServer
+        from pocketmq.protocol.control import event_log
         from pocketmq.protocol.faults.rule_book import RuleBook
         from pocketmq.protocol.transport.faulty import FaultyTcp
 
         check_port_free(config.host, config.port)
         profile = profile_named(options.profile)
-        network = FaultyTcp(RuleBook(config.name, role.clock.time_ms))
-        server = NameServer(config, role.clock, network, profile, budget=budget_loaded.config)
+        events = event_log(config.name, role.clock, always=options.events)
+        network = FaultyTcp(RuleBook(config.name, role.clock.time_ms, events))
+        server = NameServer(
+            config, role.clock, network, profile, budget=budget_loaded.config, events=events
+        )
         await server.start()
         role.ready(port=server.port, host=told_ip(config.host))
         try:

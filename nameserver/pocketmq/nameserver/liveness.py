@@ -64,6 +64,8 @@ class LiveBrokers:
     _brokers: dict[BrokerKey, LiveBroker] = field(default_factory=dict)
     heard: Signal[[LiveBroker]] = field(default_factory=Signal, init=False, repr=False)
     """Emitted with each registration."""
+    added: Signal[[LiveBroker]] = field(default_factory=Signal, init=False, repr=False)
+    """Emitted with the registration of a broker that was not alive before."""
 
     def __len__(self) -> int:
         return len(self._brokers)
@@ -76,6 +78,8 @@ class LiveBrokers:
         """Replace the record of a broker (N-16); returns whether it is new."""
         is_new = broker.key not in self._brokers
         self._brokers[broker.key] = broker
+        if is_new:
+            self.added.emit(broker)
         self.heard.emit(broker)
         return is_new
 

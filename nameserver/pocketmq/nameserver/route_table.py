@@ -39,6 +39,7 @@ from pocketmq.protocol.bodies.topics import DataVersion, TopicConfig
 from pocketmq.protocol.dispatch import Peer
 from pocketmq.protocol.scalars import Perm
 from pocketmq.runtime.profile.nameserver import NAMESERVER_5_X, NameServerProfile
+from pocketmq.runtime.signals import Signal
 
 MASTER_ID = 0
 
@@ -108,6 +109,8 @@ class RouteTable:
         """Broker names in order of arrival; a dict serves as an ordered set."""
         self._filter_servers: dict[BrokerKey, tuple[str, ...]] = {}
         self.live = LiveBrokers()
+        self.unregistered: Signal[[LiveBroker]] = Signal()
+        """Emitted with a live broker that unregistered."""
 
     @property
     def route_count(self) -> int:
@@ -290,7 +293,9 @@ class RouteTable:
             broker_id: 4.9 removes by id, whatever address holds it; None removes by address.
         """
         key = self.key(cluster, address)
-        self.live.remove(key)
+        live = self.live.remove(key)
+        if live is not None:
+            self.unregistered.emit(live)
         self._filter_servers.pop(key, None)
         broker = self._brokers.get(broker_name)
         if broker is None:
@@ -313,6 +318,7 @@ class RouteTable:
 
     def forget(self, broker: LiveBroker) -> bool:
         """`unregister` a broker that expired or whose connection closed; always by its address."""
+        self.live.remove(broker.key)
         return self.unregister(broker.cluster, broker.broker_name, broker.key.address)
 
     # -- topics -------------------------------------------------------------------------------

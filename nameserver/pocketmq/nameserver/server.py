@@ -25,6 +25,8 @@ from pocketmq.nameserver.route_table import RouteTable
 from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.protocol.control import ControlProcessor
 from pocketmq.protocol.dispatch import Dispatcher
+from pocketmq.protocol.events.roles import BrokerForgotten, BrokerRegistered, Forgotten
+from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.option_updates import options_writer
 from pocketmq.protocol.releases import known_in
 from pocketmq.protocol.transport.channel import Channel
@@ -53,6 +55,7 @@ class NameServer:
         profile: 4.9 or 5.x rules where they differ.
         budget: What peers may cost.
         kv_storage: Where the KV configuration is kept, if not in `config.kv_config_path`.
+        events: Takes what happens here.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class NameServer:
         *,
         kv_storage: KvStorage | None = None,
         budget: Budget = DEFAULT_BUDGET,
+        events: EventSink = NO_EVENTS,
     ) -> None:
         self.config = config
         self.options = LiveOptions(
@@ -87,9 +91,12 @@ class NameServer:
         self._started_at = clock.monotonic()
         self._stopping = False
         self._listener: Listener | None = None
-        self._control = ControlProcessor(clock, self.status)
+        self._control = ControlProcessor(clock, self.status, events)
+        self._events = events
         interval_ms = config.scan_not_active_broker_interval or profile.nameserver.scan_period_ms
         self.table.live.heard.connect(self._heard)
+        self.table.live.added.connect(self._tell_registered)
+        self.table.unregistered.connect(lambda broker: self._tell_forgotten(broker, "unregistered"))
         self._scan_s = interval_ms / 1000
         self._first_scan_s = profile.nameserver.scan_initial_delay_ms / 1000
         self._next_scan_at = 0.0
@@ -181,6 +188,7 @@ class NameServer:
             self.table.live.remove(broker.key)
             broker.channel.close()
             is_gone = self.table.forget(broker)
+            self._tell_forgotten(broker, "expired")
             log.warning(
                 "broker.expired", broker=broker.broker_name, address=broker.key.address,
                 silent_s=round(now - broker.seen_at, 1), group_gone=is_gone,
@@ -194,10 +202,36 @@ class NameServer:
 
     def _lost(self, broker: LiveBroker) -> None:
         is_gone = self.table.forget(broker)
+        self._tell_forgotten(broker, "closed")
         log.info(
             "broker.lost", broker=broker.broker_name, address=broker.key.address,
             reason="its connection closed", group_gone=is_gone,
         )  # fmt: skip
+
+    def _tell_registered(self, broker: LiveBroker) -> None:
+        if self._events.is_on:
+            self._events.emit(
+                BrokerRegistered(
+                    *self._events.stamp(),
+                    broker=broker.broker_name,
+                    nameserver=self.config.name,
+                    broker_id=broker.broker_id,
+                    address=broker.key.address,
+                )
+            )
+
+    def _tell_forgotten(self, broker: LiveBroker, how: Forgotten) -> None:
+        if self._events.is_on:
+            self._events.emit(
+                BrokerForgotten(
+                    *self._events.stamp(),
+                    broker=broker.broker_name,
+                    nameserver=self.config.name,
+                    how=how,
+                    broker_id=broker.broker_id,
+                    address=broker.key.address,
+                )
+            )
 
     def _add_processors(self) -> None:
         config = self.config

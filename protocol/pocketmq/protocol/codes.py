@@ -211,6 +211,7 @@ class RequestCode(_Code):
     SET_FAULTS = 30004, "take these fault rules in place of those before", "pocketmq"
     GET_FAULTS = 30005, "how often fault rules fired, and at what", "pocketmq"
     RAFT_MESSAGE = 30006, "controllers agree with each other; oneway", "pocketmq"
+    GET_EVENTS = 30007, "what happened at the role since an earlier question", "pocketmq"
 
 
 class ResponseCode(_Code):

@@ -1,4 +1,6 @@
-"""A process's clock and state over its own port: GET_CLOCK, MOVE_CLOCK, ROLE_STATUS.
+"""A process's clock, state and events over its own port.
+
+GET_CLOCK (30001), MOVE_CLOCK (30002), ROLE_STATUS (30003), GET_EVENTS (30007).
 
 Every role adds these processors to its dispatcher, so that a supervisor can move a whole cluster in
 lock step and ask each process for its state, without knowing its role.
@@ -14,11 +16,37 @@ from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, error_reply, handles
 from pocketmq.protocol.errors import BadRequestError
-from pocketmq.protocol.headers.control import ClockResponseHeader, MoveClockRequestHeader
-from pocketmq.runtime.clock import Clock
+from pocketmq.protocol.events.log import EventLog
+from pocketmq.protocol.events.recording import encode_line
+from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
+from pocketmq.protocol.headers.control import (
+    ClockResponseHeader,
+    GetEventsRequestHeader,
+    GetEventsResponseHeader,
+    MoveClockRequestHeader,
+)
+from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.runtime.errors import ClockStuckError
 from pocketmq.runtime.manual_clock import ManualClock
 from pocketmq.runtime.tasks import TaskOwner
+
+_REAL = SystemClock()
+
+
+def real_us() -> int:
+    """Microseconds on a clock that never goes back, the same for all processes of a machine."""
+    return int(_REAL.monotonic() * 1_000_000)
+
+
+def event_log(by: str, clock: Clock, *, always: bool) -> EventLog:
+    """The events of a role process, for GET_EVENTS.
+
+    Args:
+        by: Its name.
+        clock: Of its protocol time.
+        always: From the start on, not only while somebody asks.
+    """
+    return EventLog(by, clock.time_ms, real_us, always=always)
 
 
 class ControlProcessor:
@@ -27,9 +55,16 @@ class ControlProcessor:
     Args:
         clock: The clock that the role runs on.
         status: Readiness and figures of the role, text by text; called once per ROLE_STATUS.
+        events: What the role leaves its events in; only an `EventLog` can be asked for them.
     """
 
-    def __init__(self, clock: Clock, status: Callable[[], Mapping[str, str]]) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        status: Callable[[], Mapping[str, str]],
+        events: EventSink = NO_EVENTS,
+    ) -> None:
+        self._events = events
         self._clock = clock
         self._status = status
         self._tasks = TaskOwner("control")
@@ -57,6 +92,18 @@ class ControlProcessor:
         """What the role says of itself."""
         body = KVTable(table=dict(self._status()))
         return request.reply(body=encode_body(body, request.encoding))
+
+    @handles(RequestCode.GET_EVENTS)
+    def get_events(self, _peer: Peer, request: Command) -> Reply:
+        """What happened here since an earlier question; the first one has events made at all."""
+        if not isinstance(self._events, EventLog):
+            raise BadRequestError("nobody keeps events here", code=ResponseCode.ILLEGAL_OPERATION)
+        reading = self._events.read(request.header(GetEventsRequestHeader).after)
+        lines = b"".join(map(encode_line, reading.events))
+        header = GetEventsResponseHeader(
+            missed=reading.missed, last=reading.last, now_us=reading.now_us
+        )
+        return request.reply(header, lines)
 
     async def stop(self) -> None:
         """Give up moves under way; their callers see the connection end."""

@@ -87,6 +87,10 @@ class RoleOptions:
         False, help="Stop when the process that started this one is gone."
     )
 
+    events: bool = option(
+        False, help="Keep events from the start, not only while somebody watches (docs/events.md)."
+    )
+
     slow_turn_ms: int = option(
         0, unit="ms", help="Log turns of the event loop that took longer, and why; 0: do not watch."
     )

@@ -145,7 +145,7 @@ class RoleThreads:
     def nameserver(self, name: str, seams: RoleSeams, port: int) -> NameServer:
         """A nameserver for a new life."""
         config = NameServerConfig(port=port, kv_config_path=self.data / name / "kvConfig.json")
-        return NameServer(config, seams.clock, seams.network, self._profile)
+        return NameServer(config, seams.clock, seams.network, self._profile, events=seams.events)
 
     def broker(self, name: str, seams: RoleSeams, port: int) -> Broker:
         """Make a broker for a start of its role."""
@@ -155,7 +155,14 @@ class RoleThreads:
             data=self.data / name,
             nameservers=tuple(self.nameserver_addresses),
         )
-        return Broker(config, seams.clock, seams.network, self._profile, disk=seams.disk)
+        return Broker(
+            config,
+            seams.clock,
+            seams.network,
+            self._profile,
+            disk=seams.disk,
+            events=seams.events,
+        )
 
 
 class _RoleMember(NearMember):

@@ -19,6 +19,7 @@ from pocketmq.broker.store.disk_worker import DiskWorker
 from pocketmq.broker.store.ruled_disk import RuledDisk
 from pocketmq.cluster.errors import WrongStateError
 from pocketmq.protocol.command import VERSION_5_3_3, Encoding
+from pocketmq.protocol.control import event_log
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.faults.rule_book import RuleBook
 from pocketmq.protocol.transport.channel import Channel
@@ -57,7 +58,8 @@ class RoleSeams:
 
     def __init__(self, name: str, clock: Clock) -> None:
         self.clock = clock
-        book = RuleBook(name, clock.time_ms)
+        self.events = event_log(name, clock, always=False)
+        book = RuleBook(name, clock.time_ms, self.events)
         self.network = TrackedNetwork(book)
         self.disk = KillableDisk(book)
 

@@ -139,6 +139,7 @@ class SyncCluster:
     def producer(self, group: str = "test-producers", **options: Any) -> SyncProducer:
         """A producer, to be used in `with`. Options are those of `pocketmq.client.Producer`."""
         options.setdefault("nameservers", self.nameservers)
+        options.setdefault("events", self._cluster.control.events.clients.sink)
         return SyncProducer(self._thread, group, **options)
 
     def consumer(
@@ -154,6 +155,7 @@ class SyncCluster:
         consumer owns its queues.
         """
         options.setdefault("nameservers", self.nameservers)
+        options.setdefault("events", self._cluster.control.events.clients.sink)
         options.setdefault("consume_from_where", ConsumeFromWhere.FIRST_OFFSET)
         return SyncConsumer(self._thread, group, topic, expression, **options)
 

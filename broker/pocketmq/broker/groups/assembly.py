@@ -47,7 +47,7 @@ def assemble_groups(
         budget=core.budget,
     )
     expiry_s = config.channel_expired_timeout_ms / 1000
-    consumers = ConsumerManager(expiry_s=expiry_s)
+    consumers = ConsumerManager(expiry_s=expiry_s, events=core.events, broker=config.name)
     producers = ProducerManager(expiry_s=expiry_s)
     file = core.table_file(
         "subscriptionGroup.json", SubscriptionGroupWrapper, configs.load, configs.wrapper
@@ -64,6 +64,8 @@ def assemble_groups(
         clock,
         defer,
         at_once=config.real_time_notify_consumer_change,
+        events=core.events,
+        broker=config.name,
     )
     clients = ClientProcessor(
         consumers,
@@ -76,7 +78,7 @@ def assemble_groups(
         profile,
     )
     signals.channel_closed.connect(clients.peer_closed)
-    silent = SilentClients(consumers, producers, clock)
+    silent = SilentClients(consumers, producers, clock, events=core.events, broker=config.name)
     return Groups(
         configs=configs,
         consumers=consumers,

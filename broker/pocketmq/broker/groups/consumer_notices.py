@@ -8,6 +8,8 @@ from typing import Final
 
 from pocketmq.broker.groups.consumer_changes import ConsumerChanges
 from pocketmq.broker.groups.consumers import ConsumerGroupInfo, ConsumerManager
+from pocketmq.protocol.events.groups import MemberNotified
+from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.headers.clients import NotifyConsumerIdsChangedRequestHeader
 from pocketmq.runtime.clock import Clock
 
@@ -26,6 +28,8 @@ class ConsumerNotices:
         clock: times the batches.
         defer: calls a function in the next turn of the event loop.
         at_once: send notices at once, not in batches (B-24).
+        events: told of each notice.
+        broker: name of the broker.
     """
 
     def __init__(
@@ -36,7 +40,11 @@ class ConsumerNotices:
         defer: Callable[[Callable[[], None]], object],
         *,
         at_once: bool = True,
+        events: EventSink = NO_EVENTS,
+        broker: str = "",
     ) -> None:
+        self._events = events
+        self._broker = broker
         self._changes = changes
         self._consumers = consumers
         self._clock = clock
@@ -77,5 +85,13 @@ class ConsumerNotices:
             if info is None:
                 continue
             header = NotifyConsumerIdsChangedRequestHeader(consumer_group=group)
-            for channel in info.members:
+            for channel, member in info.members.items():
+                if self._events.is_on:
+                    self._tell(group, member.client_id)
                 channel.oneway(header)
+
+    def _tell(self, group: str, client_id: str) -> None:
+        stamp = self._events.stamp()
+        self._events.emit(
+            MemberNotified(*stamp, group=group, client_id=client_id, broker=self._broker)
+        )

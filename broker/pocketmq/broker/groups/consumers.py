@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from pocketmq.protocol.bodies.clients import ConsumerData
 from pocketmq.protocol.dispatch import Peer
+from pocketmq.protocol.events.groups import MemberJoined, MemberLeft
+from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.subscription import SubscriptionData
 
 MEMBER_BYTES = 1024
@@ -157,9 +160,19 @@ class HeartbeatOutcome:
 
 
 class ConsumerManager:
-    """group -> ConsumerGroupInfo, with indices so that no operation looks at foreign groups."""
+    """group -> ConsumerGroupInfo, with indices so that no operation looks at foreign groups.
 
-    def __init__(self, *, expiry_s: float = 120.0) -> None:
+    Args:
+        expiry_s: After this a channel is silent for too long (B-27).
+        events: Told who joins and leaves.
+        broker: Name of the broker, for them.
+    """
+
+    def __init__(
+        self, *, expiry_s: float = 120.0, events: EventSink = NO_EVENTS, broker: str = ""
+    ) -> None:
+        self._events = events
+        self._broker = broker
         self.expiry_s = expiry_s
         self._groups: dict[str, ConsumerGroupInfo] = {}
         self._groups_of_channel: dict[Peer, set[str]] = {}
@@ -252,6 +265,11 @@ class ConsumerManager:
             outcome.duplicate_client = client_id in info.ids
             info.add(ClientChannelInfo(channel, client_id, language, version, now))
             self._groups_of_channel.setdefault(channel, set()).add(info.group)
+            if self._events.is_on:
+                stamp = self._events.stamp()
+                self._events.emit(
+                    MemberJoined(*stamp, group=info.group, client_id=client_id, broker=self._broker)
+                )
             return
         if member.client_id != client_id:
             outcome.duplicate_client = client_id in info.ids
@@ -299,24 +317,48 @@ class ConsumerManager:
         The group as it was left, perhaps without members; None when the channel was not in it.
         """
         info = self._groups.get(group)
-        if info is None or info.remove(channel) is None:
+        member = None if info is None else self._remove(info, channel)
+        if info is None or member is None:
+            return None
+        self._tell_left(info.group, member, "unregistered")
+        return info
+
+    def _remove(self, info: ConsumerGroupInfo, channel: Peer) -> ClientChannelInfo | None:
+        member = info.remove(channel)
+        if member is None:
             return None
         groups = self._groups_of_channel[channel]
-        groups.discard(group)
+        groups.discard(info.group)
         if not groups:
             del self._groups_of_channel[channel]
         self._drop_if_empty(info)
-        return info
+        return member
 
     def channel_closed(self, channel: Peer) -> list[ConsumerGroupInfo]:
         """A connection ended: the groups that lost it (B-26). O(its groups)."""
         left = []
         for group in sorted(self._groups_of_channel.pop(channel, ())):
             info = self._groups[group]
-            info.remove(channel)
+            member = info.remove(channel)
             self._drop_if_empty(info)
             left.append(info)
+            if member is not None:
+                self._tell_left(group, member, "closed")
         return left
+
+    def _tell_left(
+        self, group: str, member: ClientChannelInfo, how: Literal["unregistered", "closed"]
+    ) -> None:
+        if self._events.is_on:
+            self._events.emit(
+                MemberLeft(
+                    *self._events.stamp(),
+                    group=group,
+                    client_id=member.client_id,
+                    broker=self._broker,
+                    how=how,
+                )
+            )
 
     def expire(self, now: float) -> list[ClientChannelInfo]:
         """Forget and return the channels silent for more than `expiry_s` (B-27).
@@ -332,7 +374,7 @@ class ConsumerManager:
                 if now - member.last_update_at > self.expiry_s
             ]
             for member in late:
-                self.unregister(info.group, member.channel)
+                self._remove(info, member.channel)
                 gone[member.channel] = member
         return list(gone.values())
 

@@ -8,6 +8,8 @@ from pocketmq.broker.groups.consumers import ClientChannelInfo, ConsumerManager
 from pocketmq.broker.groups.producers import ProducerManager
 from pocketmq.broker.subject import Service
 from pocketmq.protocol.dispatch import Peer
+from pocketmq.protocol.events.groups import MemberSilent
+from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.periodic import PeriodicService
 
@@ -24,11 +26,21 @@ class SilentClients(Service):
         consumers: consumer groups, with the times of heartbeats.
         producers: producer groups, likewise.
         clock: tells the age of heartbeats.
+        events: told who was silent.
+        broker: name of the broker.
     """
 
     def __init__(
-        self, consumers: ConsumerManager, producers: ProducerManager, clock: Clock
+        self,
+        consumers: ConsumerManager,
+        producers: ProducerManager,
+        clock: Clock,
+        *,
+        events: EventSink = NO_EVENTS,
+        broker: str = "",
     ) -> None:
+        self._events = events
+        self._broker = broker
         self._consumers = consumers
         self._producers = producers
         self._clock = clock
@@ -65,5 +77,15 @@ class SilentClients(Service):
                 "client.expired", client_id=info.client_id, peer=peer.address,
                 silent_s=round(now - info.last_update_at, 1),
             )  # fmt: skip
+            if self._events.is_on:
+                silent_ms = round((now - info.last_update_at) * 1000)
+                self._events.emit(
+                    MemberSilent(
+                        *self._events.stamp(),
+                        client_id=info.client_id,
+                        broker=self._broker,
+                        silent_ms=silent_ms,
+                    )
+                )
             peer.close()
         return next_s

@@ -10,6 +10,7 @@ from pocketmq.broker.core import BrokerCore, defer
 from pocketmq.broker.holding.hold_table import Held, HoldTable
 from pocketmq.broker.subject import Service
 from pocketmq.protocol.dispatch import Reply, error_reply
+from pocketmq.protocol.events.messages import Woken
 from pocketmq.runtime.periodic import AT_REST, PeriodicService
 
 HELD = TypeVar("HELD", bound=Held)
@@ -33,9 +34,17 @@ class HeldRequests(Service, Generic[HELD]):
         core: its store, clock, signals and options.
         answer_again: runs a request once more; this time it must not be held. An error that it
             raises becomes the answer.
+        on_woken: told, while somebody watches, of each request that waits no longer, and why.
     """
 
-    def __init__(self, name: str, core: BrokerCore, answer_again: Callable[[HELD], Reply]) -> None:
+    def __init__(
+        self,
+        name: str,
+        core: BrokerCore,
+        answer_again: Callable[[HELD], Reply],
+        on_woken: Callable[[HELD, Woken], None] | None = None,
+    ) -> None:
+        self._on_woken = on_woken
         self.table: HoldTable[HELD] = HoldTable(core.budget)
         self._core = core
         self._clock = core.clock
@@ -80,14 +89,14 @@ class HeldRequests(Service, Generic[HELD]):
     def arrived(self, topic: str, queue_id: int, max_offset: int, codes: Sequence[int]) -> None:
         """Messages became readable: answer requests that wait for them, after the append (B-72)."""
         if woken := self.table.arrived(topic, queue_id, max_offset, codes):
-            self._answer_soon(woken)
+            self._answer_soon(woken, "arrived")
 
     def sweep(self) -> float | None:
         """Answer requests whose time is up or whose queue grew (B-71).
 
         Called every 5 s, but not while nothing is held.
         """
-        self._answer_soon(self.table.due(self._clock.monotonic(), self._max_offset))
+        self._answer_soon(self.table.due(self._clock.monotonic(), self._max_offset), "deadline")
         return None if self.table else AT_REST
 
     def _check_s(self) -> float:
@@ -95,10 +104,13 @@ class HeldRequests(Service, Generic[HELD]):
 
     def topic_deleted(self, topic: str) -> None:
         """The topic was deleted: answer all requests that wait for it."""
-        self._answer_soon(self.table.release_topic(topic))
+        self._answer_soon(self.table.release_topic(topic), "topic-deleted")
 
-    def _answer_soon(self, woken: Sequence[HELD]) -> None:
+    def _answer_soon(self, woken: Sequence[HELD], trigger: Woken) -> None:
         if woken:
+            if self._core.events.is_on and self._on_woken is not None:
+                for held in woken:
+                    self._on_woken(held, trigger)
             if not self._woken:
                 defer(self._answer_woken)
             self._woken += woken

@@ -35,6 +35,8 @@ def assemble_locks(core: BrokerCore) -> Locks:
 
     return Locks(
         table=table,
-        processors=(LockProcessor(table, clock, core.budget),),
+        processors=(
+            LockProcessor(table, clock, core.budget, events=core.events, broker=core.config.name),
+        ),
         services=(Periodically(PeriodicService("expire queue locks", clock, EXPIRE_S, expire)),),
     )

@@ -9,15 +9,33 @@ from pocketmq.protocol.budget import BudgetSource, default_budget
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
+from pocketmq.protocol.events.groups import QueuesLocked, QueuesUnlocked, queue_texts
+from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
 from pocketmq.runtime.clock import Clock
 
 
 class LockProcessor:
-    """Locks and unlocks queues for one member of a group."""
+    """Locks and unlocks queues for one member of a group.
+
+    Args:
+        locks: who holds what.
+        clock: ages them.
+        budget: how many there may be.
+        events: told of both.
+        broker: name of the broker.
+    """
 
     def __init__(
-        self, locks: RebalanceLockManager, clock: Clock, budget: BudgetSource = default_budget
+        self,
+        locks: RebalanceLockManager,
+        clock: Clock,
+        budget: BudgetSource = default_budget,
+        *,
+        events: EventSink = NO_EVENTS,
+        broker: str = "",
     ) -> None:
+        self._events = events
+        self._broker = broker
         self._budget = budget
         self._locks = locks
         self._clock = clock
@@ -30,6 +48,18 @@ class LockProcessor:
         granted = self._locks.lock(
             body.consumer_group, body.client_id, body.mq_set, self._clock.monotonic()
         )
+        if self._events.is_on:
+            refused = set(body.mq_set).difference(granted)
+            self._events.emit(
+                QueuesLocked(
+                    *self._events.stamp(),
+                    group=body.consumer_group,
+                    client_id=body.client_id,
+                    broker=self._broker,
+                    queues=queue_texts(granted),
+                    refused=queue_texts(refused),
+                )
+            )
         return request.reply(
             body=encode_body(LockedQueues(lock_ok_mq_set=granted), request.encoding)
         )
@@ -39,6 +69,16 @@ class LockProcessor:
         """Release the caller's own locks; always answered with success."""
         body = decode_request_body(request, LockBatchBody)
         self._locks.unlock(body.consumer_group, body.client_id, body.mq_set)
+        if self._events.is_on:
+            self._events.emit(
+                QueuesUnlocked(
+                    *self._events.stamp(),
+                    group=body.consumer_group,
+                    client_id=body.client_id,
+                    broker=self._broker,
+                    queues=queue_texts(body.mq_set),
+                )
+            )
         return request.reply()
 
     def _check(self, body: LockBatchBody) -> None:

@@ -38,7 +38,7 @@ class Offsets(Subject):
 def assemble_offsets(core: BrokerCore, topics: Topics, groups: Groups) -> Offsets:
     """Listens to `topic_deleted` and `group_deleted`."""
     config, profile, clock, store = core.config, core.profile.broker, core.clock, core.store
-    table = ConsumerOffsetManager()
+    table = ConsumerOffsetManager(core.events, core.config.name)
 
     def group_deleted(group: str, with_offsets: bool) -> None:
         if with_offsets:

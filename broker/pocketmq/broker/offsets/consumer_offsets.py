@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pocketmq.broker.tables.unsaved import Unsaved
 from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable
 from pocketmq.protocol.bodies.topics import DataVersion
+from pocketmq.protocol.events.messages import OffsetCommitted
+from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
 
 SEPARATOR = "@"
 """Separates topic and group. No topic contains it; the group in `T@g@broadcast` does (B-36)."""
@@ -20,9 +22,16 @@ _NONE: Mapping[int, int] = {}
 
 
 class ConsumerOffsetManager:
-    """(topic, group) -> queue id -> offset. Every operation on one queue is O(1)."""
+    """(topic, group) -> queue id -> offset. Every operation on one queue is O(1).
 
-    def __init__(self) -> None:
+    Args:
+        events: Told of commits.
+        broker: Name of the broker, for them.
+    """
+
+    def __init__(self, events: EventSink = NO_EVENTS, broker: str = "") -> None:
+        self._events = events
+        self._broker = broker
         self.data_version = DataVersion()
         self.unsaved = Unsaved()
         """Something was committed since the table was last saved."""
@@ -59,8 +68,26 @@ class ConsumerOffsetManager:
             self.data_version = self.data_version.next_version(now_ms)
         elif before == offset:
             return before  # an idle member commits the same every 5 s: nothing new to save
+        if self._events.is_on and before != offset:
+            self._tell(group, topic, queue_id, offset, before)
         self.unsaved.note()
         return before
+
+    def _tell(self, group: str, topic: str, queue_id: int, offset: int, before: int | None) -> None:
+        events = self._events
+        if not events.wants(OffsetCommitted):
+            events.count(OffsetCommitted, topic, queue_id, group=group, messages=0)
+            return
+        event = OffsetCommitted(
+            *events.stamp(),
+            topic=topic,
+            broker=self._broker,
+            queue=queue_id,
+            offset=offset,
+            group=group,
+            before=before,
+        )
+        events.emit(event)
 
     def query(self, group: str, topic: str, queue_id: int) -> int | None:
         """The stored offset; None when there is none, also for a stored negative one."""

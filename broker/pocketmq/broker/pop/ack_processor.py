@@ -21,6 +21,7 @@ from pocketmq.protocol.body import decode_body
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, error_reply, handles, handles_batch
+from pocketmq.protocol.events.messages import MessageAcknowledged
 from pocketmq.protocol.headers.pop import (
     AckMessageRequestHeader,
     ChangeInvisibleTimeRequestHeader,
@@ -157,6 +158,7 @@ class AckProcessor:
         handle = ReceiptHandle.parse(header.extra_info, offset)
         group = header.consumer_group
         self._core.stats.note_acks(topic, group)
+        self._tell(topic, group, queue_id, [offset])
         if handle.is_ordered:
             self._ack_ordered((topic, group, queue_id), offset, handle.pop_time_ms)
             return None
@@ -177,6 +179,7 @@ class AckProcessor:
         if not offsets:
             return None
         self._core.stats.note_acks(topic, group, len(offsets))
+        self._tell(topic, group, queue_id, offsets)
         if each.revive_queue_id == ORDERED_QUEUE:
             for offset in offsets:
                 self._ack_ordered((topic, group, queue_id), offset, each.pop_time)
@@ -198,6 +201,24 @@ class AckProcessor:
         if not 0 <= queue < self._revive_log.queues:
             raise _bad_revive_queue(queue)
         return self._revive_log.ack(ack, queue, each.pop_time + each.invisible_time)
+
+    def _tell(self, topic: str, group: str, queue_id: int, offsets: Sequence[int]) -> None:
+        events = self._core.events
+        if not events.is_on:
+            return
+        for offset in offsets:
+            if not events.wants(MessageAcknowledged, offset):
+                events.count(MessageAcknowledged, topic, queue_id, group=group)
+                continue
+            event = MessageAcknowledged(
+                *events.stamp(),
+                topic=topic,
+                broker=self._core.config.name,
+                queue=queue_id,
+                offset=offset,
+                group=group,
+            )
+            events.emit(event)
 
     def _taken_in_memory(self, ack: Ack) -> bool:
         """Whether the ack needs no record: its check point is only in memory (K-101)."""

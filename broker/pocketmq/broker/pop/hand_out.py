@@ -24,6 +24,7 @@ from pocketmq.broker.pop.revive_log import ReviveLog
 from pocketmq.broker.store import GetResult, GetStatus, PutStatus
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol import properties as names
+from pocketmq.protocol.events.messages import MessagePulled
 from pocketmq.protocol.hosts import parse_host_text
 from pocketmq.protocol.message import Buffer, MessageExt
 from pocketmq.protocol.properties import encode_properties
@@ -248,10 +249,38 @@ class Popper:
             out.records += [self._as_popped(out, want, topic, taken[0], m) for m in messages]
         else:
             out.records += found.records
+        if self._core.events.is_on:
+            self._tell(want.group, topic, queue_id, found, taken[0])
         out.count += found.count
         out.size_bytes += found.size_bytes
         out.starts.append(((mark, queue_id), taken[0]))
         out.offsets.append(((mark, queue_id), taken))
+
+    def _tell(self, group: str, topic: str, queue_id: int, found: GetResult, first: int) -> None:
+        events = self._core.events
+        if not events.wants(MessagePulled):
+            events.count(
+                MessagePulled,
+                topic,
+                queue_id,
+                group=group,
+                messages=found.count,
+                size=found.size_bytes,
+            )
+            return
+        event = MessagePulled(
+            *events.stamp(),
+            topic=topic,
+            broker=self._core.config.name,
+            queue=queue_id,
+            offset=first,
+            end=found.next_begin_offset,
+            count=found.count,
+            size=found.size_bytes,
+            group=group,
+            how="pop",
+        )
+        events.emit(event)
 
     def _as_popped(
         self, out: HandOut, want: PopRequest, topic: str, start: int, message: MessageExt

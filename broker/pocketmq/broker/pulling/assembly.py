@@ -17,6 +17,7 @@ from pocketmq.broker.pulling.offset_moved import OffsetMovedEvents
 from pocketmq.broker.pulling.pull_checks import PullChecks
 from pocketmq.broker.pulling.pull_processor import PullProcessor
 from pocketmq.broker.pulling.pull_reader import PullReader
+from pocketmq.broker.pulling.pull_reports import PullReports
 from pocketmq.broker.pulling.slave_reads import SlaveReads
 from pocketmq.broker.storing.assembly import Storing
 from pocketmq.broker.subject import Periodically, Subject
@@ -66,6 +67,14 @@ def assemble_pulling(
         "commit broadcast offsets", clock, BROADCAST_SCAN_S, commit_broadcast_offsets
     )
     broadcasts.began.connect(scans.resume)
+    reports = PullReports(
+        core.events,
+        config.name,
+        groups.consumers,
+        moved=OffsetMovedEvents(storing.puts, core.address, clock, config.name)
+        if profile.write_offset_moved_event
+        else None,
+    )
     reader = PullReader(
         core.store,
         PullChecks(
@@ -87,16 +96,14 @@ def assemble_pulling(
             master_is_known=lambda: core.role.master_is_known,
             refuses=profile.slave_rejects_sends,
         ),
-        moved_events=OffsetMovedEvents(storing.puts, core.address, clock, config.name)
-        if profile.write_offset_moved_event
-        else None,
+        reports=reports,
         broadcasts=broadcasts if note_broadcasts else None,
     )
 
     def pull_again(pull: HeldPull) -> Reply:
         return reader.read(pull.peer, pull.request, pull.header, None)
 
-    held = HeldRequests("check held pulls", core, pull_again)
+    held = HeldRequests("check held pulls", core, pull_again, reports.woken)
 
     def short_polling_ms() -> int | None:
         config = core.config

@@ -7,7 +7,6 @@ from typing import TypeAlias
 
 from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
 from pocketmq.broker.pulling.broadcast_offsets import BroadcastOffsets
-from pocketmq.broker.pulling.offset_moved import OffsetMovedEvents
 from pocketmq.broker.pulling.pull_checks import (
     FOUND,
     MOVED,
@@ -15,6 +14,7 @@ from pocketmq.broker.pulling.pull_checks import (
     PullChecks,
     response_code,
 )
+from pocketmq.broker.pulling.pull_reports import PullReports
 from pocketmq.broker.pulling.slave_reads import SlaveReads
 from pocketmq.broker.stats import BrokerStats
 from pocketmq.broker.store import GetResult, GetStatus, MessageStore
@@ -29,6 +29,7 @@ Hold: TypeAlias = Callable[[Peer, Command, PullMessageRequestHeader, Subscriptio
 """(peer, request, its header, what it subscribes to): let a pull wait."""
 
 _ALWAYS_MASTER = SlaveReads()
+_NO_REPORTS = PullReports()
 
 
 class PullReader:
@@ -41,7 +42,7 @@ class PullReader:
         stats: counts.
         clock: stamps commits.
         slave_reads: what a slave answers, and who is sent to one.
-        moved_events: stores a message about each PULL_OFFSET_MOVED (21); only 4.9 does.
+        reports: told what became of pulls.
         broadcasts: pull offsets of broadcasting groups' members; 4.9 does not track
             them (B-36).
     """
@@ -55,7 +56,7 @@ class PullReader:
         clock: Clock,
         *,
         slave_reads: SlaveReads = _ALWAYS_MASTER,
-        moved_events: OffsetMovedEvents | None = None,
+        reports: PullReports = _NO_REPORTS,
         broadcasts: BroadcastOffsets | None = None,
     ) -> None:
         self._store = store
@@ -64,7 +65,7 @@ class PullReader:
         self._stats = stats
         self._clock = clock
         self._slave_reads = slave_reads
-        self._moved_events = moved_events
+        self._reports = reports
         self._broadcasts = broadcasts
 
     def read(
@@ -131,10 +132,12 @@ class PullReader:
             pulled = result.next_begin_offset if code == MOVED else offset
             broadcasts.note(header, puller, pulled, self._clock.monotonic())
         if code == NOT_FOUND and hold is not None and header.sys_flag & PullSysFlag.SUSPEND:
+            if self._reports.events.is_on:
+                self._reports.held(peer, header)
             hold(peer, request, header, plan.subscription)
             return None
-        if code == MOVED and self._moved_events is not None:
-            self._moved_events.note(header, result.next_begin_offset)
+        if code == MOVED and self._reports.moved is not None:
+            self._reports.moved.note(header, result.next_begin_offset)
         done_at = self._clock.monotonic()
         self._stats.note_get(
             topic, group, result.count, result.size_bytes, done_at, done_at - began_at
@@ -145,6 +148,8 @@ class PullReader:
             min_offset=result.min_offset,
             max_offset=result.max_offset,
         )
+        if code == FOUND and self._reports.events.is_on:
+            self._reports.found(peer, header, result)
         body = result.records if code == FOUND else b""
         return request.reply(answer, body, code=code, remark=result.status.name)
 

@@ -14,6 +14,7 @@ from pocketmq.broker.sending.incoming import IncomingMessages
 from pocketmq.broker.sending.incoming_batches import IncomingBatches
 from pocketmq.broker.sending.resends import Resends
 from pocketmq.broker.sending.send_back_processor import SendBackProcessor
+from pocketmq.broker.sending.send_back_reports import SendBackReports
 from pocketmq.broker.sending.send_checks import SendChecks
 from pocketmq.broker.sending.send_processor import SendProcessor
 from pocketmq.broker.sending.send_replies import SendReplies
@@ -49,7 +50,14 @@ def assemble_sending(
     )
     incoming = IncomingMessages(
         checks,
-        Resends(topics.configs, groups.configs, locks.table, profile),
+        Resends(
+            topics.configs,
+            groups.configs,
+            locks.table,
+            profile,
+            events=core.events,
+            broker=config.name,
+        ),
         storing.rewrites,
         storing.of_sends,
         stamp,
@@ -71,7 +79,7 @@ def assemble_sending(
         groups.configs,
         address,
         clock,
-        core.stats,
+        SendBackReports(core.stats, core.events, config.name),
         broker_permission=lambda: core.config.broker_permission,
     )
     return Subject(processors=(sends, send_backs), services=(sends,))

@@ -9,6 +9,9 @@ from pocketmq.broker.sending.retry import max_reconsume_times, resend_goes_to_dl
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.events.messages import MessageDead
+from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
+from pocketmq.protocol.validation import dlq_topic, retry_topic
 from pocketmq.runtime.profile.broker import BrokerProfile
 
 
@@ -20,6 +23,8 @@ class Resends:
         groups: limits of retries.
         locks: groups that consume in order.
         profile: when a resend is given up.
+        events: told of those that are.
+        broker: name of the broker.
     """
 
     def __init__(
@@ -28,7 +33,12 @@ class Resends:
         groups: SubscriptionGroupManager,
         locks: RebalanceLockManager,
         profile: BrokerProfile,
+        *,
+        events: EventSink = NO_EVENTS,
+        broker: str = "",
     ) -> None:
+        self._events = events
+        self._broker = broker
         self._topics = topics
         self._groups = groups
         self._locks = locks
@@ -64,13 +74,24 @@ class Resends:
                 f"subscription group {group} does not exist, so it has no retry topic",
             )
         profile = self._profile
-        return resend_goes_to_dlq(
+        is_dead = resend_goes_to_dlq(
             reconsume_times,
             max_reconsume_times(config, max_times, version),
             when_equal=profile.dlq_when_retries_equal_max,
             holds_locks=profile.dlq_when_group_holds_locks
             and self._locks.holds_live_lock(group, now),
         )
+        if is_dead and self._events.is_on:
+            dead = MessageDead(
+                *self._events.stamp(),
+                topic=dlq_topic(group),
+                broker=self._broker,
+                group=group,
+                origin_topic=retry_topic(group),
+                attempt=reconsume_times,
+            )
+            self._events.emit(dead)
+        return is_dead
 
     def dlq_topic(self, group: str, now_ms: int) -> TopicConfig:
         """The group's `%DLQ%` topic, made if it is missing."""

@@ -11,11 +11,10 @@ from pocketmq.broker.address import BrokerAddress
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
 from pocketmq.broker.sending.retry import max_reconsume_times, plan_send_back, sent_back
-from pocketmq.broker.stats import BrokerStats
+from pocketmq.broker.sending.send_back_reports import SendBackReports
 from pocketmq.broker.store import MessageStore, PutStatus
 from pocketmq.broker.storing.safe_puts import SafePuts
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
@@ -38,7 +37,7 @@ class SendBackProcessor:
         groups: how often a group retries.
         address: goes into the copies.
         clock: stamps changes.
-        stats: counts.
+        reports: told of those that are stored.
         broker_permission: the broker's own permission bits, now.
     """
 
@@ -50,7 +49,7 @@ class SendBackProcessor:
         groups: SubscriptionGroupManager,
         address: BrokerAddress,
         clock: Clock,
-        stats: BrokerStats,
+        reports: SendBackReports,
         *,
         broker_permission: Callable[[], int] = lambda: Perm.RW,
     ) -> None:
@@ -60,7 +59,7 @@ class SendBackProcessor:
         self._groups = groups
         self._address = address
         self._clock = clock
-        self._stats = stats
+        self._reports = reports
         self._permission = broker_permission
 
     # behaviour 70
@@ -113,6 +112,5 @@ class SendBackProcessor:
         )
         result = self._puts.put(message, properties)
         if result.status is PutStatus.PUT_OK:
-            topic_of_it = record.properties.get(names.RETRY_TOPIC, record.topic)
-            self._stats.note_send_back(topic_of_it, header.group)
+            self._reports.stored(record, header.group, topic.topic_name, plan)
         return self._puts.answer_when_safe(peer, request, result)

@@ -21,6 +21,7 @@ from pocketmq.broker.store.config import MIB
 from pocketmq.broker.store.disk_worker import DiskWorker, Job
 from pocketmq.broker.store.errors import StoreFileError
 from pocketmq.broker.store.mapped_file import PAGE, MappedFile
+from pocketmq.broker.store.store_events import NO_STORE_EVENTS, StoreEvents
 from pocketmq.broker.store.stored_message import PutStatus
 from pocketmq.protocol.record_check import RecordKind, check_record
 from pocketmq.runtime.clock import Clock, Timer
@@ -40,6 +41,7 @@ class LogFlusher:
         on_flushed: called after each successful pass; `flushed_offset` has moved.
         on_failure: called when a sync failed. What it covered is then in an unknown state, and no
             further pass starts until `restore`: a second sync would succeed without having written.
+        events: tells of each pass.
     """
 
     def __init__(
@@ -49,6 +51,7 @@ class LogFlusher:
         timeout_ms: int,
         on_flushed: Callable[[], None],
         on_failure: Callable[[Exception], None],
+        events: StoreEvents = NO_STORE_EVENTS,
     ) -> None:
         self.flushed_offset = 0
         """Every byte of the log below it survives a power cut."""
@@ -59,6 +62,7 @@ class LogFlusher:
         self._timeout_s = timeout_ms / 1000
         self._on_flushed = on_flushed
         self._on_failure = on_failure
+        self._events = events
         self._worker: DiskWorker | None = None
         self._waiting: deque[tuple[int, float, FlushCallback]] = deque()
         self._timer: Timer | None = None
@@ -120,7 +124,10 @@ class LogFlusher:
             self._answer_all(PutStatus.FLUSH_DISK_TIMEOUT)
             self._on_failure(failure)
             return
+        before = self.flushed_offset
         self.mark_flushed(target)
+        if target > before and self._events.sink.is_on:
+            self._events.flushed(before, target)
         waiting = self._waiting
         while waiting and waiting[0][0] <= target:
             waiting.popleft()[2](PutStatus.PUT_OK)

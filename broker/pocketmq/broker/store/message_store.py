@@ -69,6 +69,7 @@ from pocketmq.broker.store.queue_reader import Accept, AcceptRecord, LimitsNow, 
 from pocketmq.broker.store.recovery import Recoverer, Recovery
 from pocketmq.broker.store.replica_log import ReplicaLog
 from pocketmq.broker.store.rooted_disk import rooted
+from pocketmq.broker.store.store_events import NO_STORE_EVENTS, StoreEvents
 from pocketmq.broker.store.stored_message import (
     BatchResult,
     PutResult,
@@ -105,6 +106,7 @@ class MessageStore:
         profile: in what RocketMQ 4.9 and 5.x differ.
         on_arrival: told of messages that became readable, once per queue and batch.
         now: the options as they are now; by default `config` for ever.
+        events: tells what happens to messages.
     """
 
     def __init__(
@@ -116,6 +118,7 @@ class MessageStore:
         *,
         on_arrival: ArrivalListener | None = None,
         now: Callable[[], StoreConfig] | None = None,
+        events: StoreEvents = NO_STORE_EVENTS,
     ) -> None:
         root = os.path.abspath(os.path.expanduser(config.store_path_root_dir))
         disk = rooted(disk, root)
@@ -142,7 +145,9 @@ class MessageStore:
             if config.message_index_enable
             else None
         )
-        self.queue_dispatcher = QueueDispatcher(config.delay_levels_ms(), self.index, on_arrival)
+        self.queue_dispatcher = QueueDispatcher(
+            config.delay_levels_ms(), self.index, on_arrival, events
+        )
         self.grew: Signal[[]] = Signal()
         """The log has more bytes, or more of it is flushed: emitted once per append and flush."""
         self.blocked_by: set[str] = set()
@@ -156,8 +161,14 @@ class MessageStore:
         self._abort = os.path.join(root, "abort")
         self._lock: DiskFile | None = None
         self._log_flusher = LogFlusher(
-            self.commit_log, clock, config.sync_flush_timeout_ms, self._flushed, self._flush_failed
+            self.commit_log,
+            clock,
+            config.sync_flush_timeout_ms,
+            self._flushed,
+            self._flush_failed,
+            events,
         )
+        self._events = events
         self._visibility = Visibility(self.commit_log, self._log_flusher, sync_flush=self._sync)
         queue_flusher = QueueFlusher(
             disk,
@@ -321,7 +332,10 @@ class MessageStore:
         now_ms = self._clock.time_ms()
         self._flush.appended(now_ms)
         results = self.commit_log.append(messages, queues, now_ms)
-        self._appended(StoredBatch(self.commit_log.max_offset, messages, queues, results))
+        batch = StoredBatch(self.commit_log.max_offset, messages, queues, results)
+        if self._events.sink.is_on:
+            self._events.stored(batch)
+        self._appended(batch)
         return results
 
     def _put_legal(self, messages: Sequence[StoredMessage]) -> list[PutResult]:
@@ -348,7 +362,10 @@ class MessageStore:
         self._flush.appended(now_ms)
         result = self.commit_log.append_batch(batch, queue, now_ms)
         if result.status is PutStatus.PUT_OK:
-            self._appended(PlacedBatch(batch, queue, result))
+            placed = PlacedBatch(batch, queue, result)
+            if self._events.sink.is_on:
+                self._events.stored_batch(placed)
+            self._appended(placed)
         return result
 
     def _appended(self, batch: StoredBatch | PlacedBatch) -> None:

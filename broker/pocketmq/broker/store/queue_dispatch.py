@@ -18,6 +18,7 @@ from pocketmq.broker.store.commit_log import UNCOUNTED
 from pocketmq.broker.store.consume_queue import ENTRY, ConsumeQueue
 from pocketmq.broker.store.index_keys import unique_key_hash, unique_key_hashes
 from pocketmq.broker.store.index_service import IndexService, hashes_of
+from pocketmq.broker.store.store_events import NO_STORE_EVENTS, StoreEvents
 from pocketmq.broker.store.stored_message import (
     BatchResult,
     PutResult,
@@ -66,6 +67,7 @@ class QueueDispatcher:
         delay_levels_ms: delay of level 0 (none), 1, 2, ...
         index: gets the keys; None when there is no index.
         on_arrival: told of messages that became readable, once per queue and batch.
+        events: tells the same to who watches.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class QueueDispatcher:
         delay_levels_ms: Sequence[int],
         index: IndexService | None,
         on_arrival: ArrivalListener | None = None,
+        events: StoreEvents = NO_STORE_EVENTS,
     ) -> None:
         self.dirty: set[ConsumeQueue] = set()
         """Queues written since they were last flushed."""
@@ -81,6 +84,7 @@ class QueueDispatcher:
         self.index = index
         self._delay_levels_ms = delay_levels_ms
         self._on_arrival = on_arrival
+        self._events = events
 
     # behaviour 57
     def dispatch(self, batch: StoredBatch | PlacedBatch) -> None:
@@ -102,6 +106,12 @@ class QueueDispatcher:
                 self._index_batch(self.index, batch)
         if batch.end > self.offset:
             self.offset = batch.end
+        if self._events.sink.is_on:
+            for run in runs:
+                queue = run.queue
+                self._events.dispatched(
+                    queue.topic, queue.queue_id, run.first, len(run.codes), run.end
+                )
         arrived = self._on_arrival
         if arrived is not None:
             for run in runs:

@@ -33,6 +33,7 @@ from pocketmq.client.consumer.pop_queue import PopQueue
 from pocketmq.client.consumer.process_queue import ProcessQueue
 from pocketmq.client.consumer.settings import PushSettings
 from pocketmq.protocol import properties as names
+from pocketmq.protocol.events.messages import Consumed
 from pocketmq.protocol.message import MessageExt, MessageQueue
 from pocketmq.protocol.receipts import user_topic
 from pocketmq.protocol.validation import retry_topic
@@ -244,6 +245,9 @@ class ConcurrentConsumeService:
                 exc_info=exc,
             )
             status = LATER
+        if listener is not None and listener.events.sink.is_on:
+            said: Consumed = "later" if status is LATER else "success"
+            listener.events.consumed(messages, buffer.queue, said)
         if not self._is_void(messages, buffer):
             await self._settle(messages, buffer, status, context)
 

@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 import structlog
 
+from pocketmq.client.consumer.consume_events import NO_CONSUME_EVENTS, ConsumeEvents
 from pocketmq.protocol.message import MessageExt, MessageQueue
 
 log = structlog.get_logger()
@@ -140,11 +141,18 @@ class ListenerCall:
         listener: `(message)` with `one_by_one`, else `(messages, context)`.
         one_by_one: See `listener`.
         threads: Where a plain function runs.
+        events: Told by the caller what the listener said.
     """
 
     def __init__(
-        self, listener: Callable[..., Any], *, one_by_one: bool, threads: ListenerThreads
+        self,
+        listener: Callable[..., Any],
+        *,
+        one_by_one: bool,
+        threads: ListenerThreads,
+        events: ConsumeEvents = NO_CONSUME_EVENTS,
     ) -> None:
+        self.events = events
         self.name = getattr(listener, "__qualname__", None) or type(listener).__qualname__
         self.calls = 0
         """How often it was called."""

@@ -28,6 +28,7 @@ from pocketmq.client.consumer.pulled_ahead import PulledAhead
 from pocketmq.client.consumer.queues_watch import QueuesListener, QueuesWatch
 from pocketmq.client.consumer.start_offset import StartOffsets
 from pocketmq.client.rebalance.planner import RebalancePlanner
+from pocketmq.client.rebalance.rebalance_events import RebalanceEvents
 from pocketmq.client.rebalance.rebalancer import Rebalancer
 from pocketmq.client.selector import MessageSelector
 from pocketmq.protocol.allocation.averagely import AllocateMessageQueueAveragely
@@ -227,7 +228,12 @@ class LitePullConsumer(PullMember):
         )
         queues = LiteQueues(member, self.settings, planner, self._store, starts, self._ahead)
         rebalancer = Rebalancer(
-            planner, queues, api=instance.api, addresses=instance.addresses, clock=instance.clock
+            planner,
+            queues,
+            api=instance.api,
+            addresses=instance.addresses,
+            clock=instance.clock,
+            events=RebalanceEvents(instance.events),
         )
         watch = QueuesWatch(self._group, instance.clock, instance.routes)
         self._parts = _LiteParts(queues, rebalancer, watch)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Self
 
 from pocketmq.client.consumer.concurrent import ConcurrentConsumeService, Work
+from pocketmq.client.consumer.consume_events import NO_CONSUME_EVENTS, ConsumeEvents
 from pocketmq.protocol.message import MessageExt
 
 
@@ -22,9 +23,16 @@ class MessageIterator:
     Args:
         service: Where the messages wait.
         count: End after so many messages, all of them done; None: never.
+        events: Told of messages that are done.
     """
 
-    def __init__(self, service: ConcurrentConsumeService, count: int | None = None) -> None:
+    def __init__(
+        self,
+        service: ConcurrentConsumeService,
+        count: int | None = None,
+        events: ConsumeEvents = NO_CONSUME_EVENTS,
+    ) -> None:
+        self._events = events
         self._service = service
         self._left = count
         self._last: Work | None = None
@@ -36,12 +44,14 @@ class MessageIterator:
         """The message that was handed out last is consumed: it does not come again."""
         last, self._last = self._last, None
         if last is not None:
+            self._tell(last)
             self._service.done(last)
 
     async def __anext__(self) -> MessageExt:
         service, last = self._service, self._last
         if last is not None:
             self._last = None
+            self._tell(last)
             service.done(last)
         if self._left is not None and self._left <= 0:
             raise StopAsyncIteration
@@ -52,3 +62,8 @@ class MessageIterator:
             self._left -= 1
         self._last = work
         return work[0][0]
+
+    def _tell(self, work: Work) -> None:
+        if self._events.sink.is_on:
+            messages, holder = work
+            self._events.consumed(messages, holder.queue, "success")

@@ -35,6 +35,7 @@ from pocketmq.client.consumer.process_queue import ProcessQueue
 from pocketmq.client.consumer.queue_locks import QueueLocks
 from pocketmq.client.consumer.settings import PushSettings
 from pocketmq.protocol import properties as names
+from pocketmq.protocol.events.messages import Consumed
 from pocketmq.protocol.message import MessageExt, MessageQueue
 from pocketmq.protocol.validation import retry_topic
 from pocketmq.runtime.clock import Clock
@@ -245,6 +246,10 @@ class OrderlyConsumeService:
                     exc_info=exc,
                 )
                 status = SUSPEND
+            events = self._listener.events
+            if events.sink.is_on:
+                said: Consumed = "suspend" if status is SUSPEND else "success"
+                events.consumed(messages, buffer.queue, said)
             return await self._settle(messages, buffer, status, context)
 
     async def _settle(

@@ -334,7 +334,7 @@ class PushConsumer(GroupMember):
         concurrent = self._made.concurrent
         if self._listening.listener is not None or concurrent is None:
             raise ClientError(f"consumer {self._group} has a listener; it gets the messages")
-        return MessageIterator(concurrent, count)
+        return MessageIterator(concurrent, count, self._made.consume_events)
 
     async def send_back(self, message: MessageExt, delay_level: int = 0) -> bool:
         """Have the broker deliver a message again, later (C-55); whether a broker has it now.

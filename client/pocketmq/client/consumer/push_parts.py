@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pocketmq.client.consumer.concurrent import ConcurrentConsumeService
+from pocketmq.client.consumer.consume_events import ConsumeEvents
 from pocketmq.client.consumer.consume_service import ConsumeService
 from pocketmq.client.consumer.listener import ListenerCall, ListenerThreads, PooledThreads
 from pocketmq.client.consumer.local_offsets import (
@@ -37,6 +38,7 @@ from pocketmq.client.consumer.send_back import SendBack
 from pocketmq.client.consumer.settings import PushSettings
 from pocketmq.client.consumer.start_offset import StartOffsets
 from pocketmq.client.rebalance.planner import RebalancePlanner
+from pocketmq.client.rebalance.rebalance_events import RebalanceEvents
 from pocketmq.client.rebalance.rebalancer import Rebalancer
 from pocketmq.protocol.allocation.strategy import AllocateMessageQueueStrategy
 from pocketmq.protocol.message import MessageQueue
@@ -81,6 +83,7 @@ class PushParts:
     concurrent: ConcurrentConsumeService | None
     """`consumption`, if it is the concurrent one; iterators take from it."""
     send_back: SendBack
+    consume_events: ConsumeEvents
     threads: ListenerThreads
     pops: PopQueues | None
     """What is popped; None when the client shares queues out."""
@@ -133,10 +136,14 @@ def push_parts(
     moves = OffsetMoves(member, planner, buffers, store)
     send_back = SendBack(group, instance, settings.max_retries(orderly=orderly))
     threads = hooks.threads or PooledThreads(f"consume-{group}", settings.consume_thread_max)
+    consume_events = ConsumeEvents(instance.events, group, instance.client_id)
     listener = None
     if listening.listener is not None:
         listener = ListenerCall(
-            listening.listener, one_by_one=listening.one_by_one, threads=threads
+            listening.listener,
+            one_by_one=listening.one_by_one,
+            threads=threads,
+            events=consume_events,
         )
     concurrent: ConcurrentConsumeService | None = None
     consumption: ConsumeService
@@ -182,6 +189,7 @@ def push_parts(
         addresses=instance.addresses,
         clock=instance.clock,
         allocation=pops,
+        events=RebalanceEvents(instance.events),
     )
     return PushParts(
         planner=planner,
@@ -193,6 +201,7 @@ def push_parts(
         consumption=consumption,
         concurrent=concurrent,
         send_back=send_back,
+        consume_events=consume_events,
         threads=threads,
         pops=pops,
     )

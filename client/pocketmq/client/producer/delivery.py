@@ -15,6 +15,7 @@ import structlog
 from pocketmq.client.instance import ClientInstance
 from pocketmq.client.producer.fault_strategy import FaultStrategy
 from pocketmq.client.producer.prepare import Prepared, Preparer
+from pocketmq.client.producer.send_events import NO_SEND_EVENTS, SendEvents
 from pocketmq.client.producer.send_result import STATUS_BY_CODE, SendResult
 from pocketmq.client.producer.send_tries import SendTries
 from pocketmq.client.producer.settings import ProducerSettings
@@ -46,6 +47,7 @@ class Delivery:
         strategy: Chooses the broker of each further try, and learns from all.
         real_time: Seconds that timeouts and latencies are counted in.
         now: Monotonic seconds of the clock, for the strategy.
+        events: Told of each try and its answer.
     """
 
     def __init__(
@@ -57,7 +59,9 @@ class Delivery:
         *,
         real_time: Callable[[], float],
         now: Callable[[], float],
+        events: SendEvents = NO_SEND_EVENTS,
     ) -> None:
+        self.events = events
         self._started = started
         self._preparer = preparer
         self._settings = settings
@@ -76,6 +80,26 @@ class Delivery:
         self, prepared: Prepared, queue: MessageQueue, timeout_s: float
     ) -> Awaitable[Command]:
         """One try: the future of the answer itself while the channel is open."""
+        if self.events.sink.is_on:
+            return self._told_request(prepared, queue, timeout_s)
+        return self._request(prepared, queue, timeout_s)
+
+    async def _told_request(
+        self, prepared: Prepared, queue: MessageQueue, timeout_s: float
+    ) -> Command:
+        """The same while somebody watches."""
+        self.events.sent(prepared, queue)
+        try:
+            response = await self._request(prepared, queue, timeout_s)
+        except PocketMQError as exc:
+            self.events.failed(prepared, queue, exc)
+            raise
+        self.events.answered(prepared, queue, response)
+        return response
+
+    def _request(
+        self, prepared: Prepared, queue: MessageQueue, timeout_s: float
+    ) -> Awaitable[Command]:
         channel = self.open_channel(queue)
         if channel is None:
             return self._connect_and_request(prepared, queue, timeout_s)

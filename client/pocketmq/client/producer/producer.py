@@ -40,6 +40,7 @@ from pocketmq.client.producer.fault_strategy import FaultStrategy
 from pocketmq.client.producer.prepare import Preparer
 from pocketmq.client.producer.request import NoReplyError, reply_to
 from pocketmq.client.producer.selectors import QueueSelector, select_by_hash
+from pocketmq.client.producer.send_events import SendEvents
 from pocketmq.client.producer.send_result import SendResult, SendStatus
 from pocketmq.client.producer.settings import ProducerSettings
 from pocketmq.client.routes import TopicPublishInfo
@@ -150,6 +151,7 @@ class Producer(GroupClient):
             self.fault_strategy,
             real_time=self._loop_time,
             now=clock.monotonic,
+            events=SendEvents(instance.events, self._group, instance.client_id),
         )
         self._instance = instance
 
@@ -294,6 +296,8 @@ class Producer(GroupClient):
             queue = self.fault_strategy.choose(info, None, self._now())
         prepared = self._preparer.message(message)
         channel = self._delivery.open_channel(queue) or await self._delivery.connect(queue)
+        if self._delivery.events.sink.is_on:
+            self._delivery.events.sent(prepared, queue)
         channel.oneway(self._preparer.header(prepared, queue), prepared.body)
         self._oneways += 1
         if self._oneways % ONEWAYS_PER_TURN == 0:

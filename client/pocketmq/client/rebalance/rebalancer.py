@@ -19,6 +19,7 @@ from pocketmq.client.api import ClientApi
 from pocketmq.client.broker_addresses import BrokerAddresses
 from pocketmq.client.rebalance.claims import Claim
 from pocketmq.client.rebalance.planner import RebalancePlanner
+from pocketmq.client.rebalance.rebalance_events import NO_REBALANCE_EVENTS, RebalanceEvents
 from pocketmq.protocol.allocation.steps import (
     AssignmentChanged,
     DropForeignQueue,
@@ -125,6 +126,7 @@ class Rebalancer:
         clock: Moments for the planner.
         choose: Picks the broker to ask; a seeded one makes runs repeatable.
         allocation: Brokers share queues out instead of the strategy; None: they do not.
+        events: Told of shares and of queues that change hands.
     """
 
     def __init__(
@@ -137,7 +139,9 @@ class Rebalancer:
         clock: Clock,
         choose: Callable[[Sequence[str]], str] = random.choice,
         allocation: BrokerAllocation | None = None,
+        events: RebalanceEvents = NO_REBALANCE_EVENTS,
     ) -> None:
+        self._events = events
         self.planner = planner
         self._consumer = consumer
         self._api = api
@@ -207,11 +211,15 @@ class Rebalancer:
             if members is not None and members.count(self.planner.client_id) > 1:
                 # Both would take the same share; nothing else would ever tell (B-28).
                 self.log.warning("client_id.duplicated", topic=topic, members=members)
+        if members is not None and queues is not None and self._events.sink.is_on:
+            self._events.allocated(self.planner, topic, queues, members)
         before = self.planner.owned(topic)
         seen = TopicSeen(topic, queues, members)
         await self._carry_out(self.planner.on(seen, self._clock.monotonic()))
         after = self.planner.owned(topic)
         if before != after:
+            if self._events.sink.is_on:
+                self._events.changed(self.planner, before, topic)
             self.log.info(
                 "queues.assigned",
                 topic=topic,

@@ -17,12 +17,12 @@ KEEP_ALIVE_S = 15.0
 async def event_feed(events: EventStream) -> AsyncIterator[bytes]:
     """The body of the answer: a comment at once, then each event when it happens."""
     number = 0
-    async with events.watch() as queue:
+    async with events.watch() as watching:
         yield b": events\n\n"
         while True:
             try:
                 async with asyncio.timeout(KEEP_ALIVE_S):
-                    event = await queue.get()
+                    event = await watching.get()
             except TimeoutError:
                 yield b":\n\n"
                 continue

@@ -34,6 +34,8 @@ from pocketmq.cluster.simulation.services.run import Services
 from pocketmq.cluster.simulation.trace import Trace
 from pocketmq.cluster.simulation.watch import ADMIN, Watch
 from pocketmq.cluster.simulation.workload import FLAKY, LONG, POISON, POISON_PERIOD, Turns
+from pocketmq.protocol.events.roles import RoleStarted, RoleStopped
+from pocketmq.protocol.events.sink import SinkMaker, no_events
 from pocketmq.protocol.message import Message
 from pocketmq.protocol.record import decode_records
 from pocketmq.protocol.validation import dlq_topic
@@ -52,18 +54,27 @@ class SimCluster:
         plan: The scenario to build.
         loop: The loop on virtual time.
         chance: For latencies, messages and power cuts.
-        trace: Records all events.
+        trace: Records all steps.
+        events: Takes what happens at roles and clients.
     """
 
     def __init__(
-        self, plan: Scenario, loop: VirtualLoop, chance: random.Random, trace: Trace
+        self,
+        plan: Scenario,
+        loop: VirtualLoop,
+        chance: random.Random,
+        trace: Trace,
+        events: SinkMaker = no_events,
     ) -> None:
         self.plan = plan
         self.loop = loop
         self.trace = trace
         self.clock = LoopClock(loop, START_MS)
         self.network = SimNetwork(loop, self.clock, chance, plan.latency_s)
-        self.setting = Setting(plan, loop, self.network, profile_named(plan.profile), chance, trace)
+        self.events = events("cluster", self.clock.time_ms)
+        self.setting = Setting(
+            plan, loop, self.network, profile_named(plan.profile), chance, trace, events
+        )
         self.watch = watch = Watch(plan, self.setting.profile, loop, trace)
         self.network.on_sent = watch.sent
         self.network.on_delivered = watch.delivered
@@ -94,7 +105,7 @@ class SimCluster:
 
     async def start(self) -> None:
         """Start all processes of the begin of a run."""
-        await self.nameserver.start()
+        await self.start_nameserver()
         for machine in self.brokers.values():
             await self.start_broker(machine)
         await self.clock.sleep(1.0)
@@ -142,11 +153,34 @@ class SimCluster:
     def _removal(self, machine: BrokerMachine) -> Any:
         return lambda path, content: self.watch.file_removed(machine, path, content)
 
+    async def start_nameserver(self) -> None:
+        """Start a new process of the nameserver."""
+        await self.nameserver.start()
+        self._tell_started(NAMESERVER)
+
+    def end_nameserver(self) -> None:
+        """End its process."""
+        machine = self.nameserver
+        self.graveyard.append(machine.server)
+        machine.server = None
+        machine.process.kill()
+        self.network.process_died(machine.process, silently=False)
+        self._tell_ended(NAMESERVER)
+
+    def _tell_started(self, name: str) -> None:
+        if self.events.is_on:
+            self.events.emit(RoleStarted(*self.events.stamp(), role=name))
+
+    def _tell_ended(self, name: str) -> None:
+        if self.events.is_on:
+            self.events.emit(RoleStopped(*self.events.stamp(), role=name, how="ended"))
+
     # -- brokers --------------------------------------------------------------------------------
 
     async def start_broker(self, machine: BrokerMachine) -> None:
         """Start a new process on the machine's disk."""
         await machine.start()
+        self._tell_started(machine.name)
         self.watch.broker_started(machine)
         machine.crashed = False
         self.watch.queues_changed()
@@ -170,6 +204,7 @@ class SimCluster:
         self.graveyard.append(machine.broker)
         machine.broker = None
         machine.process.kill()
+        self._tell_ended(machine.name)
         machine.disk.release_locks()
         if self.services is not None:
             self.services.broker_ended(machine)
@@ -217,6 +252,7 @@ class SimCluster:
         files = self._offset_files(name) if self.plan.mode is Mode.BROADCAST else None
         machine = self.consumers[name] = ConsumerMachine(name, self.setting, files)
         self.watch.machines[machine.process] = machine
+        self._tell_started(machine.client_id)
         machine.start(self._listener(machine))
         self._members_changed()
 
@@ -249,6 +285,7 @@ class SimCluster:
 
     def _end(self, machine: ConsumerMachine, *, silently: bool) -> None:
         machine.process.kill()
+        self._tell_ended(machine.client_id)
         self.network.process_died(machine.process, silently=silently)
         self.watch.progress(machine.name).client_gone(machine.name)
 

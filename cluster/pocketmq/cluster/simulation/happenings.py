@@ -9,6 +9,7 @@ from pocketmq.cluster.simulation.cluster import SimCluster
 from pocketmq.cluster.simulation.machines import BrokerMachine
 from pocketmq.cluster.simulation.network import Pair
 from pocketmq.cluster.simulation.scenario import LOG, NAMESERVER, Event, Kind
+from pocketmq.protocol.events.roles import TroubleBegan
 
 
 class Happenings:
@@ -37,6 +38,16 @@ class Happenings:
             return
         self.kinds[event.kind] += 1
         cluster.trace.note("event", event)
+        if cluster.events.is_on:
+            cluster.events.emit(
+                TroubleBegan(
+                    *cluster.events.stamp(),
+                    kind=event.kind.value,
+                    who=who,
+                    other=event.other or None,
+                    lasts_ms=round(event.lasts_s * 1000),
+                )
+            )
         match event.kind:
             case Kind.JOIN:
                 cluster.join(who)
@@ -110,13 +121,10 @@ class Happenings:
         self._loop.create_task(self._cluster.start_broker(machine))
 
     def _crash_nameserver(self, event: Event) -> None:
-        cluster, machine = self._cluster, self._cluster.nameserver
+        cluster = self._cluster
         self._watch.routes_wrong(self._loop.time() + event.lasts_s)
-        cluster.graveyard.append(machine.server)
-        machine.server = None
-        machine.process.kill()
-        cluster.network.process_died(machine.process, silently=False)
-        self._later(event.lasts_s, lambda: self._loop.create_task(machine.start()))
+        cluster.end_nameserver()
+        self._later(event.lasts_s, lambda: self._loop.create_task(cluster.start_nameserver()))
 
     def _between(self, event: Event) -> None:
         pair, network = Pair((event.who, event.other)), self._cluster.network

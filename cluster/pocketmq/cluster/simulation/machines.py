@@ -28,6 +28,7 @@ from pocketmq.cluster.simulation.trace import Trace
 from pocketmq.nameserver.config import NameServerConfig
 from pocketmq.nameserver.kv_config import KvTable
 from pocketmq.nameserver.server import NameServer
+from pocketmq.protocol.events.sink import SinkMaker, no_events
 from pocketmq.runtime.profile import Profile
 
 TOPIC = "T"
@@ -57,6 +58,8 @@ class Setting:
     chance: random.Random
     """Draws latencies, messages and power cuts."""
     trace: Trace
+    events: SinkMaker = no_events
+    """Takes what happens at roles and clients."""
 
     def client_options(self, process: SimProcess) -> dict[str, Any]:
         """Keyword arguments of every client."""
@@ -67,6 +70,7 @@ class Setting:
             "profile": self.profile,
             "client_ip": CLIENT_IP,
             "instance_name": process.name,
+            "events": self.events,
         }
 
 
@@ -97,6 +101,7 @@ class NameServerMachine:
         server = NameServer(
             NameServerConfig(port=NAMESERVER_PORT), self.process.clock, setting.network,
             setting.profile, kv_storage=NoKv(),
+            events=setting.events(self.name, self.process.clock.time_ms),
         )  # fmt: skip
         await self.process.start(server.start(), self.name)
         self.server = server
@@ -154,6 +159,7 @@ class BrokerMachine:
                 setting.profile,
                 store_config=_store_config(setting.plan),
                 disk=self.disk,
+                events=setting.events(self.name, process.clock.time_ms),
             )
             await broker.start()
             self.broker, self.store = broker, broker.store

@@ -29,6 +29,10 @@ from pocketmq.cluster.simulation.loop import SimProcess, VirtualLoop
 from pocketmq.cluster.simulation.scenario import Group, Kind, Scenario
 from pocketmq.cluster.simulation.swarm import scenario
 from pocketmq.cluster.simulation.trace import Trace
+from pocketmq.protocol.events.event import Event
+from pocketmq.protocol.events.recorder import Recorder
+from pocketmq.protocol.events.roles import InvariantViolated
+from pocketmq.protocol.events.sink import SinkMaker, no_events
 
 DRAIN_S = 240.0
 RUNS_PER_COLLECTION = 16
@@ -62,6 +66,7 @@ def run(
     *,
     plan: Scenario | None = None,
     sink: Callable[[str], object] | None = None,
+    write: Callable[[Event], None] | None = None,
 ) -> Result:
     """Run a seed.
 
@@ -69,6 +74,7 @@ def run(
         seed: Decides everything.
         plan: A scenario to run instead of the seed's.
         sink: Called with each line of the trace.
+        write: Called with each event of roles and clients, in causal order (docs/events.md).
     """
     plan = plan or scenario(seed)
     result = Result(seed)
@@ -78,7 +84,10 @@ def run(
     loop = VirtualLoop()
     trace = Trace(loop.time, sink)
     with silent_logs(), no_collections():
-        cluster = SimCluster(plan, loop, random.Random(seed ^ 0x5EED), trace)
+        events: SinkMaker = no_events
+        if write is not None:
+            events = Recorder(write, lambda: round(loop.time() * 1_000_000)).sink
+        cluster = SimCluster(plan, loop, random.Random(seed ^ 0x5EED), trace, events)
         happenings = Happenings(cluster)
         try:
             loop.on_step = _checker(cluster, loop)
@@ -86,6 +95,9 @@ def run(
         except InvariantError as exc:
             result.violation = str(exc)
             trace.note("violation", exc)
+            if cluster.events.is_on:
+                words = str(exc)
+                cluster.events.emit(InvariantViolated(*cluster.events.stamp(), words=words))
         finally:
             result.virtual_s = loop.time()
             result.digest = trace.digest

@@ -44,9 +44,10 @@ class ClusterControl:
     Args:
         roles: The cluster's roles.
         clock: Whether they run on real or manual time.
+        events_from_start: The roles keep events from their start on.
     """
 
-    def __init__(self, roles: Roles, clock: ClockKind) -> None:
+    def __init__(self, roles: Roles, clock: ClockKind, *, events_from_start: bool = False) -> None:
         self.roles = roles
         self.clock: ClockKind = clock
         self.timeline: list[str] = []
@@ -54,7 +55,7 @@ class ClusterControl:
         self.killed: set[str] = set()
         """Roles that were ended on purpose and not started again."""
         self.faults = ClusterFaults(roles)
-        self.events = EventStream(self)
+        self.events = EventStream(self, from_start=events_from_start)
         self.runner = ClockRunner(self.advance)
         self.snapshots = Snapshots(roles, self._start_again)
         self._real_time = SystemClock()
@@ -119,12 +120,14 @@ class ClusterControl:
     async def freeze(self, name: str) -> None:
         """Stop a role's reading and timers; its connections stay up."""
         self._note(f"freeze {self.known(name)}")
-        await self.roles.freeze(name)
+        with self.events.acting(name, "frozen"):
+            await self.roles.freeze(name)
 
     async def thaw(self, name: str) -> None:
         """Resume a frozen role; on manual time its clock is moved to the cluster's time."""
         self._note(f"thaw {self.known(name)}")
-        await self.roles.thaw(name)
+        with self.events.acting(name, "running"):
+            await self.roles.thaw(name)
         await self.faults.tell(name, is_new=False)
         if self.clock == "manual":
             await lock_step.advance_to(await self._members(), self.time_ms())
@@ -133,7 +136,8 @@ class ClusterControl:
         """End a role at once, so that it cannot save anything."""
         self.killed.add(self.known(name))
         self._note(f"kill {self.known(name)}")
-        await self.roles.kill(name)
+        with self.events.acting(name, "ended"):
+            await self.roles.kill(name)
 
     async def restart(self, name: str) -> None:
         """Start a role that has ended again; returns when the nameservers know it."""
@@ -142,7 +146,8 @@ class ClusterControl:
         await self._start_again(name)
 
     async def _start_again(self, name: str) -> None:
-        await self.roles.restart(name)
+        with self.events.acting(name, "running"):
+            await self.roles.restart(name)
         await self.faults.tell(name, is_new=True)
         if name in self.roles.running_brokers:
             await self._until_registered([name])

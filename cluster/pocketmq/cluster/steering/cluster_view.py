@@ -1,4 +1,4 @@
-"""What a cluster looks like at one moment, and which events lie between two looks."""
+"""What a cluster looks like at one moment, told as the events that lead there."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pocketmq.protocol.errors import BrokerError, ClientError, RemotingError
+from pocketmq.cluster.steering.owned_queues import Members, members_of
 from pocketmq.protocol.events.event import Event
 from pocketmq.protocol.events.groups import MemberJoined, MemberLeft, Rebalanced
 from pocketmq.protocol.events.roles import (
@@ -20,10 +20,6 @@ from pocketmq.protocol.events.sink import EventSink
 
 if TYPE_CHECKING:
     from pocketmq.cluster.steering.cluster_control import ClusterControl
-
-Members = Mapping[tuple[str, str], tuple[str, ...]]
-"""(group, client id) -> its queues, as `topic broker/queue`."""
-
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
@@ -50,7 +46,7 @@ class ClusterView:
             if roles.role(name) == "nameserver" and states[name] == "running":
                 async with control.admin(roles.addresses[name]) as admin:
                     known |= {(name, broker) for broker in await admin.brokers()}
-        members = await _members(control)
+        members = await members_of(control)
         at_ms = await control.refresh_time()
         return cls(at_ms, control.clock == "manual", states, frozenset(known), members)
 
@@ -77,27 +73,3 @@ class ClusterView:
         for (group, client_id), queues in sorted(self.members.items()):
             if queues != before.members.get((group, client_id), ()):
                 yield Rebalanced(*stamp(), group=group, client_id=client_id, queues=list(queues))
-
-
-async def _members(control: ClusterControl) -> Members:
-    found: dict[tuple[str, str], tuple[str, ...]] = {}
-    groups: set[str] = set()
-    async with control.admin() as admin:
-        for broker in control.roles.running_brokers:
-            try:
-                groups.update(await admin.groups(broker))
-            except ClientError:
-                continue  # the nameservers have forgotten it
-    for group in sorted(groups):
-        try:
-            state = await control.group_state(group)
-        except (BrokerError, RemotingError, ClientError):
-            continue  # it has just lost its last member
-        for member in state.members:
-            queues = sorted(
-                f"{queue.topic} {queue.broker_name}/{queue.queue_id}" for queue in member.offsets
-            )
-            found[group, member.client_id] = tuple(queues)
-        for client_id in state.silent:
-            found[group, client_id] = ()
-    return found

@@ -1,22 +1,25 @@
 """The events of a cluster, as long as somebody watches; without a watcher nothing is asked or kept.
 
-A cluster is looked at every `LOOK_S`, and what differs from the look before is an event. Faults
-that fired are told by the roles themselves, none is missed between two looks.
+The roles and the clients of this process tell what happens to them; every `LOOK_S` they are asked.
+What they cannot tell is looked at: roles that end, a clock that is moved, other clients' queues.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING
 
 import structlog
 
-from pocketmq.cluster.steering.cluster_view import ClusterView
+from pocketmq.cluster.steering.owned_queues import Members, members_of, rebalanced
+from pocketmq.cluster.steering.role_events import ClientEvents, RoleEvents
+from pocketmq.protocol.control import real_us
 from pocketmq.protocol.events.event import Event
 from pocketmq.protocol.events.log import EventLog
-from pocketmq.protocol.events.roles import FaultFired
+from pocketmq.protocol.events.roles import ClockMoved, EventsDropped, RoleStarted, RoleStopped
+from pocketmq.protocol.events.sink import EventSink
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import PocketMQError
 
@@ -25,19 +28,42 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-LOOK_S = 0.2
-"""Real seconds between two looks at the cluster."""
+LOOK_S = 0.1
+"""Real seconds between two questions to the roles."""
+
+MEMBERS_S = 1.0
+"""Real seconds between two questions to the members of groups."""
+
+MOST_UNREAD = 50_000
+"""Events that a slow watcher may be behind; older ones are lost to it, and it is told so."""
 
 
-def real_us() -> int:
-    """Microseconds on the machine's clock that never goes back; all its processes see the same."""
-    return int(_REAL.monotonic() * 1_000_000)
+class Watching:
+    """What one watcher has not read yet.
 
+    Args:
+        own: Numbers what it is told itself.
+    """
 
-_REAL = SystemClock()
+    def __init__(self, own: EventSink) -> None:
+        self._own = own
+        self._events: asyncio.Queue[Event] = asyncio.Queue(MOST_UNREAD)
+        self._missed = 0
+        """Events that were lost, because it read too slowly."""
 
-MOST_UNREAD = 1000
-"""Events that a slow watcher may be behind; older ones are lost to it."""
+    def tell(self, event: Event) -> None:
+        """One more event."""
+        if self._events.full():
+            self._events.get_nowait()
+            self._missed += 1
+        self._events.put_nowait(event)
+
+    async def get(self) -> Event:
+        """The next event; `EventsDropped` when some before it were lost."""
+        if self._missed:
+            missed, self._missed = self._missed, 0
+            return EventsDropped(*self._own.stamp(), of="the whole cluster", count=missed)
+        return await self._events.get()
 
 
 class EventStream:
@@ -45,14 +71,23 @@ class EventStream:
 
     Args:
         control: The cluster.
+        from_start: The roles keep events from their start on, and the first watcher gets them.
     """
 
-    def __init__(self, control: ClusterControl) -> None:
+    def __init__(self, control: ClusterControl, *, from_start: bool = False) -> None:
         self._control = control
-        self._watchers: list[asyncio.Queue[Event]] = []
+        self._from_start = from_start
+        self._watchers: list[Watching] = []
         self._looking: asyncio.Task[None] | None = None
         self._clock = SystemClock()
-        self._log = EventLog("cluster", control.time_ms, real_us)
+        self._states: dict[str, str] = {}
+        """Roles, as they were told."""
+        self._acted_on: set[str] = set()
+        """Roles that are being stopped or started: what they will be is told already."""
+        self._time_ms = 0
+        self._own = EventLog("cluster", control.time_ms, real_us, samples=False)
+        self.clients = ClientEvents(lambda: self.is_watched)
+        """For clients of this process: `Producer(..., events=control.events.clients.sink)`."""
 
     @property
     def is_watched(self) -> bool:
@@ -60,28 +95,37 @@ class EventStream:
         return bool(self._watchers)
 
     @contextlib.asynccontextmanager
-    async def watch(self) -> AsyncIterator[asyncio.Queue[Event]]:
-        """A queue of the events from now on, for the length of a block."""
-        queue: asyncio.Queue[Event] = asyncio.Queue(MOST_UNREAD)
+    async def watch(self) -> AsyncIterator[Watching]:
+        """The events from now on, for the length of a block."""
+        watching = Watching(self._own)
         if self._looking is None:
-            view = await ClusterView.of(self._control)
-            await self._control.faults.news()  # those from before are none
-            looking = self._look_on(view)
+            roles = RoleEvents(self._control.roles, self.clients, self._own)
+            self._time_ms = await self._control.refresh_time()
+            self._states = {each: self._state(each) for each in self._control.roles.names}
+            members = await members_of(self._control)
+            if not self._from_start:
+                await roles.skip()
+            self._watchers.append(watching)
+            looking = self._look_on(roles, members)
             self._looking = asyncio.get_running_loop().create_task(looking, name="event stream")
-        self._watchers.append(queue)
+        else:
+            self._watchers.append(watching)
         try:
-            yield queue
+            yield watching
         finally:
-            self._watchers.remove(queue)
+            self._watchers.remove(watching)
             if not self._watchers:
                 await self.close()
 
-    def emit(self, event: Event) -> None:
-        """Tell all watchers."""
-        for queue in self._watchers:
-            if queue.full():
-                queue.get_nowait()
-            queue.put_nowait(event)
+    @contextlib.contextmanager
+    def acting(self, role: str, state: str) -> Iterator[None]:
+        """For the time in which a role is made `running`, `frozen` or `ended`."""
+        self._tell_state(role, state)
+        self._acted_on.add(role)
+        try:
+            yield
+        finally:
+            self._acted_on.discard(role)
 
     async def close(self) -> None:
         """Look no more."""
@@ -90,29 +134,45 @@ class EventStream:
             looking.cancel()
             await asyncio.wait([looking])
 
-    async def _look_on(self, view: ClusterView) -> None:
-        while True:
-            await self._clock.sleep(LOOK_S)
-            try:
-                view = await self._look(view)
-            except PocketMQError as exc:  # a role is on its way up or down; the next look sees it
-                log.debug("events.look_failed", reason=str(exc))
+    async def _look_on(self, roles: RoleEvents, members: Members) -> None:
+        asked_at = self._clock.monotonic()
+        async with roles:
+            while True:
+                await self._clock.sleep(LOOK_S)
+                try:
+                    await self._look()
+                    if self._clock.monotonic() - asked_at >= MEMBERS_S:
+                        members = await self._ask_members(members)
+                        asked_at = self._clock.monotonic()
+                except PocketMQError as exc:  # a role is on its way up or down
+                    log.debug("events.look_failed", reason=str(exc))
+                for event in await roles.fetch():
+                    for watching in self._watchers:
+                        watching.tell(event)
 
-    async def _look(self, before: ClusterView) -> ClusterView:
-        now = await ClusterView.of(self._control)
-        for event in now.since(before, self._log):
-            self.emit(event)
-        for each in await self._control.faults.news():
-            self.emit(
-                FaultFired(
-                    *self._log.stamp()._replace(at_ms=each.at_ms),
-                    rule=each.rule,
-                    do=each.do,
-                    role=each.role,
-                    code=each.code,
-                    topic=each.topic,
-                    group=each.group,
-                    path=each.path,
-                )
-            )
+    async def _look(self) -> None:
+        for role in self._control.roles.names:
+            if role not in self._acted_on:
+                self._tell_state(role, self._state(role))
+        before_ms, self._time_ms = self._time_ms, await self._control.refresh_time()
+        if self._control.clock == "manual" and self._time_ms != before_ms:
+            self._own.emit(ClockMoved(*self._own.stamp(), from_ms=before_ms))
+
+    def _state(self, role: str) -> str:
+        return self._control.roles.state(role)
+
+    def _tell_state(self, role: str, state: str) -> None:
+        if not self.is_watched or self._states.get(role) == state:
+            return
+        self._states[role] = state
+        stamp = self._own.stamp()
+        if state == "running":
+            self._own.emit(RoleStarted(*stamp, role=role))
+        else:
+            self._own.emit(RoleStopped(*stamp, role=role, how=state))
+
+    async def _ask_members(self, before: Members) -> Members:
+        now = await members_of(self._control)
+        for event in rebalanced(now, before, self.clients.logs, self._own):
+            self._own.emit(event)
         return now

@@ -33,8 +33,6 @@ class ClusterFaults:
         self._roles = roles
         self._rules: dict[str, FaultRule] = {}
         self._made = 0
-        self._told: dict[str, int] = {}
-        """Number of the last firing of each role that `news` has told."""
 
     @property
     def rules(self) -> list[FaultRule]:
@@ -96,19 +94,6 @@ class ClusterFaults:
                 found += (await self._report(remoting, name, after=0)).firings
         return sorted(found, key=lambda each: (each.at_ms, each.role, each.number))
 
-    async def news(self) -> list[Firing]:
-        """What fired since the last call."""
-        if not self._made:
-            return []
-        found: list[Firing] = []
-        async with _remoting() as remoting:
-            for name in self._running():
-                report = await self._report(remoting, name, after=self._told.get(name, 0))
-                if report.firings:
-                    self._told[name] = report.firings[-1].number
-                    found += report.firings
-        return sorted(found, key=lambda each: (each.at_ms, each.role, each.number))
-
     async def tell(self, name: str, *, is_new: bool) -> None:
         """Tell a role what holds: one that was away has not heard of it.
 
@@ -116,8 +101,6 @@ class ClusterFaults:
             name: The role.
             is_new: It has been started anew, and counts from the beginning.
         """
-        if is_new:
-            self._told.pop(name, None)
         if self._rules or not is_new:
             async with _remoting() as remoting:
                 await self._tell(remoting, name)

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar, Literal, TypeAlias
 
 from pocketmq.protocol.events.event import Event
+from pocketmq.protocol.message import MessageQueue
+
+
+def queue_texts(queues: Iterable[MessageQueue]) -> list[str]:
+    """Queues as events name them: `topic broker/queue`, sorted."""
+    return [
+        f"{queue.topic} {queue.broker_name}/{queue.queue_id}"
+        for queue in sorted(queues, key=lambda each: (each.topic, each.broker_name, each.queue_id))
+    ]
+
 
 Trigger: TypeAlias = Literal["start", "notification", "period", "other"]
 """What woke a rebalance."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from itertools import islice
 from typing import Final, NamedTuple
 
 from pocketmq.protocol.events.event import Event
@@ -149,10 +148,12 @@ class EventLog:
             return Reading([], 0, self._seq, now_us)
         if after > self._seq:
             after = 0
-        events = self._events
-        first = events[0].seq if events else self._seq + 1
+        if after == self._seq:
+            return Reading([], 0, after, now_us)
+        kept = list(self._events)  # at once: the role may run in another thread
+        first = kept[0].seq if kept else self._seq + 1
         begin = max(0, after + 1 - first)
-        found = list(islice(events, begin, begin + most))
+        found = kept[begin : begin + most]
         missed = max(0, first - after - 1) if after or self._always else 0
         last = found[-1].seq if found else self._seq
         return Reading(found, missed, last, now_us)

@@ -33,8 +33,8 @@ class MessageSent(Event, frozen=True, kw_only=True):
     """Bytes of the body."""
     keys: str | None = None
     tags: str | None = None
-    count: int = 1
-    """More than 1: a batch, whose first message has `unique_key`."""
+    batched: list[str] = []  # noqa: RUF012 - msgspec copies empty defaults
+    """Of a batch: the unique keys of its other messages, which follow in the queue."""
 
 
 class SendAnswered(Event, frozen=True, kw_only=True):
@@ -86,8 +86,7 @@ class MessageDispatched(Event, frozen=True, kw_only=True):
 
 
 class MessagePulled(Event, frozen=True, kw_only=True):
-    """A broker answers a pull with messages, or a pop: then `count` is known, and offsets may
-    lie apart."""
+    """A broker answers a pull with messages, or a pop."""
 
     RULE: ClassVar[str | None] = "B-64"
 
@@ -95,11 +94,14 @@ class MessagePulled(Event, frozen=True, kw_only=True):
     broker: str
     queue: int
     offset: int
+    end: int
+    """It has `count` of the messages from `offset` to before `end`: a filter may have left some
+    out."""
     count: int
     size: int
     """Bytes of the records."""
     group: str
-    peer: str
+    peer: str | None = None
     """Address of the consumer's connection."""
     client_id: str | None = None
     how: Literal["pull", "pop"] = "pull"
@@ -138,16 +140,17 @@ class MessageConsumed(Event, frozen=True, kw_only=True):
     RULE: ClassVar[str | None] = "C-54"
 
     topic: str
-    """As the listener saw it; of a retry the topic that it came from first."""
+    """As the listener saw it; of a retry the topic that it came from first, while `queue` and
+    `offset` are those of the retry topic."""
     broker: str
     queue: int
     offset: int
     group: str
     client_id: str
     status: Consumed
-    count: int = 1
     unique_key: str | None = None
     attempt: int = 0
+    physical_offset: int | None = None
 
 
 class MessageAcknowledged(Event, frozen=True, kw_only=True):
@@ -189,10 +192,10 @@ class MessageDead(Event, frozen=True, kw_only=True):
     """The dead letter topic."""
     broker: str
     group: str
-    physical_offset: int
-    """Of the message that was sent back."""
     origin_topic: str
     attempt: int
+    physical_offset: int | None = None
+    """Of the message that was sent back; None: the consumer sent it to the retry topic itself."""
     unique_key: str | None = None
 
 
@@ -207,7 +210,6 @@ class OffsetCommitted(Event, frozen=True, kw_only=True):
     offset: int
     group: str
     before: int | None = None
-    client_id: str | None = None
 
 
 class StoreFlushed(Event, frozen=True, kw_only=True):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeAlias
 
 from pocketmq.protocol.events.event import Event
+
+Forgotten: TypeAlias = Literal["expired", "closed", "unregistered"]
+"""Why a nameserver dropped a broker."""
 
 
 class RoleStarted(Event, frozen=True, kw_only=True):
@@ -39,7 +42,7 @@ class BrokerForgotten(Event, frozen=True, kw_only=True):
 
     broker: str
     nameserver: str
-    how: Literal["expired", "closed", "unregistered"]
+    how: Forgotten
     broker_id: int = 0
     address: str | None = None
 
@@ -61,7 +64,7 @@ class MasterElected(Event, frozen=True, kw_only=True):
     RULE: ClassVar[str | None] = "D-25"
 
     broker: str
-    broker_id: int
+    broker_id: int | None
     epoch: int
     in_sync: list[int]
     """Broker ids whose log has all that was acknowledged."""
@@ -92,6 +95,24 @@ class FaultFired(Event, frozen=True, kw_only=True):
     path: str | None = None
 
 
+class TroubleBegan(Event, frozen=True, kw_only=True):
+    """Somebody breaks something, or operates on it: a happening of a simulation."""
+
+    kind: str
+    """As `partition`, `power cut`, `slow disk`, `join`."""
+    who: str
+    """A role or a client."""
+    other: str | None = None
+    """The other side, or a group."""
+    lasts_ms: int = 0
+
+
+class InvariantViolated(Event, frozen=True, kw_only=True):
+    """Something was seen that must never be; the simulation ends with it."""
+
+    words: str
+
+
 class EventsCounted(Event, frozen=True, kw_only=True):
     """So many events of one kind were counted instead of told, as there were too many at once."""
 
@@ -111,4 +132,6 @@ class EventsCounted(Event, frozen=True, kw_only=True):
 class EventsDropped(Event, frozen=True, kw_only=True):
     """So many events were lost, because who watches did not fetch them in time."""
 
+    of: str
+    """Whose events they were."""
     count: int

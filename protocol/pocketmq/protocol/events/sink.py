@@ -8,7 +8,8 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Callable
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from pocketmq.protocol.events.event import Event
 
@@ -96,3 +97,13 @@ def sample_number(unique_key: str | None, offset: int = 0) -> int:
         except ValueError:
             pass
     return offset
+
+
+SinkMaker: TypeAlias = Callable[[str, Callable[[], int]], EventSink]
+"""(by, its protocol time in ms): the sink of one role or client. Who makes roles or clients hands
+it over, as their names are known later."""
+
+
+def no_events(by: str, now_ms: Callable[[], int]) -> EventSink:
+    """The `SinkMaker` of those who want none."""
+    return NO_EVENTS

@@ -38,11 +38,13 @@ from pocketmq.protocol.events.roles import (
     EventsCounted,
     EventsDropped,
     FaultFired,
+    InvariantViolated,
     LeaderElected,
     MasterElected,
     RoleChanged,
     RoleStarted,
     RoleStopped,
+    TroubleBegan,
 )
 
 AnyEvent: TypeAlias = (
@@ -77,6 +79,8 @@ AnyEvent: TypeAlias = (
     | LeaderElected
     | ClockMoved
     | FaultFired
+    | TroubleBegan
+    | InvariantViolated
     | EventsCounted
     | EventsDropped
 )

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import BadRequestError
+from pocketmq.protocol.events.roles import FaultFired
+from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.faults.rule import (
     CLIENTS,
     NETWORK_DEEDS,
@@ -44,9 +46,11 @@ class RuleBook:
     Args:
         role: Its name.
         now_ms: Its protocol time.
+        events: Told of each rule that fires.
     """
 
-    def __init__(self, role: str, now_ms: Callable[[], int]) -> None:
+    def __init__(self, role: str, now_ms: Callable[[], int], events: EventSink = NO_EVENTS) -> None:
+        self._events = events
         self.role = role
         self.firings: deque[Firing] = deque(maxlen=MOST_FIRINGS)
         self.fired = 0
@@ -169,6 +173,19 @@ class RuleBook:
             self.fired, rule.id, rule.do, self.role, self._now_ms(), code, topic, group, path
         )
         self.firings.append(firing)
+        if self._events.is_on:
+            self._events.emit(
+                FaultFired(
+                    *self._events.stamp(),
+                    rule=rule.id,
+                    do=rule.do,
+                    role=self.role,
+                    code=code,
+                    topic=topic,
+                    group=group,
+                    path=path,
+                )
+            )
 
 
 _SYNCS = frozenset({"sync", "sync_directory"})

@@ -47,6 +47,27 @@ class RoleStatusRequestHeader(Header, kw_only=True):
     RESPONSE_BODY = KVTable
 
 
+class GetEventsResponseHeader(Header, kw_only=True):
+    """What GET_EVENTS answers; its body has a line of JSON for each event."""
+
+    missed: Int64
+    """Events that were forgotten before they were asked for."""
+    last: Int64
+    """Number of the last event: what to ask after next time."""
+    now_us: Int64
+    """Real time at the role; later events have at least this `real_us`."""
+
+
+class GetEventsRequestHeader(Header, kw_only=True):
+    """GET_EVENTS: what happened at the role; see docs/events.md."""
+
+    CODE: ClassVar[int] = RequestCode.GET_EVENTS
+    RESPONSE = GetEventsResponseHeader
+
+    after: Int64 = 0
+    """Events up to this number are known; 0: all that are kept; -1: from now on."""
+
+
 class SetFaultsRequestHeader(Header, kw_only=True):
     """SET_FAULTS: the fault rules that hold from now on."""
 

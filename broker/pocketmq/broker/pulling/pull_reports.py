@@ -1,0 +1,104 @@
+"""Who is told what became of a pull: who watches, and with 4.9 who reads OFFSET_MOVED_EVENT."""
+
+from __future__ import annotations
+
+from pocketmq.broker.groups.consumers import ConsumerManager
+from pocketmq.broker.pulling.held_pull import HeldPull
+from pocketmq.broker.pulling.offset_moved import OffsetMovedEvents
+from pocketmq.broker.store import GetResult
+from pocketmq.protocol.dispatch import Peer
+from pocketmq.protocol.events.messages import MessagePulled, PullHeld, PullWoken, Woken
+from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
+from pocketmq.protocol.headers.pull import PullMessageRequestHeader
+
+
+class PullReports:
+    """Tells of pulls. Ask `events.is_on` before `found`, `held` and `woken`.
+
+    Args:
+        events: Told of pulls that got something, waited, and were woken.
+        broker: Name of the broker.
+        consumers: Knows the client of a connection.
+        moved: Stores a message about each PULL_OFFSET_MOVED (21); only 4.9 does.
+    """
+
+    def __init__(
+        self,
+        events: EventSink = NO_EVENTS,
+        broker: str = "",
+        consumers: ConsumerManager | None = None,
+        moved: OffsetMovedEvents | None = None,
+    ) -> None:
+        self.events = events
+        self.moved = moved
+        self._broker = broker
+        self._consumers = consumers
+
+    def found(self, peer: Peer, header: PullMessageRequestHeader, result: GetResult) -> None:
+        """A pull is answered with messages."""
+        events = self.events
+        topic, queue_id, group = header.topic, header.queue_id, header.consumer_group
+        if not events.wants(MessagePulled):
+            events.count(
+                MessagePulled,
+                topic,
+                queue_id,
+                group=group,
+                messages=result.count,
+                size=result.size_bytes,
+            )
+            return
+        event = MessagePulled(
+            *events.stamp(),
+            topic=topic,
+            broker=self._broker,
+            queue=queue_id,
+            offset=header.queue_offset,
+            end=result.next_begin_offset,
+            count=result.count,
+            size=result.size_bytes,
+            group=group,
+            peer=peer.address,
+            client_id=self._client_id(peer, group),
+        )
+        events.emit(event)
+
+    def held(self, peer: Peer, header: PullMessageRequestHeader) -> None:
+        """A pull waits."""
+        events = self.events
+        if not events.wants(PullHeld):
+            events.count(PullHeld, header.topic, header.queue_id, group=header.consumer_group)
+            return
+        event = PullHeld(
+            *events.stamp(),
+            topic=header.topic,
+            broker=self._broker,
+            queue=header.queue_id,
+            offset=header.queue_offset,
+            group=header.consumer_group,
+            peer=peer.address,
+        )
+        events.emit(event)
+
+    def woken(self, pull: HeldPull, trigger: Woken) -> None:
+        """A pull waits no longer."""
+        events, header = self.events, pull.header
+        if not events.wants(PullWoken):
+            events.count(PullWoken, header.topic, header.queue_id, group=header.consumer_group)
+            return
+        event = PullWoken(
+            *events.stamp(),
+            topic=header.topic,
+            broker=self._broker,
+            queue=header.queue_id,
+            offset=header.queue_offset,
+            group=header.consumer_group,
+            peer=pull.peer.address,
+            trigger=trigger,
+        )
+        events.emit(event)
+
+    def _client_id(self, peer: Peer, group: str) -> str | None:
+        info = None if self._consumers is None else self._consumers.get(group)
+        member = None if info is None else info.members.get(peer)
+        return None if member is None else member.client_id

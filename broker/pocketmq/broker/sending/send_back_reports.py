@@ -1,0 +1,58 @@
+"""Who is told that a message was sent back: the counts, and who watches."""
+
+from __future__ import annotations
+
+from pocketmq.broker.sending.retry import RetryPlan
+from pocketmq.broker.stats import BrokerStats
+from pocketmq.protocol import properties as names
+from pocketmq.protocol.events.messages import MessageDead, MessageSentBack
+from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
+from pocketmq.protocol.message import MessageExt
+
+
+class SendBackReports:
+    """Tells of send-backs that are stored.
+
+    Args:
+        stats: Counts them.
+        events: Told of each.
+        broker: Name of the broker.
+    """
+
+    def __init__(self, stats: BrokerStats, events: EventSink = NO_EVENTS, broker: str = "") -> None:
+        self._stats = stats
+        self._events = events
+        self._broker = broker
+
+    def stored(self, record: MessageExt, group: str, topic: str, plan: RetryPlan) -> None:
+        """The copy of a record is stored in a retry or dead letter topic."""
+        origin = record.properties.get(names.RETRY_TOPIC, record.topic)
+        self._stats.note_send_back(origin, group)
+        events = self._events
+        if not events.is_on:
+            return
+        if plan.to_dlq:
+            dead = MessageDead(
+                *events.stamp(),
+                topic=topic,
+                broker=self._broker,
+                group=group,
+                origin_topic=origin,
+                attempt=record.reconsume_times + 1,
+                physical_offset=record.commit_log_offset,
+                unique_key=record.properties.get(names.UNIQ_KEY),
+            )
+            events.emit(dead)
+            return
+        sent_back = MessageSentBack(
+            *events.stamp(),
+            topic=topic,
+            broker=self._broker,
+            group=group,
+            physical_offset=record.commit_log_offset,
+            origin_topic=origin,
+            attempt=record.reconsume_times + 1,
+            delay_level=plan.delay_level,
+            unique_key=record.properties.get(names.UNIQ_KEY),
+        )
+        events.emit(sent_back)

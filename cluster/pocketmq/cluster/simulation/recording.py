@@ -1,0 +1,37 @@
+"""Runs a seed and writes its events as a recording."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from pocketmq.cluster.recordings.writer import RecordingWriter
+from pocketmq.cluster.simulation.loop import START_MS
+from pocketmq.cluster.simulation.runner import Result, run
+from pocketmq.cluster.simulation.scenario import NAMESERVER, Scenario
+from pocketmq.cluster.simulation.swarm import scenario
+
+
+def record_seed(
+    seed: int,
+    path: Path,
+    *,
+    plan: Scenario | None = None,
+    sink: Callable[[str], object] | None = None,
+) -> tuple[Result, int]:
+    """Run a seed with a recording; what came of it, and the number of events.
+
+    Args:
+        seed: Decides everything.
+        path: Of the recording; its index lies beside it.
+        plan: A scenario to run instead of the seed's.
+        sink: Called with each line of the trace.
+
+    Raises:
+        DiskError: It cannot be written there.
+    """
+    plan = plan or scenario(seed)
+    roles = [NAMESERVER, *plan.brokers]
+    with RecordingWriter(path, f"seed {seed}", START_MS, roles) as writer:
+        result = run(seed, plan=plan, sink=sink, write=writer.write)
+    return result, writer.events

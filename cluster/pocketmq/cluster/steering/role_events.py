@@ -1,0 +1,152 @@
+"""Fetches the events of all roles of a cluster, and of clients in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import TracebackType
+
+import msgspec
+import structlog
+
+from pocketmq.cluster.steering.roles import Roles
+from pocketmq.protocol.control import real_us
+from pocketmq.protocol.events.event import Event
+from pocketmq.protocol.events.log import EventLog
+from pocketmq.protocol.events.merge import EventMerge
+from pocketmq.protocol.events.roles import EventsDropped
+from pocketmq.protocol.events.sink import EventSink
+from pocketmq.protocol.events.vocabulary import AnyEvent
+from pocketmq.protocol.headers.control import GetEventsRequestHeader, GetEventsResponseHeader
+from pocketmq.protocol.transport.remoting import RemotingClient, expect
+from pocketmq.protocol.transport.tcp import TcpNetwork
+from pocketmq.runtime.errors import PocketMQError
+
+log = structlog.get_logger()
+
+MOST_CLIENTS = 200
+"""Clients of this process whose events are kept; the oldest is given up."""
+
+MOST_ROUNDS = 20
+"""Questions to one role at a look: it may have more events than an answer holds."""
+
+ANSWER_S = 2.0
+"""Real seconds that a role has to answer; one that stands still is not waited for."""
+
+
+class ClientEvents:
+    """The event logs of clients in this process.
+
+    Args:
+        is_watched: Whether somebody watches now: then a client tells from its start on.
+    """
+
+    def __init__(self, is_watched: Callable[[], bool]) -> None:
+        self._is_watched = is_watched
+        self.logs: dict[str, EventLog] = {}
+
+    def sink(self, by: str, now_ms: Callable[[], int]) -> EventSink:
+        """The sink of a client; a `SinkMaker`, for the option `events` of clients."""
+        made = EventLog(by, now_ms, real_us, samples=False)
+        self.logs.pop(by, None)
+        self.logs[by] = made
+        if self._is_watched():
+            made.read(0)
+        while len(self.logs) > MOST_CLIENTS:
+            del self.logs[next(iter(self.logs))]
+        return made
+
+
+class RoleEvents:
+    """Asks roles for their events while it is open.
+
+    Args:
+        roles: Whom to ask.
+        clients: Clients of this process.
+        own: The cluster's own events, among those of the roles.
+    """
+
+    def __init__(self, roles: Roles, clients: ClientEvents, own: EventLog) -> None:
+        self._roles = roles
+        self._clients = clients
+        self._own = own
+        self._first = 0
+        self._known: dict[str, int] = {}
+        """Number of the last event of each source."""
+        self._merge = EventMerge()
+        self._remoting = RemotingClient(TcpNetwork())
+        self._decoder = msgspec.json.Decoder(AnyEvent)
+
+    async def __aenter__(self) -> RoleEvents:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._remoting.close()
+
+    async def skip(self) -> None:
+        """Leave out what has happened so far."""
+        self._first = -1
+        await self.fetch()
+        self._first = 0
+
+    async def fetch(self) -> list[Event]:
+        """What happened since the last call, in causal order."""
+        names = [name for name in self._roles.names if self._roles.state(name) == "running"]
+        for name in set(self._roles.names).difference(names):
+            self._merge.gone(name)
+            if self._roles.state(name) == "ended":
+                self._known[name] = 0  # its next life counts from the beginning
+        await asyncio.gather(*map(self._fetch, names))
+        for by, each in list(self._clients.logs.items()):
+            self._read(f"client {by}", each)
+        self._read("cluster", self._own)
+        for source in set(self._known).difference(self._roles.names, ["cluster"]):
+            if source.removeprefix("client ") not in self._clients.logs:
+                del self._known[source]
+                self._merge.gone(source)
+        return self._merge.ready()
+
+    def _read(self, source: str, events: EventLog) -> None:
+        reading = events.read(self._known.get(source, self._first))
+        self._known[source] = reading.last
+        self._merge.took(source, reading.events, reading.now_us)
+        self._tell_missed(source, reading.missed)
+
+    async def _fetch(self, name: str) -> None:
+        try:
+            for _ in range(MOST_ROUNDS):
+                if not await self._ask(name):
+                    return
+        except (PocketMQError, TimeoutError, msgspec.DecodeError) as exc:
+            self._merge.gone(name)
+            log.debug("events.not_fetched", role=name, reason=str(exc))
+
+    async def _ask(self, name: str) -> bool:
+        """One question; whether there may be more events."""
+        after = self._known.get(name, self._first)
+        async with asyncio.timeout(ANSWER_S):
+            reply = expect(
+                await self._remoting.call(
+                    self._roles.addresses[name], GetEventsRequestHeader(after=after)
+                )
+            )
+        header = reply.header(GetEventsResponseHeader)
+        events: list[Event] = []
+        for line in bytes(reply.body_view).splitlines():
+            event = self._decoder.decode(line)
+            # A slave says its broker's name, which its master has too.
+            events.append(event if event.by == name else msgspec.structs.replace(event, by=name))
+        self._known[name] = header.last
+        self._merge.took(name, events, header.now_us)
+        self._tell_missed(name, header.missed)
+        return bool(events)
+
+    def _tell_missed(self, source: str, missed: int) -> None:
+        if missed:
+            dropped = EventsDropped(*self._own.stamp(), of=source, count=missed)
+            self._own.emit(dropped)

@@ -1,0 +1,124 @@
+"""A simulated run recorded: the events say what the trace and the invariants saw."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from pocketmq.cluster.recordings.reader import open_index, open_recording
+from pocketmq.cluster.simulation.recording import record_seed
+from pocketmq.cluster.simulation.runner import run
+from pocketmq.protocol.events import Event
+from pocketmq.protocol.events.messages import (
+    MessageConsumed,
+    MessageDispatched,
+    MessagePulled,
+    MessageSent,
+    MessageStored,
+    OffsetCommitted,
+)
+from pocketmq.protocol.events.replay import ClusterState
+
+SEEDS = (17, 23)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_recorded_run_is_the_same_run(seed: int, tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    trace: list[str] = []
+    result, number = record_seed(seed, path, sink=trace.append)
+    assert result.digest == run(seed).digest
+    recording = open_recording(path)
+    assert recording.problems == []
+    events = recording.events
+    assert len(events) == number
+    index, _ = open_index(path)
+    assert index is not None
+    assert sum(frame.events for frame in index.frames) == number
+    assert [each.real_us for each in events] == sorted(each.real_us for each in events)
+    in_order(events)
+    consumed_as_traced(events, trace)
+    stored_as_acknowledged(events, trace)
+    state = ClusterState().take_all(events)
+    again = ClusterState()
+    for frame in index.frames:  # as a page loads it, frame by frame
+        begin, end = frame.offset, frame.offset + frame.size
+        again.take_all(line.event for line in recording.lines if begin <= line.offset < end)
+    assert again == state
+    assert set(state.roles.values()) <= {"running", "ended"}
+
+
+def test_two_recordings_of_a_seed_are_equal(tmp_path: Path) -> None:
+    one, two = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
+    record_seed(17, one)
+    record_seed(17, two)
+    assert one.read_bytes() == two.read_bytes()
+
+
+def in_order(events: list[Event]) -> None:
+    """Sent, stored, dispatched, pulled, consumed: each after what it needs."""
+    sent: set[str] = set()
+    stored: set[tuple[str, str, int, int]] = set()
+    ends: dict[tuple[str, str, int], int] = defaultdict(int)
+    pulled: dict[tuple[str, str, int, str], int] = defaultdict(int)
+    for event in events:
+        match event:
+            case MessageSent():
+                sent.update([event.unique_key, *event.batched])
+            case MessageStored():
+                stored.add((event.topic, event.broker, event.queue, event.offset))
+            case MessageDispatched():
+                queue = (event.topic, event.broker, event.queue)
+                for offset in range(event.offset, event.offset + event.count):
+                    assert (*queue, offset) in stored
+                ends[queue] = event.offset + event.count
+            case MessagePulled():
+                assert event.end <= ends[event.topic, event.broker, event.queue]
+                key = (event.topic, event.broker, event.queue, event.group)
+                pulled[key] = max(pulled[key], event.end)
+            case MessageConsumed() if event.attempt == 0 and event.unique_key is not None:
+                assert event.unique_key in sent
+                key = (event.topic, event.broker, event.queue, event.group)
+                assert event.offset < pulled[key]
+            case OffsetCommitted() if event.topic == "T":
+                assert event.offset <= ends[event.topic, event.broker, event.queue]
+
+
+PLACE = re.compile(r"brokerName=(\w+), queueId=(\d+)\] (\d+)")
+
+
+def places(trace: list[str], word: str) -> set[tuple[str, int, int]]:
+    """(broker, queue, offset) of the lines of a kind."""
+    return {
+        (found[1], int(found[2]), int(found[3]))
+        for line in trace
+        if line.split()[1] == word and (found := PLACE.search(line))
+    }
+
+
+def consumed_as_traced(events: list[Event], trace: list[str]) -> None:
+    """A listener that returned was called before, with this very message."""
+    told = {
+        (event.broker, event.queue, event.offset)
+        for event in events
+        if isinstance(event, MessageConsumed) and event.group.startswith("G")
+    }
+    assert told
+    assert told <= places(trace, "consume")
+
+
+def stored_as_acknowledged(events: list[Event], trace: list[str]) -> None:
+    """What the producer was told to be stored was told to be stored."""
+    stored = {
+        (event.broker, event.queue, event.offset)
+        for event in events
+        if isinstance(event, MessageStored)
+    }
+    delayed = {(broker, offset) for broker, _, offset in stored}
+    acked = places(trace, "acked")
+    assert acked
+    for broker, queue, offset in acked:
+        assert (broker, queue, offset) in stored or (broker, offset) in delayed
