@@ -44,14 +44,16 @@ class MessageIterator:
         """The message that was handed out last is consumed: it does not come again."""
         last, self._last = self._last, None
         if last is not None:
-            self._tell(last)
+            if self._events.sink.is_on:
+                self._tell(last)
             self._service.done(last)
 
     async def __anext__(self) -> MessageExt:
         service, last = self._service, self._last
         if last is not None:
             self._last = None
-            self._tell(last)
+            if self._events.sink.is_on:
+                self._tell(last)
             service.done(last)
         if self._left is not None and self._left <= 0:
             raise StopAsyncIteration
@@ -64,6 +66,5 @@ class MessageIterator:
         return work[0][0]
 
     def _tell(self, work: Work) -> None:
-        if self._events.sink.is_on:
-            messages, holder = work
-            self._events.consumed(messages, holder.queue, "success")
+        messages, holder = work
+        self._events.consumed(messages, holder.queue, "success")

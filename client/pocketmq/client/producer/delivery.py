@@ -82,7 +82,12 @@ class Delivery:
         """One try: the future of the answer itself while the channel is open."""
         if self.events.sink.is_on:
             return self._told_request(prepared, queue, timeout_s)
-        return self._request(prepared, queue, timeout_s)
+        channel = self.open_channel(queue)
+        if channel is None:
+            return self._connect_and_request(prepared, queue, timeout_s)
+        return channel.request(
+            self._preparer.header(prepared, queue), prepared.body, timeout_s=timeout_s
+        )
 
     async def _told_request(
         self, prepared: Prepared, queue: MessageQueue, timeout_s: float
@@ -90,22 +95,12 @@ class Delivery:
         """The same while somebody watches."""
         self.events.sent(prepared, queue)
         try:
-            response = await self._request(prepared, queue, timeout_s)
+            response = await self._connect_and_request(prepared, queue, timeout_s)
         except PocketMQError as exc:
             self.events.failed(prepared, queue, exc)
             raise
         self.events.answered(prepared, queue, response)
         return response
-
-    def _request(
-        self, prepared: Prepared, queue: MessageQueue, timeout_s: float
-    ) -> Awaitable[Command]:
-        channel = self.open_channel(queue)
-        if channel is None:
-            return self._connect_and_request(prepared, queue, timeout_s)
-        return channel.request(
-            self._preparer.header(prepared, queue), prepared.body, timeout_s=timeout_s
-        )
 
     async def _connect_and_request(
         self, prepared: Prepared, queue: MessageQueue, timeout_s: float

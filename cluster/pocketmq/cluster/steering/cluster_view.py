@@ -21,6 +21,7 @@ from pocketmq.protocol.events.sink import EventSink
 if TYPE_CHECKING:
     from pocketmq.cluster.steering.cluster_control import ClusterControl
 
+
 @dataclass(frozen=True, slots=True)
 class ClusterView:
     """Roles, routes and members."""
