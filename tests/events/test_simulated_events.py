@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -12,15 +11,9 @@ from pocketmq.cluster.recordings.reader import open_index, open_recording
 from pocketmq.cluster.simulation.recording import record_seed
 from pocketmq.cluster.simulation.runner import run
 from pocketmq.protocol.events import Event
-from pocketmq.protocol.events.messages import (
-    MessageConsumed,
-    MessageDispatched,
-    MessagePulled,
-    MessageSent,
-    MessageStored,
-    OffsetCommitted,
-)
+from pocketmq.protocol.events.messages import MessageConsumed, MessageStored
 from pocketmq.protocol.events.replay import ClusterState
+from support.event_order import in_order
 
 SEEDS = (17, 23)
 
@@ -39,7 +32,7 @@ def test_a_recorded_run_is_the_same_run(seed: int, tmp_path: Path) -> None:
     assert index is not None
     assert sum(frame.events for frame in index.frames) == number
     assert [each.real_us for each in events] == sorted(each.real_us for each in events)
-    in_order(events)
+    in_order(events, "T")
     consumed_as_traced(events, trace)
     stored_as_acknowledged(events, trace)
     state = ClusterState().take_all(events)
@@ -56,35 +49,6 @@ def test_two_recordings_of_a_seed_are_equal(tmp_path: Path) -> None:
     record_seed(17, one)
     record_seed(17, two)
     assert one.read_bytes() == two.read_bytes()
-
-
-def in_order(events: list[Event]) -> None:
-    """Sent, stored, dispatched, pulled, consumed: each after what it needs."""
-    sent: set[str] = set()
-    stored: set[tuple[str, str, int, int]] = set()
-    ends: dict[tuple[str, str, int], int] = defaultdict(int)
-    pulled: dict[tuple[str, str, int, str], int] = defaultdict(int)
-    for event in events:
-        match event:
-            case MessageSent():
-                sent.update([event.unique_key, *event.batched])
-            case MessageStored():
-                stored.add((event.topic, event.broker, event.queue, event.offset))
-            case MessageDispatched():
-                queue = (event.topic, event.broker, event.queue)
-                for offset in range(event.offset, event.offset + event.count):
-                    assert (*queue, offset) in stored
-                ends[queue] = event.offset + event.count
-            case MessagePulled():
-                assert event.end <= ends[event.topic, event.broker, event.queue]
-                key = (event.topic, event.broker, event.queue, event.group)
-                pulled[key] = max(pulled[key], event.end)
-            case MessageConsumed() if event.attempt == 0 and event.unique_key is not None:
-                assert event.unique_key in sent
-                key = (event.topic, event.broker, event.queue, event.group)
-                assert event.offset < pulled[key]
-            case OffsetCommitted() if event.topic == "T":
-                assert event.offset <= ends[event.topic, event.broker, event.queue]
 
 
 PLACE = re.compile(r"brokerName=(\w+), queueId=(\d+)\] (\d+)")

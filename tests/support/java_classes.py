@@ -25,7 +25,7 @@ _HEARTBEAT = f"{PACKAGE}.heartbeat"
 OWN = {
     "GetClockRequestHeader", "ClockResponseHeader", "MoveClockRequestHeader",
     "RoleStatusRequestHeader", "SetFaultsRequestHeader", "GetFaultsRequestHeader",
-    "RaftMessageRequestHeader",
+    "RaftMessageRequestHeader", "GetEventsRequestHeader", "GetEventsResponseHeader",
 }  # fmt: skip
 """PocketMQ's control requests."""
 

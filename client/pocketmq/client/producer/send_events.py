@@ -55,6 +55,7 @@ class SendEvents:
             size=len(prepared.body),
             keys=properties.get(names.KEYS),
             tags=properties.get(names.TAGS),
+            count=len(keys),
             batched=keys[1:],
         )
         sink.emit(event)

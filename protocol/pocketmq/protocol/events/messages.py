@@ -33,6 +33,8 @@ class MessageSent(Event, frozen=True, kw_only=True):
     """Bytes of the body."""
     keys: str | None = None
     tags: str | None = None
+    count: int = 1
+    """Messages of the batch."""
     batched: list[str] = []  # noqa: RUF012 - msgspec copies empty defaults
     """Of a batch: the unique keys of its other messages, which follow in the queue."""
 
@@ -94,13 +96,13 @@ class MessagePulled(Event, frozen=True, kw_only=True):
     broker: str
     queue: int
     offset: int
-    end: int
-    """It has `count` of the messages from `offset` to before `end`: a filter may have left some
-    out."""
     count: int
     size: int
     """Bytes of the records."""
     group: str
+    end: int | None = None
+    """It has `count` of the messages from `offset` to before `end`: a filter may have left some
+    out."""
     peer: str | None = None
     """Address of the consumer's connection."""
     client_id: str | None = None
