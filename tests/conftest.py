@@ -18,8 +18,13 @@ from support.groups import group_of
 
 IN_CI = os.environ.get("CI", "").lower() in ("true", "1")
 
-TOOLS_OF_MARKER = {"java": ("java", "mvn"), "root": ("strace",), "browser": ("chromium",)}
-NEVER_SKIPPED_IN_CI = {"java": "the Java tests", "browser": "the tests in Chromium"}
+TOOLS_OF_MARKER = {
+    "java": ("java", "mvn"),
+    "root": ("strace",),
+    "browser": ("chromium",),
+    "go": ("go",),
+}
+NEVER_SKIPPED_IN_CI = {"java": "the Java tests", "browser": "the tests in Chromium", "go": "Go"}
 
 _unhandled: list[str] = []
 
@@ -136,7 +141,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """With CI=true a test with Java or Chromium that skips, for whatever reason, has failed."""
+    """With CI=true a test with Java, Go or Chromium that skips, for whatever reason, has failed."""
     report = yield
     for marker, which in NEVER_SKIPPED_IN_CI.items():
         if IN_CI and report.skipped and item.get_closest_marker(marker) is not None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -49,7 +51,9 @@ def test_verify_prints_where_it_is_wrong_and_exits_with_1(root: Path) -> None:
     assert "problems: " in ran.stdout.splitlines()[-1]
 
 
-def test_a_running_store_is_refused_in_one_line(root: Path) -> None:
+@contextmanager
+def held(root: Path) -> Iterator[None]:
+    """Another process has the store open."""
     with subprocess.Popen(
         [sys.executable, "-c", HOLD_THE_LOCK, str(root)],
         stdin=subprocess.PIPE,
@@ -58,17 +62,40 @@ def test_a_running_store_is_refused_in_one_line(root: Path) -> None:
         assert holder.stdout is not None
         assert holder.stdin is not None
         holder.stdout.readline()
-        for words in (
-            ["inspect", root],
-            ["verify", root],
-            ["cat", root, "--topic", "GoldenPlain"],
-            ["rebuild", root],
-        ):
-            ran = store(*words)
-            assert ran.returncode == 1, words
-            assert len(ran.stderr.splitlines()) == 1
-            assert "is open in another process; stop that broker first" in ran.stderr
+        yield
         holder.stdin.close()
+
+
+def test_a_store_in_use_is_not_rebuilt(root: Path) -> None:
+    with held(root):
+        ran = store("rebuild", root)
+    assert ran.returncode == 1
+    assert len(ran.stderr.splitlines()) == 1
+    assert "is open in another process; stop that broker first" in ran.stderr
+
+
+def test_a_store_in_use_is_looked_into(root: Path) -> None:
+    with held(root):
+        verified = store("verify", root)
+        inspected = store("inspect", root)
+        message = store("cat", root, "--topic", "GoldenPlain", "--count", "1")
+    assert (verified.returncode, inspected.returncode, message.returncode) == (0, 0, 0)
+    assert "note: a broker has it open; checked up to log offset" in verified.stdout
+    assert "all right: 1,229 records" in verified.stdout
+    assert "2,468 index entries" in verified.stdout
+    assert "a broker has it open" in inspected.stdout
+    assert json.loads(message.stdout)["topic"] == "GoldenPlain"
+
+
+def test_damage_in_a_store_in_use_is_found(root: Path) -> None:
+    path = root / "commitlog" / f"{131072:020d}"
+    content = bytearray(path.read_bytes())
+    content[100] ^= 1
+    path.write_bytes(content)
+    with held(root):
+        ran = store("verify", root)
+    assert ran.returncode == 1
+    assert f"{path}: byte 0: BODYCRC" in ran.stdout
 
 
 def test_cat_prints_json_lines_or_records(root: Path) -> None:

@@ -79,6 +79,19 @@ def test_ready_is_503_until_what_was_asked_for_is_there(cluster: Cluster) -> Non
     assert ask(cluster, "GET", "/readyz?topic=late")[0] == 200
 
 
+def test_ready_waits_for_what_is_to_be_done_before(cluster: Cluster) -> None:
+    with cluster.control.before_ready("seeding is not done"):
+        status, answer = ask(cluster, "GET", "/readyz")
+        assert (status, answer["missing"]) == (503, ["seeding is not done"])
+    assert ask(cluster, "GET", "/readyz")[0] == 200
+
+
+def test_a_tests_cluster_is_not_stopped_over_http(cluster: Cluster) -> None:
+    status, answer = ask(cluster, "POST", "/stop")
+    assert (status, answer["error"]) == (400, "this cluster ends with the test that started it")
+    assert ask(cluster, "GET", "/readyz")[0] == 200
+
+
 def test_time_is_moved_and_what_fired_is_told(cluster: Cluster) -> None:
     _, before = ask(cluster, "GET", "/clock")
     assert before["kind"] == "manual"
@@ -183,7 +196,7 @@ def test_a_port_open_to_others_wants_a_token(cluster: Cluster) -> None:
     server = cluster.thread.result(serve())
     try:
         for token, status in (("", 401), ("Bearer wrong", 401), ("Bearer secret", 200)):
-            headers = {"Authorization": token}
+            headers = {"Authorization": token, "Host": "pocketmq.example"}
             assert ask_url(server.url, "GET", "/healthz", None, headers)[0] == status
     finally:
         cluster.thread.result(server.__aexit__(None, None, None))

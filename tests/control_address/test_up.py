@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -79,10 +80,46 @@ async def test_a_cluster_is_steered_by_commands(tmp_path: Path) -> None:
     assert "start a cluster with `pocketmq up`" in gone.stderr
 
 
-async def test_nothing_outlives_the_parent_when_asked_so(tmp_path: Path) -> None:
+async def test_a_cluster_runs_in_the_background_until_it_is_told_to_stop(tmp_path: Path) -> None:
+    data, ports, seed = tmp_path / "data", tmp_path / "ports.json", tmp_path / "seed.toml"
+    seed.write_text(SEED)
+    ports.write_text("of an earlier run")
+    words = ["up", "--wait-ready", "--control-port", "0", "--data", str(data)]
+    ran = pocketmq(*words, "--any-port", "--seed", str(seed), "--ports-file", str(ports))
+    assert (ran.returncode, ran.stderr) == (0, "")  # and nobody holds its output open
+    try:
+        told = json.loads(ports.read_text())
+        lines = ran.stdout.splitlines()
+        assert lines[:2] == [f"NAMESRV_ADDR={told['nameservers']}",
+                             f"POCKETMQ_CONTROL={told['control']}"]  # fmt: skip
+        assert lines[-1] == "pocketmq down stops the cluster"
+        processes = [psutil.Process(int(pid)) for pid in re.findall(r"pid (\d+)", ran.stdout)]
+        assert len(processes) == 2
+        assert all(map(_lives, processes))
+        asked = pocketmq("ready", "--topic", "orders", env={VARIABLE: told["control"]})
+        assert (asked.returncode, asked.stdout) == (0, "ready\n")
+        asked = pocketmq("ready", "--topic", "bills", "--data", str(data))
+        assert (asked.returncode, asked.stderr) == (1, "not ready: topic bills has no route\n")
+        taken = told["nameservers"].rpartition(":")[2]
+        refused = pocketmq(*words[:4], env={"POCKETMQ_CLUSTER_NAMESERVER_PORT": taken})
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert "--any-port" in refused.stderr
+    finally:
+        ended = pocketmq("down", "--data", str(data))
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+    assert not any(map(_lives, processes))
+    assert not ports.exists()
+    assert (data / "logs" / "up.log").exists()
+    again = pocketmq("ready", env={VARIABLE: told["control"]})
+    assert (again.returncode, again.stdout) == (1, "")
+
+
+@pytest.mark.parametrize("wait_ready", [False, True])
+async def test_nothing_outlives_the_parent_when_asked_so(tmp_path: Path, wait_ready: bool) -> None:
     ports = tmp_path / "ports.json"
     words = ["up", "--any-port", "--control-port", "-1", "--exit-with-parent"]
     words += ["--ports-file", str(ports), "--data", str(tmp_path / "data")]
+    words += ["--wait-ready"] if wait_ready else []
     code = (
         "import subprocess, sys, time\n"
         f"subprocess.Popen({[*POCKETMQ, *words]!r}, stdout=subprocess.DEVNULL)\n"
@@ -90,12 +127,22 @@ async def test_nothing_outlives_the_parent_when_asked_so(tmp_path: Path) -> None
     )
     parent = start(sys.executable, "-c", code)
     await eventually(ports.exists, "up is ready")
-    family = psutil.Process(parent.pid).children(recursive=True)
+    family = [each for each in psutil.process_iter() if _names(each, tmp_path)]
     assert len(family) >= 3  # up, a nameserver, a broker
     parent.kill()
     parent.communicate()
     await eventually(lambda: not any(map(_lives, family)), "all of them are gone")
 
 
+def _names(process: psutil.Process, folder: Path) -> bool:
+    try:
+        return str(folder) in " ".join(process.cmdline()) and process.name() != "sh"
+    except psutil.Error:
+        return False
+
+
 def _lives(process: psutil.Process) -> bool:
-    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

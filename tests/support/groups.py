@@ -9,8 +9,9 @@ ONE_PROCESS = (
     ("tests/pipeline/test_topic_reading.py", "topic"),
     ("tests/pipeline/test_stream_reading.py", "stream"),
     ("tests/pipeline/test_export.py", "export"),
+    ("tests/distribution/", "distribution"),
 )
-"""How a test's id begins, and its group: those of one share a Spark session, or a cluster.
+"""How a test's id begins, and its group: those of one share a Spark session, a cluster, an image.
 
 Marks `xdist_group` would say it too, but with pytest 9.2 xdist 3.8 does not see them.
 """

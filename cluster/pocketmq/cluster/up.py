@@ -8,12 +8,13 @@ import secrets
 import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
+from pocketmq.cluster.background import leave_terminal, until_gone
 from pocketmq.cluster.control_address.client import (
     FILE,
     TOKEN_VARIABLE,
@@ -21,7 +22,7 @@ from pocketmq.cluster.control_address.client import (
     ControlFile,
 )
 from pocketmq.cluster.control_address.guard import LOCAL_NAMES
-from pocketmq.cluster.control_address.operations import Operations
+from pocketmq.cluster.control_address.operations import SEEDING, Operations
 from pocketmq.cluster.control_address.seeds import read_seed
 from pocketmq.cluster.control_address.server import ControlServer
 from pocketmq.cluster.errors import ProcessStartError
@@ -47,6 +48,10 @@ class UpSettings:
     ports_file: Path | None = None
     """JSON file to which the addresses are written when the cluster is ready."""
     exit_with_parent: bool = False
+    background: bool = False
+    """Leave the terminal once the cluster is ready; `in_background` runs it so."""
+    caller_pid: int = 0
+    """In the background: stop when this process has ended; 0: run until told to stop."""
 
 
 def run_up(options: ClusterOptions, settings: UpSettings) -> int:
@@ -73,6 +78,10 @@ def run_up(options: ClusterOptions, settings: UpSettings) -> int:
                 all_gone = True
                 role.request_stop("no process is left")
 
+        if settings.ports_file is not None:
+            settings.ports_file.unlink(missing_ok=True)  # of an earlier run: nobody may trust it
+        if settings.caller_pid:
+            role.tasks.start(_stop_after(role, settings.caller_pid), name="watch the caller")
         with data_folder(options.data) as folder:
             spec = cluster_spec(
                 options,
@@ -82,7 +91,10 @@ def run_up(options: ClusterOptions, settings: UpSettings) -> int:
             )
             cluster = Supervisor(spec, on_ended=ended)
             control = ClusterControl(
-                RoleProcesses(cluster), options.clock, events_from_start=options.events
+                RoleProcesses(cluster),
+                options.clock,
+                events_from_start=options.events,
+                on_stop=lambda: role.request_stop("asked at the control address"),
             )
             try:
                 with _readable_port_error():
@@ -91,19 +103,35 @@ def run_up(options: ClusterOptions, settings: UpSettings) -> int:
                 interrupted = 128 + signal.Signals[role.stop_reason or "SIGINT"]
                 raise
             try:
+                seeding = ExitStack()
+                if seed is not None:  # from the first answer of the control address on
+                    seeding.enter_context(control.before_ready(SEEDING))
                 async with control_address(control, options) as address:
                     if seed is not None:
                         await Operations(control).seed({}, seed)
-                    _introduce(cluster, options, address)
+                        seeding.close()
                     if settings.ports_file is not None:
                         _write_ports(settings.ports_file, cluster, address)
+                    _introduce(cluster, options, address)
+                    if settings.background:
+                        _say("pocketmq down stops the cluster")
+                        leave_terminal(spec.logs / "up.log")
+                    else:
+                        _say("Ctrl-C stops the cluster")
                     await role.stopped()
             finally:
+                if settings.ports_file is not None:
+                    settings.ports_file.unlink(missing_ok=True)
                 await control.stop()
 
     quiet = RoleOptions(log_level="error", exit_with_parent=settings.exit_with_parent)
     status = run_role(main, role="pocketmq", name="up", options=quiet)
     return status or interrupted or int(all_gone)
+
+
+async def _stop_after(role: RoleContext, pid: int) -> None:
+    await until_gone(pid)
+    role.request_stop(f"process {pid}, which started it, has ended")
 
 
 @asynccontextmanager
@@ -118,7 +146,7 @@ async def control_address(
         yield None
         return
     is_local = options.control_host in LOCAL_NAMES
-    token = None if is_local else secrets.token_urlsafe(24)
+    token = None if is_local else os.environ.get(TOKEN_VARIABLE) or secrets.token_urlsafe(24)
     server = ControlServer(
         control, host=options.control_host, port=options.control_port, token=token
     )
@@ -188,7 +216,6 @@ def _introduce(cluster: Supervisor, options: ClusterOptions, address: ControlFil
     _say(f"stores and logs: {cluster.spec.data}{kept}")
     if options.clock == "manual":
         _say(f"manual clock; pocketmq clock advance 126 -n '{cluster.namesrv_addr}' moves it")
-    _say("Ctrl-C stops the cluster")
 
 
 def _say(line: str) -> None:

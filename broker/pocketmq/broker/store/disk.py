@@ -26,7 +26,12 @@ from typing import NamedTuple, Protocol
 
 from pocketmq.broker.store.disk_worker import DiskWorker, ThreadWorker
 from pocketmq.broker.store.errors import StoreFileError, StoreLockedError
-from pocketmq.broker.store.mapping import advise_small_writes, map_readable, map_shared
+from pocketmq.broker.store.mapping import (
+    advise_small_writes,
+    map_read_only,
+    map_readable,
+    map_shared,
+)
 from pocketmq.runtime.descriptors import FOR_FILES
 from pocketmq.runtime.errors import DiskError
 from pocketmq.runtime.text_files import OsTextFiles, TextFiles, explained
@@ -179,9 +184,15 @@ class OsDisk(OsTextFiles):
     def map_for_reading(self, path: str, size: int) -> memoryview:
         return self._map(path, size, map_readable)
 
-    def _map(self, path: str, size: int, how: Callable[[int, int], memoryview]) -> memoryview:
+    def _map(
+        self,
+        path: str,
+        size: int,
+        how: Callable[[int, int], memoryview],
+        flags: int = os.O_RDWR,
+    ) -> memoryview:
         with explained(path):
-            descriptor = FOR_FILES.open(path, os.O_RDWR)
+            descriptor = FOR_FILES.open(path, flags)
             try:
                 length = os.fstat(descriptor).st_size
                 if length < size:
@@ -266,6 +277,45 @@ class OsDisk(OsTextFiles):
 
     def start_worker(self, name: str) -> DiskWorker:
         return ThreadWorker(name)
+
+
+class ReadOnlyDisk(OsDisk):
+    """The real file system for tools that look at a store while a broker works on it.
+
+    What the store's readers call opens files for reading only, so that not even a mistake could
+    change, allocate or lock anything.
+    """
+
+    def map_file(self, path: str, size: int) -> memoryview:
+        return self.map_for_reading(path, size)
+
+    def map_for_reading(self, path: str, size: int) -> memoryview:
+        return self._map(path, size, map_read_only, os.O_RDONLY)
+
+    def open_file(self, path: str) -> DiskFile:
+        raise _read_only(path)
+
+    def create_file(self, path: str, size: int) -> None:
+        raise _read_only(path)
+
+    def resize_file(self, path: str, size: int) -> None:
+        raise _read_only(path)
+
+    def write_file(self, path: str, content: bytes) -> None:
+        raise _read_only(path)
+
+    def remove_file(self, path: str) -> None:
+        raise _read_only(path)
+
+    def remove_directory(self, path: str) -> None:
+        raise _read_only(path)
+
+    def lock(self, path: str) -> DiskFile:
+        raise _read_only(path)
+
+
+def _read_only(path: str) -> DiskError:
+    return DiskError(path, "it is read while a broker works on it", advice="stop that broker first")
 
 
 class _OsFile:

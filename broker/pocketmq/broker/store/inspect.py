@@ -1,4 +1,4 @@
-"""What a stopped store holds: files, offsets, topics, sizes, times. Reads entries, few records."""
+"""What a store holds: files, offsets, topics, sizes, times. Reads entries, few records."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pocketmq.broker.store.config import ENTRY_SIZE
 from pocketmq.broker.store.consume_queue import ENTRY, FILLER_SIZE
 from pocketmq.broker.store.stopped_store import StoppedQueue, StoppedStore, StoreShape
 from pocketmq.broker.store.verify_derived import count_live
-from pocketmq.protocol.record_check import RecordKind, check_record
+from pocketmq.protocol.record_check import check_record
 
 
 class FileFacts(msgspec.Struct):
@@ -69,6 +69,8 @@ class StoreFacts(msgspec.Struct):
     queues: list[QueueFacts] = []
     index_files: list[IndexFacts] = []
     config_files: list[FileFacts] = []
+    is_running: bool = False
+    """A broker has it open; this is what it held when it was looked at."""
 
     @property
     def first_ms(self) -> int:
@@ -83,9 +85,9 @@ class StoreFacts(msgspec.Struct):
 
 def inspect_store(store: StoppedStore) -> StoreFacts:
     """Gather it all. O(queue entries); of the log only what the queues do not know is read."""
-    log_min = store.log.files[0].start if store.log.files else 0
+    log_min = store.log_start
     queues = [_queue_facts(store, queue, log_min) for queue in store.queues]
-    end = _log_end(store, log_min)
+    end = store.log_end()
     root, disk = store.root, store.disk
     config = os.path.join(root, "config")
     facts = StoreFacts(
@@ -97,11 +99,14 @@ def inspect_store(store: StoppedStore) -> StoreFacts:
         store.checkpoint.durable_offset if store.checkpoint.is_ours else -1,
         [
             FileFacts(
-                os.path.relpath(file.path, root), file.size, max(0, min(file.end, end) - file.start)
+                os.path.relpath(file.path, root),
+                disk.file_size(file.path) or 0,
+                max(0, min(file.end, end) - file.start),
             )
             for file in store.log.files
         ],
         queues,
+        is_running=store.is_running,
     )
     for file in store.index_files():
         facts.index_files.append(
@@ -141,22 +146,3 @@ def _store_ms(store: StoppedStore, queue: StoppedQueue, offset: int) -> int:
     physical, size, _ = ENTRY.unpack(entry)
     record = store.log.read(physical, size)
     return 0 if record is None else max(0, check_record(record, 0).store_timestamp_ms)
-
-
-def _log_end(store: StoppedStore, log_min: int) -> int:
-    """Where records end: behind the last one that a queue knows, and those that follow it."""
-    known = [log_min]
-    for queue in store.queues:
-        entry = queue.row.read((queue.end - 1) * ENTRY_SIZE, ENTRY_SIZE) if queue.end else None
-        if entry is not None:
-            physical, size, _ = ENTRY.unpack(entry)
-            record = store.log.read(physical, size)
-            if record is not None and check_record(record, 0).physical_offset == physical:
-                known.append(physical + size)
-    offset = max(known)
-    while (file := store.log.find(offset)) is not None:
-        checked = check_record(file.view(), offset - file.start)
-        if checked.kind not in (RecordKind.RECORD, RecordKind.BLANK):
-            break
-        offset += checked.size
-    return offset

@@ -65,6 +65,18 @@ def map_readable(descriptor: int, size: int) -> memoryview:
     """Map a file to be read; writable only where reading allocates nothing anyway."""
     if size == 0 or not _allocates_when_read(os.fstat(descriptor).st_dev):
         return map_shared(descriptor, size)
+    return _map_data(descriptor, size)
+
+
+def map_read_only(descriptor: int, size: int) -> memoryview:
+    """Map a file that was opened for reading; nothing can be written or allocated through it."""
+    if size and _allocates_when_read(os.fstat(descriptor).st_dev):
+        return _map_data(descriptor, size)
+    address = _mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, 0)
+    return _view_of(address, size).toreadonly()
+
+
+def _map_data(descriptor: int, size: int) -> memoryview:
     # Zeros first, which take no memory as long as they are only read; then the file's data on top.
     address = _mmap(None, size, mmap.PROT_READ, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
     view = _view_of(address, size)

@@ -12,18 +12,20 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import msgspec
 
 from pocketmq.broker.store.checkpoint import StoreCheckpoint
 from pocketmq.broker.store.config import ENTRY_SIZE, MIB
+from pocketmq.broker.store.consume_queue import ENTRY
 from pocketmq.broker.store.disk import Disk, DiskFile
 from pocketmq.broker.store.index_file import ENTRY as INDEX_ENTRY
 from pocketmq.broker.store.index_file import HEADER as INDEX_HEADER
 from pocketmq.broker.store.index_file import SLOT_SIZE, IndexFile
 from pocketmq.broker.store.index_service import NAME_LENGTH as INDEX_NAME_LENGTH
 from pocketmq.broker.store.mapped_file import MappedFile, Mappings
+from pocketmq.protocol.record_check import RecordKind, check_record
 from pocketmq.runtime.errors import CallerError
 
 _MARKS = ("commitlog", "consumequeue", "checkpoint", "config")
@@ -59,6 +61,7 @@ class Row:
 
     def __init__(self, disk: Disk, directory: str, mappings: Mappings | None = None) -> None:
         self.directory = directory
+        self._mappings = mappings
         self.files: list[MappedFile] = []
         """Each with its real length as `size`; what it holds is for the reader to find out."""
         self.unborn: str | None = None
@@ -91,6 +94,21 @@ class Row:
         if file is None or size < 0 or offset + size > file.end:
             return None
         return file.view()[offset - file.start : offset - file.start + size]
+
+    def end_at(self, offset: int) -> None:
+        """Know nothing of what lies behind an offset."""
+        files = []
+        for file in self.files:
+            if file.start < offset:
+                size = min(file.size, offset - file.start)
+                if size < file.size:
+                    file = MappedFile(file.disk, file.path, file.start, size, self._mappings)
+                    file.wrote = size
+                files.append(file)
+        self.files = files
+        self.unborn = None
+        self._empty = []
+        self._starts = [file.start for file in files]
 
     def misfits(self, size: int) -> Iterator[Problem]:
         """Files of another length than `size`, and gaps between files (S-1, S-3)."""
@@ -147,6 +165,8 @@ def _entries(file: MappedFile) -> int:
 class StoppedStore:
     """One store root; use it as a context manager, it holds the store's lock meanwhile.
 
+    `running_store.open_store` also opens one that a broker is working on.
+
     Args:
         disk: the file system.
         root: the store's directory.
@@ -157,13 +177,13 @@ class StoppedStore:
         DiskError: the directory cannot be read.
     """
 
+    is_running: ClassVar[bool] = False
+    """Whether a broker works on it meanwhile."""
+
     def __init__(self, disk: Disk, root: str, *, index_slots: int | None = None) -> None:
         self.disk = disk
         self.root = root
-        self._lock: DiskFile | None = None
-        lock = os.path.join(root, "lock")
-        if disk.file_size(lock) is not None:  # whoever opens a store makes it first
-            self._lock = disk.lock(lock)
+        self._lock = self._take_lock(disk, os.path.join(root, "lock"))
         mappings = Mappings(_MOST_MAPPED)
         self.log = Row(disk, os.path.join(root, "commitlog"))
         directory = os.path.join(root, "consumequeue")
@@ -183,6 +203,37 @@ class StoppedStore:
         self.checkpoint.load()
         self.is_clean = disk.file_size(os.path.join(root, "abort")) is None
         """The last process that had it open ended as it should (S-60)."""
+
+    def _take_lock(self, disk: Disk, path: str) -> DiskFile | None:
+        # Whoever opens a store makes the file first.
+        return None if disk.file_size(path) is None else disk.lock(path)
+
+    @property
+    def log_start(self) -> int:
+        """Log offset of the oldest byte."""
+        return self.log.files[0].start if self.log.files else 0
+
+    def known_end(self) -> int:
+        """Log offset behind the last record that a queue knows."""
+        known = [self.log_start]
+        for queue in self.queues:
+            entry = queue.row.read((queue.end - 1) * ENTRY_SIZE, ENTRY_SIZE) if queue.end else None
+            if entry is not None:
+                physical, size, _ = ENTRY.unpack(entry)
+                record = self.log.read(physical, size)
+                if record is not None and check_record(record, 0).physical_offset == physical:
+                    known.append(physical + size)
+        return max(known)
+
+    def log_end(self) -> int:
+        """Where records end: at `known_end`, or behind records that follow there."""
+        offset = self.known_end()
+        while (file := self.log.find(offset)) is not None:
+            checked = check_record(file.view(), offset - file.start)
+            if checked.kind not in (RecordKind.RECORD, RecordKind.BLANK):
+                break
+            offset += checked.size
+        return offset
 
     def last_log_file(self) -> MappedFile:
         """The log file in which records end; behind it there may be one made ahead of time."""

@@ -24,7 +24,8 @@ from pocketmq.broker.store.checkpoint import SIZE as CHECKPOINT_SIZE
 from pocketmq.broker.store.config import DELAY_LEVELS, ENTRY_SIZE, MIB, StoreConfig
 from pocketmq.broker.store.disk import Disk
 from pocketmq.broker.store.log_scan import sound_positions
-from pocketmq.broker.store.stopped_store import Problem, StoppedStore
+from pocketmq.broker.store.running_store import open_store
+from pocketmq.broker.store.stopped_store import Problem, Row, StoppedStore
 from pocketmq.broker.store.verify_derived import (
     count_live,
     index_file_problems,
@@ -99,11 +100,12 @@ def verify_store(
         quick: makes a reader for a log of several stretches; what that is sure of need not be
             looked at record by record.
 
+    A store that a broker has open is checked up to where its log ended when this was called.
+
     Raises:
-        StoreLockedError: a broker has the store open.
         DiskError: something cannot be read at all.
     """
-    with StoppedStore(disk, root, index_slots=index_slots) as store:
+    with open_store(disk, root, index_slots=index_slots) as store:
         delays = StoreConfig(message_delay_level=delay_levels).delay_levels_ms()
         return _Verification(store, delays, quick).run(workers, progress)
 
@@ -122,9 +124,9 @@ class _Verification:
 
     def run(self, workers: int, progress: Progress | None) -> Verified:
         store, result = self._store, self._result
-        result.add(store.log.misfits(store.shape.log_file_size))
+        result.add(self._misfits(store.log, store.shape.log_file_size))
         for queue in store.queues:
-            result.add(queue.row.misfits(store.shape.queue_file_size))
+            result.add(self._misfits(queue.row, store.shape.queue_file_size))
         result.add(self._index_misfits())
         stretches = self._read_log(workers, progress)
         for stretch in stretches:
@@ -143,9 +145,19 @@ class _Verification:
         for row in (store.log, *(queue.row for queue in store.queues)):
             if row.unborn is not None:
                 result.notes.append(f"{row.unborn}: the file is empty; the next start removes it")
-        if not store.is_clean:
+        if store.is_running:
+            what = f"a broker has it open; checked up to log offset {result.log_end}"
+            result.notes.append(f"{what}, where its log ended when this began")
+        elif not store.is_clean:
             result.notes.append("the broker did not stop cleanly; its next start will recover")
         return result
+
+    def _misfits(self, row: Row, size: int) -> Iterator[Problem]:
+        found = row.misfits(size)
+        if not self._store.is_running:
+            return found
+        last = row.files[-1].path if row.files else ""  # ends where we stopped looking
+        return (each for each in found if each.path != last)
 
     # -- the log ---------------------------------------------------------------------------------
 
@@ -366,6 +378,8 @@ def _config_problems(store: StoppedStore) -> Iterator[Problem]:
         problem = _json_problem(store.disk, path)
         if problem is not None:
             has_spare = _json_problem(store.disk, path + ".bak") is None
+            if has_spare and store.is_running:
+                continue  # it is being replaced
             extra = "; its .bak can be read" if has_spare else ""
             yield Problem(path, 0, problem + extra)
 

@@ -125,10 +125,13 @@ def index_file_problems(file: IndexFile) -> Iterator[Problem]:
 
 
 def _slot_problems(file: IndexFile, newest: array[int]) -> Iterator[Problem]:
+    held = array("i", bytes(file.slot_numbers()))
     if sys.byteorder == "little":
         newest.byteswap()
-    for slot, number in enumerate(newest):
-        if (found := file.newest(slot)) != number:
+        held.byteswap()
+    for slot, (number, there) in enumerate(zip(newest, held, strict=True)):
+        # One that a running broker has set since is followed back to those the header counts.
+        if there != number and (found := file.newest(slot)) != number:
             what = f"slot {slot} leads to entry {found}, its newest is {number}"
             yield Problem(file.path, file.slot_at(slot), what)
 

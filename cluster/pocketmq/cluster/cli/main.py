@@ -24,7 +24,7 @@ import typer  # isort: skip
 
 from pocketmq.cluster.cli import clock, config, demo, message, pipeline, server, store  # isort: skip
 from pocketmq.cluster.cli import cluster, failover, fault, group  # isort: skip
-from pocketmq.cluster.cli import snapshot, steer, topic, watch  # isort: skip
+from pocketmq.cluster.cli import readiness, snapshot, steer, topic, watch  # isort: skip
 
 INTRO = """RocketMQ's architecture as small Python processes.
 
@@ -65,6 +65,7 @@ store.register(app)
 pipeline.register(app)
 config.register(app)
 steer.register(app)
+readiness.register(app)
 failover.register(app)
 fault.register(app)
 snapshot.register(app)

@@ -32,6 +32,7 @@ Examples:
   pocketmq up --any-port --clock manual      then: pocketmq clock advance 126
   pocketmq up --profile 4.9                  as RocketMQ 4.9 behaves; the default is 5.x
   pocketmq up --seed orders.toml             creates topics and messages first
+  pocketmq up --wait-ready                   returns when ready; `pocketmq down` stops it
   pocketmq up --config cluster.toml          tables [cluster], [nameserver], [broker], ...
 """
 
@@ -167,8 +168,14 @@ def up(
     exit_with_parent: Annotated[
         bool, typer.Option("--exit-with-parent", help="Stop when the parent process has ended.")
     ] = False,
+    wait_ready: Annotated[
+        bool,
+        typer.Option("--wait-ready", help="Return when ready; the cluster goes on without you."),
+    ] = False,
 ) -> int:
-    from pocketmq.cluster.up import UpSettings, run_up  # psutil and more: for this command alone
+    # psutil and more: for this command alone
+    from pocketmq.cluster.background import in_background
+    from pocketmq.cluster.up import UpSettings, run_up
 
     flags = {
         "nameservers": nameservers,
@@ -183,6 +190,13 @@ def up(
     }
     options = load(ClusterOptions, flags, os.environ, config).config
     settings = UpSettings(
-        config_path=config, seed=seed, ports_file=ports_file, exit_with_parent=exit_with_parent
+        config_path=config,
+        seed=seed,
+        ports_file=ports_file,
+        exit_with_parent=exit_with_parent and not wait_ready,
+        background=wait_ready,
+        caller_pid=os.getppid() if exit_with_parent and wait_ready else 0,
     )
+    if wait_ready:
+        return in_background(lambda: run_up(options, settings))
     return run_up(options, settings)

@@ -1,4 +1,4 @@
-"""`pocketmq store`: inspects, checks and rebuilds the files of a stopped broker."""
+"""`pocketmq store`: inspects and checks the files of a broker, and rebuilds a stopped one's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 INSPECT_HELP = """Show a store's files, offsets, topics, sizes and times.
 
-DIR is a store root, or a folder of them. The broker must be stopped.
+DIR is a store root, or a folder of them. A broker may be working on it: nothing is touched.
 
 \b
 Examples:
@@ -35,7 +35,8 @@ Examples:
 VERIFY_HELP = """Check every record's CRC and offsets, every queue entry and every index entry.
 
 Prints each problem with file and byte; the exit status is 1 when there is one. What a broker's next
-start corrects, after it was killed, is a note and no problem. No file is changed.
+start corrects, after it was killed, is a note and no problem. No file is changed. Of a store that a
+broker has open, what was there when the command began is checked.
 
 \b
 Examples:
@@ -46,7 +47,7 @@ Examples:
 CAT_HELP = """Print the messages of one queue as JSON lines, or their records as stored.
 
 A body that is not UTF-8 is printed as bodyBase64. A message that cannot be read is reported on
-standard error, and the exit status is 1.
+standard error, and the exit status is 1. A broker may be working on the store.
 
 \b
 Examples:
@@ -55,6 +56,8 @@ Examples:
 """
 
 REBUILD_HELP = """Delete consume queues and index, and build them again from the commit log.
+
+The broker must be stopped.
 
 \b
 Example:
@@ -92,7 +95,7 @@ def register(app: typer.Typer) -> None:
     group.command("verify", help=VERIFY_HELP)(verify)
     group.command("cat", help=CAT_HELP)(cat)
     group.command("rebuild", help=REBUILD_HELP)(rebuild)
-    app.add_typer(group, name="store", help="Inspect, check and rebuild a stopped broker's store.")
+    app.add_typer(group, name="store", help="Inspect, check and rebuild a broker's store.")
 
 
 # -- inspect -------------------------------------------------------------------------------------
@@ -101,11 +104,12 @@ def register(app: typer.Typer) -> None:
 def inspect(directory: Directory, index_slots: IndexSlots = None) -> None:
     from pocketmq.broker.store.disk import OsDisk
     from pocketmq.broker.store.inspect import inspect_store
-    from pocketmq.broker.store.stopped_store import StoppedStore, find_stores
+    from pocketmq.broker.store.running_store import open_store
+    from pocketmq.broker.store.stopped_store import find_stores
 
     disk = OsDisk()
     for root in find_stores(disk, str(directory)):
-        with StoppedStore(disk, root, index_slots=index_slots) as store:
+        with open_store(disk, root, index_slots=index_slots) as store:
             _show(inspect_store(store))
 
 
@@ -116,6 +120,8 @@ def _show(facts: StoreFacts) -> None:
     if console.width < _TABLE_WIDTH:
         console.width = _TABLE_WIDTH  # wide enough for all columns; the terminal folds the lines
     state = "stopped cleanly" if facts.is_clean else "not stopped cleanly; the next start recovers"
+    if facts.is_running:
+        state = "a broker has it open; as it was a moment ago"
     span = f"{_when(facts.first_ms)} to {_when(facts.last_ms)}" if facts.last_ms else "no messages"
     console.print(f"\n[bold]{facts.root}[/bold]: {state}; {span}", markup=True)
     held = facts.max_physical - facts.min_physical
@@ -270,7 +276,8 @@ def cat(
 ) -> int:
     from pocketmq.broker.store.disk import OsDisk
     from pocketmq.broker.store.dump import as_json, read_queue
-    from pocketmq.broker.store.stopped_store import Problem, StoppedStore, find_stores
+    from pocketmq.broker.store.running_store import open_store
+    from pocketmq.broker.store.stopped_store import Problem, find_stores
     from pocketmq.runtime.errors import CallerError
 
     disk = OsDisk()
@@ -279,7 +286,7 @@ def cat(
         names = ", ".join(os.path.basename(root) for root in roots)
         raise CallerError(f"{directory} holds several stores: {names}; name one of them")
     status = printed = 0
-    with StoppedStore(disk, roots[0]) as store:
+    with open_store(disk, roots[0]) as store:
         for found in read_queue(store, topic, queue, start):
             if isinstance(found, Problem):
                 typer.echo(str(found), err=True)

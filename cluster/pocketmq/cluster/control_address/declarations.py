@@ -217,6 +217,13 @@ class Done(msgspec.Struct, forbid_unknown_fields=True):
     done: str
 
 
+class Stopping(msgspec.Struct, forbid_unknown_fields=True):
+    """The cluster begins to stop."""
+
+    pid: int
+    """Of the process that stops the roles and then ends."""
+
+
 class Problem(msgspec.Struct, forbid_unknown_fields=True):
     """An error, with what to do."""
 
@@ -267,6 +274,7 @@ OPERATIONS = (
     Operation(
         "GET", "/cluster", "describe", "Roles, addresses, time, folder.", ClusterDescription
     ),
+    Operation("POST", "/stop", "stop", "Stop all roles; `pocketmq up` ends.", Stopping),
     Operation(
         "GET", "/topics", "topics", "All but internal topics.", TopicDescription, is_list=True
     ),

@@ -1,8 +1,9 @@
 """Access checks of the ports over HTTP, and errors as answers.
 
 A web page in the user's browser must not be able to steer the cluster. So a request is answered
-only if its `Host` is this address (which prevents DNS rebinding), its `Origin`, if any, is this
-address too, and, where the port is open to other machines, it has the token.
+only if its `Host` is this address (which prevents DNS rebinding) and its `Origin`, if any, is this
+address too. Where the port is open to other machines it needs the token, which no page knows, and
+may then name this machine as it likes.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Guard:
 
     def _check(self, request: Request) -> None:
         host = request.headers.get("host", "")
-        if _without_port(host) not in self._names:
+        if self._token is None and _without_port(host) not in self._names:
             raise RefusedError(403, f"host {host!r} is not this address; ask 127.0.0.1")
         origin = request.headers.get("origin")
         if origin is not None and origin.partition("://")[2] != host:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 import msgspec
@@ -27,6 +28,7 @@ from pocketmq.cluster.control_address.declarations import (
     Run,
     Seed,
     Seeded,
+    Stopping,
     Stored,
     StoredMessage,
     Topic,
@@ -47,6 +49,9 @@ MAX_LINES = 1000
 MAX_FIRED = 1000
 """Maximum deadlines in an answer; an idle hour has some thousands."""
 
+SEEDING = "seeding is not done"
+"""Why a cluster is not ready."""
+
 Parameters = Mapping[str, str]
 
 
@@ -66,8 +71,6 @@ class Operations:
 
     def __init__(self, control: ClusterControl) -> None:
         self._control = control
-        self._seeding = 0
-        """Seeds in progress; the cluster is not ready before they are done."""
 
     # -- the cluster ------------------------------------------------------------------------
 
@@ -81,8 +84,7 @@ class Operations:
             for name in control.roles.names
             if (state := control.roles.state(name)) != "running"
         ]
-        if self._seeding:
-            missing.append("seeding is not done")
+        missing += control.unfinished
         if not missing and (text := await control.missing_registrations()):
             missing.append(text)
         topic, group = parameters.get("topic"), parameters.get("group")
@@ -107,6 +109,10 @@ class Operations:
                 for name, address in control.roles.addresses.items()
             ],
         )
+
+    async def stop(self, _parameters: Parameters) -> Stopping:
+        self._control.request_stop()
+        return Stopping(os.getpid())
 
     # -- topics and messages ----------------------------------------------------------------
 
@@ -152,16 +158,13 @@ class Operations:
         return [_shown(each) for each in found[-limit:]]
 
     async def seed(self, _parameters: Parameters, question: Seed) -> Seeded:
-        self._seeding += 1
-        try:
+        with self._control.before_ready(SEEDING):
             for topic in question.topics:
                 await self._control.create_topic(topic.name, topic.queues)
             if question.messages:
                 async with self._producer() as producer:
                     for message in question.messages:
                         await _send(producer, message)
-        finally:
-            self._seeding -= 1
         return Seeded(len(question.topics), len(question.messages))
 
     # -- faults -----------------------------------------------------------------------------

@@ -17,6 +17,8 @@ from pocketmq.cluster.steering.cluster_control import ClusterControl
 from pocketmq.runtime.errors import EnvironmentFault
 
 DEFAULT_PORT = 9870
+_EVERY_ADDRESS = ("0.0.0.0", "::")  # noqa: S104 - compared with, not listened on
+
 IDLE_LIMIT_S = 5
 """Seconds after which an idle connection is closed."""
 
@@ -51,7 +53,8 @@ class HttpServer:
     @property
     def url(self) -> str:
         """The address, such as the value for POCKETMQ_CONTROL."""
-        return f"http://{self._host}:{self.port}"
+        host = "127.0.0.1" if self._host in _EVERY_ADDRESS else self._host
+        return f"http://{host}:{self.port}"
 
     def close(self) -> None:
         """Close the port without having served."""

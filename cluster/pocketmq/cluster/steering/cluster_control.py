@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 
 from pocketmq.client import Admin
@@ -45,9 +45,17 @@ class ClusterControl:
         roles: The cluster's roles.
         clock: Whether they run on real or manual time.
         events_from_start: The roles keep events from their start on.
+        on_stop: Called when somebody at the control address asks the whole cluster to stop.
     """
 
-    def __init__(self, roles: Roles, clock: ClockKind, *, events_from_start: bool = False) -> None:
+    def __init__(
+        self,
+        roles: Roles,
+        clock: ClockKind,
+        *,
+        events_from_start: bool = False,
+        on_stop: Callable[[], None] | None = None,
+    ) -> None:
         self.roles = roles
         self.clock: ClockKind = clock
         self.timeline: list[str] = []
@@ -58,6 +66,9 @@ class ClusterControl:
         self.events = EventStream(self, from_start=events_from_start)
         self.runner = ClockRunner(self.advance)
         self.snapshots = Snapshots(roles, self._start_again)
+        self.unfinished: list[str] = []
+        """What is being done before clients shall begin, as sentences; see `before_ready`."""
+        self._on_stop = on_stop
         self._real_time = SystemClock()
         self._time_ms = 0
         self._clocks = ClientClocks(self.time_ms)
@@ -84,6 +95,30 @@ class ClusterControl:
         with contextlib.suppress(AssertionError):  # raised if it was never started
             unregister(self.roles.nameserver_addresses)
         await self.roles.stop()
+
+    @contextlib.contextmanager
+    def before_ready(self, what: str) -> Iterator[None]:
+        """Let nobody take the cluster for ready during a block.
+
+        Args:
+            what: A sentence for `/readyz`, such as "seeding is not done".
+        """
+        self.unfinished.append(what)
+        try:
+            yield
+        finally:
+            self.unfinished.remove(what)
+
+    def request_stop(self) -> None:
+        """Ask whoever runs the cluster to stop it.
+
+        Raises:
+            WrongClusterError: Nobody but a test may do that.
+        """
+        if self._on_stop is None:
+            raise WrongClusterError("this cluster ends with the test that started it")
+        self._note("stop")
+        self._on_stop()
 
     @property
     def nameservers(self) -> str:

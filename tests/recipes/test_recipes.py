@@ -1,0 +1,72 @@
+"""Each recipe is a project that passes on its own, and is as short as it says."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RECIPES = Path(__file__).resolve().parents[2] / "recipes"
+LIMIT_S = 900.0  # a first run of Maven or Go downloads the client
+
+pytestmark = pytest.mark.cluster
+
+
+def copied(name: str, tmp_path: Path) -> Path:
+    """The project, where nothing of this repository lies above it."""
+    return Path(shutil.copytree(RECIPES / name, tmp_path / name))
+
+
+def run(command: list[str], folder: Path) -> str:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # for `pocketmq`
+    done = subprocess.run(
+        command, cwd=folder, env=os.environ | {"PATH": path},
+        capture_output=True, text=True, timeout=LIMIT_S,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", ["pytest", "pytest-asyncio", "threaded-app"])
+def test_a_pytest_recipe_passes(name: str, tmp_path: Path) -> None:
+    said = run([sys.executable, "-m", "pytest", "-q", "-W", "error"], copied(name, tmp_path))
+    assert "1 passed" in said
+
+
+def test_the_unittest_recipe_passes(tmp_path: Path) -> None:
+    said = run([sys.executable, "-W", "error", "-m", "unittest"], copied("unittest", tmp_path))
+    assert "Ran 1 test" in said
+
+
+@pytest.mark.java
+@pytest.mark.timeout(LIMIT_S)
+def test_the_junit_recipe_passes(tmp_path: Path) -> None:
+    said = run(["mvn", "-B", "-ntp", "test"], copied("junit5", tmp_path))
+    assert "Tests run: 1, Failures: 0, Errors: 0, Skipped: 0" in said
+
+
+@pytest.mark.go
+@pytest.mark.timeout(LIMIT_S)
+def test_the_go_recipe_passes(tmp_path: Path) -> None:
+    said = run(["go", "test", "-count=1", "-vet=off", "./..."], copied("go", tmp_path))
+    assert re.match(r"ok\s+example/orders", said)
+
+
+def test_each_recipe_is_short_does_all_steps_and_is_on_the_page() -> None:
+    page = (RECIPES / "README.md").read_text()
+    names = sorted(path.name for path in RECIPES.iterdir() if path.is_dir())
+    assert re.findall(r"^\| `([\w-]+)/`", page, re.MULTILINE) == sorted(
+        names, key=lambda name: page.index(f"`{name}/`")
+    )
+    for name in names:
+        files = [
+            path for path in (RECIPES / name).rglob("*") if path.suffix in (".py", ".go", ".java")
+        ]
+        texts = [path.read_text() for path in files]
+        assert all(len(text.splitlines()) < 40 for text in texts), name
+        assert any("kill" in text and "restart" in text and "advance" in text for text in texts)
