@@ -16,7 +16,7 @@ from pocketmq.broker.store.disk import Disk, DiskFile, ReadOnlyDisk
 from pocketmq.broker.store.errors import StoreLockedError
 from pocketmq.broker.store.index_file import ENTRY as INDEX_ENTRY
 from pocketmq.broker.store.index_file import IndexFile
-from pocketmq.broker.store.stopped_store import StoppedQueue, StoppedStore
+from pocketmq.broker.store.stopped_store import StoppedQueue, StoppedStore, index_paths
 from pocketmq.protocol.record_check import check_record
 
 _MOST_LOOKS = 100
@@ -39,6 +39,9 @@ class RunningStore(StoppedStore):
     def __init__(self, root: str, *, index_slots: int | None = None) -> None:
         super().__init__(ReadOnlyDisk(), root, index_slots=index_slots)
         end = self.known_end()  # a record behind it may get its entry any moment
+        # Anew: only now has every queue that was looked at early its entries up to there.
+        self.queues = self._list_queues()
+        self.index_paths = index_paths(self.disk, root)
         for queue in self.queues:
             queue.row.end_at(self._entries_below(queue, end) * ENTRY_SIZE)
             del queue.end  # it was looked up in the whole file

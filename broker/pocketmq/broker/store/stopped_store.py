@@ -184,15 +184,8 @@ class StoppedStore:
         self.disk = disk
         self.root = root
         self._lock = self._take_lock(disk, os.path.join(root, "lock"))
-        mappings = Mappings(_MOST_MAPPED)
         self.log = Row(disk, os.path.join(root, "commitlog"))
-        directory = os.path.join(root, "consumequeue")
-        self.queues = [
-            StoppedQueue(disk, directory, topic, int(name), mappings)
-            for topic in disk.list_directory(directory)
-            for name in sorted(disk.list_directory(os.path.join(directory, topic)))
-            if name.isdigit()
-        ]
+        self.queues = self._list_queues()
         self.index_paths = index_paths(disk, root)
         self.shape = StoreShape(
             _file_size([self.log]),
@@ -203,6 +196,16 @@ class StoppedStore:
         self.checkpoint.load()
         self.is_clean = disk.file_size(os.path.join(root, "abort")) is None
         """The last process that had it open ended as it should (S-60)."""
+
+    def _list_queues(self) -> list[StoppedQueue]:
+        disk, mappings = self.disk, Mappings(_MOST_MAPPED)
+        directory = os.path.join(self.root, "consumequeue")
+        return [
+            StoppedQueue(disk, directory, topic, int(name), mappings)
+            for topic in disk.list_directory(directory)
+            for name in sorted(disk.list_directory(os.path.join(directory, topic)))
+            if name.isdigit()
+        ]
 
     def _take_lock(self, disk: Disk, path: str) -> DiskFile | None:
         # Whoever opens a store makes the file first.
