@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from pocketmq.client import Admin, Message, Producer
-from pocketmq.protocol.errors import BrokerError
+from pocketmq.runtime.errors import PocketMQError
 from support.eventually import eventually
 from support.golden import STORE_SIZES, unpack_store
 from support.java import run_java
@@ -91,7 +91,7 @@ async def test_faults_happen_before_a_real_broker_as_the_rules_say(
     options = {"nameservers": cluster.namesrv_addr, "encoding": "json"}
     async with Producer("p", retry_times_when_send_failed=0, **options) as producer:
         assert (await producer.send(Message("Faulty", b"1"))).queue.topic == "Faulty"
-        with pytest.raises(BrokerError, match="SYSTEM_BUSY"):
+        with pytest.raises(PocketMQError, match="SYSTEM_BUSY"):
             await producer.send(Message("Faulty", b"2"))
         await producer.send(Message("Faulty", b"3"))
     async with Admin(**options) as admin:
