@@ -42,8 +42,10 @@ with_code = "SYSTEM_BUSY"
 do = "duplicate"
 code = "SEND_MESSAGE"
 topic = "Faulty"
-nth = 3
+nth = 2
 """
+"""The second rule does not see the call at which the first one fires."""
+
 PROXY = "127.0.0.2"
 """Where the proxy listens, on the broker's own port; the broker tells it as brokerIP1."""
 
