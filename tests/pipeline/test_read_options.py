@@ -154,12 +154,13 @@ def test_a_limit_is_kept_shared_and_used(
     assert read == min(most, sum(end[queue] - start[queue] for queue in end))
 
 
-@given(ranges, st.integers(1, 40))
+@given(ranges, st.integers(1, 40), st.none() | st.integers(1, 40))
 def test_ranges_are_cut_without_loss(
-    spans: dict[MessageQueue, tuple[int, int]], least: int
+    spans: dict[MessageQueue, tuple[int, int]], least: int, most: int | None
 ) -> None:
     whole = {queue: (low, low + size) for queue, (low, size) in spans.items()}
-    pieces = split_ranges(whole, least)
+    pieces = split_ranges(whole, least, most)
+    assert most is None or all(high - low <= most for _, low, high in pieces)
     assert all(low < high for _, low, high in pieces)
     for queue, (low, high) in whole.items():
         covered = [number for each, a, b in pieces if each == queue for number in range(a, b)]

@@ -1,4 +1,4 @@
-"""`docs/spark.md` and the page after it do what they say: each block is run."""
+"""`docs/spark.md` and the pages after it do what they say: each block is run."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import io
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,8 +25,12 @@ if TYPE_CHECKING:
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = DOCS / "spark.md"
-PAGES = (PAGE, DOCS / "spark-tables.md")
+NEXT = ("read", "write", "stores", "tables")
+PAGES = (PAGE, *(DOCS / f"spark-{name}.md" for name in NEXT))
 """In the order in which a reader follows them."""
+OPTIONS = DOCS / "spark-options.md"
+UP = "$ pocketmq up --data ./cluster"
+SCREEN_LINES = 65
 ADDRESS = "127.0.0.1:9876"
 STORE_PATH = "cluster/broker-a"
 
@@ -33,8 +38,8 @@ Block = tuple[str, str]
 """Language and text."""
 
 
-def blocks() -> list[Block]:
-    text = "\n".join(page.read_text() for page in PAGES)
+def blocks(pages: tuple[Path, ...] = PAGES) -> list[Block]:
+    text = "\n".join(page.read_text() for page in pages)
     return re.findall(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
 
@@ -46,7 +51,7 @@ def one_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluste
 
 def run_console(text: str, cluster: SparkCluster) -> None:
     for line in text.splitlines():
-        if line.startswith("$ pocketmq "):
+        if line.startswith("$ pocketmq ") and line != UP:
             words = line.removeprefix("$ pocketmq ").split()
             done = subprocess.run(
                 [sys.executable, "-m", "pocketmq.cluster.cli.main", *words],
@@ -93,6 +98,58 @@ def test_every_block_runs_and_prints_what_is_shown(
     assert not (printed or "").strip()
 
 
+@pytest.mark.java
+@pytest.mark.cluster
+@pytest.mark.timeout(600)
+def test_the_first_page_runs_as_a_reader_types_it_in_an_empty_folder(tmp_path: Path) -> None:
+    """Its commands and one script, with an empty home; only ports are others."""
+    found = blocks((PAGE,))
+    assert [language for language, _ in found] == ["console", "console", "python", "text"]
+    up, commands, script, shown = (text for _, text in found)
+    assert up.strip() == UP
+    home = tmp_path / "home"
+    home.mkdir()
+    known = ("PATH", "JAVA_HOME", "LANG")
+    env = {name: os.environ[name] for name in known if name in os.environ} | {"HOME": str(home)}
+    cli = [sys.executable, "-m", "pocketmq.cluster.cli.main"]
+
+    def run(*words: str) -> str:
+        done = subprocess.run(
+            words, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    with subprocess.Popen(
+        [*cli, *UP.split()[2:], "--any-port", "--control-port", "-1"],
+        cwd=tmp_path,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as cluster:
+        try:
+            assert cluster.stdout is not None
+            for line in cluster.stdout:
+                if line.startswith("NAMESRV_ADDR="):
+                    env["NAMESRV_ADDR"] = line.strip().removeprefix("NAMESRV_ADDR=")
+                if "Ctrl-C" in line:
+                    break
+            else:
+                pytest.fail("`pocketmq up` has ended")
+            for line in commands.strip().splitlines():
+                run(*cli, *line.split()[2:])
+            (tmp_path / "page.py").write_text(script.replace(ADDRESS, env["NAMESRV_ADDR"]))
+            assert stripped(run(sys.executable, "page.py")) == stripped(shown)
+            assert (tmp_path / "cluster/broker-a/commitlog").is_dir()
+        finally:
+            cluster.send_signal(signal.SIGINT)
+
+
+def test_the_first_page_is_one_screen() -> None:
+    assert len(PAGE.read_text().splitlines()) <= SCREEN_LINES
+
+
 def rendered(options: tuple[Option, ...]) -> str:
     lines = ["| option | default | what it means |", "|---|---|---|"]
     for option in options:
@@ -113,7 +170,7 @@ def test_the_page_lists_every_option_with_its_names_and_default(
         page = re.sub(
             rf"<!-- options: {name} -->\n(\n\|(?:.*\n)*?(?=\n|\Z))?",
             lambda _: expected,
-            PAGE.read_text(),
+            OPTIONS.read_text(),
         )
-        PAGE.write_text(page)
-    assert expected in PAGE.read_text(), "POCKETMQ_WRITE_DOCS=1 pytest this file writes it"
+        OPTIONS.write_text(page)
+    assert expected in OPTIONS.read_text(), "POCKETMQ_WRITE_DOCS=1 pytest this file writes it"

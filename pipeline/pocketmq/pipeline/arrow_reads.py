@@ -4,7 +4,7 @@
     duckdb.from_arrow(read_store("cluster/broker-a", topic="orders")).aggregate("count(*)")
 
 The readers stream: a batch is read when the one before it was taken, so a topic may be larger than
-memory. Options are those of the data sources (docs/spark.md).
+memory. Options are those of the data sources (docs/spark-options.md).
 """
 
 from __future__ import annotations

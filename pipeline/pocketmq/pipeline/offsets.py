@@ -159,11 +159,12 @@ def limited(start: Offsets, end: Offsets, most: int) -> Offsets:
 
 
 def split_ranges(
-    ranges: Mapping[MessageQueue, tuple[int, int]], least: int
+    ranges: Mapping[MessageQueue, tuple[int, int]], least: int, most_rows: int | None = None
 ) -> list[tuple[MessageQueue, int, int]]:
     """Split ranges of offsets into at least `least` parts, if they have that many messages.
 
-    The number of a queue's parts is proportional to its size, as with the Kafka connector.
+    The number of a queue's parts is proportional to its size, as with the Kafka connector. With
+    `most_rows` no part has more messages than that.
     """
     whole = {queue: (low, high) for queue, (low, high) in ranges.items() if low < high}
     total = sum(high - low for low, high in whole.values())
@@ -173,6 +174,8 @@ def split_ranges(
         count = 1
         if len(whole) < least:
             count = min(-(-(high - low) * least // total), high - low)
+        if most_rows is not None:
+            count = max(count, -(-(high - low) // most_rows))
         cuts = [low + (high - low) * number // count for number in range(count + 1)]
         pieces += [(queue, cuts[n], cuts[n + 1]) for n in range(count)]
     return pieces

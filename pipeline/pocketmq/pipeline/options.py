@@ -29,7 +29,7 @@ _UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_0
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option; the tables of docs/spark.md are checked against it."""
+    """One option; the tables of docs/spark-options.md are checked against it."""
 
     name: str
     help: str

@@ -69,6 +69,7 @@ READ: Final = (
     ),
     Option("failOnDataLoss", "Whether to fail when offsets are not stored any more.", "true"),
     Option("minPartitions", "Minimum number of tasks; queues are split for it.", "1"),
+    Option("maxRecordsPerPartition", "Maximum messages of a task; queues are split for it."),
     Option("tags", "Tags to read, as in a subscription: `TagA || TagB`.", "", ("subExpression",)),
     Option("columns", "Columns to make, separated by commas; others take no time."),
     Option("includeProperties", "Whether column `properties` is there.", "true"),
@@ -175,6 +176,7 @@ class ReadSettings:
         self.permissive = options.choice("mode", ("FAILFAST", "PERMISSIVE")) == "PERMISSIVE"
         self.max_body_bytes = options.number("maxBodyBytes", least=1)
         self.least_parts = options.number("minPartitions", least=1)
+        self.most_part_rows = options.number_or_none("maxRecordsPerPartition", least=1)
         self.batch_rows = options.number("maxRecordsPerBatch", least=1)
         self.dedupe = options.flag("dedupe")
         self.dedupe_window = options.number("dedupeWindow") if streaming else 0

@@ -188,7 +188,8 @@ class StreamPlan:
         numbers = plan_reads.kafka_partitions(list(end.offsets))
         least = 1 if settings.dedupe else settings.least_parts
         parts = []
-        for queue, low, high in split_ranges(ranges, least):
+        most = None if settings.dedupe else settings.most_part_rows
+        for queue, low, high in split_ranges(ranges, least, most):
             seen_from = -1
             if settings.dedupe and settings.dedupe_window:
                 seen_from = max(bounds[queue].low, low - settings.dedupe_window)

@@ -27,9 +27,10 @@ async def plan(settings: ReadSettings, row_filter: RowFilter) -> list[PullPart]:
     )
     numbers = plan_reads.kafka_partitions(queues)
     least = 1 if settings.dedupe else settings.least_parts  # repeats must be in one task
+    most = None if settings.dedupe else settings.most_part_rows
     return [
         PullPart(queue, low, high, numbers[queue])
-        for queue, low, high in split_ranges(ranges, least)
+        for queue, low, high in split_ranges(ranges, least, most)
     ]
 
 

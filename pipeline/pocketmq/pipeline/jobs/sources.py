@@ -4,7 +4,7 @@
     source_of("parquet:tables/orders")          also delta:TABLE, iceberg:FOLDER/NAMESPACE.NAME
     source_of("topic:orders", nameservers=...)  asked of the brokers
 
-Each gives the columns of the data sources (docs/spark.md), all at once or queue by queue.
+Each gives the columns of the data sources (docs/spark-read.md), all at once or queue by queue.
 """
 
 from __future__ import annotations
