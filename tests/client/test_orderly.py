@@ -472,3 +472,33 @@ async def test_a_queue_that_was_taken_anew_waits_for_its_old_listener() -> None:
     gate.set()
     await eventually(lambda: len(got) == 2, "then the other")
     await service.stop()
+
+
+async def test_messages_that_come_while_the_only_worker_ends_are_consumed() -> None:
+    # C-58. A worker that had ended, but was counted until the loop's next turn, kept the queue of
+    # messages that came just then waiting for ever (found by lab 5).
+    got: list[int] = []
+
+    async def listener(messages: list[MessageExt], _context: ConsumeOrderlyContext) -> None:
+        got.append(messages[0].queue_offset)
+
+    for turns in range(12):
+        got.clear()
+        held = buffer()
+        service = OrderlyConsumeService(
+            "consumers",
+            ManualClock(START_MS),
+            PROFILE_5_X.client,
+            PushSettings(consume_thread_max=1),
+            ListenerCall(listener, one_by_one=False, threads=PooledThreads("consumers", 1)),
+            offsets=OffsetTable(),
+            gives_to_broker=None,  # type: ignore[arg-type]  # nothing fails here
+            locks=None,
+        )
+        for number in range(2):
+            messages = [pulled_message(offset=number)]
+            service.submit(messages, held, dispatch=held.put(messages))
+            for _ in range(turns):
+                await asyncio.sleep(0)  # noqa: TID251 - one turn
+        await eventually(lambda: got == [0, 1], f"both consumed, {turns} turns apart")
+        await service.stop()

@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Collection, Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 import structlog
 
@@ -201,6 +201,9 @@ class OrderlyConsumeService:
                 again = self._again.pop(queue, None)
                 if again is not None:
                     self._submit(again)
+        # At once: the task's callback comes a turn later, and who submits meanwhile would find
+        # all workers at work and leave the run to one that has ended.
+        self._tasks.discard(cast("asyncio.Task[None]", asyncio.current_task()))
 
     async def _run(self, buffer: ProcessQueue) -> None:
         claim, began_at = buffer.claim, self._clock.monotonic()
