@@ -23,11 +23,12 @@ PAGES = [
     *sorted(ROOT.glob("*/README.md")),
     *(page for page in sorted((ROOT / "docs").glob("*.md")) if page.name != "behaviour.md"),
     *sorted((ROOT / "docs" / "rules").glob("*.md")),
+    *sorted((ROOT / "cluster/pocketmq/cluster/labs/material").glob("*/README.md")),
 ]
 
 COMMAND = re.compile(r"^(?: {4}|\$ )((?:pocketmq|python -m pocketmq\.\w+|make|\.venv/bin/\w+) .*)$")
 
-GROUPED = ("topic", "clock", "config", "store", "group", "fault", "snapshot", "pipeline")
+GROUPED = ("topic", "clock", "config", "store", "group", "fault", "snapshot", "pipeline", "lab")
 """Commands that have commands of their own."""
 
 RUNNABLE = [

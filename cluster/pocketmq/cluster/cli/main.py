@@ -25,6 +25,7 @@ import typer  # isort: skip
 from pocketmq.cluster.cli import clock, config, demo, message, pipeline, server, store  # isort: skip
 from pocketmq.cluster.cli import cluster, failover, fault, group  # isort: skip
 from pocketmq.cluster.cli import readiness, snapshot, steer, topic, watch  # isort: skip
+from pocketmq.cluster.cli import lab  # isort: skip
 
 INTRO = """RocketMQ's architecture as small Python processes.
 
@@ -71,6 +72,7 @@ fault.register(app)
 snapshot.register(app)
 cluster.register(app)
 watch.register(app)
+lab.register(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,0 +1,96 @@
+"""`pocketmq lab`: exercises that judge themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+LAB_HELP = """Exercises with a judge: learn by writing a small program, in any language.
+
+\b
+Examples:
+  pocketmq lab list
+  pocketmq lab start 4                       makes a folder lab-4: its README.md is the task
+  pocketmq lab check 4                       judges lab-4/lab.py, and names the first wrong step
+  pocketmq lab check 4 "node pay.js"         the same in another language
+"""
+
+START_HELP = """Copy a lab's page and starting file into a folder.
+
+\b
+Examples:
+  pocketmq lab start 1
+  pocketmq lab start 1 ~/course/monday
+"""
+
+CHECK_HELP = """Judge a program on a cluster of its own; takes some seconds.
+
+Stages are run in order, the earlier ones again each time. The first wrong step is shown with what
+happened before it. The exit status is 0 only if all stages pass.
+
+\b
+Examples:
+  pocketmq lab check 1                       lab-1/lab.py
+  pocketmq lab check 1 ~/course/monday       lab.py in this folder
+  pocketmq lab check 1 "java -jar lab.jar"   any command
+"""
+
+Number = Annotated[int, typer.Argument(metavar="N", help="Number of the lab, as `list` shows it.")]
+
+commands = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.add_typer(commands, name="lab", help=LAB_HELP)
+
+
+@commands.command("list", help="List the labs.")
+def list_labs() -> None:
+    from rich.console import Console
+
+    from pocketmq.cluster.labs.show import show_list
+
+    show_list(Console())
+
+
+@commands.command("start", help=START_HELP)
+def start(
+    number: Number,
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="[DIR]", help="Folder to make; lab-N by default.")
+    ] = None,
+) -> None:
+    from pocketmq.cluster.labs.start import start_lab
+
+    typer.echo(start_lab(number, folder))
+
+
+@commands.command("check", help=CHECK_HELP)
+def check(
+    number: Number,
+    program: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[DIR|COMMAND]", help="Folder with lab.py, or a command line in quotes."
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Decides what is random.")] = 17,
+    patience: Annotated[
+        float, typer.Option(min=0.1, metavar="SECONDS", help="Longest wait for one answer.")
+    ] = 6.0,
+) -> int:
+    import asyncio
+
+    from rich.console import Console
+
+    from pocketmq.cluster.labs.catalog import lab_of
+    from pocketmq.cluster.labs.check import check as check_lab
+    from pocketmq.cluster.labs.show import show_verdict
+
+    lab = lab_of(number)
+    verdict = asyncio.run(check_lab(lab, program or [], seed=seed, patience_s=patience))
+    show_verdict(Console(), lab, verdict)
+    return 0 if verdict.record.passed else 1

@@ -1,0 +1,255 @@
+"""Lab 3: the program shares queues out, in 1,000 groups of numbers and in a real one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from random import Random
+from typing import Final, NamedTuple
+
+from pocketmq.client import ConsumeFromWhere, MessageQueue, PushConsumer
+from pocketmq.cluster.labs.court import Court
+from pocketmq.cluster.labs.program import Program
+
+GROUPS: Final = 1_000
+COMPARED: Final = 100
+"""Groups that a second process is asked for."""
+
+MOST_NEEDLESS: Final = 0.10
+"""Of all queues, those that move although their old owner stays and their new one was there. In
+these groups AVG has 0.15, AVG_BY_CIRCLE 0.40, and the solution in tests/labs 0.06."""
+
+Shares = Mapping[str, Sequence[str]]
+"""Client id -> its queues."""
+
+
+class Change(NamedTuple):
+    """A group before and after one member came or went."""
+
+    queues: list[str]
+    before: list[str]
+    after: list[str]
+
+
+async def judge(court: Court) -> None:
+    """See the lab's page."""
+    record = court.record
+    changes = [_change(court.random) for _ in range(GROUPS)]
+    async with court.program(PYTHONHASHSEED="1") as program:
+        record.stage()
+        shares = []
+        for number, change in enumerate(changes, 1):
+            pair = []
+            for members in (change.before, change.after):
+                found = await _shares(court, program, change.queues, members)
+                _one_owner_each(court, number, change.queues, members, found)
+                pair.append(found)
+            shares.append(pair)
+        record.right(f"in {GROUPS} groups, before and after a change: every queue has one owner")
+        record.stage()
+        for number, (change, pair) in enumerate(zip(changes, shares, strict=True), 1):
+            for found in pair:
+                _balanced(court, number, change, found)
+        record.right(f"in {GROUPS} groups nobody has two queues more than anybody else")
+        record.stage()
+        _moves_few(court, changes, shares)
+        record.stage()
+        async with court.program(PYTHONHASHSEED="2") as other:
+            for number, (change, pair) in enumerate(
+                zip(changes[:COMPARED], shares, strict=False), 1
+            ):
+                found = await _shares(court, other, change.queues, change.after[::-1])
+                if found != pair[1]:
+                    record.wrong_step(
+                        f"group {number}, asked in another process, members in another order",
+                        wanted=_text(pair[1]),
+                        found=_text(found),
+                        why="every member runs the strategy by itself, in its own process; if two "
+                        "do not agree, a queue has two owners or none (A-1)",
+                    )
+            record.right(f"a second process answers the same for {COMPARED} groups")
+        record.stage()
+        await _real_group(court, program)
+
+
+# -- groups of numbers ----------------------------------------------------------------------
+
+
+def _change(random: Random) -> Change:
+    brokers = random.randint(1, 4)
+    each = random.randint(1, 6)
+    queues = [f"broker-{'abcd'[b]}/{q}" for b in range(brokers) for q in range(each)]
+    names = random.sample(range(100, 1000), random.randint(2, 6))
+    members = sorted(f"10.0.0.{name % 7}@{name}" for name in names)
+    gone = random.choice(members)
+    fewer = [member for member in members if member != gone]
+    leaves = random.random() < 0.5
+    return Change(queues, members, fewer) if leaves else Change(queues, fewer, members)
+
+
+async def _shares(
+    court: Court, program: Program, queues: Sequence[str], members: Sequence[str]
+) -> dict[str, list[str]]:
+    """Ask for every member, one by one, as each would for itself."""
+    for member in members:
+        await program.tell({"member": member, "members": list(members), "queues": list(queues)})
+    found = {}
+    for member in members:
+        answer = await program.hear(f"the queues of {member}")
+        mine = answer.get("queues")
+        if not isinstance(mine, list) or not all(isinstance(each, str) for each in mine):
+            court.record.wrong_step(
+                f"the queues of {member}, of {len(members)} members and {len(queues)} queues",
+                wanted='{"queues": ["broker-a/0", ...]}',
+                found=answer,
+                why="the answer is a list of names of queues, which may be empty",
+            )
+        found[member] = [str(each) for each in mine]
+    return found
+
+
+def _one_owner_each(
+    court: Court, number: int, queues: Sequence[str], members: Sequence[str], found: Shares
+) -> None:
+    owners: dict[str, list[str]] = {queue: [] for queue in queues}
+    for member, mine in found.items():
+        for queue in mine:
+            owners.setdefault(queue, []).append(member)
+    for queue, who in owners.items():
+        if len(who) != 1 or queue not in queues:
+            court.record.wrong_step(
+                f"group {number}: {len(queues)} queues, members {', '.join(members)}",
+                wanted=f"one owner for {queue}",
+                found=f"{queue} belongs to {' and '.join(who) or 'nobody'}",
+                why="a queue with two owners is consumed twice, one without any not at all",
+            )
+
+
+def _balanced(court: Court, number: int, change: Change, found: Shares) -> None:
+    sizes = [len(mine) for mine in found.values()]
+    if max(sizes) - min(sizes) > 1:
+        court.record.wrong_step(
+            f"group {number}: {len(change.queues)} queues, {len(found)} members",
+            wanted="shares that differ by one queue at most",
+            found=f"shares of {', '.join(map(str, sorted(sizes)))}",
+            why="the largest share decides when the group has caught up; consistent hash pays its "
+            "low movement with uneven shares (A-30)",
+        )
+
+
+def _moves_few(court: Court, changes: Sequence[Change], shares: Sequence[Sequence[Shares]]) -> None:
+    moved = needless = total = 0
+    worst = (0, 0)
+    for number, (change, (before, after)) in enumerate(zip(changes, shares, strict=True), 1):
+        stays = set(change.before) & set(change.after)
+        was = {queue: member for member, mine in before.items() for queue in mine}
+        now = {queue: member for member, mine in after.items() for queue in mine}
+        gone = [queue for queue in was if was[queue] != now[queue]]
+        without_need = sum(was[queue] in stays and now[queue] in stays for queue in gone)
+        moved += len(gone)
+        needless += without_need
+        total += len(change.queues)
+        worst = max(worst, (without_need, number))
+    words = f"{needless / total:.0%} of all queues moved between members that stayed"
+    court.record.note(f"{moved / total:.0%} of all queues have another owner after the change")
+    if needless > MOST_NEEDLESS * total:
+        court.record.wrong_step(
+            f"{GROUPS} changes of one member; the worst is group {worst[1]}",
+            wanted=f"at most {MOST_NEEDLESS:.0%} that move between members that stayed",
+            found=words,
+            why="each move is a pause, and messages that come twice; only queues of the member "
+            "that left, or for the one that came, have to move",
+        )
+    court.record.right(words)
+
+
+# -- a real group ---------------------------------------------------------------------------
+
+
+class TableStrategy:
+    """A strategy whose answers were asked for before.
+
+    Args:
+        shares: By the members of the group.
+    """
+
+    name = "LAB_3"
+
+    def __init__(self, shares: Mapping[tuple[str, ...], Shares]) -> None:
+        self._shares = shares
+
+    def allocate(
+        self,
+        consumer_group: str,
+        current_cid: str,
+        mq_all: Sequence[MessageQueue],
+        cid_all: Sequence[str],
+    ) -> Sequence[MessageQueue]:
+        if mq_all and mq_all[0].topic.startswith("%RETRY%"):
+            return mq_all if current_cid == min(cid_all) else []
+        mine = set(self._shares[tuple(sorted(cid_all))].get(current_cid, ()))
+        return [queue for queue in mq_all if _place(queue) in mine]
+
+
+async def _real_group(court: Court, program: Program) -> None:
+    """Three consumers come one after the other, and one goes."""
+    record, cluster = court.record, court.cluster
+    topic = await court.topic("orders", 8)
+    queues = [f"broker-a/{number}" for number in range(8)]
+    ids = [f"127.0.0.1@c{number}" for number in (1, 2, 3)]
+    table = {
+        members: await _shares(court, program, queues, members)
+        for size in (1, 2, 3)
+        for members in combinations(ids, size)
+    }
+    group = court.name("group")
+    running: dict[str, PushConsumer] = {}
+
+    async def settled() -> None:
+        wanted = table[tuple(sorted(running))]
+
+        async def is_settled() -> bool:
+            await cluster.advance(1)
+            return all(
+                sorted(_place(q) for q in each.assignment if q.topic == topic) == sorted(wanted[id])
+                for id, each in running.items()
+            )
+
+        await court.until(is_settled, "each consumer to own its share", "see lab stage 1")
+        sizes = ", ".join(f"{id[-2:]} {len(each)}" for id, each in wanted.items())
+        record.right(f"the group settled: {sizes}")
+
+    try:
+        for client_id in ids:
+            consumer = PushConsumer(
+                group,
+                strategy=TableStrategy(table),
+                nameservers=cluster.nameservers,
+                client_ip="127.0.0.1",
+                instance_name=client_id.partition("@")[2],
+                consume_from_where=ConsumeFromWhere.FIRST_OFFSET,
+            )
+            consumer.subscribe(topic)
+            consumer.listen(_ignore)
+            running[client_id] = consumer
+            await consumer.start()
+            record.note(f"{client_id[-2:]} joins")
+            await settled()
+        await running.pop(ids[1]).stop()
+        record.note("c2 leaves")
+        await settled()
+    finally:
+        for consumer in running.values():
+            await consumer.stop()
+
+
+async def _ignore(_message: object) -> None:
+    """A listener that is content."""
+
+
+def _place(queue: MessageQueue) -> str:
+    return f"{queue.broker_name}/{queue.queue_id}"
+
+
+def _text(shares: Shares) -> str:
+    return "; ".join(f"{member}: {' '.join(mine) or 'none'}" for member, mine in shares.items())

@@ -1,0 +1,73 @@
+"""Prints a verdict: stage by stage, and the time line of the stage that failed."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.text import Text
+
+from pocketmq.cluster.labs.catalog import LABS, Lab
+from pocketmq.cluster.labs.check import Verdict
+from pocketmq.cluster.labs.verdict import Mark, Stage, Step
+
+MOST_STEPS = 14
+"""Of the failed stage, the last so many are shown."""
+
+_STYLES = {Mark.NOTE: "", Mark.RIGHT: "green", Mark.WRONG: "bold red"}
+_SIGNS = {Mark.NOTE: " ", Mark.RIGHT: "+", Mark.WRONG: "x"}
+
+
+def show_list(console: Console) -> None:
+    """All labs."""
+    for lab in LABS:
+        _line(console, f"{lab.number}  {lab.title:26} {lab.question}")
+    _line(console, "\nbegin with: pocketmq lab start 1")
+
+
+def show_verdict(console: Console, lab: Lab, verdict: Verdict) -> None:
+    """The verdict of a check."""
+    record = verdict.record
+    _line(console, f"lab {lab.number}: {lab.title}\n")
+    for at, title in enumerate(record.titles):
+        stage = record.stages[at] if at < len(record.stages) else None
+        _line(console, *_headline(at + 1, title, stage))
+        if stage is not None and stage.wrong is not None:
+            _time_line(console, stage)
+    passed = sum(stage.wrong is None for stage in record.stages)
+    if verdict.last_words:
+        _line(console, "\nthe end of the program's standard error:\n")
+        _line(console, "\n".join(f"    {line}" for line in verdict.last_words.splitlines()))
+    style = "bold green" if record.passed else "bold red"
+    _line(console, f"\n{passed} of {len(record.titles)} stages passed", style, end="")
+    _line(console, f", in {verdict.took_s:.1f} s")
+
+
+def _headline(number: int, title: str, stage: Stage | None) -> tuple[str, str]:
+    if stage is None:
+        return f"  {number}  {title:28} not reached", ""
+    if stage.wrong is not None:
+        return f"  {number}  {title:28} WRONG, after {stage.right} right steps\n", "bold red"
+    return f"  {number}  {title:28} passed, {stage.right} steps", "green"
+
+
+def _time_line(console: Console, stage: Stage) -> None:
+    left_out = len(stage.steps) - MOST_STEPS
+    if left_out > 0:
+        _line(console, f"       ... {left_out} steps before")
+    for step in stage.steps[-MOST_STEPS:]:
+        moment = "" if step.at_s is None else f"{step.at_s:+10.1f} s"
+        _line(console, f"   {_SIGNS[step.mark]} {moment}  {step.what}", _STYLES[step.mark])
+        if step.mark is Mark.WRONG:
+            _explanation(console, step)
+    _line(console, "")
+
+
+def _explanation(console: Console, step: Step) -> None:
+    indent = " " * (7 if step.at_s is None else 19)
+    _line(console, f"{indent}right:  {step.wanted}")
+    _line(console, f"{indent}yours:  {step.found}")
+    if step.why:
+        _line(console, f"{indent}why:    {step.why}")
+
+
+def _line(console: Console, text: str, style: str = "", *, end: str = "\n") -> None:
+    console.print(Text(text, style=style), end=end, soft_wrap=True, highlight=False)
