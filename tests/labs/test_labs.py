@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from pocketmq.cluster.labs.check import Verdict, check
 from pocketmq.cluster.labs.judges import allocation
 from pocketmq.cluster.labs.verdict import Mark
 from pocketmq.cluster.labs.world import world_of
+
+ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = pytest.mark.cluster
 
@@ -53,3 +56,16 @@ async def test_the_solution_passes_and_each_mistake_is_named(
 
 def test_each_lab_has_at_least_two_mistakes() -> None:
     assert all(len(WRONG[lab.number]) >= 2 for lab in LABS)
+
+
+@pytest.mark.parametrize("lab", LABS, ids=lambda lab: f"lab {lab.number}")
+def test_each_rule_that_a_page_names_is_explained(lab: Lab) -> None:
+    known = {
+        anchor
+        for page in (ROOT / "docs" / "rules").glob("*.md")
+        for anchor in re.findall(r'<a id="([a-z]+-\d+)">', page.read_text())
+    }
+    page = (lab.folder / "README.md").read_text()
+    named = re.findall(r"\b([A-Z]{1,2}-\d+)\b", page)
+    assert named
+    assert [rule for rule in named if rule.lower() not in known] == []

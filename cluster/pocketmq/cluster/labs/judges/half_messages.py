@@ -28,7 +28,7 @@ BOOK_WHY: Final = (
 )
 RUNNING_WHY: Final = (
     "the local transaction has not ended: neither commit nor rollback is true yet. UNKNOWN has "
-    "the broker ask again later (B-104)"
+    "the broker ask again later (B-101, B-106)"
 )
 
 

@@ -25,11 +25,11 @@ WAITS_WHY: Final = (
 )
 BUDGET_WHY: Final = (
     "maxReconsumeTimes counts the deliveries after the first; when they are used up the broker "
-    "makes a dead letter (B-82)"
+    "makes a dead letter (B-82, B-83)"
 )
 POISON_WHY: Final = (
     "what can never succeed should not wait in the delay queues; a delay level below 0 makes a "
-    "dead letter at once (B-82)"
+    "dead letter at once (B-83)"
 )
 HOURS_WHY: Final = (
     "a consumer may choose the delay level of the next attempt (delayLevelWhenNextConsume, B-83)"
