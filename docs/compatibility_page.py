@@ -44,7 +44,6 @@ WHY_NOT = {
     "not needed: mqadmin's cloneGroupOffset asks 208, 105 and 15": [314],
     "not yet: 208 tells the same of one group": [317],
     "not yet: `pocketmq store` reads the entries of queues from the files": [321],
-    "not yet: 204 tells the producers of one group": [328],
     "not yet: expired files go at `deleteWhen`, or when the disk is full": [329],
     "not yet: only RocketMQ's Java admin class asks; 300 and 203 tell most of it": [343, 345],
     "not yet: `consumeEnable` of a group forbids all its topics": [353],

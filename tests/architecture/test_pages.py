@@ -28,7 +28,10 @@ PAGES = [
 
 COMMAND = re.compile(r"^(?: {4}|\$ )((?:pocketmq|python -m pocketmq\.\w+|make|\.venv/bin/\w+) .*)$")
 
-GROUPED = ("topic", "clock", "config", "store", "group", "fault", "snapshot", "pipeline", "lab")
+GROUPED = (
+    "topic", "clock", "config", "store", "group", "fault", "snapshot", "pipeline", "lab",
+    "message", "explain",
+)  # fmt: skip
 """Commands that have commands of their own."""
 
 RUNNABLE = [

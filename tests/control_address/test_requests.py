@@ -239,7 +239,7 @@ def test_faults_are_declared_listed_and_cleared(cluster: Cluster) -> None:
         (part["id"], {}),
     ]
     assert ask(cluster, "DELETE", f"/faults/{part['id']}")[0] == 200
-    assert ask(cluster, "DELETE", "/faults")[1] == {"done": "1 fault rules are cleared"}
+    assert ask(cluster, "DELETE", "/faults")[1] == {"done": "1 fault rule cleared"}
     assert ask(cluster, "GET", "/faults") == (200, [])
 
 

@@ -1,4 +1,4 @@
-"""Heartbeats, departures and notifications of a running broker (34, 35, 38, 40, 46, 203, 204)."""
+"""Heartbeats, departures and notifications of a broker (34, 35, 38, 40, 46, 203, 204, 328)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from pocketmq.protocol.bodies.clients import (
     HeartbeatData,
     ProducerConnection,
     ProducerData,
+    ProducerTableInfo,
 )
 from pocketmq.protocol.body import decode_body, encode_body
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import FLAG_ONEWAY, Command, Encoding
 from pocketmq.protocol.headers.clients import (
     CheckClientConfigRequestHeader,
+    GetAllProducerInfoRequestHeader,
     GetConsumerConnectionListRequestHeader,
     GetProducerConnectionListRequestHeader,
     HeartbeatResponseHeader,
@@ -214,6 +216,23 @@ async def test_the_connections_of_a_group_are_told(rig: BrokerRig, encoding: Enc
         .connection_set[0]
         .client_addr.startswith("127.0.0.1:")
     )
+
+
+async def test_all_producers_are_told_by_group(rig: BrokerRig, encoding: Encoding) -> None:
+    # 328, as Java writes an address: with a slash before it
+    voice = await rig.voice(encoding)
+    reply = await voice.ask(GetAllProducerInfoRequestHeader())
+    assert decode_body(reply.body_view, ProducerTableInfo, encoding).data == {}
+    beaten_ms = rig.clock.time_ms()
+    await voice.heartbeat("one", producers=["writers", "others"])
+    await rig.advance(30)
+    reply = await voice.ask(GetAllProducerInfoRequestHeader())
+    told = decode_body(reply.body_view, ProducerTableInfo, encoding).data
+    assert sorted(told) == ["others", "writers"]
+    [one] = told["writers"]
+    assert (one.client_id, one.language, one.version) == ("one", "PYTHON", 479)
+    assert one.remote_ip.startswith("/127.0.0.1:")
+    assert one.last_update_timestamp == beaten_ms
 
 
 @pytest.mark.parametrize(

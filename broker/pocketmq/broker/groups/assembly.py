@@ -84,7 +84,10 @@ def assemble_groups(
         consumers=consumers,
         producers=producers,
         silent=silent,
-        processors=(clients, MemberProcessor(consumers, producers, filters.message_filters)),
+        processors=(
+            clients,
+            MemberProcessor(consumers, producers, filters.message_filters, clock),
+        ),
         tools=(
             RelayProcessor(consumers),
             GroupProcessor(

@@ -1,7 +1,7 @@
 """Requests about connected clients (B-28, E-24, M-38).
 
 GET_CONSUMER_LIST_BY_GROUP (38), CHECK_CLIENT_CONFIG (46), GET_CONSUMER_CONNECTION_LIST (203),
-GET_PRODUCER_CONNECTION_LIST (204).
+GET_PRODUCER_CONNECTION_LIST (204), GET_ALL_PRODUCER_INFO (328).
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from pocketmq.protocol.bodies.clients import (
     ConsumerConnection,
     ConsumerList,
     ProducerConnection,
+    ProducerInfo,
+    ProducerTableInfo,
 )
 from pocketmq.protocol.body import decode_request_body, encode_body
 from pocketmq.protocol.codes import LanguageCode, RequestCode, ResponseCode
@@ -28,6 +30,7 @@ from pocketmq.protocol.headers.clients import (
     GetProducerConnectionListRequestHeader,
 )
 from pocketmq.protocol.subscription import TAG, SubscriptionData
+from pocketmq.runtime.clock import Clock
 
 
 class MemberProcessor:
@@ -37,11 +40,17 @@ class MemberProcessor:
         consumers: consumer groups.
         producers: producer groups.
         filters: which subscriptions are valid here.
+        clock: the time of heartbeats.
     """
 
     def __init__(
-        self, consumers: ConsumerManager, producers: ProducerManager, filters: MessageFilters
+        self,
+        consumers: ConsumerManager,
+        producers: ProducerManager,
+        filters: MessageFilters,
+        clock: Clock,
     ) -> None:
+        self._clock = clock
         self._consumers = consumers
         self._producers = producers
         self._filters = filters
@@ -111,6 +120,27 @@ class MemberProcessor:
                 ResponseCode.SYSTEM_ERROR, f"no member of producer group {group} is connected"
             )
         body = ProducerConnection(connection_set=[_connection(member) for member in members])
+        return request.reply(body=encode_body(body, request.encoding))
+
+    @handles(RequestCode.GET_ALL_PRODUCER_INFO)
+    def all_producers(self, _peer: Peer, request: Command) -> Reply:
+        """Every connected producer by its group: GET_ALL_PRODUCER_INFO (328)."""
+        now_ms, now = self._clock.time_ms(), self._clock.monotonic()
+        body = ProducerTableInfo(
+            data={
+                group: [
+                    ProducerInfo(
+                        client_id=info.client_id,
+                        remote_ip=f"/{info.channel.address}",  # as Java writes a socket's address
+                        language=LanguageCode(info.language).name,
+                        version=info.version,
+                        last_update_timestamp=now_ms - round((now - info.last_update_at) * 1000),
+                    )
+                    for info in members.values()
+                ]
+                for group, members in self._producers.groups.items()
+            }
+        )
         return request.reply(body=encode_body(body, request.encoding))
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator
-from typing import Any
 
 from pocketmq.broker.store.config import ENTRY_SIZE
 from pocketmq.broker.store.consume_queue import ENTRY, FILLER_SIZE
@@ -12,7 +10,7 @@ from pocketmq.broker.store.stopped_store import Problem, StoppedStore
 from pocketmq.broker.store.verify_cursors import queue_problem
 from pocketmq.protocol.message import MessageExt
 from pocketmq.protocol.record_check import check_record
-from pocketmq.runtime.errors import CallerError, PocketMQError
+from pocketmq.runtime.errors import CallerError
 
 
 def read_queue(
@@ -57,36 +55,3 @@ def read_queue(
             yield queue_problem(queue, number, what)
         else:
             yield checked.message
-
-
-def as_json(message: MessageExt) -> dict[str, Any]:
-    """A message as JSON shows it: the body as text, or in base64 when it is no UTF-8."""
-    told: dict[str, Any] = {
-        "topic": message.topic,
-        "queueId": message.queue_id,
-        "queueOffset": message.queue_offset,
-        "commitLogOffset": message.commit_log_offset,
-        "storeSize": message.store_size,
-        "storeTimestamp": message.store_timestamp_ms,
-        "bornTimestamp": message.born_timestamp_ms,
-        "bornHost": message.born_host,
-        "storeHost": message.store_host,
-        "sysFlag": message.sys_flag,
-        "flag": message.flag,
-        "reconsumeTimes": message.reconsume_times,
-        "preparedTransactionOffset": message.prepared_transaction_offset,
-        "msgId": message.msg_id,
-        "properties": message.properties,
-    }
-    try:
-        body = message.body
-    except PocketMQError as exc:
-        return {**told, "bodyError": str(exc), "rawBodyBase64": _base64(bytes(message.raw_body))}
-    try:
-        return {**told, "body": body.decode()}
-    except UnicodeDecodeError:
-        return {**told, "bodyBase64": _base64(body)}
-
-
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode("ascii")

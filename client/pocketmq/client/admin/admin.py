@@ -13,13 +13,22 @@ from typing import Final, TypeVar, Unpack
 from pocketmq.client.admin.masters import Masters
 from pocketmq.client.admin.members import Members
 from pocketmq.client.admin.name_server_requests import NameServerRequests
+from pocketmq.client.admin.reads import read_queue
 from pocketmq.client.admin.settings import change_options, options_of
 from pocketmq.client.api import ClientApi
 from pocketmq.client.config import ClientConfig, ClientOptions
+from pocketmq.client.consumer.pull_consumer import PullResult
 from pocketmq.client.instance import ClientInstance
 from pocketmq.client.instances import acquire, release
 from pocketmq.client.routes import publish_queues, subscribe_queues
-from pocketmq.protocol.bodies.clients import ConsumerConnection, ConsumerRunningInfo, GroupList
+from pocketmq.client.selector import MessageSelector
+from pocketmq.protocol.bodies.clients import (
+    ConsumerConnection,
+    ConsumerRunningInfo,
+    GroupList,
+    ProducerInfo,
+    ProducerTableInfo,
+)
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from pocketmq.protocol.bodies.offsets import (
     ConsumeStats,
@@ -31,10 +40,12 @@ from pocketmq.protocol.bodies.offsets import (
 from pocketmq.protocol.bodies.pop import RequestMode, RequestModeBody
 from pocketmq.protocol.bodies.replication import HARuntimeInfo
 from pocketmq.protocol.bodies.route import ClusterInfo, KVTable, TopicRouteData
+from pocketmq.protocol.bodies.stats import BrokerStatsData
 from pocketmq.protocol.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
 from pocketmq.protocol.body import parse_mq_key
 from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.errors import ClientError
+from pocketmq.protocol.errors import BrokerError, BrokerNotFoundError, ClientError
+from pocketmq.protocol.headers.clients import GetAllProducerInfoRequestHeader
 from pocketmq.protocol.headers.groups import (
     DeleteSubscriptionGroupRequestHeader,
     GetAllSubscriptionGroupsRequestHeader,
@@ -53,6 +64,7 @@ from pocketmq.protocol.headers.settings import (
     GetBrokerConfigRequestHeader,
     UpdateBrokerConfigRequestHeader,
     UpdateNamesrvConfigRequestHeader,
+    ViewBrokerStatsDataRequestHeader,
 )
 from pocketmq.protocol.headers.topics import (
     DeleteTopicRequestHeader,
@@ -120,6 +132,24 @@ class Admin(StartStop):
         address = await self._masters.of_broker(broker_name)
         header = GetBrokerRuntimeInfoRequestHeader()
         return (await self._api.call_for_body(address, header, KVTable)).table
+
+    async def broker_stats(self, broker_name: str, name: str, key: str) -> BrokerStatsData | None:
+        """One statistic of a broker; None if it has counted nothing: VIEW_BROKER_STATS_DATA (315).
+
+        Args:
+            broker_name: whose.
+            name: such as `TOPIC_PUT_NUMS` or `GROUP_GET_NUMS`.
+            key: such as a topic, or `topic@group`.
+        """
+        header = ViewBrokerStatsDataRequestHeader(stats_name=name, stats_key=key)
+        try:
+            return await self._api.call_for_body(
+                await self._masters.of_broker(broker_name), header, BrokerStatsData
+            )
+        except BrokerError as exc:
+            if exc.code == ResponseCode.SYSTEM_ERROR:
+                return None  # the broker's answer when it has no such counter (O-30)
+            raise
 
     async def ha_status(self, address: str) -> HARuntimeInfo:
         """Slaves of the broker at an address, or its master: GET_BROKER_HA_STATUS (907)."""
@@ -346,6 +376,12 @@ class Admin(StartStop):
         """
         return await self._members.connections(group)
 
+    async def producers(self, broker_name: str) -> dict[str, list[ProducerInfo]]:
+        """Producer group -> its clients on one broker: GET_ALL_PRODUCER_INFO (328)."""
+        address = await self._masters.of_broker(broker_name)
+        header = GetAllProducerInfoRequestHeader()
+        return (await self._api.call_for_body(address, header, ProducerTableInfo)).data
+
     async def consumer_running_info(self, group: str, client_id: str) -> ConsumerRunningInfo:
         """What one member is doing, asked through a broker that knows it.
 
@@ -428,6 +464,46 @@ class Admin(StartStop):
 
     # -- messages -------------------------------------------------------------------------------
 
+    async def read(
+        self,
+        queue: MessageQueue,
+        offset: int,
+        *,
+        expression: str | MessageSelector = "*",
+        max_count: int = 32,
+        wait_ms: int = 0,
+    ) -> PullResult:
+        """Read messages of one queue without a group of one's own: PULL_MESSAGE (11).
+
+        No group is created, and no offset is committed.
+
+        Args:
+            queue: Which one.
+            offset: Of the first message wanted.
+            expression: `*`, tags as `TagA || TagB`, or a `MessageSelector.by_sql`.
+            max_count: At most so many; brokers give at most 32.
+            wait_ms: When there is nothing, for how long the broker may wait for a message.
+
+        Raises:
+            BrokerError: the broker refused.
+            RequestTimeoutError: it did not answer; with `wait_ms` this also happens on a manual
+                clock that stands: ask again.
+        """
+        try:
+            address = await self._started().addresses.master(queue)
+        except BrokerNotFoundError:  # a system topic may have no route
+            address = await self._masters.of_broker(queue.broker_name)
+        return await read_queue(
+            self._api,
+            address,
+            queue,
+            expression,
+            offset,
+            max_count=max_count,
+            wait_ms=wait_ms,
+            max_body_bytes=self.config.max_body_bytes,
+        )
+
     async def view_message(self, offset_msg_id: str, *, topic: str | None = None) -> MessageExt:
         """The message that is stored where the id says: VIEW_MESSAGE_BY_ID (33).
 
@@ -451,8 +527,20 @@ class Admin(StartStop):
         begin_ms: int = 0,
         end_ms: int = INT64_MAX,
         by_uniq_key: bool = False,
+        everywhere: bool = False,
     ) -> list[MessageExt]:
-        """Messages by one of their KEYS or by UNIQ_KEY, oldest first: QUERY_MESSAGE (12)."""
+        """Messages by one of their KEYS or by UNIQ_KEY, oldest first: QUERY_MESSAGE (12).
+
+        Args:
+            topic: Where they are stored.
+            key: What they have.
+            max_count: At most so many on each broker.
+            begin_ms: Stored then or later, epoch ms.
+            end_ms: Stored then or earlier.
+            by_uniq_key: `key` is a UNIQ_KEY.
+            everywhere: Ask every master, and not those of the topic's route: system topics may
+                have none.
+        """
         header = QueryMessageRequestHeader(
             topic=topic,
             key=key,
@@ -462,7 +550,9 @@ class Admin(StartStop):
             unique_key_query=by_uniq_key or None,
         )
         found: list[MessageExt] = []
-        for broker_name, address in (await self._masters.of_topic(topic)).items():
+        masters = self._masters
+        targets = await (masters.all() if everywhere else masters.of_topic(topic))
+        for broker_name, address in targets.items():
             response = await self._api.call(address, header, ok=(ResponseCode.QUERY_NOT_FOUND,))
             if response.code == ResponseCode.SUCCESS:
                 found += decode_records(response.body_view, broker_name=broker_name)

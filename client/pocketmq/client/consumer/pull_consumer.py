@@ -30,7 +30,7 @@ from pocketmq.protocol.headers.pull import PullMessageRequestHeader, PullMessage
 from pocketmq.protocol.message import MessageExt, MessageQueue
 from pocketmq.protocol.record import decode_records
 from pocketmq.protocol.scalars import PullSysFlag
-from pocketmq.protocol.subscription import TAG
+from pocketmq.protocol.subscription import TAG, SubscriptionData
 
 PULL_TIMEOUT_S: Final = 10.0
 """Real seconds for a pull that is not held (`consumerPullTimeoutMillis`)."""
@@ -48,6 +48,30 @@ class PullResult:
     min_offset: int
     max_offset: int
     messages: list[MessageExt] = field(default_factory=list)
+
+
+def read_pull(
+    response: Command, queue: MessageQueue, subscription: SubscriptionData, max_body_bytes: int
+) -> PullResult:
+    """What an answer to PULL_MESSAGE (11) brought.
+
+    Raises:
+        BrokerError: the broker refused.
+    """
+    status = STATUS_BY_CODE.get(response.code)
+    if status is None:
+        raise BrokerError(response.code, response.remark)
+    found = response.header(PullMessageResponseHeader)
+    messages: list[MessageExt] = []
+    if status is PullStatus.FOUND:
+        messages = [
+            message
+            for message in decode_records(
+                response.body_view, broker_name=queue.broker_name, max_body_bytes=max_body_bytes
+            )
+            if subscription.matches_tag(message.tags)
+        ]
+    return PullResult(status, found.next_begin_offset, found.min_offset, found.max_offset, messages)
 
 
 class PullConsumer(PullMember):
@@ -100,24 +124,7 @@ class PullConsumer(PullMember):
             bname=queue.broker_name,
         )
         response = await self._ask(instance, queue, header, wait=wait)
-        status = STATUS_BY_CODE.get(response.code)
-        if status is None:
-            raise BrokerError(response.code, response.remark)
-        found = response.header(PullMessageResponseHeader)
-        messages: list[MessageExt] = []
-        if status is PullStatus.FOUND:
-            messages = [
-                message
-                for message in decode_records(
-                    response.body_view,
-                    broker_name=queue.broker_name,
-                    max_body_bytes=self.config.max_body_bytes,
-                )
-                if subscription.matches_tag(message.tags)
-            ]
-        return PullResult(
-            status, found.next_begin_offset, found.min_offset, found.max_offset, messages
-        )
+        return read_pull(response, queue, subscription, self.config.max_body_bytes)
 
     async def consume_offset(self, queue: MessageQueue, *, from_store: bool = False) -> int:
         """The group's offset; -1 when none is stored, -2 when the broker cannot be asked.

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
+from pocketmq.cluster.cli.output import Output, show
 from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, addresses, remoting, run
 from pocketmq.cluster.cli.steer import Control, Data
+from pocketmq.cluster.cli.tables import Table
 from pocketmq.cluster.control import ControlledProcess, discover, reachable
 from pocketmq.cluster.control_address.client import ControlClient
 from pocketmq.cluster.control_address.declarations import MAX_SPEED, Advance, Clock, Moved, Run
 from pocketmq.protocol.errors import NoNameServerError
 from pocketmq.runtime import lock_step
+from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import CallerError, ClockMemberError
 
 ADVANCE_HELP = """Move all clocks of a cluster together, deadline by deadline.
@@ -71,7 +75,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
     group.command("advance", help=ADVANCE_HELP)(advance)
-    group.command("show", help=SHOW_HELP)(show)
+    group.command("show", help=SHOW_HELP)(show_clocks)
     group.command("next", help=NEXT_HELP)(next_deadline)
     group.command("run", help=RUN_HELP)(run_clock)
     group.command("freeze", help=FREEZE_HELP)(freeze)
@@ -128,19 +132,54 @@ def advance(
     run(command())
 
 
-def show(nameservers: Nameservers = DEFAULT_NAMESERVERS) -> None:
-    async def command() -> None:
+def show_clocks(output: Output = None, nameservers: Nameservers = DEFAULT_NAMESERVERS) -> None:
+    async def command() -> list[ClockView]:
         async with remoting() as client:
-            lines = {
-                member: await _describe(member)
-                for member in await discover(addresses(nameservers), client)
-            }
-            if not any(lines.values()):
-                raise NoNameServerError(tuple(addresses(nameservers)))
-            for member, line in lines.items():
-                typer.echo(f"{member.name:14} {member.address:21} {line or 'no answer'}")
+            everyone = await discover(addresses(nameservers), client)
+            return [await _look_at(member) for member in everyone]
 
-    run(command())
+    views = run(command())
+    if all(each.kind is None for each in views):
+        raise NoNameServerError(tuple(addresses(nameservers)))
+    show(output, [asdict(each) for each in views], clock_table(views))
+
+
+@dataclass(frozen=True, slots=True)
+class ClockView:
+    """The clock of one process."""
+
+    name: str
+    address: str
+    time_ms: int | None = None
+    kind: str | None = None
+    """`real` or `manual`; None when the process does not answer."""
+    next_in_s: float | None = None
+    """Seconds to the next deadline of a manual clock."""
+
+    @property
+    def state(self) -> str:
+        """For people."""
+        if self.kind is None:
+            return "no answer"
+        if self.kind == "real":
+            return "real"
+        due = "nothing due" if self.next_in_s is None else f"next in {self.next_in_s:g} s"
+        return f"manual, {due}"
+
+
+def clock_table(views: list[ClockView]) -> Table:
+    """A row for each process."""
+    return Table(
+        "clock",
+        ("process", "address", "time", "clock"),
+        [
+            (
+                each.name, each.address,
+                None if each.time_ms is None else moment_text(each.time_ms), each.state,
+            )
+            for each in views
+        ],
+    )  # fmt: skip
 
 
 def next_deadline(control: Control = None, data: Data = None) -> None:
@@ -200,17 +239,33 @@ async def cluster_time_ms(nameservers: list[str]) -> int:
             raise NoNameServerError((nameservers[0],)) from exc
 
 
-async def _describe(member: ControlledProcess) -> str:
-    """One line about its clock; empty if it does not answer."""
+async def present_ms(nameservers: list[str]) -> int:
+    """The cluster's time, which may be manual; this machine's if no name server tells it."""
+    try:
+        return await cluster_time_ms(nameservers)
+    except NoNameServerError:
+        return SystemClock().time_ms()
+
+
+def moment_text(time_ms: int) -> str:
+    """A moment in UTC, to the millisecond."""
+    try:
+        moment = datetime.fromtimestamp(time_ms / 1000, UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError, OSError):
+        return str(time_ms)
+    return moment.isoformat(sep=" ", timespec="milliseconds")
+
+
+async def _look_at(member: ControlledProcess) -> ClockView:
     try:
         clock = await member.clock()
     except ClockMemberError:
-        return ""
+        return ClockView(member.name, member.address)
     if not clock.manual:
-        return f"{_text(clock.now_ms)}  real"
-    next_ms = clock.next_deadline_ms
-    due = "nothing due" if next_ms is None else f"next in {(next_ms - clock.now_ms) / 1000:g} s"
-    return f"{_text(clock.now_ms)}  manual, {due}"
+        return ClockView(member.name, member.address, clock.now_ms, "real")
+    due_ms = clock.next_deadline_ms
+    in_s = None if due_ms is None else (due_ms - clock.now_ms) / 1000
+    return ClockView(member.name, member.address, clock.now_ms, "manual", in_s)
 
 
 def _text(time_ms: int) -> str:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
 from pocketmq.cluster.cli import config_live
+from pocketmq.cluster.cli.output import Output
+from pocketmq.cluster.cli.output import show as show_rows
+from pocketmq.cluster.cli.tables import Table
 from pocketmq.cluster.spec import ClusterOptions
 from pocketmq.protocol.budget import Budget
 from pocketmq.runtime.config import load, unknown_names
@@ -58,6 +62,24 @@ def config_classes(role: Role) -> list[type[Any]]:
     return [BrokerConfig, StoreConfig, Budget, RoleOptions]
 
 
+@dataclass(frozen=True, slots=True)
+class OptionView:
+    """One option of a role."""
+
+    option: str
+    """Its name in a TOML file."""
+    value: str
+    unit: str
+    origin: str
+    help: str
+
+
+def option_table(found: list[OptionView]) -> Table:
+    """A row for each."""
+    rows = [(each.option, f"{each.value} {each.unit}".strip(), each.origin) for each in found]
+    return Table("option", ("option", "value", "from"), rows)
+
+
 def show(
     role: Annotated[Role, typer.Argument(help="Whose options.")],
     config: Annotated[Path | None, typer.Option(metavar="TOML", help="TOML file.")] = None,
@@ -67,8 +89,10 @@ def show(
     changed: Annotated[
         bool, typer.Option("--changed", help="Only options that differ from their defaults.")
     ] = False,
+    output: Output = None,
 ) -> None:
     classes = config_classes(role)
+    found: list[OptionView] = []
     for config_class in classes:
         loaded = load(config_class, {}, os.environ, config, broker_conf=broker_conf)
         for each in describe(config_class):
@@ -76,7 +100,12 @@ def show(
             if changed and origin == "default":
                 continue
             value = "***" if each.secret else as_text(getattr(loaded.config, each.name))
-            unit = f" {each.unit}" if each.unit else ""
-            typer.echo(f"{each.toml + ' = ' + value + unit:58} # {origin}: {each.help}")
+            found.append(OptionView(each.toml, value, each.unit or "", origin, each.help))
+    if output is None:
+        for view in found:
+            unit = f" {view.unit}" if view.unit else ""
+            typer.echo(f"{view.option + ' = ' + view.value + unit:58} # {view.origin}: {view.help}")
+    else:
+        show_rows(output, [asdict(view) for view in found], option_table(found))
     for name in unknown_names(classes, os.environ, broker_conf):
         typer.echo(f"unknown and ignored: {name}", err=True)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from pocketmq.client import Admin
+from pocketmq.cluster.cli.output import Output, show
 from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, addresses, run
+from pocketmq.cluster.cli.tables import Table
 from pocketmq.protocol.budget import Budget
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.runtime.options import describe
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 GET_HELP = """Show the options of running brokers, or of nameservers, under RocketMQ's names.
 
@@ -38,9 +37,6 @@ Examples:
   pocketmq config set --nameserver orderMessageEnable=true
 """
 
-PLAIN_WIDTH = 120
-"""Of tables that go into a file or a pipe."""
-
 Brokers = Annotated[list[str] | None, typer.Option(help="Only this broker; may be repeated.")]
 OfNameservers = Annotated[
     bool, typer.Option("--nameserver", help="Every nameserver, not the brokers.")
@@ -51,6 +47,7 @@ def get(
     keys: Annotated[list[str] | None, typer.Argument(help="Only these options.")] = None,
     broker: Brokers = None,
     nameserver: OfNameservers = False,
+    output: Output = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
     async def command() -> dict[str, dict[str, str]]:
@@ -62,13 +59,19 @@ def get(
     for key in keys or ():
         if key not in known:
             raise ConfigError(key, "is unknown there", advice="`pocketmq config get` lists all")
-    _print(_values_table(found, sorted(keys or known), _acts(nameserver=nameserver)))
+    listed = sorted(keys or known)
+    facts = {
+        name: {key: all_of[key] for key in listed if key in all_of}
+        for name, all_of in found.items()
+    }
+    show(output, facts, values_table(found, listed, _acts(nameserver=nameserver)))
 
 
 def set_options(
     changes: Annotated[list[str], typer.Argument(metavar="KEY=VALUE...", help="What to change.")],
     broker: Brokers = None,
     nameserver: OfNameservers = False,
+    output: Output = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
     wanted = _wanted(changes)
@@ -84,9 +87,11 @@ def set_options(
         return before, after, [f"{name}: {text}" for name, text in remarks.items() if text]
 
     before, after, remarks = run(command())
-    _print(_changes_table(before, after, sorted(wanted), _acts(nameserver=nameserver)))
+    changes_made = _changes(before, after, sorted(wanted), _acts(nameserver=nameserver))
+    rows = [tuple(change.values()) for change in changes_made]
+    show(output, changes_made, Table("option", ("where", "option", "was", "is", "acts"), rows))
     for remark in remarks:
-        typer.echo(remark)
+        typer.echo(remark, err=output == "json")
     if any(key not in options for options in after.values() for key in wanted) or any(
         "not changed: " in remark for remark in remarks
     ):
@@ -130,44 +135,30 @@ def _acts(*, nameserver: bool) -> dict[str, str]:
     }
 
 
-def _values_table(
+def values_table(
     found: Mapping[str, Mapping[str, str]], keys: Iterable[str], acts: Mapping[str, str]
 ) -> Table:
-    from rich.table import Table
-
-    table = Table()
-    table.add_column("option", overflow="fold")
-    for name in found:
-        table.add_column(name, overflow="fold")
-    table.add_column("a change acts")
-    for key in keys:
-        values = [options.get(key, "") for options in found.values()]
-        table.add_row(key, *values, acts.get(key, ""))
-    return table
+    """A row for each option, with its value at each role and when a change acts."""
+    return Table(
+        "option",
+        ("option", *found, "acts"),
+        [
+            (key, *(options.get(key, "") for options in found.values()), acts.get(key, ""))
+            for key in keys
+        ],
+    )
 
 
-def _changes_table(
+def _changes(
     before: Mapping[str, Mapping[str, str]],
     after: Mapping[str, Mapping[str, str]],
     keys: Iterable[str],
     acts: Mapping[str, str],
-) -> Table:
-    from rich.table import Table
-
-    table = Table()
-    for column in ("where", "option", "was", "is", "acts"):
-        table.add_column(column, overflow="fold")
+) -> list[dict[str, str]]:
+    found = []
     for name, options in after.items():
         for key in keys:
             was, now = before[name].get(key, "-"), options.get(key, "-")
-            table.add_row(name, key, was, now, "not changed" if was == now else acts.get(key, ""))
-    return table
-
-
-def _print(table: Table) -> None:
-    from rich.console import Console
-
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=PLAIN_WIDTH)
-    console.print(table)
+            when = "not changed" if was == now else acts.get(key, "")
+            found.append({"where": name, "option": key, "was": was, "is": now, "acts": when})
+    return found

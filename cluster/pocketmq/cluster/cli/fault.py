@@ -8,8 +8,10 @@ from typing import Annotated
 import msgspec
 import typer
 
+from pocketmq.cluster.cli.output import Output, show
 from pocketmq.cluster.cli.run import run
 from pocketmq.cluster.cli.steer import Control, Data
+from pocketmq.cluster.cli.tables import Table
 from pocketmq.cluster.control_address.client import ControlClient, part
 from pocketmq.cluster.control_address.declarations import Done, FaultState, Partition
 from pocketmq.protocol.codes import request_name, response_name
@@ -115,10 +117,16 @@ def add(
     typer.echo(_line(made))
 
 
-def list_rules(control: Control = None, data: Data = None) -> None:
-    for state in ControlClient.found(control, data).get("/faults", list[FaultState]):
-        fired = ", ".join(f"{role} {count}" for role, count in state.fired.items() if count)
-        typer.echo(f"{_line(state.rule)}; fired: {fired or 'never'}")
+def list_rules(output: Output = None, control: Control = None, data: Data = None) -> None:
+    states = ControlClient.found(control, data).get("/faults", list[FaultState])
+    rows = [
+        (
+            *_line(each.rule).split(" ", 1),
+            ", ".join(f"{role} {count}" for role, count in each.fired.items() if count) or "never",
+        )
+        for each in states
+    ]
+    show(output, msgspec.to_builtins(states), Table("rule", ("rule", "does", "fired"), rows))
 
 
 def clear(

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
 from pocketmq.client import Admin
-from pocketmq.cluster.cli.clock import cluster_time_ms, parse_duration_ms
+from pocketmq.cluster.cli.clock import parse_duration_ms, present_ms
+from pocketmq.cluster.cli.complete import GroupName, TopicName, complete_topic
+from pocketmq.cluster.cli.output import Output, show, show_names
 from pocketmq.cluster.cli.run import (
     DEFAULT_NAMESERVERS,
     Nameservers,
@@ -19,21 +20,17 @@ from pocketmq.cluster.cli.run import (
     run,
 )
 from pocketmq.cluster.cli.strategy import ALL_STRATEGIES, Imagined
+from pocketmq.cluster.cli.tables import Table
 from pocketmq.cluster.control import discover, reachable
 from pocketmq.cluster.explain.facts import gather_facts
 from pocketmq.cluster.explain.findings import Finding, findings
 from pocketmq.cluster.group_reset import END_MS, START_MS, QueueMove, plan_reset, reset_group
 from pocketmq.cluster.group_view import GroupView, known_groups, look_at
 from pocketmq.protocol.allocation.preview import Allocation, moved, preview
-from pocketmq.protocol.errors import NoNameServerError
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.validation import check_topic, is_system_group
-from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import CallerError
 from pocketmq.runtime.words import counted
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 LIST_HELP = """List the consumer groups that brokers know.
 
@@ -45,13 +42,13 @@ Examples:
 
 SHOW_HELP = """Show a consumer group's members, subscriptions and offsets.
 
-For each queue: the broker's offset (that of the next message to be stored), the group's offset
-(that of the next message to be consumed), their difference, and the client that owns the queue.
+For each queue: its end (the offset of the next message to be stored), the group's offset (that of
+the next message to be consumed), their difference, and the client that owns the queue.
 
 \b
 Examples:
   pocketmq group show billing
-  pocketmq group show billing --json
+  pocketmq group show billing -o json
 """
 
 EXPLAIN_HELP = """Explain why a group gets no messages, gets messages twice, or lags.
@@ -64,7 +61,7 @@ that nobody moves. The exit status is 1 when a problem was found.
 \b
 Examples:
   pocketmq group explain billing
-  pocketmq group explain billing --json
+  pocketmq group explain billing -o json
 """
 
 RESET_HELP = """Set a group's offsets in a topic, whether its members run or not.
@@ -98,15 +95,12 @@ Examples:
 
 _ENDS_MS = {"start": START_MS, "end": END_MS}
 
-PLAIN_WIDTH = 160
-"""Width when the output is no terminal, so that a log has complete tables."""
-
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
     group.command("list", help=LIST_HELP)(list_groups)
-    group.command("show", help=SHOW_HELP)(show)
+    group.command("show", help=SHOW_HELP)(show_group)
     group.command("explain", help=EXPLAIN_HELP)(explain)
     group.command("reset", help=RESET_HELP)(reset)
     group.command("simulate", help=SIMULATE_HELP)(simulate)
@@ -115,21 +109,20 @@ def register(app: typer.Typer) -> None:
 
 def list_groups(
     everything: Annotated[bool, typer.Option("--all", help="Also list built-in groups.")] = False,
+    output: Output = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
-    async def command() -> None:
+    async def command() -> list[str]:
         async with Admin(nameservers=addresses(nameservers)) as admin:
-            names = await known_groups(admin)
-        for name in names:
-            if everything or not is_system_group(name):
-                typer.echo(name)
+            return await known_groups(admin)
 
-    run(command())
+    names = run(command())
+    show_names(output, [name for name in names if everything or not is_system_group(name)])
 
 
-def show(
-    group: Annotated[str, typer.Argument(help="Its name.")],
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+def show_group(
+    group: GroupName,
+    output: Output = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
     async def command() -> GroupView:
@@ -137,15 +130,14 @@ def show(
             return await look_at(admin, group)
 
     view = run(command())
-    if as_json:
-        typer.echo(json.dumps(view.as_dict(), indent=2))
-    else:
-        _print(view)
+    about = f"{view.message_model}, {view.consume_from_where}" if view.members else "no members"
+    heading = f"group {view.group}: {about}; lag {counted(view.lag, 'message')}"
+    show(output, view.as_dict(), *group_tables(view), heading=heading)
 
 
 def explain(
-    group: Annotated[str, typer.Argument(help="Its name.")],
-    as_json: Annotated[bool, typer.Option("--json", help="A JSON list.")] = False,
+    group: GroupName,
+    output: Output = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> int:
     where = addresses(nameservers)
@@ -158,18 +150,24 @@ def explain(
             return findings(await gather_facts(admin, group, clock_stands=clock_stands))
 
     found = run(command())
-    if as_json:
-        typer.echo(json.dumps([asdict(each) for each in found], indent=2))
-    elif not found:
+    if output is not None:
+        rows = [(each.problem, each.advice) for each in found]
+        show(
+            output,
+            [asdict(each) for each in found],
+            Table("problem", ("problem", "what to do"), rows),
+        )
+        return int(bool(found))
+    if not found:
         typer.echo(f"{group}: no problem found")
-    for number, each in enumerate(found if not as_json else (), start=1):
+    for number, each in enumerate(found, start=1):
         typer.echo(f"{number}. {each.problem}\n   {each.advice}")
     return int(bool(found))
 
 
 def reset(
-    group: Annotated[str, typer.Argument(help="Consumer group to reset.")],
-    topic: Annotated[str, typer.Argument(help="Topic whose offsets are set.")],
+    group: GroupName,
+    topic: TopicName,
     to: Annotated[
         str | None,
         typer.Option(metavar="start|end|TIME", help="start, end or a time; or give --ago."),
@@ -178,6 +176,7 @@ def reset(
         str | None, typer.Option(metavar="DURATION", help="A duration before now: 90s, 10m, 2h.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing.")] = False,
+    output: Output = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
     if (to is None) == (ago is None):
@@ -189,23 +188,38 @@ def reset(
     async def command() -> list[QueueMove]:
         moment_ms = time_ms
         if moment_ms is None:
-            moment_ms = max(START_MS, await _now_ms(where) - by_ms)
+            moment_ms = max(START_MS, await present_ms(where) - by_ms)
         do = plan_reset if dry_run else reset_group
         async with Admin(nameservers=where) as admin:
             return await do(admin, group, topic, moment_ms)
 
-    for move in run(command()):
+    moves = run(command())
+    if output is not None:
+        show(output, [_facts_of(move) for move in moves], reset_table(moves))
+        return
+    for move in moves:
         typer.echo(str(move))
     if dry_run:
         typer.echo("nothing was changed")
 
 
-async def _now_ms(nameservers: list[str]) -> int:
-    """The cluster's time, which may be manual; this machine's if no name server tells it."""
-    try:
-        return await cluster_time_ms(nameservers)
-    except NoNameServerError:
-        return SystemClock().time_ms()
+def _facts_of(move: QueueMove) -> dict[str, Any]:
+    queue = move.queue
+    return {
+        "broker": queue.broker_name,
+        "queue": queue.queue_id,
+        "before": move.before,
+        "after": move.after,
+    }
+
+
+def reset_table(moves: list[QueueMove]) -> Table:
+    """The offsets before and after."""
+    return Table(
+        "queue",
+        ("queue", "before", "after"),
+        [(_place(move.queue), move.before, move.after) for move in moves],
+    )
 
 
 def _moment_ms(text: str) -> int:
@@ -226,7 +240,11 @@ def _moment_ms(text: str) -> int:
 
 def simulate(
     topic: Annotated[
-        str, typer.Argument(help="Topic whose queues are shared; any name with --queues.")
+        str,
+        typer.Argument(
+            help="Topic whose queues are shared; any name with --queues.",
+            autocompletion=complete_topic,
+        ),
     ],
     clients: Annotated[int, typer.Option(min=1, help="Number of members of the group.")] = 5,
     strategy: Annotated[
@@ -255,6 +273,7 @@ def simulate(
         list[str] | None,
         typer.Option(metavar="CLIENT=BROKER/QUEUE,...", help="For config: a client's queues."),
     ] = None,
+    output: Output = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
     check_topic(topic)
@@ -272,6 +291,20 @@ def simulate(
         names = broker or ["broker-a"]
         mq_all = [MessageQueue(topic, name, number) for name in names for number in range(queues)]
     allocation = preview(strategy_of, mq_all, imagined.client_ids())
+    if output is not None:
+        shares = [
+            (share.client_id, " ".join(map(_place, share.queues)), len(share.queues))
+            for share in allocation.shares
+        ]
+        show(
+            output,
+            {
+                share.client_id: [_place(each) for each in share.queues]
+                for share in allocation.shares
+            },
+            Table("member", ("client id", "queues", "count"), shares),
+        )
+        return
     _tell(allocation, strategy_of(allocation.shares[0].client_id).name)
     fewer = [share.client_id for share in allocation.shares[:-1]]
     if fewer:
@@ -315,60 +348,37 @@ def _place(queue: MessageQueue) -> str:
     return f"{queue.broker_name}/{queue.queue_id}"
 
 
-def _print(view: GroupView) -> None:
-    from rich.console import Console
-
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=PLAIN_WIDTH)
-    about = f"{view.message_model}, {view.consume_from_where}" if view.members else "no members"
-    console.print(f"group {view.group}: {about}; lag {view.lag:,} messages", highlight=False)
-    if view.members:
-        console.print(_members_table(view))
-        console.print(_subscriptions_table(view))
-    if view.queues:
-        console.print(_queues_table(view))
-
-
-def _members_table(view: GroupView) -> Table:
-    from rich.table import Table
-
-    table = Table(title="Members", title_justify="left")
-    for column in ("client id", "address", "language", "version", "known to", "queues"):
-        table.add_column(column, overflow="fold")
-    for member in view.members:
-        count = sum(member.client_id in queue.owners for queue in view.queues)
-        table.add_row(
-            member.client_id, member.address, member.language, str(member.version),
-            " ".join(member.brokers), str(count) if member.answers else "no answer",
-        )  # fmt: skip
-    return table
-
-
-def _subscriptions_table(view: GroupView) -> Table:
-    from rich.table import Table
-
-    table = Table(title="Subscriptions", title_justify="left")
-    for column in ("topic", "expression", "type"):
-        table.add_column(column, overflow="fold")
-    for each in view.subscriptions:
-        table.add_row(each.topic, each.expression, each.expression_type)
-    return table
-
-
-def _queues_table(view: GroupView) -> Table:
-    from rich.table import Table
-
-    table = Table(title="Queues", title_justify="left")
-    table.add_column("topic", overflow="fold")
-    table.add_column("queue", overflow="fold")
-    for column in ("broker offset", "consumer offset", "lag"):
-        table.add_column(column, justify="right")
-    table.add_column("owner", overflow="fold")
-    for each in view.queues:
-        committed = "-" if each.consumer_offset < 0 else f"{each.consumer_offset:,}"
-        table.add_row(
-            each.topic, f"{each.broker}/{each.queue}", f"{each.broker_offset:,}", committed,
-            f"{each.lag:,}", " ".join(each.owners) or "-",
-        )  # fmt: skip
-    return table
+def group_tables(view: GroupView) -> tuple[Table, Table, Table]:
+    """Members, subscriptions and queues."""
+    return (
+        Table(
+            "member",
+            ("client id", "address", "language", "version", "known to", "queues"),
+            [
+                (
+                    member.client_id, member.address, member.language, str(member.version),
+                    " ".join(member.brokers),
+                    sum(member.client_id in queue.owners for queue in view.queues)
+                    if member.answers else "no answer",
+                )
+                for member in view.members
+            ],
+        ),
+        Table(
+            "subscription",
+            ("topic", "expression", "type"),
+            [(each.topic, each.expression, each.expression_type) for each in view.subscriptions],
+        ),
+        Table(
+            "queue",
+            ("topic", "queue", "end", "offset", "lag", "owner"),
+            [
+                (
+                    each.topic, f"{each.broker}/{each.queue}", each.broker_offset,
+                    None if each.consumer_offset < 0 else each.consumer_offset, each.lag,
+                    " ".join(each.owners) or None,
+                )
+                for each in view.queues
+            ],
+        ),
+    )  # fmt: skip

@@ -26,6 +26,7 @@ from pocketmq.cluster.cli import clock, config, demo, message, pipeline, server,
 from pocketmq.cluster.cli import cluster, failover, fault, group  # isort: skip
 from pocketmq.cluster.cli import readiness, snapshot, steer, topic, watch  # isort: skip
 from pocketmq.cluster.cli import lab  # isort: skip
+from pocketmq.cluster.cli import connections, explain, version  # isort: skip
 
 INTRO = """RocketMQ's architecture as small Python processes.
 
@@ -43,7 +44,6 @@ variable NAMESRV_ADDR points. `pocketmq COMMAND --help` shows examples for each.
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,  # a bug in PocketMQ shows the plain traceback
 )
@@ -52,6 +52,13 @@ app = typer.Typer(
 @app.callback(help=INTRO, context_settings={"help_option_names": ["-h", "--help"]})
 def _pocketmq(
     debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error."),
+    _version: bool = typer.Option(
+        False,
+        "--version",
+        is_eager=True,
+        callback=version.show_version,
+        help="Show versions: PocketMQ, Python, event loop, RocketMQ's rules.",
+    ),
 ) -> None:
     """`main` removes `--debug` from the line before; it is declared here for `--help` only."""
 
@@ -73,6 +80,8 @@ snapshot.register(app)
 cluster.register(app)
 watch.register(app)
 lab.register(app)
+connections.register(app)
+explain.register(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

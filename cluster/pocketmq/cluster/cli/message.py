@@ -1,4 +1,4 @@
-"""`pocketmq send` and `pocketmq consume`."""
+"""`pocketmq send` and `pocketmq consume`; registers `pocketmq message`."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
+from functools import partial
 from types import FrameType
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from pocketmq.client import ConsumeFromWhere, Message, MessageExt, Producer, PushConsumer
+from pocketmq.client import ConsumeFromWhere, Message, Producer, PushConsumer, SendResult
+from pocketmq.cluster.cli import tail, transfer
 from pocketmq.cluster.cli.clock import cluster_time_ms
+from pocketmq.cluster.cli.complete import TopicName, complete_group
+from pocketmq.cluster.cli.output import Output, show_one
 from pocketmq.cluster.cli.route_watch import watch_route
 from pocketmq.cluster.cli.run import (
     DEFAULT_NAMESERVERS,
@@ -49,6 +53,7 @@ Examples:
   pocketmq consume orders
   pocketmq consume orders --tags "new || changed" --count 10
   pocketmq consume orders --group billing --from last
+  pocketmq consume orders -f '%o %k %s\\n'                 letters: `pocketmq message tail --help`
   pocketmq consume orders --strategy circle
   pocketmq consume orders --strategy mymodule:MyStrategy
   pocketmq consume orders --clock manual              its time moves with `pocketmq clock advance`
@@ -62,10 +67,18 @@ def register(app: typer.Typer) -> None:
     """Add the commands."""
     app.command("send", help=SEND_HELP)(send)
     app.command("consume", help=CONSUME_HELP)(consume)
+    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+    group.command("tail", help=tail.TAIL_HELP)(tail.tail)
+    group.command("show", help=tail.SHOW_HELP)(tail.show_message)
+    group.command("export", help=transfer.EXPORT_HELP)(transfer.export_messages)
+    group.command("import", help=transfer.IMPORT_HELP)(transfer.import_messages)
+    group.command("resend", help=transfer.RESEND_HELP)(transfer.resend)
+    about = "Tail, show, export, import messages; resend dead letters."
+    app.add_typer(group, name="message", help=about)
 
 
 def send(
-    topic: Annotated[str, typer.Argument(help="Topic to send to.")],
+    topic: TopicName,
     body: Annotated[
         str, typer.Argument(help="Body of the message; - sends each line of standard input.")
     ],
@@ -78,6 +91,7 @@ def send(
     delay_level: Annotated[
         int, typer.Option(min=0, max=18, help="1..18: 1s 5s 10s 30s 1m ... 2h.")
     ] = 0,
+    output: Output = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
     bodies = _lines() if body == "-" else iter((os.fsencode(body),) * count)
@@ -90,13 +104,27 @@ def send(
             for each in bodies:
                 message = Message(topic, each, tags=tag, keys=key, delay_level=delay_level)
                 result = await producer.send(message, key=ordered_by)
-                queue = result.queue
-                typer.echo(
-                    f"{result.status.value} {queue.broker_name}/{queue.queue_id} "
-                    f"offset {result.queue_offset} id {result.msg_id}"
-                )
+                show_one(output, _facts_of(result), partial(_sent, result))
 
     run(command())
+
+
+def _sent(result: SendResult) -> str:
+    queue = result.queue
+    return (
+        f"{result.status.value} {queue.broker_name}/{queue.queue_id} "
+        f"offset {result.queue_offset} id {result.msg_id}"
+    )
+
+
+def _facts_of(result: SendResult) -> dict[str, Any]:
+    return {
+        "status": result.status.value,
+        "brokerName": result.queue.broker_name,
+        "queueId": result.queue.queue_id,
+        "queueOffset": result.queue_offset,
+        "msgId": result.msg_id,
+    }
 
 
 def _lines() -> Iterator[bytes]:
@@ -109,8 +137,10 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 
 
 def consume(
-    topic: Annotated[str, typer.Argument(help="Topic to consume.")],
-    group: Annotated[str, typer.Option(help="Consumer group.")] = CONSUME_GROUP,
+    topic: TopicName,
+    group: Annotated[
+        str, typer.Option(help="Consumer group.", autocompletion=complete_group)
+    ] = CONSUME_GROUP,
     tags: Annotated[str, typer.Option(help="Tags like 'a || b'; * for all.")] = "*",
     start: Annotated[
         Literal["first", "last"],
@@ -128,12 +158,15 @@ def consume(
     profile: Annotated[
         ProfileName, typer.Option(help="RocketMQ release whose client it behaves like.")
     ] = DEFAULT_PROFILE,
+    format_text: tail.Format = None,
+    output: Output = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> int:
     where = addresses(nameservers)
     allocation = strategy_named(strategy)
     first = ConsumeFromWhere.FIRST_OFFSET if start == "first" else ConsumeFromWhere.LAST_OFFSET
     name = f"consume-{os.getpid()}"
+    tell_message = tail.printer(format_text, output)
 
     async def main(role: RoleContext) -> None:
         consumer = PushConsumer(
@@ -157,7 +190,7 @@ def consume(
         ):
             async for message in consumer.take(count) if count else consumer:
                 try:
-                    print(_line(message), flush=True)
+                    tell_message(message)
                 except BrokenPipeError:  # `... | head` has ended; this message is not consumed
                     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                     return
@@ -172,11 +205,3 @@ def consume(
 
 def _tell(news: str) -> None:
     print(f"pocketmq consume: {news}", file=sys.stderr, flush=True)
-
-
-def _line(message: MessageExt) -> str:
-    place = f"{message.broker_name}/{message.queue_id} offset {message.queue_offset}"
-    labels = {"tag": message.tags, "key": message.keys}
-    facts = "".join(f" {name}={value}" for name, value in labels.items() if value)
-    again = f" again={message.reconsume_times}" if message.reconsume_times else ""
-    return f"{place}{facts}{again}: {message.body.decode('utf-8', 'replace')}"

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import msgspec
 import typer
 
+from pocketmq.cluster.cli.output import Output, show
 from pocketmq.cluster.cli.steer import Control, Data
+from pocketmq.cluster.cli.tables import Table
 from pocketmq.cluster.control_address.client import ControlClient, part
 from pocketmq.cluster.control_address.declarations import Done, NewSnapshot
 from pocketmq.cluster.steering.snapshots import SnapshotInfo
@@ -65,9 +68,14 @@ def load(name: Name, control: Control = None, data: Data = None) -> None:
     typer.echo(_line(client.post(f"/snapshots/{part(name)}/load", SnapshotInfo)))
 
 
-def list_snapshots(control: Control = None, data: Data = None) -> None:
-    for each in ControlClient.found(control, data).get("/snapshots", list[SnapshotInfo]):
-        typer.echo(_line(each))
+def list_snapshots(output: Output = None, control: Control = None, data: Data = None) -> None:
+    found = ControlClient.found(control, data).get("/snapshots", list[SnapshotInfo])
+    rows = [(each.name, ", ".join(each.roles), f"{each.bytes / 1024:,.0f} KiB") for each in found]
+    show(
+        output,
+        msgspec.to_builtins(found),
+        Table("snapshot", ("snapshot", "roles", "size"), rows),
+    )
 
 
 def reset(control: Control = None, data: Data = None) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
+from pocketmq.cluster.cli.output import Output, show
+from pocketmq.cluster.cli.tables import Table
 from pocketmq.cluster.control_address.client import VARIABLE, ControlClient, part
 from pocketmq.cluster.control_address.declarations import (
     ClusterDescription,
@@ -15,6 +18,7 @@ from pocketmq.cluster.control_address.declarations import (
     Seeded,
 )
 from pocketmq.cluster.control_address.seeds import read_seed
+from pocketmq.runtime.words import counted
 
 PS_HELP = """Show the roles of a cluster that `pocketmq up` started.
 
@@ -90,10 +94,10 @@ def register(app: typer.Typer) -> None:
     app.command("seed", help=SEED_HELP)(seed)
 
 
-def ps(control: Control = None, data: Data = None) -> None:
+def ps(output: Output = None, control: Control = None, data: Data = None) -> None:
     cluster = ControlClient.found(control, data).get("/cluster", ClusterDescription)
-    for role in cluster.roles:
-        typer.echo(f"{role.name:14} {role.address:21} {role.state}")
+    rows = [(role.name, role.address, role.state) for role in cluster.roles]
+    show(output, msgspec.to_builtins(cluster), Table("role", ("role", "address", "state"), rows))
 
 
 def logs(
@@ -114,7 +118,7 @@ def seed(
 ) -> None:
     wanted = read_seed(file)
     made = ControlClient.found(control, data).post("/seed", Seeded, wanted)
-    typer.echo(f"{made.topics} topics, {made.messages} messages")
+    typer.echo(f"{counted(made.topics, 'topic')}, {counted(made.messages, 'message')}")
 
 
 def _role_command(verb: str):  # type: ignore[no-untyped-def]  # typer reads the inner signature

@@ -275,9 +275,10 @@ def cat(
     raw: Annotated[bool, typer.Option("--raw", help="Write the records as stored.")] = False,
 ) -> int:
     from pocketmq.broker.store.disk import OsDisk
-    from pocketmq.broker.store.dump import as_json, read_queue
+    from pocketmq.broker.store.dump import read_queue
     from pocketmq.broker.store.running_store import open_store
     from pocketmq.broker.store.stopped_store import Problem, find_stores
+    from pocketmq.protocol.message_json import as_json
     from pocketmq.runtime.errors import CallerError
 
     disk = OsDisk()

@@ -42,6 +42,7 @@ from pocketmq.protocol.faults.rule import FaultRule
 from pocketmq.runtime import lock_step
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import CallerError, PocketMQError
+from pocketmq.runtime.words import counted
 
 SEND_GROUP = "pocketmq-control"
 MAX_MESSAGES = 1000
@@ -177,7 +178,7 @@ class Operations:
         return await self._control.add_fault(question)
 
     async def clear_faults(self, _parameters: Parameters) -> Done:
-        return Done(f"{await self._control.clear_faults()} fault rules are cleared")
+        return Done(f"{counted(await self._control.clear_faults(), 'fault rule')} cleared")
 
     async def clear_fault(self, parameters: Parameters) -> Done:
         await self._control.clear_faults(parameters["id"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from pocketmq.client import Admin, PullConsumer
+from pocketmq.client import Admin
 from pocketmq.cluster.explain.findings import GroupFacts
 from pocketmq.cluster.group_view import UnknownGroupError, known_groups
 from pocketmq.cluster.steering.group_state import GroupState, MemberState, client_ids
@@ -14,12 +14,9 @@ from pocketmq.protocol.errors import BrokerError
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.scalars import Perm
 from pocketmq.protocol.validation import dlq_topic, is_retry, retry_topic
-from pocketmq.runtime.clock import SystemClock
 
 LAST_MESSAGES = 32
 """Last messages of each queue whose tags are looked at."""
-
-READ_GROUP = "pocketmq-explain"
 
 
 async def gather_facts(admin: Admin, group: str, *, clock_stands: bool = False) -> GroupFacts:
@@ -124,12 +121,10 @@ async def _stored(admin: Admin, topic: str) -> int:
 async def _last_tags(admin: Admin, ends: dict[MessageQueue, int]) -> dict[str, tuple[str, ...]]:
     """The tags of the last messages of each topic."""
     tags: dict[str, list[str]] = {}
-    reader = PullConsumer(READ_GROUP, nameservers=admin.config.nameservers, clock=SystemClock())
-    async with reader:
-        for queue, end in ends.items():
-            if is_retry(queue.topic) or end == 0:
-                continue
-            begin = max(await admin.min_offset(queue), end - LAST_MESSAGES)
-            pulled = await reader.pull(queue, "*", begin, LAST_MESSAGES)
-            tags.setdefault(queue.topic, []).extend(each.tags or "" for each in pulled.messages)
+    for queue, end in ends.items():
+        if is_retry(queue.topic) or end == 0:
+            continue
+        begin = max(await admin.min_offset(queue), end - LAST_MESSAGES)
+        pulled = await admin.read(queue, begin, max_count=LAST_MESSAGES)
+        tags.setdefault(queue.topic, []).extend(each.tags or "" for each in pulled.messages)
     return {topic: tuple(found) for topic, found in tags.items()}

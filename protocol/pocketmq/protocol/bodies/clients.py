@@ -92,6 +92,25 @@ class ProducerConnection(BodyStruct, kw_only=True, omit_defaults=False):
     connection_set: list[Connection] = []
 
 
+class ProducerInfo(BodyStruct, kw_only=True, omit_defaults=False):
+    """One connection of a producer, as GET_ALL_PRODUCER_INFO (328) tells it."""
+
+    client_id: str
+    remote_ip: str = msgspec.field(default="", name="remoteIP")
+    """Its address and port."""
+
+    language: str = "OTHER"
+    version: Int32 = 0
+    last_update_timestamp: Int64 = 0
+    """Of its last heartbeat, epoch ms."""
+
+
+class ProducerTableInfo(BodyStruct, kw_only=True, omit_defaults=False):
+    """Producer group -> its connections: GET_ALL_PRODUCER_INFO (328)."""
+
+    data: dict[str, list[ProducerInfo]] = {}
+
+
 class GroupList(BodyStruct, kw_only=True, omit_defaults=False):
     """Consumer groups of a topic: QUERY_TOPIC_CONSUME_BY_WHO (300)."""
 

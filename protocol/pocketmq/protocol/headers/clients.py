@@ -11,6 +11,7 @@ from pocketmq.protocol.bodies.clients import (
     ConsumerRunningInfo,
     HeartbeatData,
     ProducerConnection,
+    ProducerTableInfo,
 )
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.header import Header
@@ -98,6 +99,13 @@ class GetProducerConnectionListRequestHeader(Header, kw_only=True):
     RESPONSE_BODY = ProducerConnection
 
     producer_group: str
+
+
+class GetAllProducerInfoRequestHeader(Header, kw_only=True):
+    """GET_ALL_PRODUCER_INFO (328): every producer that is connected to a broker."""
+
+    CODE: ClassVar[int] = RequestCode.GET_ALL_PRODUCER_INFO
+    RESPONSE_BODY = ProducerTableInfo
 
 
 class GetConsumerRunningInfoRequestHeader(Header, kw_only=True):

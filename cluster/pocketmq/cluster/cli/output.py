@@ -1,0 +1,88 @@
+"""`-o`: what every command that lists something does with its rows and facts."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any, Final, Literal
+
+import typer
+
+from pocketmq.cluster.cli.tables import Table, aligned, tab_separated
+
+OutputFormat = Literal["table", "tsv", "json"]
+
+Output = Annotated[
+    OutputFormat | None,
+    typer.Option(
+        "--output",
+        "-o",
+        help="How to print.",
+        show_default="table; tsv into a pipe or file",
+    ),
+]
+
+NARROWEST: Final = 80
+"""Columns for which tables are made where the terminal is narrower or unknown."""
+
+
+def show(output: OutputFormat | None, facts: Any, *tables: Table, heading: str = "") -> None:
+    """Print facts as JSON, or tables as text.
+
+    Args:
+        output: What `-o` says.
+        facts: The same as a value for JSON.
+        tables: Empty ones are left out. Several are told apart by their names.
+        heading: A line before the tables, for people.
+    """
+    if output == "json":
+        typer.echo(json.dumps(facts, indent=2, ensure_ascii=False))
+        return
+    filled = [table for table in tables if table.rows]
+    if (output or _default()) == "tsv":
+        for table in filled:
+            for line in tab_separated(table, named=len(tables) > 1):
+                typer.echo(line)
+        return
+    if heading:
+        typer.echo(heading)
+    for at, table in enumerate(filled):
+        if at or heading:
+            typer.echo("")
+        first, *rows = aligned(table, width())
+        typer.echo(_bold(first))
+        for line in rows:
+            typer.echo(line)
+
+
+def show_names(output: OutputFormat | None, names: list[str]) -> None:
+    """Print names: one a line, or a JSON list."""
+    if output == "json":
+        typer.echo(json.dumps(names, indent=2, ensure_ascii=False))
+        return
+    for name in names:
+        typer.echo(name)
+
+
+def show_one(output: OutputFormat | None, facts: Any, line: Callable[[], str]) -> None:
+    """Print one of a stream of facts, as an object on a line of its own or as a line of text."""
+    text = json.dumps(facts, ensure_ascii=False) if output == "json" else line()
+    print(text, flush=True)
+
+
+def width() -> int:
+    """Columns of the terminal, 80 at least; COLUMNS overrides."""
+    return max(NARROWEST, shutil.get_terminal_size((NARROWEST, 24)).columns)
+
+
+def _default() -> OutputFormat:
+    return "table" if sys.stdout.isatty() else "tsv"
+
+
+def _bold(line: str) -> str:
+    if not sys.stdout.isatty() or "NO_COLOR" in os.environ or os.environ.get("TERM") == "dumb":
+        return line
+    return f"\x1b[1m{line}\x1b[0m"

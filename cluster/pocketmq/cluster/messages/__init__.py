@@ -1,0 +1,1 @@
+"""Messages by hand: read, shown, exported, imported, sent again."""

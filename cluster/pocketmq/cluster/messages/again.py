@@ -1,0 +1,84 @@
+"""Messages that are sent again: from a file, or from a dead letter topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from pocketmq.client import Message, MessageExt
+from pocketmq.protocol import properties as names
+from pocketmq.protocol.errors import ClientError
+from pocketmq.protocol.message_json import from_json, line_of_message, sent_again
+from pocketmq.protocol.validation import check_message
+from pocketmq.runtime.errors import CallerError
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """One line of a file."""
+
+    number: int
+    message: Message
+    lane: str | None
+    """Where it was stored, as `broker-a/0`: messages of one queue stay in their order."""
+
+
+class BrokenLineError(CallerError):
+    """A line that is no message."""
+
+    def __init__(self, name: str, number: int, problem: str) -> None:
+        self.number = number
+        super().__init__(f"{name} line {number}: {problem}")
+
+
+def read_lines(lines: Iterable[bytes], name: str, topic: str | None) -> Iterator[Imported]:
+    """The messages of lines that `message export` wrote; empty lines are passed over.
+
+    Args:
+        lines: One JSON object in each.
+        name: Of the file, for errors.
+        topic: Where the messages go, instead of their own topics.
+
+    Raises:
+        BrokenLineError: a line is no message that a broker takes.
+    """
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            told = line_of_message(line)
+            message = from_json(told, topic=topic)
+            check_message(message)
+        except ClientError as exc:
+            raise BrokenLineError(name, number, str(exc)) from exc
+        broker, queue = told.get("brokerName"), told.get("queueId")
+        yield Imported(number, message, None if queue is None else f"{broker}/{queue}")
+
+
+def origin_of(letter: MessageExt) -> str | None:
+    """The topic that a dead letter was first sent to; None if it does not tell."""
+    properties = letter.properties
+    return properties.get(names.DLQ_ORIGIN_TOPIC) or properties.get(names.RETRY_TOPIC)
+
+
+def resent(letter: MessageExt, to: str | None = None) -> Message:
+    """A dead letter as a message for its origin topic, with all its retries again.
+
+    It keeps its unique id, tags, keys and properties, and ORIGIN_MESSAGE_ID: the offset id of its
+    first copy.
+
+    Args:
+        letter: From a `%DLQ%` topic.
+        to: Another topic.
+
+    Raises:
+        CallerError: it does not tell its origin, and no topic is given.
+    """
+    topic = to or origin_of(letter)
+    if topic is None:
+        raise CallerError(
+            f"message {letter.msg_id} does not tell its origin topic; name one with --to"
+        )
+    properties = sent_again(letter.properties)
+    properties.setdefault(names.ORIGIN_MESSAGE_ID, letter.offset_msg_id)
+    return Message(topic, letter.body, flag=letter.flag, properties=properties)
