@@ -36,8 +36,8 @@ $(STAMP): pyproject.toml
 system-tools:
 	@.ci/system-tools
 
-demo: setup ## 336,776 flights through a cluster of processes
-	$(BIN)/pocketmq demo
+demo: setup ## 336,776 flights through a cluster of processes; DEMO_ARGS='--replicas 3 --kill-master'
+	$(BIN)/pocketmq demo $(DEMO_ARGS)
 
 check: setup ## lint, format, types, layers
 	$(BIN)/ruff check

@@ -65,6 +65,31 @@ def test_the_demo_loses_nothing_and_says_what_happened(tmp_path: Path) -> None:
 
 
 @pytest.mark.cluster
+@pytest.mark.timeout(400)
+def test_the_demo_loses_nothing_when_the_master_of_three_replicas_is_killed() -> None:
+    # behaviour 45: B-152
+    command = [*POCKETMQ, "demo", "--replicas", "3", "--kill-master", "--flights", "3000"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=380, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    assert re.search(
+        r"(broker-a\S*) was master and was killed with SIGKILL; \d+ ms later broker-a\S* was"
+        r" elected, in epoch 2; \1 came back and is in sync again",
+        done.stdout,
+    )
+    assert re.search(r"the longest time without an acknowledgement was \d+ ms", done.stdout)
+    assert re.search(r"lost .* 0 ", done.stdout)
+    assert "nothing was lost, and the figures are those of the CSV" in done.stdout
+
+
+@pytest.mark.cluster
+def test_a_master_is_not_killed_where_too_few_are_left() -> None:
+    command = [*POCKETMQ, "demo", "--replicas", "2", "--kill-master"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "add --replicas 3" in done.stderr
+
+
+@pytest.mark.cluster
 def test_the_demo_starts_with_new_stores_only(tmp_path: Path) -> None:
     (tmp_path / "something").touch()
     done = subprocess.run(

@@ -10,11 +10,11 @@ import pytest
 from pocketmq.client import Admin, Message, Producer, PullConsumer
 from pocketmq.client.producer.send_result import SendStatus
 from pocketmq.cluster.local import local_cluster
+from pocketmq.cluster.replica_sets import in_sync, replicas
 from pocketmq.cluster.supervisor import Supervisor
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import PocketMQError
 from support.eventually import eventually
-from support.replica_sets import in_sync, replicas
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 

@@ -13,6 +13,7 @@ import pytest
 from pocketmq.client import Admin, Message, Producer, PullConsumer
 from pocketmq.client.producer.send_result import SendStatus
 from pocketmq.cluster.local import local_cluster
+from pocketmq.cluster.replica_sets import in_sync, replicas
 from pocketmq.cluster.supervisor import Supervisor
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.message import MessageQueue
@@ -21,7 +22,6 @@ from support.eventually import eventually
 from support.java import run_java
 from support.raw_remoting import ask
 from support.real_rocketmq import RealRocketMQ, free_port
-from support.replica_sets import in_sync, replicas
 
 pytestmark = [
     pytest.mark.java,

@@ -55,6 +55,7 @@ from pocketmq.protocol.errors import (
     RemotingError,
     TopicNotFoundError,
 )
+from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.protocol.validation import is_retry
 from pocketmq.runtime.errors import PocketMQError
@@ -65,7 +66,7 @@ from pocketmq.runtime.tasks import TaskOwner
 log = structlog.get_logger()
 
 SUSPECT_S: Final = 1.0
-"""Between two questions for a route that failed sends cast doubt on, on the clock."""
+"""Between two questions for a route that failed requests cast doubt on, on the clock."""
 
 HEARTBEAT_WAIT_S: Final = 1.0
 """Real seconds for which a round of heartbeats waits for answers."""
@@ -147,6 +148,7 @@ class ClientInstance:
             self.api,
             self.addresses,
             self.tasks,
+            self.suspect_broker,
             max_body_bytes=config.max_body_bytes,
         )
         self.rebalance_service = RebalanceService(
@@ -169,7 +171,7 @@ class ClientInstance:
         )
         self.dispatcher.require(COMMANDS)
         self._suspected: dict[str, float] = {}
-        """When topics were asked for after a failed send."""
+        """When topics were asked for after a failed request."""
         self._lookups: dict[tuple[str, str], asyncio.Task[bool | PocketMQError]] = {}
         self._heartbeats: dict[str, asyncio.Task[bool]] = {}
         self._timers = [
@@ -283,13 +285,19 @@ class ClientInstance:
         return found
 
     def suspect_route(self, topic: str) -> None:
-        """A send failed: ask for the topic's route soon, for another broker may be master by now
-        (W-12). Not more often than each second."""
+        """A request failed: ask for the topic's route soon, for another broker may be master by
+        now (W-12). Not more often than each second."""
         now = self.clock.monotonic()
         if now - self._suspected.get(topic, -SUSPECT_S) < SUSPECT_S:
             return
         self._suspected[topic] = now
         self.tasks.start(self._look_again(topic), name=f"suspect route of {topic}")
+
+    def suspect_broker(self, queue: MessageQueue) -> None:
+        """A consumer's request for a queue failed: as `suspect_route`, where the broker's name has
+        others that may lead now."""
+        if self.routes.may_fail_over(queue.broker_name):
+            self.suspect_route(queue.topic)
 
     async def _look_again(self, topic: str) -> None:
         try:

@@ -189,6 +189,11 @@ class RouteTable:
         addresses = self.brokers.get(broker_name)
         return None if addresses is None else addresses.get(MASTER_ID)
 
+    def may_fail_over(self, broker_name: str) -> bool:
+        """Whether another broker of this name may have become its master (W-12)."""
+        addresses = self.brokers.get(broker_name, {})
+        return len(addresses) > 1 or (len(addresses) == 1 and MASTER_ID not in addresses)
+
     def broker(
         self, broker_name: str, broker_id: int = MASTER_ID, *, only_this: bool = False
     ) -> BrokerAddress | None:

@@ -12,7 +12,8 @@ One queue with a message every now and then (seconds on the clock):
      0.0   pull from 7; nothing is there, the broker holds the pull         B-70
      4.2   message 7 comes: FOUND, next offset 8; pull from 8 at once
     19.2   15 s are over: PULL_NOT_FOUND (19); pull from 8 again at once    C-40
-    20.0   the connection breaks: put off for 1 s, then a new connection
+    20.0   the connection breaks: put off for 1 s, then a new connection; where the broker has
+           replicas the route is asked for meanwhile, for another one may be master W-12
     51.0   no answer for 30 s: given up, put off for 1 s, asked again
 
 The same request object is used again and again. Dropping a queue does not cancel it: its next
@@ -23,6 +24,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Final, Protocol
 
 import structlog
@@ -42,7 +44,7 @@ from pocketmq.client.consumer.pull_plan import (
 from pocketmq.client.routes import BrokerAddress
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
-from pocketmq.protocol.message import MessageExt
+from pocketmq.protocol.message import MessageExt, MessageQueue
 from pocketmq.protocol.record import decode_records
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.runtime.clock import Clock, Timer
@@ -92,6 +94,7 @@ class PullMessageService:
         api: Opens channels.
         addresses: Where brokers are.
         tasks: Owns the tasks of pulls that must wait for something first.
+        suspect: Told of a queue whose broker did not answer, or refused.
         max_body_bytes: How far a compressed body may grow.
     """
 
@@ -101,6 +104,7 @@ class PullMessageService:
         api: ClientApi,
         addresses: BrokerAddresses,
         tasks: TaskOwner,
+        suspect: Callable[[MessageQueue], None],
         *,
         max_body_bytes: int,
     ) -> None:
@@ -110,6 +114,7 @@ class PullMessageService:
         self._addresses = addresses
         self._routes = addresses.routes
         self._tasks = tasks
+        self._suspect = suspect
         self._due: deque[tuple[PullingConsumer, PullRequest]] = deque()
         self._scheduled = False
         self._stopped = False
@@ -242,6 +247,7 @@ class PullMessageService:
                 code=response.code,
                 remark=response.remark,
             )
+            self._suspect(request.queue)
             return delay_after_code_ms(response.code)
         header = response.header(PullMessageResponseHeader)
         request.suggested_broker_id = header.suggest_which_broker_id
@@ -256,6 +262,7 @@ class PullMessageService:
 
     def _put_off(self, consumer: PullingConsumer, request: PullRequest, reason: str) -> None:
         request.waits_for = reason
+        self._suspect(request.queue)
         log.info("pull.put_off", group=consumer.group, queue=str(request.queue), reason=reason)
         self.execute_later(consumer, request, EXCEPTION_DELAY_MS)
 

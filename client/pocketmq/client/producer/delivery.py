@@ -131,6 +131,14 @@ class Delivery:
         except (BrokerError, RemotingError, ClientError) as exc:
             return exc
 
+    async def once(self, prepared: Prepared, queue: MessageQueue, timeout_s: float) -> SendResult:
+        """The one try of a send to a named queue; raises as `Producer.send`."""
+        try:
+            return result_of(await self.request(prepared, queue, timeout_s), prepared, queue)
+        except (BrokerError, RemotingError, ClientError):
+            self._started().suspect_broker(queue)  # W-12
+            raise
+
     # -- all tries ------------------------------------------------------------------------------
 
     async def anywhere(

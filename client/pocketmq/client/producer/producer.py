@@ -199,8 +199,7 @@ class Producer(GroupClient):
         if queue is not None or selector is not None or key is not None:
             chosen = await self._chosen_queue(message, queue, selector, key)
             prepared = self._preparer.message(message)
-            response = await self._delivery.request(prepared, chosen, timeout_s)
-            return result_of(response, prepared, chosen)
+            return await self._delivery.once(prepared, chosen, timeout_s)
 
         info = self._known_info(message) or await self._find_info(message)
         prepared = self._preparer.message(message)
@@ -323,8 +322,7 @@ class Producer(GroupClient):
         delivery, prepared = self._delivery, self._preparer.batch(messages)
         timeout_s = (self.settings.send_timeout_ms if timeout_ms is None else timeout_ms) / 1000
         if queue is not None:
-            response = await delivery.request(prepared, queue, timeout_s)
-            return result_of(response, prepared, queue)
+            return await delivery.once(prepared, queue, timeout_s)
         info = self._known_info(messages[0]) or await self._find_info(messages[0])
         return await delivery.anywhere(info, prepared, timeout_s)
 

@@ -24,6 +24,7 @@ Examples:
   pocketmq demo --broadcast           every consumer gets every flight
   pocketmq demo --failures 0.05       listeners fail at random: retries and dead letters
   pocketmq demo --pop                 no consumer owns queues: messages are popped and acknowledged
+  pocketmq demo --replicas 3 --kill-master    three replicas; their master is killed on the way
 """
 
 
@@ -59,12 +60,30 @@ def demo(
     pop: Annotated[
         bool, typer.Option("--pop", help="Pop messages instead of sharing queues out.")
     ] = False,
+    replicas: Annotated[
+        int,
+        typer.Option(min=1, help="Brokers of one broker name, with three controllers if above 1."),
+    ] = 1,
+    kill_master: Annotated[
+        bool, typer.Option("--kill-master", help="Kill the master of the replicas with SIGKILL.")
+    ] = False,
     no_spark: Annotated[
         bool, typer.Option("--no-spark", help="Skip the last step, the table by Spark.")
     ] = False,
 ) -> int:
     from pocketmq.cluster.demo.modes import Mode
     from pocketmq.cluster.demo.run import run_demo
+    from pocketmq.runtime.errors import ConfigError
 
-    mode = Mode.chosen(orderly=orderly, broadcast=broadcast, failures=failures, pop=pop)
-    return run_demo(flights=flights, seed=seed, data=data, mode=mode, spark=not no_spark)
+    if kill_master and replicas < 3:
+        raise ConfigError(
+            "kill_master",
+            f"of {replicas} replicas too few are left to acknowledge anything",
+            advice="add --replicas 3",
+        )
+    mode = Mode.chosen(
+        orderly=orderly, broadcast=broadcast, failures=failures, pop=pop, kill_master=kill_master
+    )
+    return run_demo(
+        flights=flights, seed=seed, data=data, mode=mode, spark=not no_spark, replicas=replicas
+    )

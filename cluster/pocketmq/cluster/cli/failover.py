@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import msgspec
 import typer
 
 from pocketmq.cluster.cli.run import run
-from pocketmq.protocol.bodies.controller import BrokerReplicasInfo, ReplicasInfo
-from pocketmq.protocol.body import decode_body
+from pocketmq.cluster.replica_sets import replicas_at
+from pocketmq.protocol.bodies.controller import ReplicasInfo
 from pocketmq.protocol.errors import RemotingError
 from pocketmq.protocol.headers.controller import (
     ElectMasterRequestHeader,
     ElectMasterResponseHeader,
     GetControllerMetaDataRequestHeader,
     GetMetaDataResponseHeader,
-    GetSyncStateDataRequestHeader,
 )
 from pocketmq.protocol.transport.remoting import RemotingClient, expect
 from pocketmq.protocol.transport.tcp import TcpNetwork
@@ -92,12 +90,10 @@ async def _leader(client: RemotingClient, controllers: list[str]) -> str:
 
 
 async def _replicas(client: RemotingClient, leader: str, broker: str) -> ReplicasInfo:
-    names = msgspec.msgpack.encode([broker])
-    reply = expect(await client.call(leader, GetSyncStateDataRequestHeader(), names))
-    table = decode_body(reply.body_view, BrokerReplicasInfo, reply.encoding).replicas_info_table
-    if broker not in table:
+    found = await replicas_at(client, leader, broker)
+    if found is None:
         raise NoReplicaError(f"the controllers do not know {broker}; see `mqadmin getSyncStateSet`")
-    return table[broker]
+    return found
 
 
 def _other(broker: str, replicas: ReplicasInfo) -> int:

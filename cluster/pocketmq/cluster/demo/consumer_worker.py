@@ -24,7 +24,7 @@ from pocketmq.client import (
 )
 from pocketmq.client.consumer.settings import PushOptions
 from pocketmq.cluster.control_port import control_port
-from pocketmq.cluster.demo.modes import MAX_RECONSUME_TIMES, POP_INVISIBLE_MS
+from pocketmq.cluster.demo.modes import MAX_RECONSUME_TIMES, POP_INVISIBLE_MS, WITH_IDS
 from pocketmq.cluster.demo.tally import FlightId, record_line
 from pocketmq.cluster.demo.workers import (
     CONSUMER_GROUP,
@@ -192,7 +192,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         consumer.subscribe(TOPIC)
         failing = options.mode == "failures"
-        with RecordFile(options.records, with_ids=failing or options.mode == "pop") as records:
+        with RecordFile(options.records, with_ids=options.mode in WITH_IDS) as records:
             if failing:
                 seed = f"{options.seed} {options.name}"
                 consumer.listen(FlakyListener(records, options.failure_rate, seed).consume)

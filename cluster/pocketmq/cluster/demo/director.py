@@ -17,6 +17,7 @@ from typing import Any, BinaryIO
 from pocketmq.cluster.demo import data
 from pocketmq.cluster.demo.allocation import AllocationLog, QueueName
 from pocketmq.cluster.demo.display import Display
+from pocketmq.cluster.demo.master_kill import MasterKill, all_in_sync, kill_master
 from pocketmq.cluster.demo.meter import Meter, Usage
 from pocketmq.cluster.demo.modes import DEFAULT_MODE, MAX_RECONSUME_TIMES, Mode
 from pocketmq.cluster.demo.report import DemoReport, ProcessFigures
@@ -30,6 +31,7 @@ from pocketmq.cluster.spec import ClusterOptions, ProcessSpec, cluster_spec
 from pocketmq.cluster.supervisor import Supervisor
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import PeerError
+from pocketmq.runtime.ports import free_ports
 
 PRODUCER_MODULE = "pocketmq.cluster.demo.producer_worker"
 CONSUMER_MODULE = "pocketmq.cluster.demo.consumer_worker"
@@ -37,6 +39,9 @@ CONSUMER_MODULE = "pocketmq.cluster.demo.consumer_worker"
 PRODUCERS = 2
 FIRST_CONSUMERS = ("consumer-1", "consumer-2", "consumer-3")
 NEWCOMER = "consumer-4"
+
+REPLICATED = "broker-a"
+CONTROLLERS = 3
 
 LOOK_S = 0.1
 METER_EVERY_LOOKS = 5
@@ -56,6 +61,8 @@ class Worker:
     began_at_s: float = 0.0
     ended_at_s: float = 0.0
     is_done: bool = False
+    silence_ms: float = 0.0
+    """Longest time in which a producer got no acknowledgement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +75,8 @@ class DemoOptions:
     mode: Mode = DEFAULT_MODE
     spark: bool = True
     """Whether Spark computes the table too, if it is installed."""
+    replicas: int = 1
+    """Brokers of one broker name, with controllers that elect its master; 1: two brokers alone."""
 
 
 @dataclass(slots=True)
@@ -105,11 +114,21 @@ class Director:
         self._random = random.Random(options.seed)
         self._total = min(options.flights or data.TOTAL_FLIGHTS, data.TOTAL_FLIGHTS)
         self._mode = options.mode
+        is_replicated = options.replicas > 1
+        cluster = ClusterOptions(
+            nameservers=2,
+            controllers=CONTROLLERS if is_replicated else 0,
+            brokers=1 if is_replicated else 2,
+            replicas=options.replicas,
+            any_port=True,
+        )
         spec = cluster_spec(
-            ClusterOptions(nameservers=2, brokers=2, any_port=True),
+            cluster,
             data_folder,
             broker_arguments=self._mode.broker_arguments(),
+            controller_ports=free_ports(cluster.host, cluster.controllers),
         )
+        self._kill = MasterKill()
         self._cluster = Supervisor(spec, on_ended=self._process_ended)
         self._failure: ProcessDiedError | None = None
         self._workers: dict[str, Worker] = {}
@@ -145,6 +164,8 @@ class Director:
 
     async def _run(self) -> dict[str, Any]:
         await self._cluster.start()
+        if self._options.replicas > 1:
+            await all_in_sync(self._cluster, REPLICATED, self._options.replicas)
         topic = DemoTopic(self._cluster)
         queues = self._mode.assigned(await topic.create())
         if self._mode.name == "pop":
@@ -160,6 +181,9 @@ class Director:
         await self._until(lambda: self._tally.distinct * 3 >= self._total and self._log.settled)
         self._display.say(f"{NEWCOMER} joins: {self._tally.distinct:,} flights are consumed")
         await self._start_consumer(NEWCOMER)
+        if self._mode.name == "failover":
+            await self._until(lambda: self._tally.distinct * 2 >= self._total and self._log.settled)
+            await self._fail_over()
         await self._until(
             lambda: (
                 self._tally.distinct * 3 >= self._total * 2
@@ -174,12 +198,19 @@ class Director:
         self._tally.killed.add(victim)
         self._workers[victim].ended_at_s = self._clock.monotonic()
 
+        if self._kill.killed:
+            self._display.say(f"{self._kill.killed} starts again, and follows {self._kill.elected}")
+            await self._cluster.restart(self._kill.killed)
         await self._until(lambda: all(self._workers[name].is_done for name in self._producers))
         if self._mode.name == "failures":
             await self._drain()
         stored = await topic.stored()
         await self._until(lambda: self._tally.unread(stored) == 0 and self._log.settled)
         self._look()
+        if self._kill.killed:
+            await all_in_sync(self._cluster, REPLICATED, self._options.replicas)
+            self._kill.is_whole = True
+            self._kill.silence_ms = max(self._workers[name].silence_ms for name in self._producers)
         for worker in self._workers.values():
             worker.ended_at_s = worker.ended_at_s or self._clock.monotonic()
         await asyncio.gather(*(each.stop() for each in self._cluster.of_role("client")))
@@ -191,6 +222,15 @@ class Director:
             log_path = self._data / "logs" / "spark.log"
             report["spark"] = await run_spark_step(self._cluster.namesrv_addr, TOPIC, log_path)
         return report
+
+    async def _fail_over(self) -> None:
+        """Kill the master, while sends and pulls are under way."""
+        self._display.say(f"the master is killed: {self._tally.distinct:,} flights are consumed")
+        self._kill = await kill_master(self._cluster, REPLICATED)
+        self._display.say(
+            f"{self._kill.killed} is dead; {self._kill.elected} is master of epoch "
+            f"{self._kill.epoch} after {self._kill.election_ms:.0f} ms"
+        )
 
     async def _drain(self) -> None:
         """Wait until every failed message has been consumed with success."""
@@ -208,6 +248,7 @@ class Director:
         arguments = (
             *("--name", name, "--part", str(part), "--parts", str(PRODUCERS)),
             *("--flights", str(self._options.flights or 0), "--rate", f"{rate:.3f}"),
+            *(("--goes-on",) if self._mode.name == "failover" else ()),
         )
         await self._start(ProcessSpec("client", name, PRODUCER_MODULE, arguments))
 
@@ -237,6 +278,7 @@ class Director:
                 worker.messages = words["count"]
                 worker.ended_at_s = self._clock.monotonic()
                 worker.is_done = True
+                worker.silence_ms = words["silence_ms"]
             case "joining":
                 self._joining(worker.name, words["at_ms"])
             case "assigned":
@@ -310,7 +352,10 @@ class Director:
     def _figures(self, stored: dict[tuple[str, int], int]) -> dict[str, Any]:
         producers = [self._workers[name] for name in self._producers]
         consumers = [each for each in self._workers.values() if each not in producers]
-        notes = [*self._mode.notes(), *self._tally.notes()]
+        notes = [*self._kill.notes(), *self._mode.notes(), *self._tally.notes()]
+        complaints = self._tally.complaints()
+        if self._mode.name == "failover":
+            complaints = [*complaints, *self._kill.complaints()]
         if self._retries is not None:
             notes += self._retries.notes(1 + MAX_RECONSUME_TIMES)
         return {
@@ -326,7 +371,7 @@ class Director:
             "send_s": _span(producers),
             "consume_s": _span(consumers),
             "notes": notes,
-            "complaints": self._tally.complaints(),
+            "complaints": complaints,
         }
 
     def _process_figures(self, stored: dict[tuple[str, int], int]) -> list[ProcessFigures]:

@@ -5,6 +5,7 @@
     broadcast    every consumer gets every message
     failures     as shared, with a listener that fails at random: retries and dead letters
     pop          nobody owns queues: every consumer takes messages from all and acknowledges each
+    failover     as shared, on three replicas whose master is killed: sends are repeated
 
 Pure: a mode has the arguments of brokers and consumers, and the tally for their files.
 """
@@ -20,7 +21,7 @@ from pocketmq.cluster.demo.mode_tallies import BroadcastTally, OrderedTally, Ret
 from pocketmq.cluster.demo.tally import Tally
 from pocketmq.runtime.errors import ConfigError
 
-ModeName: TypeAlias = Literal["shared", "orderly", "broadcast", "failures", "pop"]
+ModeName: TypeAlias = Literal["shared", "orderly", "broadcast", "failures", "pop", "failover"]
 
 LOCK_LIFE_MS: Final = 30_000
 """A killed consumer's queue locks expire after this time; RocketMQ's 60 s would double the run. It
@@ -35,6 +36,9 @@ MAX_RECONSUME_TIMES: Final = len(RETRY_DELAYS)
 FIRST_RETRY_LEVEL: Final = 3
 """Delay level of the first retry (B-83)."""
 
+
+WITH_IDS: Final = frozenset({"failures", "pop", "failover"})
+"""Modes whose consumers write down message ids, because one message may have two places."""
 
 POP_INVISIBLE_MS: Final = 10_000
 """So long a message is hidden that a consumer popped; RocketMQ's 60 s would treble the run."""
@@ -60,19 +64,27 @@ class Mode:
 
     @classmethod
     def chosen(
-        cls, *, orderly: bool, broadcast: bool, failures: float | None, pop: bool = False
+        cls,
+        *,
+        orderly: bool,
+        broadcast: bool,
+        failures: float | None,
+        pop: bool = False,
+        kill_master: bool = False,
     ) -> Mode:
         """The mode for the options of a command line.
 
         Raises:
             ConfigError: More than one was chosen, or the rate is not between 0 and 1.
         """
-        if orderly + broadcast + (failures is not None) + pop > 1:
+        if orderly + broadcast + (failures is not None) + pop + kill_master > 1:
             raise ConfigError(
                 "mode",
-                "--orderly, --broadcast, --failures and --pop exclude each other",
+                "--orderly, --broadcast, --failures, --pop and --kill-master exclude each other",
                 advice="give one",
             )
+        if kill_master:
+            return cls("failover")
         if failures is not None:
             return cls("failures", failures)
         if pop:
@@ -92,8 +104,9 @@ class Mode:
 
     @property
     def stores_copies(self) -> bool:
-        """Whether the topic may have flights twice, because dead letters were sent again."""
-        return self.name == "failures"
+        """Whether the topic may have flights twice: dead letters are sent again, and so is what
+        a killed master had not answered."""
+        return self.name in ("failures", "failover")
 
     def broker_arguments(self) -> tuple[str, ...]:
         """Added to each broker's command line."""
@@ -102,6 +115,8 @@ class Mode:
         if self.name == "failures":
             unused = ["1s"] * (FIRST_RETRY_LEVEL - 1)
             return ("--message-delay-level", " ".join([*unused, *RETRY_DELAYS]))
+        if self.name == "failover":  # acknowledged means: two replicas have it (D-90)
+            return ("--min-in-sync-replicas", "2")
         return ()
 
     def consumer_arguments(self) -> tuple[str, ...]:
@@ -120,6 +135,8 @@ class Mode:
                 f"retries came after {' and '.join(RETRY_DELAYS)} here, 10s and 30s by default",
                 "Spark is left out: it would count dead letters that were sent again twice",
             ]
+        if self.name == "failover":
+            return ["Spark is left out: it would count a flight twice whose send was repeated"]
         if self.name == "pop":
             return [
                 f"popped messages are hidden for {POP_INVISIBLE_MS // 1000} s here, 60 s by "
@@ -134,7 +151,7 @@ class Mode:
                 return OrderedTally()
             case "broadcast":
                 return BroadcastTally()
-            case "failures" | "pop":
+            case "failures" | "pop" | "failover":
                 return RetriedTally(total=total)
             case "shared":
                 return Tally()

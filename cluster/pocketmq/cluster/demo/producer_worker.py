@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 
 from pocketmq.client import Producer
+from pocketmq.client.producer.send_result import SendStatus
 from pocketmq.cluster.control_port import control_port
 from pocketmq.cluster.demo.data import Flight, find_csv, flights
 from pocketmq.cluster.demo.workers import (
@@ -22,7 +23,7 @@ from pocketmq.cluster.demo.workers import (
     load_options,
     tell,
 )
-from pocketmq.protocol.errors import BrokerError
+from pocketmq.protocol.errors import BrokerError, ClientError, RemotingError
 from pocketmq.protocol.message import Message
 from pocketmq.runtime.errors import PocketMQError
 
@@ -39,8 +40,20 @@ PAUSE_S = 0.05
 class Sender:
     """Distributes flights to lanes and counts acknowledgements."""
 
-    def __init__(self, role: RoleContext, producer: Producer, *, lanes: int, rate: float) -> None:
+    def __init__(
+        self,
+        role: RoleContext,
+        producer: Producer,
+        *,
+        lanes: int,
+        rate: float,
+        goes_on: bool = False,
+    ) -> None:
+        self._goes_on = goes_on
         self.sent = 0
+        self.silence_s = 0.0
+        """Longest time between two acknowledgements."""
+        self._acked_at = 0.0
         self._rate = rate
         self._report_every = max(1, min(REPORT_EVERY, int(rate / REPORTS_PER_S) or REPORT_EVERY))
         self._clock = role.clock
@@ -54,7 +67,7 @@ class Sender:
         async with asyncio.TaskGroup() as group:
             for lane in self._lanes:
                 group.create_task(self._drain(lane))
-            began_at = self._clock.monotonic()
+            began_at = self._acked_at = self._clock.monotonic()
             for number, flight in enumerate(source):
                 if self._rate and number % PACE_EVERY == 0:
                     ahead_s = number / self._rate - (self._clock.monotonic() - began_at)
@@ -63,7 +76,7 @@ class Sender:
                 await self._lane_of(flight).put(flight)
             for lane in self._lanes:
                 await lane.put(None)
-        tell("done", count=self.sent)
+        tell("done", count=self.sent, silence_ms=round(self.silence_s * 1000))
 
     def _lane_of(self, flight: Flight) -> asyncio.Queue[Flight | None]:
         # Not the low bits: they decided the producer, so they are the same for all flights here.
@@ -74,17 +87,29 @@ class Sender:
             message = Message(TOPIC, flight.body, tags=flight.carrier, keys=flight.key)
             await self._send(message, flight.key)
             self.sent += 1
+            now = self._clock.monotonic()
+            self.silence_s = max(self.silence_s, now - self._acked_at)
+            self._acked_at = now
             if self.sent % self._report_every == 0:
                 tell("sent", count=self.sent)
 
     async def _send(self, message: Message, key: str) -> None:
+        """Return when it is acknowledged, and is on as many replicas as was asked for.
+
+        A send that was refused was not stored, and repeating it makes no duplicate. What a master
+        had not answered when it died may be stored: then the same message is there twice, under
+        one message id.
+        """
         while True:
             try:
-                await self._producer.send(message, key=key)
-                return
+                result = await self._producer.send(message, key=key)
+                if result.status is SendStatus.SEND_OK:
+                    return
             except BrokerError as exc:
-                # A refused send was not stored, so repeating it makes no duplicate.
                 if not exc.retriable:
+                    raise
+            except (RemotingError, ClientError):
+                if not self._goes_on:
                     raise
             await self._clock.sleep(PAUSE_S)
 
@@ -104,7 +129,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             clock=role.clock,
             send_timeout_ms=SEND_LIMIT_MS,
         )
-        sender = Sender(role, producer, lanes=options.lanes, rate=options.rate)
+        sender = Sender(
+            role, producer, lanes=options.lanes, rate=options.rate, goes_on=options.goes_on
+        )
         async with (
             control_port(options.name, role.clock, lambda: {"sent": str(sender.sent)}) as port,
             producer,

@@ -26,6 +26,7 @@ def run_demo(
     data: Path | None = None,
     mode: Mode = DEFAULT_MODE,
     spark: bool = True,
+    replicas: int = 1,
 ) -> int:
     """Run the demo and print its report.
 
@@ -48,7 +49,7 @@ def run_demo(
         nonlocal report
         total = min(flights or TOTAL_FLIGHTS, TOTAL_FLIGHTS)
         with data_folder(data) as folder, display_for(console, total) as display:
-            options = DemoOptions(flights, seed, mode, spark)
+            options = DemoOptions(flights, seed, mode, spark, replicas)
             report = await Director(options, folder.path, display).run()
             if not report.is_good and not folder.is_kept:
                 folder.is_kept = True

@@ -8,11 +8,14 @@ from pocketmq.client import Admin
 from pocketmq.cluster.demo.allocation import QueueName
 from pocketmq.cluster.demo.workers import TOPIC
 from pocketmq.cluster.supervisor import Supervisor
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.headers.topics import GetTopicConfigRequestHeader
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import PeerError
 
-QUEUES_PER_BROKER: Final = 4
+QUEUES: Final = 8
+"""On all broker names together."""
 ROUTE_LIMIT_S: Final = 20.0
 _LOOK_S: Final = 0.02
 
@@ -23,6 +26,8 @@ class DemoTopic:
     def __init__(self, cluster: Supervisor) -> None:
         self._cluster = cluster
         self._clock = SystemClock()
+        self._names = sorted({spec.broker_name for spec in cluster.spec.brokers})
+        self._queues = QUEUES // len(self._names)
 
     async def create(self) -> list[QueueName]:
         """Create it on each broker; returns its queues when every nameserver knows them all.
@@ -30,23 +35,23 @@ class DemoTopic:
         Raises:
             PeerError: The routes were still incomplete after `ROUTE_LIMIT_S`.
         """
-        brokers = [process.name for process in self._cluster.of_role("broker")]
         async with Admin(nameservers=self._cluster.namesrv_addr) as admin:
-            await admin.create_topic(TOPIC, queues=QUEUES_PER_BROKER)
-        expected = {(broker, QUEUES_PER_BROKER) for broker in brokers}
+            await admin.create_topic(TOPIC, queues=self._queues)
+        expected = {(broker, self._queues) for broker in self._names}
         try:
             async with self._clock.timeout(ROUTE_LIMIT_S):
                 for nameserver in self._cluster.nameserver_addresses:
                     while await self._known(nameserver) != expected:
                         await self._clock.sleep(_LOOK_S)
+                for broker in self._cluster.of_role("broker"):  # slaves copy topics every 3 s
+                    while not await self._has_it(broker.address):
+                        await self._clock.sleep(_LOOK_S)
         except TimeoutError:
             raise PeerError(
-                f"after {ROUTE_LIMIT_S:g} s a nameserver still lacks queues of {TOPIC}; "
+                f"after {ROUTE_LIMIT_S:g} s a nameserver or a replica lacks queues of {TOPIC}; "
                 f"see the logs in {self._cluster.spec.logs}"
             ) from None
-        return [
-            QueueName(broker, queue) for broker in brokers for queue in range(QUEUES_PER_BROKER)
-        ]
+        return [QueueName(broker, queue) for broker in self._names for queue in range(self._queues)]
 
     async def have_popped(self, group: str) -> None:
         """Let a group pop it on every broker."""
@@ -57,11 +62,15 @@ class DemoTopic:
         """(broker, queue id) -> messages stored there."""
         found = {}
         async with Admin(nameservers=self._cluster.namesrv_addr) as admin:
-            for process in self._cluster.of_role("broker"):
-                for queue in range(QUEUES_PER_BROKER):
-                    place = MessageQueue(TOPIC, process.name, queue)
-                    found[process.name, queue] = await admin.max_offset(place)
+            for name in self._names:
+                for queue in range(self._queues):
+                    place = MessageQueue(TOPIC, name, queue)
+                    found[name, queue] = await admin.max_offset(place)
         return found
+
+    async def _has_it(self, address: str) -> bool:
+        header = GetTopicConfigRequestHeader(topic=TOPIC)
+        return (await self._cluster.remoting.call(address, header)).code == ResponseCode.SUCCESS
 
     async def _known(self, nameserver: str) -> set[tuple[str, int]]:
         async with Admin(nameservers=nameserver) as admin:

@@ -39,6 +39,9 @@ class ProducerOptions:
     parts: int = option(1, help="Number of producers.")
     flights: int = option(0, help="Number of rows to take from the CSV; 0 for all.")
     rate: float = option(0.0, help="Maximum flights per second; 0 for no limit.")
+    goes_on: bool = option(
+        False, help="Repeat sends that no broker answered, which may store a flight twice."
+    )
     lanes: int = option(
         128, help="Sends in flight; flights of one aircraft share a lane, so their order holds."
     )
