@@ -151,6 +151,7 @@ class Broker:
             "profile": self.core.profile.name,
             "address": self.address,
             "nameservers": ",".join(sorted(registered)),
+            "controllers": ",".join(self.config.controllers),
             "topics": str(len(self.topics.table)),
             "consumerGroups": str(len(self.consumers.groups)),
             "heldPulls": str(len(self.held)),

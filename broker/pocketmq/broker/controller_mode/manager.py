@@ -51,8 +51,9 @@ class ManagerRules:
     priority: int
 
 
+# behaviour 45
 class ReplicaManager(Service):
-    """This broker's part of controller mode.
+    """This broker's part of controller mode (B-152).
 
     Args:
         core: of the broker; its store is fenced until the controllers have spoken.
@@ -80,6 +81,10 @@ class ReplicaManager(Service):
         self._rules = rules
         self._who = Identity(core.config.cluster_name, core.config.name, 0)
         self._changing = asyncio.Lock()
+        self._proposals = 0
+        self._is_unsure = False
+        """The last proposal was refused; an earlier one may hold until the controllers are asked
+        what does (F-5)."""
         self._applied: Verdict | None = None
         self._tasks = TaskOwner("controller_mode")
         clock = core.clock
@@ -97,6 +102,9 @@ class ReplicaManager(Service):
 
     async def start(self) -> None:
         """Return when the controllers know this broker: until then it registers nowhere (F-24)."""
+        self._core.store.replica.follow()
+        if self._rules.all_ack:  # after recovery has clamped consumer offsets to what is there
+            self._core.store.replica.hide_unconfirmed()
         while True:
             try:
                 await self._join()
@@ -179,9 +187,10 @@ class ReplicaManager(Service):
 
     async def _lead(self, verdict: Verdict) -> None:
         core, sync = self._core, self._replication.sync
-        await self._replication.roles.become_master(verdict.epoch)
-        start = core.store.commit_log.max_offset
         ids = verdict.in_sync or frozenset({self._who.broker_id})
+        others_count = self._rules.all_ack and len(ids) > 1
+        await self._replication.roles.become_master(verdict.epoch, is_confirmed=not others_count)
+        start = core.store.commit_log.max_offset
         sync.begin(ids, verdict.set_epoch, start, core.clock.monotonic())
         self._settle()
 
@@ -198,6 +207,7 @@ class ReplicaManager(Service):
 
     async def _poll(self) -> None:
         """Ask who is master; propose an election when nobody is (D-6)."""
+        is_unsure, proposals = self._is_unsure, self._proposals
         try:
             verdict = await self._controllers.master_of(self._who.name)
             if verdict.master_id is None:
@@ -209,6 +219,11 @@ class ReplicaManager(Service):
             log.warning("controller.not_asked", reason=str(exc))
             return
         await self.apply(verdict)
+        if is_unsure and proposals == self._proposals:
+            self._is_unsure = False
+            if verdict.epoch == self._core.role.epoch:
+                self._replication.sync.answered()
+                self._settle_if_leading()
 
     # -- heartbeats -----------------------------------------------------------------------------
 
@@ -258,6 +273,11 @@ class ReplicaManager(Service):
         else:
             store.blocked_by.discard(TOO_FEW)
 
+    def _settle_if_leading(self) -> None:
+        if self._core.role.leads and self._replication.sync.ids:
+            self._settle()
+            self._replication.slaves.acks_moved.emit()
+
     async def _check(self) -> None:
         """The master proposes a set where it has changed; a slave finds its master."""
         if not self._core.role.leads:
@@ -270,6 +290,8 @@ class ReplicaManager(Service):
         ids = wanted or sync.ids
         epoch = self._core.role.epoch
         sync.asked(ids)
+        self._proposals += 1
+        self._settle()  # from now on both sets count (H-150)
         try:
             reply = await self._controllers.alter(self._who, epoch, ids, sync.set_epoch)
         except (PeerError, RemotingError, BrokerError) as exc:
@@ -277,14 +299,15 @@ class ReplicaManager(Service):
             return
         if not self._core.role.leads or self._core.role.epoch != epoch:
             return
-        sync.answered()
         if reply.code != ResponseCode.SUCCESS:
+            self._is_unsure = True
             log.info(
                 "sync_state.refused", wanted=sorted(ids), code=response_name(reply.code),
                 reason=reply.remark,
             )  # fmt: skip
             self._polls.wakeup()
         else:
+            sync.answered()
             body = decode_body(reply.body_view, SyncStateSet, reply.encoding)
             sync.told(frozenset(body.sync_state_set or ()), body.sync_state_set_epoch)
             log.info("sync_state.changed", in_sync=sorted(sync.ids), epoch=sync.set_epoch)

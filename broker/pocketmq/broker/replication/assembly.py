@@ -108,6 +108,9 @@ def assemble_replication(core: BrokerCore, network: Network) -> Replication:
     )
 
     def master_told(broker: str | None, replication: str | None) -> None:
+        known = roles.master.broker if by_controller else None
+        if known is not None and broker != known:
+            return  # name servers learn of a new master later than controllers do (F-17)
         roles.master_told(broker, config.ha_master_address or replication)
 
     core.signals.master_told.connect(master_told)

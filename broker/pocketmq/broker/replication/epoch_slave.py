@@ -28,7 +28,7 @@ from pocketmq.broker.replication.ha_client import MasterConnection
 from pocketmq.broker.replication.ha_frames import HaStreamError
 from pocketmq.broker.replication.ha_slave import MasterLink
 from pocketmq.broker.replication.rules import HaRules
-from pocketmq.broker.store import MessageStore
+from pocketmq.broker.store import MessageStore, PutStatus
 from pocketmq.broker.store.errors import StoreFileError
 from pocketmq.broker.store.replica_log import ReplicaGapError
 from pocketmq.runtime.clock import Clock
@@ -62,7 +62,6 @@ class EpochMasterConnection(MasterConnection):
         self._waiting: deque[FromMaster] = deque()
         self._task: asyncio.Task[None] | None = None
         """Works at the disk; messages wait meanwhile, and nothing more is read."""
-        self._is_shaken = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -86,10 +85,14 @@ class EpochMasterConnection(MasterConnection):
         self._work()
 
     def tick(self) -> None:
-        if self._is_shaken:
+        if self._has_begun:
             super().tick()
         elif self.link.is_silent(self._clock.monotonic()):
             self.close("no answer to the handshake")
+
+    def flushed(self) -> None:
+        if self._has_begun:
+            super().flushed()
 
     def _work(self) -> None:
         """Take the messages that wait, up to one that needs the disk."""
@@ -110,12 +113,12 @@ class EpochMasterConnection(MasterConnection):
         except (HaStreamError, ReplicaGapError, DiskError) as exc:
             self.close(str(exc))
             return
-        if self._is_shaken:
-            self._report(self.link.appended(store.commit_log.max_offset, now))
+        if self._has_begun:
+            self._report(self.link.appended(store.shippable_offset, now))
 
     def _take(self, frame: EpochFrame, now: float) -> None:
         store = self._store
-        if not self._is_shaken:
+        if not self._has_begun:
             raise HaStreamError("a frame before the handshake")
         log_end = store.commit_log.max_offset
         if self.link.framed(frame.offset, len(frame.body), log_end, now):
@@ -160,9 +163,12 @@ class EpochMasterConnection(MasterConnection):
                 log.warning("log.diverged", cut_at=point, bytes=cut, master_end=message.max_offset)
             end = point
         await self._epochs.cut_suffix(end)
-        self._is_shaken = True
+        safe = store.shippable_offset >= store.commit_log.max_offset
+        if not safe and await store.flush() is not PutStatus.PUT_OK:
+            raise HaStreamError("the log could not be flushed, so nothing can be acknowledged")
         now = self._clock.monotonic()
         self.link = MasterLink(self._rules, store.commit_log.max_offset, now)
+        self._has_begun = True
         self._report(store.commit_log.max_offset)  # W-1: at once
 
     def _encoded(self, offset: int) -> bytes:

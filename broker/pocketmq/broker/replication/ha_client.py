@@ -44,6 +44,8 @@ class MasterConnection(asyncio.Protocol):
         self._clock = clock
         self._reader = FrameReader()
         self._transport: asyncio.Transport | None = None
+        self._has_begun = False
+        """Whether the master knows where this log ends."""
 
     @property
     def is_open(self) -> bool:
@@ -53,7 +55,7 @@ class MasterConnection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         end = self._store.commit_log.max_offset
         self.link = MasterLink(self._rules, end, self._clock.monotonic())
-        self._report(end)  # W-1: at once
+        self._begin()  # W-1: at once
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -73,15 +75,30 @@ class MasterConnection(asyncio.Protocol):
         except (HaStreamError, ReplicaGapError, DiskError) as exc:
             self.close(str(exc))
             return
-        self._report(link.appended(store.commit_log.max_offset, now))
+        self._report(link.appended(store.shippable_offset, now))
+
+    def flushed(self) -> None:
+        """More of the log is on the disk: under SYNC_FLUSH only that is acknowledged (W-9)."""
+        if not self._has_begun:
+            self._begin()
+        else:
+            now = self._clock.monotonic()
+            self._report(self.link.appended(self._store.shippable_offset, now))
+
+    def _begin(self) -> None:
+        """Tell where this log ends, and with it that it is safe so far."""
+        end = self._store.commit_log.max_offset
+        if self.is_open and self._store.shippable_offset >= end:
+            self._has_begun = True
+            self._report(end)
 
     def tick(self) -> None:
         """Some time has passed: a report, or the end of a silent master."""
         now = self._clock.monotonic()
         if self.link.is_silent(now):
             self.close(f"no frame for {self._rules.housekeeping_s:g} s")
-        else:
-            self._report(self.link.tick(self._store.commit_log.max_offset, now))
+        elif self._has_begun:
+            self._report(self.link.tick(self._store.shippable_offset, now))
 
     def close(self, reason: str) -> None:
         """End the connection."""
@@ -100,7 +117,8 @@ class MasterConnection(asyncio.Protocol):
 
 # behaviour 42
 class HaClient(Service):
-    """Keeps a connection to the master while this broker is a slave; messages come here (B-122).
+    """Keeps a connection to the master while this broker is a slave (B-130); messages come here,
+    and not by the timer (B-122).
 
     Args:
         store: gets the log.
@@ -130,6 +148,7 @@ class HaClient(Service):
             "follow the master", clock, rules.retry_s, self._follow, initial_delay_s=0
         )
         self._ticks = PeriodicService("report to the master", clock, TICK_S, self._tick)
+        store.grew.connect(self._flushed)
 
     @property
     def master(self) -> str | None:
@@ -189,6 +208,10 @@ class HaClient(Service):
             await connection.closed
         log.warning("master.lost", address=address, reason=connection.reason)
         return 0 if address != self._master else None
+
+    def _flushed(self) -> None:
+        if self.connection is not None and self.connection.is_open:
+            self.connection.flushed()
 
     def _tick(self) -> float | None:
         if self.connection is None or not self.connection.is_open:

@@ -112,7 +112,11 @@ class RoleChanges(Service):
             self._client.follow(replication)
 
     async def become_master(
-        self, epoch: int = 0, *, role: BrokerRole = BrokerRole.SYNC_MASTER
+        self,
+        epoch: int = 0,
+        *,
+        role: BrokerRole = BrokerRole.SYNC_MASTER,
+        is_confirmed: bool = True,
     ) -> None:
         """Take messages from now on (D-10 to D-15).
 
@@ -123,6 +127,7 @@ class RoleChanges(Service):
             epoch: the term, given by the controller; 0 without one. A term that this broker has
                 already is kept as it is (W-5).
             role: SYNC_MASTER waits for slaves as the options say.
+            is_confirmed: whether consumers may see all of the log at once; see `ReplicaLog.lead`.
 
         Raises:
             ValueError: a later epoch has begun here.
@@ -134,9 +139,9 @@ class RoleChanges(Service):
             was_leading = self._role.leads
             self._client.follow(None)
             await self._client.stopped_following()
-            if not was_leading:
+            if not was_leading or self._store.replica.is_following:
                 self._ha.drop_all("this broker becomes the master")
-                await self._store.replica.lead()
+                await self._store.replica.lead(is_confirmed=is_confirmed)
             if epoch:
                 start = self._store.commit_log.max_offset
                 await self.epochs.append(Epoch(epoch, start))

@@ -438,6 +438,8 @@ class MessageStore:
     def _flushed(self) -> None:
         self._show()
         self._flush.log_flushed()
+        if self._sync and self.replica.is_following:
+            self._log_flusher.flush()  # what came meanwhile: its master waits for it
         self.grew.emit()
 
     def confirm(self, offset: int | None) -> None:
@@ -449,6 +451,11 @@ class MessageStore:
         if offset is not None:
             self.checkpoint.confirm_phy_offset = offset
         self._show()
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether it is known what all in-sync replicas have; else nothing is held back."""
+        return self._visibility.confirmed is not None
 
     @property
     def confirmed_offset(self) -> int:

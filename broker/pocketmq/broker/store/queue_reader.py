@@ -100,6 +100,8 @@ def get_messages(
             ends when these, and what may be properties, come to `_MOST_FILTERED_BYTES`.
     """
     min_offset, max_offset = queue.min_offset, queue.max_offset
+    if max_offset < offset <= queue.next_offset:  # there, and not visible yet: no need to move
+        return GetResult(GetStatus.OFFSET_OVERFLOW_ONE, offset, min_offset, max_offset)
     verdict = outside(offset, min_offset, max_offset)
     if verdict is not None:
         return GetResult(verdict[0], verdict[1], min_offset, max_offset)

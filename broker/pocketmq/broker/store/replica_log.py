@@ -128,25 +128,57 @@ class ReplicaLog:
         self._visibility.hidden.clear()  # they are in the log, and are dispatched from there
         self.dispatch_soon()
 
-    async def lead(self) -> None:
+    async def lead(self, *, is_confirmed: bool = True) -> None:
         """From now on this broker writes the log, and puts are taken.
 
         What the old master sent counts as confirmed and is dispatched first (D-13); half a record
         at the end is cut (H-140). Call `MessageStore.confirm` next if consumers must wait for
         replicas.
 
+        Args:
+            is_confirmed: False for a master that comes back while others are in sync: what lies
+                behind the confirmed offset stays hidden until they have it, and its queue offsets
+                are taken (H-146, H-147).
+
         Raises:
             DiskError: queues, index or the cut could not be written; it still follows.
         """
         await self._flushed()
-        self._visibility.confirmed = None
+        visibility = self._visibility
+        if is_confirmed:
+            visibility.confirmed = None
+        visibility.hidden.clear()
         self.dispatch_all()
-        whole = max(self._dispatcher.offset, self._log.min_offset)
-        if whole < self._log.max_offset:
-            await self._cut(whole)
         for queue in self._queues:
             queue.next_offset = queue.max_offset
+        whole = max(self._dispatcher.offset, self._log.min_offset)
+        unconfirmed: list[StoredBatch] = []
+        while (batch := self._read(whole, self._log.max_offset, 1)) is not None:
+            unconfirmed.append(batch)
+            whole = batch.end
+        if whole < self._log.max_offset:
+            await self._cut(whole)
+        for batch in unconfirmed:
+            visibility.hidden.append(batch)
+            for queue, result in zip(batch.queues, batch.results, strict=True):
+                queue.next_offset = max(queue.next_offset, result.queue_offset + 1)
         self._blocked_by.discard(FOLLOWING)
+
+    def hide_unconfirmed(self) -> None:
+        """After a start: consumers see no more than what was confirmed before it (H-146).
+
+        The log stays as it is; its rest is dispatched as it is confirmed. Call it after recovery,
+        before anything is answered.
+        """
+        offset = max(self._checkpoint.confirm_phy_offset, self._log.min_offset)
+        offset = min(offset, self._log.max_offset)
+        self._visibility.confirmed = offset
+        if self._dispatcher.offset <= offset:
+            return
+        self._cut_derived(offset)
+        whole = max((queue.max_physical for queue in self._queues), default=0)
+        self._dispatcher.offset = max(whole, self._log.min_offset)
+        self._flush.cut(self._dispatcher.offset)
 
     # -- dispatching ------------------------------------------------------------------------------
 
@@ -192,14 +224,7 @@ class ReplicaLog:
         await self._flushed()
         row = self._log.files
         row.truncate(offset)
-        for queue in self._queues:
-            cut_at(queue, offset)
-            zero_behind_end(queue)
-            queue.next_offset = queue.max_offset
-            correct_min_offset(queue, self._log.min_offset)
-        index = self._dispatcher.index
-        if index is not None:
-            index.truncate(offset)
+        self._cut_derived(offset)
         self._dispatcher.offset = min(self._dispatcher.offset, offset)
         self._flusher.cut(offset)
         checkpoint = self._checkpoint
@@ -214,6 +239,16 @@ class ReplicaLog:
             last.handle().sync()
         log.warning("replica.truncated", offset=offset, bytes=end - offset)
         return end - offset
+
+    def _cut_derived(self, offset: int) -> None:
+        for queue in self._queues:
+            cut_at(queue, offset)
+            zero_behind_end(queue)
+            queue.next_offset = queue.max_offset
+            correct_min_offset(queue, self._log.min_offset)
+        index = self._dispatcher.index
+        if index is not None:
+            index.truncate(offset)
 
     def _check_boundary(self, offset: int) -> None:
         file = self._log.files.find(offset)
@@ -259,12 +294,22 @@ class ReplicaLog:
 
     def _dispatch_some(self) -> bool:
         """One portion; whether another may follow."""
-        start, end = self._dispatcher.offset, self._visibility.limit
-        if start < self._log.min_offset:
-            start = self._log.min_offset  # an empty slave begins in the middle (H-26)
+        # An empty slave begins in the middle (H-26).
+        start = max(self._dispatcher.offset, self._log.min_offset)
+        batch = self._read(start, self._visibility.limit, _RECORDS_PER_TURN)
+        if batch is None or batch.end == self._dispatcher.offset:
+            return False
+        self._dispatcher.dispatch(batch)
+        if batch.results:
+            self._flush.stored_ms = batch.results[-1].store_timestamp_ms
+        self._flush.dispatched()
+        return True
+
+    def _read(self, start: int, end: int, most: int) -> StoredBatch | None:
+        """The next whole records of a file, or its blank end; None when there are none."""
         file = self._log.files.find(start)
         if file is None or start >= end:
-            return False
+            return None
         view = file.view()
         messages: list[StoredMessage] = []
         of_queues: list[ConsumeQueue] = []
@@ -272,7 +317,7 @@ class ReplicaLog:
         following: dict[ConsumeQueue, int] = {}
         position, last = start - file.start, min(file.wrote, end - file.start)
         is_blank = False
-        while position < last and len(messages) < _RECORDS_PER_TURN:
+        while position < last and len(messages) < most:
             checked = check_record(view, position, last, check_crc=False)
             record = checked.message
             if checked.kind is RecordKind.BLANK:
@@ -298,13 +343,7 @@ class ReplicaLog:
             results.append(_result_of(record))
             position += checked.size
         end = file.end if is_blank else file.start + position
-        if end == self._dispatcher.offset:
-            return False
-        self._dispatcher.dispatch(StoredBatch(end, messages, of_queues, results))
-        if results:
-            self._flush.stored_ms = results[-1].store_timestamp_ms
-        self._flush.dispatched()
-        return True
+        return StoredBatch(end, messages, of_queues, results) if end > start else None
 
     @staticmethod
     def _begins_anew(
