@@ -121,7 +121,7 @@ async def reachable(
 async def discover(nameservers: Sequence[str], remoting: RemotingClient) -> list[ControlledProcess]:
     """Every process of a running cluster that its nameservers know, and the nameservers.
 
-    Nameservers that do not answer are skipped.
+    Controllers are those that brokers know. Nameservers that do not answer are skipped.
     """
     found: dict[str, str] = {}
     for at, address in enumerate(nameservers, start=1):
@@ -132,13 +132,29 @@ async def discover(nameservers: Sequence[str], remoting: RemotingClient) -> list
         except (RemotingError, BrokerError) as exc:
             log.info("nameserver.passed_over", nameserver=address, reason=str(exc))
             continue
+        brokers: list[ControlledProcess] = []
         for broker in info.broker_addr_table.values():
             for number, broker_address in sorted(broker.broker_addrs.items()):
                 name = broker.broker_name if number == 0 else f"{broker.broker_name}:{number}"
                 found.setdefault(broker_address, name)
+                brokers.append(ControlledProcess(name, broker_address, remoting))
+        for controller in await _controllers(brokers):
+            found.setdefault(controller, f"controller at {controller}")
         for name, client_address in clients.items():
             found.setdefault(client_address, name)
     return [ControlledProcess(name, address, remoting) for address, name in found.items()]
+
+
+async def _controllers(brokers: Iterable[ControlledProcess]) -> list[str]:
+    """Addresses of the controllers that these brokers were started with."""
+    found: dict[str, None] = {}
+    answers = await asyncio.gather(*(each.status() for each in brokers), return_exceptions=True)
+    for answer in answers:
+        if isinstance(answer, dict):
+            found.update(dict.fromkeys(filter(None, answer.get("controllers", "").split(","))))
+        elif not isinstance(answer, ClockMemberError):
+            raise answer
+    return list(found)
 
 
 async def cluster_info(nameserver: str, remoting: RemotingClient) -> ClusterInfo:

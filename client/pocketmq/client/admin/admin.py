@@ -29,6 +29,7 @@ from pocketmq.protocol.bodies.clients import (
     ProducerInfo,
     ProducerTableInfo,
 )
+from pocketmq.protocol.bodies.controller import EpochEntryCache
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
 from pocketmq.protocol.bodies.offsets import (
     ConsumeStats,
@@ -46,6 +47,7 @@ from pocketmq.protocol.body import parse_mq_key
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import BrokerError, BrokerNotFoundError, ClientError
 from pocketmq.protocol.headers.clients import GetAllProducerInfoRequestHeader
+from pocketmq.protocol.headers.controller import GetBrokerEpochCacheRequestHeader
 from pocketmq.protocol.headers.groups import (
     DeleteSubscriptionGroupRequestHeader,
     GetAllSubscriptionGroupsRequestHeader,
@@ -156,6 +158,15 @@ class Admin(StartStop):
         return await self._api.call_for_body(
             address, GetBrokerHAStatusRequestHeader(), HARuntimeInfo
         )
+
+    async def broker_epochs(self, address: str) -> EpochEntryCache:
+        """Which master's epoch wrote which part of a replica's log: GET_BROKER_EPOCH_CACHE (1007).
+
+        Raises:
+            BrokerError: it is not in controller mode: REQUEST_CODE_NOT_SUPPORTED (3).
+        """
+        header = GetBrokerEpochCacheRequestHeader()
+        return await self._api.call_for_body(address, header, EpochEntryCache)
 
     async def broker_config(self, broker_name: str) -> dict[str, str]:
         """A broker's options under RocketMQ's names: GET_BROKER_CONFIG (26)."""

@@ -1,8 +1,9 @@
-"""`pocketmq cluster show`: brokers with role, end of log, and how far slaves are behind."""
+"""`pocketmq cluster show`: brokers with role, end of log, epoch, and how far slaves are behind."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Annotated
 
 import typer
@@ -15,6 +16,8 @@ from pocketmq.runtime.errors import PeerError
 
 SHOW_HELP = """Show the brokers: role, end of the log, and what slaves lack.
 
+With controllers also the epoch of the last master that wrote to the log, and where it began.
+
 A master that waits for slaves counts those as in sync that lack less than haMaxGapNotInSync.
 
 \b
@@ -24,6 +27,7 @@ Example:
 """
 
 _LINE = "{:<14} {:<9} {:<22} {:>14} {:>8} {:>12}"
+_EPOCH = " {:>16}"
 
 
 def register(app: typer.Typer) -> None:
@@ -41,12 +45,16 @@ def show(
         async with Admin(nameservers=addresses(nameservers)) as admin:
             found = await admin.brokers(masters_only=False)
             states: dict[str, dict[int, HARuntimeInfo | str]] = {}
+            epochs: dict[str, str] = {}
             for broker, replicas in found.items():
                 if name in (None, broker):
                     states[broker] = {
                         number: await _state(admin, address) for number, address in replicas.items()
                     }
-        for line in lines(found, states):
+                    for address in replicas.values():
+                        if (epoch := await _epoch(admin, address)) is not None:
+                            epochs[address] = epoch
+        for line in lines(found, states, epochs):
             typer.echo(line)
 
     run(command())
@@ -59,11 +67,23 @@ async def _state(admin: Admin, address: str) -> HARuntimeInfo | str:
         return str(exc)
 
 
+async def _epoch(admin: Admin, address: str) -> str | None:
+    """`epoch from offset`; None outside of controller mode, or when it does not answer."""
+    try:
+        epochs = (await admin.broker_epochs(address)).epoch_list
+    except (PeerError, BrokerError):
+        return None
+    return f"{epochs[-1].epoch} from {epochs[-1].start_offset}" if epochs else "none"
+
+
 def lines(
-    brokers: dict[str, dict[int, str]], states: dict[str, dict[int, HARuntimeInfo | str]]
+    brokers: dict[str, dict[int, str]],
+    states: dict[str, dict[int, HARuntimeInfo | str]],
+    epochs: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[str]:
-    """The table, line by line."""
-    yield _LINE.format("broker", "role", "address", "log end", "in sync", "lag bytes")
+    """The table, line by line; `epochs` has those of the addresses that have any."""
+    head = _LINE.format("broker", "role", "address", "log end", "in sync", "lag bytes")
+    yield head + _EPOCH.format("epoch") if epochs else head
     for broker, replicas in states.items():
         master = replicas.get(0)
         end = master.master_commit_log_max_offset if isinstance(master, HARuntimeInfo) else None
@@ -73,13 +93,15 @@ def lines(
             if isinstance(state, str):
                 yield f"{broker:<14} {role:<9} {address:<22} {state}"
             elif state.master:
-                yield _LINE.format(
+                line = _LINE.format(
                     broker, role, address, state.master_commit_log_max_offset,
                     state.in_sync_slave_nums, "",
                 )  # fmt: skip
+                yield line + _EPOCH.format(epochs[address]) if address in epochs else line
             else:
                 own = state.ha_client_runtime_info.max_offset
                 lag = "no master" if end is None else max(0, end - own)
-                yield _LINE.format(broker, role, address, own, "", lag)
+                line = _LINE.format(broker, role, address, own, "", lag)
+                yield line + _EPOCH.format(epochs[address]) if address in epochs else line
         if master is None:
             yield f"{broker:<14} has no master: nothing can be sent to it"
