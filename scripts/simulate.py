@@ -5,6 +5,7 @@
     python scripts/simulate.py --seed 17 --trace    # repeat one seed and print its events
     python scripts/simulate.py --seed 17 --record seed17.jsonl    # its events, for `pocketmq watch`
     python scripts/simulate.py --replay             # seeds that failed once, fastest first
+    python scripts/simulate.py --replicas           # other seeds: three replicas and controllers
 
 Exits with 1 when an invariant was violated, and prints one line per failing seed that replays it.
 docs/simulation.md says what is simulated.
@@ -18,7 +19,7 @@ import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from time import perf_counter
@@ -27,6 +28,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from pocketmq.cluster.simulation.recording import record_seed
+from pocketmq.cluster.simulation.replicas.plan import replica_plan
+from pocketmq.cluster.simulation.replicas.run import run_replicas
 from pocketmq.cluster.simulation.runner import Result, run
 from pocketmq.cluster.simulation.seed_ledger import Entry, parse, render
 from pocketmq.cluster.simulation.swarm import scenario
@@ -42,13 +45,13 @@ SEEDS_PER_PROCESS = 2000
 def main() -> int:
     options = _options()
     if options.seed is not None:
-        return _one(options.seed, options.trace, options.record)
+        return _one(options)
     seeds: Sequence[int] = range(options.first, options.first + options.seeds)
     if options.replay:
         seeds = [entry.seed for entry in parse(options.ledger.read_text(encoding="utf-8"))]
     summary = _Summary()
-    ended = _many(seeds, options.jobs, summary)
-    if options.keep and summary.found:
+    ended = _many(seeds, options.jobs, summary, run_replicas if options.replicas else run)
+    if options.keep and not options.replicas and summary.found:
         entries = parse(options.ledger.read_text(encoding="utf-8"))
         options.ledger.write_text(render([*entries, *summary.found]), encoding="utf-8")
     return ended
@@ -59,6 +62,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=100, help="number of seeds")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seed", type=int, help="run only this seed")
+    parser.add_argument("--replicas", action="store_true", help="seeds of three replicas")
     parser.add_argument("--trace", action="store_true", help="with --seed: print its events")
     parser.add_argument("--record", type=Path, help="with --seed: write its events to this file")
     parser.add_argument("--replay", action="store_true", help="run the seeds that failed once")
@@ -68,15 +72,18 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _one(seed: int, trace: bool, record: Path | None) -> int:
-    if trace:
-        print(scenario(seed))
-    sink = print if trace else None
-    if record is None:
+def _one(options: argparse.Namespace) -> int:
+    seed: int = options.seed
+    if options.trace:
+        print(replica_plan(seed) if options.replicas else scenario(seed))
+    sink = print if options.trace else None
+    if options.replicas:
+        result = run_replicas(seed, sink=sink)
+    elif options.record is None:
         result = run(seed, sink=sink)
     else:
-        result, events = record_seed(seed, record, sink=sink)
-        print(f"{events} events in {record}")
+        result, events = record_seed(seed, options.record, sink=sink)
+        print(f"{events} events in {options.record}")
     print(f"seed {seed}: trace {result.digest}, {result.virtual_s:.0f} virtual seconds in "
           f"{result.real_s:.2f} s")  # fmt: skip
     _print_counts(result.stats)
@@ -119,7 +126,9 @@ class _Summary:
         _print_counts(self.totals)
 
 
-def _many(seeds: Sequence[int], jobs: int, summary: _Summary) -> int:
+def _many(
+    seeds: Sequence[int], jobs: int, summary: _Summary, run_one: Callable[[int], Result]
+) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that child processes end too
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
                TimeRemainingColumn())  # fmt: skip
@@ -133,7 +142,7 @@ def _many(seeds: Sequence[int], jobs: int, summary: _Summary) -> int:
         with Progress(*columns, console=Console(stderr=True)) as progress:
             task = progress.add_task("seeds", total=len(seeds))
             for first in range(0, len(seeds), BLOCK):
-                for result in pool.map(run, seeds[first : first + BLOCK]):
+                for result in pool.map(run_one, seeds[first : first + BLOCK]):
                     summary.add(result)
                     progress.update(task, advance=1, description=f"seeds, {summary.failed} failed")
     except KeyboardInterrupt:

@@ -3,6 +3,7 @@
     python tests/simulation/faults.py                  each fault with its own seed
     python tests/simulation/faults.py --seeds 40       how many of 40 seeds catch each fault
     python tests/simulation/faults.py --table          the table of docs/simulation.md
+    python tests/simulation/faults.py --replicas       those of replicas and controllers
 
 A fault is applied to a copy of the folder it is in; the copy comes first on PYTHONPATH of a process
 that runs one seed. The work tree is never touched.
@@ -31,6 +32,7 @@ for folder in (ROOT, ROOT / "tests"):
 from mutants.run import Mutant  # noqa: E402 - tests/ first
 
 DATA = Path(__file__).with_name("faults.toml")
+REPLICA_DATA = Path(__file__).with_name("replica_faults.toml")
 SEED_LIMIT_S = 100
 VIOLATED = re.compile(r"VIOLATED (.*)")
 
@@ -64,9 +66,9 @@ class Fault:
         return violation is not None and re.search(self.violation, violation) is not None
 
 
-def read_faults() -> list[Fault]:
+def read_faults(data: Path = DATA) -> list[Fault]:
     """All of them."""
-    with DATA.open("rb") as file:
+    with data.open("rb") as file:
         return [Fault(**entry) for entry in tomllib.load(file)["fault"]]
 
 
@@ -82,7 +84,7 @@ def overlay(fault: Fault) -> Iterator[Path]:
         yield Path(folder, house)
 
 
-def run_seed(packages: Path, seed: int) -> str | None:
+def run_seed(packages: Path, seed: int, *switches: str) -> str | None:
     """Run a seed with the packages of a folder in place of the repository's; the violation, if any.
 
     Raises:
@@ -90,7 +92,7 @@ def run_seed(packages: Path, seed: int) -> str | None:
     """
     roots = [packages, *(folder.parent for folder in sorted(ROOT.glob("*/pocketmq")))]
     ran = subprocess.run(
-        [sys.executable, "scripts/simulate.py", "--seed", str(seed)],
+        [sys.executable, "scripts/simulate.py", *switches, "--seed", str(seed)],
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, roots))},
         capture_output=True,
@@ -103,10 +105,10 @@ def run_seed(packages: Path, seed: int) -> str | None:
     return None if found is None else found[1]
 
 
-def table() -> str:
+def table(data: Path = DATA) -> str:
     """The faults as docs/simulation.md shows them."""
     rows = []
-    for fault in read_faults():
+    for fault in read_faults(data):
         words = fault.violation.replace(".*", "...").replace("|", " or ")
         folder, name = fault.file.split("/", 1)[0], fault.file.rsplit("/", 1)[1]
         rows.append(f"| {fault.name} | {folder}: `{name}` | {fault.seed} | {words} |")
@@ -119,28 +121,31 @@ def main() -> int:
     parser.add_argument("words", nargs="*", help="only faults with one of these in their name")
     parser.add_argument("--seeds", type=int, default=0, help="count over so many seeds")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
+    parser.add_argument("--replicas", action="store_true", help="those of replicas")
     parser.add_argument("--table", action="store_true", help="print the page's table, run nothing")
     options = parser.parse_args()
+    data = REPLICA_DATA if options.replicas else DATA
+    switches = ["--replicas"] if options.replicas else []
     if options.table:
-        print(table())
+        print(table(data))
         return 0
     chosen = [
         fault
-        for fault in read_faults()
+        for fault in read_faults(data)
         if not options.words or any(word in fault.name for word in options.words)
     ]
     missed = 0
     for fault in chosen:
         seeds = range(options.first, options.first + options.seeds) or [fault.seed]
-        missed += not _count(fault, seeds)
+        missed += not _count(fault, seeds, switches)
     return 1 if missed else 0
 
 
-def _count(fault: Fault, seeds: Sequence[int]) -> bool:
+def _count(fault: Fault, seeds: Sequence[int], switches: Sequence[str]) -> bool:
     caught, others = [], []
     with overlay(fault) as packages:
         for seed in seeds:
-            violation = run_seed(packages, seed)
+            violation = run_seed(packages, seed, *switches)
             if fault.is_caught_by(violation):
                 caught.append(seed)
                 example = violation

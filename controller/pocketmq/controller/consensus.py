@@ -100,6 +100,11 @@ class Consensus:
         return self._raft
 
     @property
+    def is_started(self) -> bool:
+        """Whether its journal is loaded."""
+        return self._raft is not None
+
+    @property
     def serves(self) -> bool:
         """Whether `replicas` is the present truth and this controller may decide."""
         return self._raft is not None and self._raft.serves(self._clock.monotonic())

@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 from pocketmq.runtime.clock import SystemClock, Timer
 
+_LATE_S = 1e-6
+
 
 class LoopClock(SystemClock):
     """Reads a loop's own time; on a loop with virtual time nothing ever waits.
@@ -32,3 +34,30 @@ class LoopClock(SystemClock):
 
     def call_at(self, when_s: float, callback: Callable[[], None]) -> Timer:
         return self._loop.call_at(when_s, callback)
+
+
+class DriftingClock(LoopClock):
+    """One machine's clock that runs too fast or too slow.
+
+    Args:
+        loop: Runs on true time.
+        start_ms: Wall clock in epoch ms when the loop's time is 0.
+        rate: Seconds of this clock in one true second.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, start_ms: int, rate: float) -> None:
+        super().__init__(loop, start_ms)
+        self._rate = rate
+
+    def time_ms(self) -> int:
+        return self.wall_offset_ms + int(self.monotonic() * 1000)
+
+    def monotonic(self) -> float:
+        return self._loop.time() * self._rate
+
+    async def sleep(self, delay_s: float) -> None:
+        await asyncio.sleep(max(0.0, delay_s / self._rate))
+
+    def call_at(self, when_s: float, callback: Callable[[], None]) -> Timer:
+        # Not a rounding error too early: the caller would find its time not come, and wait anew.
+        return self._loop.call_at(when_s / self._rate + _LATE_S, callback)

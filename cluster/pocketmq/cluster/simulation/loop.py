@@ -42,6 +42,8 @@ class SimProcess:
         self.loop = loop
         self.name = name
         self.alive = True
+        self._held: list[asyncio.Handle] | None = None
+        """Callbacks that became due while it was stopped."""
         self.touched = False
         """Whether it ran in this step."""
         self.clock = LoopClock(loop, START_MS)
@@ -64,6 +66,28 @@ class SimProcess:
     def kill(self) -> None:
         """Kill it: its callbacks are dropped from now on."""
         self.alive = False
+        self._held = None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it runs, or is stopped: then its machine still accepts connections."""
+        return self.alive or self._held is not None
+
+    def freeze(self) -> None:
+        """Stop it, as SIGSTOP does: what becomes due waits."""
+        if self.alive:
+            self.alive, self._held = False, []
+
+    def thaw(self) -> None:
+        """Let it go on, as SIGCONT does."""
+        if self._held is not None:
+            self.alive, held, self._held = True, self._held, None
+            self.loop.run_again(held)
+
+    def hold(self, handle: asyncio.Handle) -> None:
+        """Keep a callback until it goes on; of a dead process drop it."""
+        if self._held is not None:
+            self._held.append(handle)
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -111,6 +135,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             process = context.get(PROCESS)
             if process is not None:
                 if not process.alive:
+                    process.hold(handle)
                     continue
                 if not process.touched:
                     process.touched = True
@@ -139,6 +164,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         handle = asyncio.Handle(callback, args, self, context)
         self._ready.append(handle)
         return handle
+
+    def run_again(self, handles: list[asyncio.Handle]) -> None:
+        """Run callbacks that were held back, in their order."""
+        self._ready.extend(handles)
 
     def get_debug(self) -> bool:
         """Overridden because each handle calls it."""

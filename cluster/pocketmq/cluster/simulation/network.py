@@ -40,6 +40,8 @@ class Weather:
 
     def __init__(self) -> None:
         self.partitions: set[Pair] = set()
+        self.one_way: set[tuple[str, str]] = set()
+        """(sender, receiver) between whom bytes do not arrive; those of the other way do."""
         self.delays_s: dict[Pair, float] = {}
         self.lost_notifications: set[str] = set()
         """Clients to which notifications of brokers are lost."""
@@ -55,6 +57,7 @@ class Weather:
         """Whether there is no fault."""
         return not (
             self.partitions
+            or self.one_way
             or self.delays_s
             or self.lost_notifications
             or self.doubled_notifications
@@ -291,12 +294,12 @@ class SimNetwork:
             await self._clock.sleep(self._latency_s(Pair()))
             raise ConnectError(address, "connection refused")
         pair = Pair((process.name, listener.process.name))
-        if pair in self.weather.partitions:
+        if pair in self.weather.partitions or self._is_cut_one_way(process, listener.process):
             await self._clock.sleep(timeout_s)
             raise ConnectError(address, "no answer: partitioned")
         await self._clock.sleep(self._latency_s(pair))
         listener = self.listeners.get(port)
-        if listener is None or not listener.process.alive:
+        if listener is None or not listener.process.is_there:
             raise ConnectError(address, "connection refused")
         return listener
 
@@ -345,8 +348,10 @@ class SimNetwork:
         self._transmit(receiver, data)
 
     def _transmit(self, receiver: SimTransport, data: bytes | None) -> None:
-        link = receiver.link
-        if link.pair in self.weather.partitions or link.waiting:
+        link, weather = receiver.link, self.weather
+        if (link.pair in weather.partitions or link.waiting or weather.one_way) and self._waits(
+            receiver
+        ):
             link.waiting.append((receiver, data))
             return
         at = max(receiver.arrives_at, self.loop.time() + self._latency_s(link.pair))
@@ -355,6 +360,20 @@ class SimNetwork:
             self.loop.run_at(at, receiver.lose, context=receiver.context)
         else:
             self.loop.run_at(at, receiver.deliver, data, context=receiver.context)
+
+    def _waits(self, receiver: SimTransport) -> bool:
+        """Whether bytes to this end cannot arrive now, or would overtake some that wait."""
+        link, weather = receiver.link, self.weather
+        return (
+            link.pair in weather.partitions
+            or (receiver.other.process.name, receiver.process.name) in weather.one_way
+            or any(each is receiver for each, _ in link.waiting)
+        )
+
+    def _is_cut_one_way(self, one: SimProcess, other: SimProcess) -> bool:
+        """Whether no connection can be opened, for which bytes must go both ways."""
+        cut = self.weather.one_way
+        return (one.name, other.name) in cut or (other.name, one.name) in cut
 
     def finish(self, sender: SimTransport) -> None:
         """Close the sender's side; the other end notices after all bytes have arrived."""
@@ -381,6 +400,14 @@ class SimNetwork:
     def heal(self, pair: Pair) -> None:
         """End a partition; waiting bytes are sent."""
         self.weather.partitions.discard(pair)
+        self._let_go(pair)
+
+    def heal_one_way(self, sender: str, receiver: str) -> None:
+        """End a cut of one direction; waiting bytes are sent."""
+        self.weather.one_way.discard((sender, receiver))
+        self._let_go(Pair((sender, receiver)))
+
+    def _let_go(self, pair: Pair) -> None:
         for link in list(self._between(pair)):
             waiting, link.waiting = link.waiting, []
             for receiver, data in waiting:
@@ -390,6 +417,8 @@ class SimNetwork:
         """End all faults."""
         for pair in sorted(self.weather.partitions, key=sorted):
             self.heal(pair)
+        for sender, receiver in sorted(self.weather.one_way):
+            self.heal_one_way(sender, receiver)
         self.weather.delays_s.clear()
         self.weather.lost_notifications.clear()
         self.weather.doubled_notifications.clear()

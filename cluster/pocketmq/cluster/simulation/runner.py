@@ -54,11 +54,14 @@ class Result:
     virtual_s: float = 0.0
     real_s: float = 0.0
     """Processor seconds of the run."""
+    switch: str = ""
+    """Which kind of seed it is: empty, or `--replicas`."""
 
     @property
     def replay(self) -> str:
         """The command that repeats this run."""
-        return f"python scripts/simulate.py --seed {self.seed} --trace"
+        switch = f"{self.switch} " if self.switch else ""
+        return f"python scripts/simulate.py {switch}--seed {self.seed} --trace"
 
 
 def run(

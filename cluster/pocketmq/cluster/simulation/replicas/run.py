@@ -1,0 +1,102 @@
+"""Runs one seed of replicas. Start reading here."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from time import process_time
+
+from pocketmq.cluster.simulation.invariants import InvariantError
+from pocketmq.cluster.simulation.loop import SimProcess, VirtualLoop
+from pocketmq.cluster.simulation.replicas.cluster import ReplicaCluster
+from pocketmq.cluster.simulation.replicas.plan import DURATION_S, ReplicaPlan, replica_plan
+from pocketmq.cluster.simulation.runner import (
+    MOST_CALLBACKS,
+    Result,
+    no_collections,
+    silent_logs,
+)
+from pocketmq.cluster.simulation.trace import Trace
+
+SWITCH = "--replicas"
+
+
+def run_replicas(
+    seed: int,
+    *,
+    plan: ReplicaPlan | None = None,
+    sink: Callable[[str], object] | None = None,
+) -> Result:
+    """Run a seed.
+
+    Args:
+        seed: Decides everything.
+        plan: A run to make instead of the seed's.
+        sink: Called with each line of the trace.
+    """
+    plan = plan or replica_plan(seed)
+    result = Result(seed, switch=SWITCH)
+    began_at = process_time()
+    state = random.getstate()
+    random.seed(seed)  # production code draws from the module's generator
+    loop = VirtualLoop()
+    trace = Trace(loop.time, sink)
+    with silent_logs(), no_collections():
+        cluster = ReplicaCluster(plan, loop, random.Random(seed ^ 0x5EED), trace)
+        try:
+            loop.on_step = _checker(cluster, loop)
+            loop.run_until_complete(_life(cluster, plan))
+        except InvariantError as exc:
+            result.violation = str(exc)
+            trace.note("violation", exc)
+        finally:
+            result.virtual_s = loop.time()
+            result.digest = trace.digest
+            result.story = list(trace.lines)
+            loop.on_step = None
+            loop.finish()
+    random.setstate(state)
+    result.real_s = process_time() - began_at
+    result.stats = _stats(cluster)
+    return result
+
+
+async def _life(cluster: ReplicaCluster, plan: ReplicaPlan) -> None:
+    await cluster.start()
+    for event in plan.happenings:
+        await cluster.clock.sleep(max(0.0, event.at_s - cluster.loop.time()))
+        cluster.apply(event)
+    await cluster.clock.sleep(max(0.0, DURATION_S - cluster.loop.time()))
+    await cluster.come_to_rest()
+    _raise_first(cluster)
+
+
+def _checker(cluster: ReplicaCluster, loop: VirtualLoop) -> Callable[[list[SimProcess]], None]:
+    watch = cluster.watch
+
+    def check(ran: list[SimProcess]) -> None:
+        watch.look(ran)
+        if loop.callbacks > MOST_CALLBACKS:
+            raise InvariantError(f"{loop.time():.3f} the cluster does not come to rest")
+        if watch.violations or loop.failures:
+            _raise_first(cluster)
+
+    return check
+
+
+def _raise_first(cluster: ReplicaCluster) -> None:
+    for violation in cluster.watch.violations:
+        raise InvariantError(violation)
+    for context in cluster.loop.failures:
+        error = context.get("exception")
+        raise InvariantError(f"nobody caught: {context['message']}: {error!r}") from error
+
+
+def _stats(cluster: ReplicaCluster) -> dict[str, int]:
+    watch = cluster.watch
+    seen: Counter[str] = Counter(cluster.counts)
+    for ledger in (watch.elections, watch.messages, watch.logs, watch.offsets):
+        seen.update(ledger.seen)
+    seen["callbacks"] = cluster.loop.callbacks
+    return dict(seen)

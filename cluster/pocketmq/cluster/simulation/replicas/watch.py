@@ -1,0 +1,248 @@
+"""Looks at controllers and replicas after every step, and tells the ledgers what has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pocketmq.broker.server import Broker
+from pocketmq.cluster.simulation.invariants.replicas import (
+    AcknowledgedLedger,
+    ElectionLedger,
+    LogLedger,
+    OffsetLedger,
+)
+from pocketmq.cluster.simulation.invariants.replicas.elections import SeenController, SeenEntry
+from pocketmq.cluster.simulation.loop import SimProcess, VirtualLoop
+from pocketmq.cluster.simulation.network import SimTransport
+from pocketmq.cluster.simulation.replicas.log_reader import log_bytes, log_records
+from pocketmq.cluster.simulation.replicas.machines import ControllerMachine, ReplicaMachine
+from pocketmq.cluster.simulation.replicas.plan import ReplicaPlan
+from pocketmq.cluster.simulation.trace import Trace
+from pocketmq.controller.consensus import Consensus
+from pocketmq.controller.replicas import ReplicaGroup
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.frame import FrameDecoder
+
+TOPIC = "T"
+ANSWER_MARKER = b"msgId"
+"""In the bytes of an answer to a send, and of no other."""
+
+METADATA_PERIOD_S = 10.0 + 6.0
+"""The timer's period, and what its requests may take (H-71)."""
+
+LOOK_AT_OFFSETS_S = 1.0
+
+
+class ReplicaWatch:
+    """Observes one run; it changes nothing.
+
+    Args:
+        plan: Says what acknowledged means.
+        loop: For its time.
+        trace: Records elections.
+    """
+
+    def __init__(self, plan: ReplicaPlan, loop: VirtualLoop, trace: Trace) -> None:
+        self.violations: list[str] = []
+        self.elections = ElectionLedger(self.violations)
+        self.messages = AcknowledgedLedger(self.violations, all_ack=plan.all_ack)
+        self.logs = LogLedger(self.violations)
+        self.offsets = OffsetLedger(self.violations, METADATA_PERIOD_S)
+        self._all_ack = plan.all_ack
+        self._loop = loop
+        self._trace = trace
+        self._machines: dict[str, ControllerMachine | ReplicaMachine] = {}
+        self._controllers: dict[str, tuple[object, ...]] = {}
+        self._applied: dict[str, tuple[SimProcess, int]] = {}
+        self._led: set[tuple[SimProcess, int]] = set()
+        self._epochs: dict[SimProcess, int] = {}
+        self._log_ends: dict[str, int] = {}
+        self._newest: tuple[int, ReplicaMachine | None] = (0, None)
+        self._newest_keys: set[str] = set()
+        self._newest_read = 0
+        self._offsets_at = 0.0
+
+    def add(self, machine: ControllerMachine | ReplicaMachine) -> None:
+        """Look at a machine from now on."""
+        self._machines[machine.name] = machine
+
+    def restarted(self, machine: ControllerMachine | ReplicaMachine) -> None:
+        """A machine has a new process."""
+        self.elections.restarted(machine.name)
+        self.logs.restarted(machine.name)
+
+    @property
+    def master(self) -> ReplicaMachine | None:
+        """The newest master, dead or alive."""
+        return self._newest[1]
+
+    # -- after each step --------------------------------------------------------------------------
+
+    def look(self, ran: Iterable[SimProcess]) -> None:
+        """These processes ran."""
+        for process in ran:
+            machine = self._machines.get(process.name)
+            if machine is None or machine.process is not process:
+                continue
+            if isinstance(machine, ControllerMachine):
+                if machine.controller is not None:
+                    self._controller(machine.name, process, machine.controller.consensus)
+            elif machine.broker is not None:
+                self._replica(machine, process, machine.broker)
+
+    def _controller(self, name: str, process: SimProcess, consensus: Consensus) -> None:
+        if not consensus.is_started:
+            return
+        raft = consensus.raft
+        log = raft.log
+        seen = (process, raft.role, raft.term, raft.commit_index, log.last_index, log.last_term)
+        if self._controllers.get(name) != seen:
+            self._controllers[name] = seen
+            if raft.is_leader:
+                self._trace.note("leads", name, raft.term, raft.commit_index)
+            first = log.snapshot.index + 1
+            self.elections.looked(
+                self._loop.time(),
+                SeenController(
+                    name,
+                    raft.term,
+                    raft.is_leader,
+                    raft.commit_index,
+                    first,
+                    [SeenEntry(each.index, each.term, each.command) for each in log.tail(first)],
+                ),
+            )
+        applied = (process, consensus.applied_index)
+        if self._applied.get(name) != applied:
+            self._applied[name] = applied
+            state = consensus.replicas.snapshot()
+            self.elections.applied(self._loop.time(), name, consensus.applied_index, state)
+
+    def _replica(self, machine: ReplicaMachine, process: SimProcess, broker: Broker) -> None:
+        role, store, now = broker.core.role, broker.store, self._loop.time()
+        epoch = role.epoch
+        log_end = store.commit_log.max_offset
+        if not epoch and not store.replica.is_following:
+            return  # not recovered yet
+        if log_end < self._log_ends.get(machine.name, 0):
+            self.logs.restarted(machine.name)
+        self._log_ends[machine.name] = log_end
+        if not epoch:
+            return
+        if epoch < self._epochs.get(process, 0):
+            self.violations.append(f"{now:.3f} the epoch of {machine.name} falls to {epoch}")
+        self._epochs[process] = epoch
+        leads = role.leads and not store.replica.is_following
+        if leads and (process, epoch) not in self._led:
+            self._led.add((process, epoch))
+            self._leads(machine, broker)
+        if self._all_ack:
+            confirmed = min(store.confirmed_offset, log_end)
+            if leads or store.is_confirmed:
+                self.logs.confirmed(
+                    now, machine.name, confirmed, lambda low, high: log_bytes(store, low, high)
+                )
+            if leads:
+                self._visible(machine, broker)
+        if leads and self._newest[1] is machine and now - self._offsets_at >= LOOK_AT_OFFSETS_S:
+            self._offsets_at = now
+            self.offsets.committed(now, committed_offsets(broker))
+
+    def _leads(self, machine: ReplicaMachine, broker: Broker) -> None:
+        now, epoch, store = self._loop.time(), broker.core.role.epoch, broker.store
+        keys = {each.key for each in log_records(store) if each.topic == TOPIC}
+        self._trace.note("master", machine.name, epoch, len(keys), store.commit_log.max_offset)
+        if epoch >= self._newest[0]:
+            self._newest = (epoch, machine)
+            self._newest_keys = keys
+            self._newest_read = store.commit_log.max_offset
+        self.messages.leads(now, machine.name, epoch, keys)
+        self.offsets.leads(now, machine.name, committed_offsets(broker), queue_ends(broker))
+
+    def _visible(self, machine: ReplicaMachine, broker: Broker) -> None:
+        """No consumer sees what a replica in sync lacks (H-144)."""
+        group = self.decided
+        epoch = broker.core.role.epoch
+        if group is None or group.master_epoch != epoch:
+            return
+        store = broker.store
+        end = store.commit_log.max_offset - store.replica.undispatched_bytes
+        for name in self.members(group):
+            has = self._log_ends.get(name, 0)
+            if has < end:
+                self.messages.visible(self._loop.time(), machine.name, end, name, has)
+
+    @property
+    def decided(self) -> ReplicaGroup | None:
+        """What the controllers have agreed on: the state of the one that is furthest."""
+        best: ReplicaGroup | None = None
+        furthest = -1
+        for machine in self._machines.values():
+            if isinstance(machine, ControllerMachine) and machine.controller is not None:
+                consensus = machine.controller.consensus
+                if consensus.applied_index > furthest:
+                    furthest, best = consensus.applied_index, consensus.replicas.get("a")
+        return best
+
+    def members(self, group: ReplicaGroup) -> list[str]:
+        """Names of the replicas in sync."""
+        found = []
+        for name, machine in self._machines.items():
+            if isinstance(machine, ReplicaMachine):
+                address = machine.address
+                ids = [each for each, known in group.replicas.items() if known.address == address]
+                if ids and ids[0] in group.in_sync:
+                    found.append(name)
+        return found
+
+    # -- clients ----------------------------------------------------------------------------------
+
+    def acknowledged(self, key: str) -> None:
+        """A producer got SUCCESS (0): the newest master has the message, or had it when it died."""
+        self.messages.acknowledged(key)
+        machine = self._newest[1]
+        if machine is None or not self._all_ack:
+            return
+        if machine.broker is not None and machine.process.alive:
+            store = machine.broker.store
+            if machine.broker.core.role.epoch == self._newest[0]:
+                for each in log_records(store, self._newest_read):
+                    self._newest_read = each.offset + each.size
+                    if each.topic == TOPIC:
+                        self._newest_keys.add(each.key)
+                if key not in self._newest_keys:
+                    self.violations.append(
+                        f"{self._loop.time():.3f} {key} is acknowledged, and is not in the log of"
+                        f" {machine.name}, master of epoch {self._newest[0]}"
+                    )
+
+    def sent(self, sender: SimTransport, data: bytes) -> None:
+        """Bytes of a broker's answers to sends."""
+        if ANSWER_MARKER not in data:
+            return
+        machine = self._machines.get(sender.process.name)
+        if not isinstance(machine, ReplicaMachine) or machine.broker is None:
+            return
+        for command in FrameDecoder().feed(data):
+            if command.is_response and command.code == ResponseCode.SUCCESS:
+                epoch = machine.broker.core.role.epoch
+                self.messages.answered(self._loop.time(), machine.name, epoch)
+
+
+def committed_offsets(broker: Broker) -> Mapping[tuple[str, int], int]:
+    """(group, queue) -> offset of the topic."""
+    return {
+        (group, queue_id): offset
+        for topic, group, queues in broker.offsets.entries()
+        if topic == TOPIC
+        for queue_id, offset in queues.items()
+    }
+
+
+def queue_ends(broker: Broker) -> Mapping[int, int]:
+    """Queue -> its end, what consumers cannot see yet included."""
+    return {
+        queue.queue_id: queue.next_offset
+        for queue in broker.store.consume_queues
+        if queue.topic == TOPIC
+    }

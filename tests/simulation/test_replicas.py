@@ -1,0 +1,146 @@
+"""Three replicas and controllers in the simulation: seeds, what they draw, and their ledgers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import pytest
+
+from pocketmq.cluster.simulation.invariants.replicas import (
+    AcknowledgedLedger,
+    ElectionLedger,
+    LogLedger,
+    OffsetLedger,
+)
+from pocketmq.cluster.simulation.invariants.replicas.elections import SeenController, SeenEntry
+from pocketmq.cluster.simulation.replicas.plan import Trouble, replica_plan
+from pocketmq.cluster.simulation.replicas.run import run_replicas
+
+PLANS = [replica_plan(seed) for seed in range(300)]
+SEEDS = range(6)
+
+
+def test_every_kind_of_trouble_is_drawn_and_also_alone() -> None:
+    kinds = [{each.trouble for each in plan.happenings} for plan in PLANS]
+    assert set().union(*kinds) == set(Trouble)
+    assert len({next(iter(each)) for each in kinds if len(each) == 1}) >= 8
+    needing = {Trouble.POWER_CUT, Trouble.SLOW_DISK, Trouble.HUNG_DISK}
+    assert not any(each & needing for each, plan in zip(kinds, PLANS, strict=True)
+                   if not plan.sync_flush)  # fmt: skip
+    for plan in PLANS:
+        assert all(a.at_s <= b.at_s for a, b in pairwise(plan.happenings))
+
+
+@pytest.fixture(scope="module")
+def counts() -> Counter[str]:
+    """What came up in the seeds of CI, none of which violates anything."""
+    found: Counter[str] = Counter()
+    for seed in SEEDS:
+        result = run_replicas(seed)
+        assert result.violation is None, f"{result.replay}  # {result.violation}"
+        found.update(result.stats)
+    return found
+
+
+def test_no_seed_violates_an_invariant_and_each_has_something_to_say(counts: Counter[str]) -> None:
+    for what in (
+        "terms with a leader",
+        "entries committed",
+        "masters",
+        "acknowledged",
+        "delivered",
+        "bytes compared",
+        "runs compared at rest",
+    ):
+        assert counts[what] > 0, what
+    assert counts["masters"] > len(SEEDS), "some masters are elected after trouble"
+
+
+def test_equal_seeds_make_equal_runs() -> None:
+    assert run_replicas(1).digest == run_replicas(1).digest
+
+
+# -- the ledgers ----------------------------------------------------------------------------------
+
+
+def seen(
+    name: str, term: int, *commands: str, leads: bool = False, commit: int = 0
+) -> SeenController:
+    entries = [SeenEntry(at, term, each) for at, each in enumerate(commands, 1)]
+    return SeenController(name, term, leads, commit, 1, entries)
+
+
+def test_two_leaders_of_a_term_are_found() -> None:
+    violations: list[str] = []
+    ledger = ElectionLedger(violations)
+    ledger.looked(1.0, seen("n0", 3, leads=True))
+    ledger.looked(1.1, seen("n0", 3, leads=True))
+    assert violations == []
+    ledger.looked(1.2, seen("n1", 3, leads=True))
+    assert violations == ["1.200 term 3 has two leaders: n0 and n1"]
+
+
+def test_a_leader_without_a_committed_entry_and_logs_that_differ_are_found() -> None:
+    violations: list[str] = []
+    ledger = ElectionLedger(violations)
+    ledger.looked(1.0, seen("n0", 1, "a", "b", leads=True, commit=2))
+    ledger.looked(2.0, seen("n1", 2, leads=True))
+    assert violations.pop() == "2.000 n1 leads term 2 without the committed entry 1"
+    ledger.looked(3.0, seen("n2", 1, "a", "x"))
+    assert violations.pop() == "3.000 logs differ at entry 2 of term 1"
+    ledger.looked(4.0, seen("n2", 1, "a", "b", commit=1))
+    ledger.looked(4.0, seen("n2", 1, "a", "b", commit=0))
+    assert violations.pop() == "4.000 the commit index of n2 falls"
+    ledger.applied(5.0, "n0", 2, "state")
+    ledger.applied(5.0, "n1", 2, "another")
+    assert violations == ["5.000 after entry 2 the state of n1 is another than elsewhere"]
+
+
+def test_what_a_later_master_lacks_is_found() -> None:
+    violations: list[str] = []
+    ledger = AcknowledgedLedger(violations, all_ack=True)
+    ledger.leads(1.0, "a1", 1, set())
+    ledger.acknowledged("m1")
+    ledger.delivered(1.5, 0, 0, "m1")
+    ledger.leads(2.0, "a2", 2, {"m1"})
+    assert violations == []
+    ledger.leads(3.0, "a3", 3, set())
+    assert violations == [
+        "3.000 a3 leads epoch 3 without 1 messages that were acknowledged: m1",
+        "3.000 a3 leads epoch 3 without 1 messages that were consumed: m1",
+    ]
+    violations.clear()
+    ledger.delivered(3.5, 0, 0, "m2")
+    assert violations.pop() == "3.500 queue 0 has m2 at 0, where a consumer saw m1"
+    ledger.answered(4.0, "a3", 3)
+    ledger.answered(4.0, "a1", 3)
+    assert violations.pop() == "4.000 a3 and a1 acknowledge in epoch 3"
+    ledger.leads(5.0, "a1", 3, {"m1"})
+    assert violations[0] == "5.000 epoch 3 has two masters: a3 and a1"
+
+
+def test_logs_that_differ_where_they_are_confirmed_are_found() -> None:
+    violations: list[str] = []
+    ledger = LogLedger(violations)
+    ledger.confirmed(1.0, "a1", 6, lambda low, high: b"abcdef"[low:high])
+    ledger.confirmed(1.0, "a2", 4, lambda low, high: b"abcd"[low:high])
+    ledger.confirmed(1.0, "a2", 5, lambda low, high: b"abcde"[low:high])
+    assert violations == []
+    ledger.confirmed(2.0, "a3", 6, lambda low, high: b"abcXef"[low:high])
+    assert violations == [
+        "2.000 the log of a3 differs from others' at 3, below its confirmed offset 6"
+    ]
+
+
+def test_offsets_that_fall_back_too_far_or_lie_beyond_the_queue_are_found() -> None:
+    violations: list[str] = []
+    ledger = OffsetLedger(violations, period_s=10.0)
+    ledger.committed(30.0, {("G", 0): 5})
+    ledger.committed(45.0, {("G", 0): 9})
+    ledger.leads(50.0, "a2", {("G", 0): 5}, {0: 9})
+    assert violations == []
+    ledger.leads(50.0, "a2", {("G", 0): 4}, {0: 9})
+    assert "falls back from 5 to 4 in queue 0" in violations.pop()
+    ledger.leads(50.0, "a2", {("G", 0): 10}, {0: 9})
+    assert "up to 10, which ends at 9" in violations[0]
