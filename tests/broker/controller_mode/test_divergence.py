@@ -54,7 +54,8 @@ async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
         await controller.stop()
 
 
-async def test_a_returning_master_cuts_what_nobody_else_has(pair: Pair) -> None:  # F-2, I-5
+async def test_a_returning_master_cuts_what_nobody_else_has(pair: Pair) -> None:
+    # behaviour 45: B-152, F-2, I-5
     rig = pair.rig
     a = await pair.start("a", 11000)
     b = await pair.start("b", 11100)

@@ -27,7 +27,7 @@ async def rig(tmp_path: Path) -> AsyncIterator[ReplicaRig]:
 
 async def test_a_slave_gets_the_masters_log_byte_by_byte(
     rig: ReplicaRig,
-) -> None:  # behaviour 42: B-130, B-134
+) -> None:  # behaviour 42: B-122, B-130
     master = await rig.start("master")
     slave = await rig.start("slave", broker_role=SLAVE, broker_id=1)
     voice = await rig.voice(master)
