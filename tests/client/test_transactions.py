@@ -99,6 +99,20 @@ async def test_what_is_not_known_is_asked_for(tmp_path: Path, local: object) -> 
             assert await consumed(cluster, 1) == [b"1"]
 
 
+async def test_a_member_that_never_sent_is_asked_for_what_others_left(tmp_path: Path) -> None:
+    # P-62: RocketMQ's producers know all brokers from the beginning, by the route of TBW102
+    async with house(tmp_path) as cluster:
+        await cluster.create_topic("T")
+        async with transactional(cluster, Books(UNKNOWN)) as producer:
+            await producer.send_in_transaction(Message("T", b"1", keys="k"))
+        books = Books()
+        async with transactional(cluster, books, instance_name="another"):
+            await cluster.until(lambda: books.asked, "the other member is asked")
+            assert await consumed(cluster, 1) == [b"1"]
+        assert books.asked[0].keys == "k"
+        assert books.done == []
+
+
 async def test_a_check_that_fails_is_repeated(tmp_path: Path) -> None:
     async with house(tmp_path) as cluster:
         await cluster.create_topic("T")

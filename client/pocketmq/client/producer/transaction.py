@@ -114,6 +114,21 @@ class TransactionProducer(Producer):
         self._threads = threads or PooledThreads(f"transactions of {group}", MAX_THREADS)
         self._checks = 0
 
+    async def start(self) -> None:
+        """Join, and tell all brokers: they also ask a member that has not sent yet (P-62).
+
+        Raises:
+            DuplicateGroupError: this client id has a producer of the group already.
+        """
+        await super().start()
+        instance, model = self._started(), self.settings.create_topic_key
+        self.published_topics.add(model)  # which all brokers have that make topics by themselves
+        try:
+            await instance.refresh_route(model)
+        except PocketMQError as exc:
+            instance.route_failed(model, exc)
+        await instance.heartbeat()
+
     async def stop(self) -> None:
         await super().stop()
         self._threads.close()
