@@ -12,6 +12,7 @@ import pytest
 
 from pocketmq.broker.timers.layout import Checkpoint
 from pocketmq.client import (
+    Admin,
     ConsumeFromWhere,
     Message,
     MessageExt,
@@ -22,7 +23,7 @@ from pocketmq.client import (
     TransactionProducer,
     TransactionState,
 )
-from pocketmq.protocol.fastjson import parse
+from pocketmq.protocol.fastjson import FastjsonError, parse
 from pocketmq.runtime.errors import PocketMQError
 from support.cluster import running
 from support.eventually import eventually
@@ -86,9 +87,11 @@ async def begin(nameservers: str, store: Path) -> None:
     by_sql = PushConsumer("by-sql", **options(nameservers))
     by_sql.subscribe("T", MessageSelector.by_sql(EXPRESSION))
     by_sql.listen(lambda _: None)
+    async with Admin(**options(nameservers)) as admin:
+        await admin.create_topic("T", queues=4)
     async with by_sql:
-        await _begin(nameservers, store)
         await eventually(lambda: kept_filter(store) == EXPRESSION, "the expression is kept")
+        await _begin(nameservers, store)
 
 
 async def _begin(nameservers: str, store: Path) -> None:
@@ -112,10 +115,18 @@ async def _begin(nameservers: str, store: Path) -> None:
     await eventually(lambda: handed_out(store) == len(POPPED), "the group's offsets are saved")
 
 
+def _kept(file: Path) -> dict[str, Any]:
+    """What a JSON file holds; nothing while RocketMQ writes it anew."""
+    try:
+        found: dict[str, Any] = parse(file.read_text())
+    except (FileNotFoundError, FastjsonError):
+        return {}
+    return found
+
+
 def kept_filter(store: Path) -> str | None:
     """The expression of the group by-sql in `consumerFilter.json`."""
-    file = store / "config" / "consumerFilter.json"
-    topics = parse(file.read_text())["filterDataByTopic"] if file.exists() else {}
+    topics = _kept(store / "config" / "consumerFilter.json").get("filterDataByTopic", {})
     found: str | None = (
         topics.get("T", {}).get("groupFilterData", {}).get("by-sql", {}).get("expression")
     )
@@ -124,8 +135,7 @@ def kept_filter(store: Path) -> str | None:
 
 def handed_out(store: Path) -> int:
     """How far the file of offsets says that the popping group is."""
-    file = store / "config" / "consumerOffset.json"
-    table = parse(file.read_text())["offsetTable"] if file.exists() else {}
+    table = _kept(store / "config" / "consumerOffset.json").get("offsetTable", {})
     return sum(table.get("T@poppers", {}).values())
 
 

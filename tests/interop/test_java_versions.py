@@ -8,14 +8,13 @@ POCKETMQ_JAVA_CLIENTS=4.2.0,4.5.2,5.5.0 POCKETMQ_JAVA_BROKERS=ours,5.3.3 \
 from __future__ import annotations
 
 import asyncio
-import os
 from pathlib import Path
 
 import pytest
 
 from support.cluster import running
 from support.java import JavaRun
-from support.java_versions import expected, run_rows, versions
+from support.java_versions import brokers, expected, run_rows, versions
 from support.real_rocketmq import real_rocketmq
 
 pytestmark = [
@@ -34,7 +33,6 @@ SETTINGS = {
     "enablePropertyFilter": "true", "defaultMessageRequestMode": "POP", "timerWheelEnable": "true",
     "recallMessageEnable": "true",
 }  # fmt: skip
-BROKERS = os.environ.get("POCKETMQ_JAVA_BROKERS", "ours").split(",")
 
 
 def outcomes(run: JavaRun) -> dict[str, str]:
@@ -42,7 +40,7 @@ def outcomes(run: JavaRun) -> dict[str, str]:
     return {name: " ".join(outcome) for name, *outcome in run.lines("ROW")}
 
 
-@pytest.mark.skipif("ours" not in BROKERS, reason="another broker was asked for")
+@pytest.mark.skipif("ours" not in brokers(), reason="another broker was asked for")
 @pytest.mark.parametrize("version", versions())
 async def test_a_java_client_does_what_its_version_can(tmp_path: Path, version: str) -> None:
     async with running(tmp_path, *OPTIONS) as cluster:
@@ -51,7 +49,7 @@ async def test_a_java_client_does_what_its_version_can(tmp_path: Path, version: 
         assert outcomes(run) == expected(version), story
 
 
-if "5.3.3" in BROKERS:
+if "5.3.3" in brokers():  # by hand
 
     @pytest.mark.parametrize("version", versions())
     def test_it_does_the_same_with_a_real_broker(tmp_path: Path, version: str) -> None:

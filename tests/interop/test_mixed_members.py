@@ -21,6 +21,7 @@ from pocketmq.client import (
 )
 from support.cluster import running
 from support.java import JavaError, JavaRun, run_java
+from support.java_versions import brokers
 from support.real_rocketmq import real_rocketmq
 
 pytestmark = [
@@ -113,6 +114,10 @@ async def test_java_and_python_share_transactions_and_talk_with_us(tmp_path: Pat
             raise JavaError(f"{exc}\n{cluster.story()}") from None
 
 
-async def test_java_and_python_share_transactions_and_talk_with_rocketmq(tmp_path: Path) -> None:
-    with real_rocketmq(tmp_path / "store", settings=SETTINGS) as cluster:
-        check(await talk(cluster.namesrv_addr))
+if "5.3.3" in brokers():  # by hand
+
+    async def test_java_and_python_share_transactions_and_talk_with_rocketmq(
+        tmp_path: Path,
+    ) -> None:
+        with real_rocketmq(tmp_path / "store", settings=SETTINGS) as cluster:
+            check(await talk(cluster.namesrv_addr))

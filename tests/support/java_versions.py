@@ -39,6 +39,11 @@ def versions() -> list[str]:
     return [each.strip() for each in asked.split(",") if each.strip()] or list(IN_CI)
 
 
+def brokers() -> list[str]:
+    """Whose broker is used: `POCKETMQ_JAVA_BROKERS`, `ours` and `5.3.3`; ours when not asked."""
+    return os.environ.get("POCKETMQ_JAVA_BROKERS", "ours").split(",")
+
+
 def expected(version: str) -> dict[str, str]:
     """Row -> `ok`, or `absent` where the version has no such call."""
     parts = tuple(int(part) for part in version.split("."))
