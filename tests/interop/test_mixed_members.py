@@ -90,8 +90,9 @@ async def talk(nameservers: str) -> JavaRun:
             request = Message("AskJava", b"%d" % index)
             reply = await replies.request(request, timeout_ms=LIMIT_S * 1000)
             assert reply.body == b"java: %d" % index
-        keys = [message.keys async for message in booked.take(2 * COUNT)]
         run = await java
+        async with asyncio.timeout(LIMIT_S):
+            keys = [message.keys async for message in booked.take(2 * COUNT)]
     assert sorted(map(str, keys)) == [
         f"{who}-{n}" for who in ("java", "python") for n in range(COUNT)
     ]

@@ -9,6 +9,7 @@ import java.util.List;
 import java.util.Set;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.Callable;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
@@ -27,7 +28,6 @@ import org.apache.rocketmq.client.producer.TransactionMQProducer;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
-import org.apache.rocketmq.common.message.MessageQueue;
 
 /**
  * What a client of RocketMQ does with a cluster, whichever its version: {@code Rows NAMESRV}.
@@ -279,10 +279,13 @@ public final class Rows {
 
     /** The reply comes from another client of this process. */
     private boolean request() throws Exception {
-        Method ask = method(DefaultMQProducer.class, "request", Message.class, MessageQueue.class, long.class);
-        if (ask == null) {
-            return false;
+        Class<?> callback;
+        try {
+            callback = Class.forName("org.apache.rocketmq.client.producer.RequestCallback");
+        } catch (ClassNotFoundException e) {
+            return false; // up to 4.5
         }
+        Method ask = method(DefaultMQProducer.class, "request", Message.class, callback, long.class);
         Method reply = Class.forName("org.apache.rocketmq.client.utils.MessageUtil")
             .getMethod("createReplyMessage", Message.class, byte[].class);
         DefaultMQProducer replies = producer("rows-replies");
@@ -305,11 +308,20 @@ public final class Rows {
         DefaultMQProducer producer = producer("rows-requests");
         producer.send(message("RowsRequests", "TagA", "make the topic")); // has no requester
         consumer.start();
-        // Only the form with a queue waits for the reply in 5.3.3; the others return when sent.
-        MessageQueue queue = producer.fetchPublishMessageQueues("RowsRequests").get(0);
-        Message answer = (Message) ask.invoke(
-            producer, message("RowsRequests", "TagA", "how many"), queue, WAIT_S * 1000L);
-        expect(new String(answer.getBody(), StandardCharsets.UTF_8).equals("re: how many"), "reply");
+        // The forms that return the reply end in 5.3.3 as soon as the request is sent.
+        CompletableFuture<String> answer = new CompletableFuture<>();
+        Object told = Proxy.newProxyInstance(callback.getClassLoader(), new Class<?>[] {callback},
+            (proxy, called, arguments) -> {
+                if (called.getName().equals("onSuccess")) {
+                    byte[] body = ((Message) arguments[0]).getBody();
+                    answer.complete(new String(body, StandardCharsets.UTF_8));
+                } else if (called.getName().equals("onException")) {
+                    answer.completeExceptionally((Throwable) arguments[0]);
+                }
+                return null;
+            });
+        ask.invoke(producer, message("RowsRequests", "TagA", "how many"), told, WAIT_S * 1000L);
+        expect(answer.get(WAIT_S, TimeUnit.SECONDS).equals("re: how many"), "reply");
         consumer.shutdown();
         producer.shutdown();
         replies.shutdown();
