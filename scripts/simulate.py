@@ -4,6 +4,7 @@
     python scripts/simulate.py --seeds 100000       # for hours; Ctrl-C ends it with a summary
     python scripts/simulate.py --seed 17 --trace    # repeat one seed and print its events
     python scripts/simulate.py --seed 17 --record seed17.jsonl    # its events, for `pocketmq watch`
+    python scripts/simulate.py --seed 17 --export seed17.html     # the page with them, in one file
     python scripts/simulate.py --replay             # seeds that failed once, fastest first
     python scripts/simulate.py --replicas           # other seeds: three replicas and controllers
 
@@ -22,6 +23,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter
 
 from rich.console import Console
@@ -33,6 +35,7 @@ from pocketmq.cluster.simulation.replicas.run import run_replicas
 from pocketmq.cluster.simulation.runner import Result, run
 from pocketmq.cluster.simulation.seed_ledger import Entry, parse, render
 from pocketmq.cluster.simulation.swarm import scenario
+from pocketmq.cluster.watching.export import export_recording
 
 INTERRUPTED = 130
 LEDGER = Path(__file__).resolve().parents[1] / "tests" / "simulation" / "ledger.txt"
@@ -65,6 +68,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--replicas", action="store_true", help="seeds of three replicas")
     parser.add_argument("--trace", action="store_true", help="with --seed: print its events")
     parser.add_argument("--record", type=Path, help="with --seed: write its events to this file")
+    parser.add_argument("--export", type=Path, help="with --seed: the same as one HTML file")
     parser.add_argument("--replay", action="store_true", help="run the seeds that failed once")
     parser.add_argument("--keep", action="store_true", help="add failing seeds to that list")
     parser.add_argument("--ledger", type=Path, default=LEDGER, help="seeds that failed once")
@@ -79,11 +83,10 @@ def _one(options: argparse.Namespace) -> int:
     sink = print if options.trace else None
     if options.replicas:
         result = run_replicas(seed, sink=sink)
-    elif options.record is None:
+    elif options.record is None and options.export is None:
         result = run(seed, sink=sink)
     else:
-        result, events = record_seed(seed, options.record, sink=sink)
-        print(f"{events} events in {options.record}")
+        result = _recorded(seed, options.record, options.export, sink)
     print(f"seed {seed}: trace {result.digest}, {result.virtual_s:.0f} virtual seconds in "
           f"{result.real_s:.2f} s")  # fmt: skip
     _print_counts(result.stats)
@@ -91,6 +94,20 @@ def _one(options: argparse.Namespace) -> int:
         print(f"VIOLATED {result.violation}")
         return 1
     return 0
+
+
+def _recorded(
+    seed: int, record: Path | None, export: Path | None, sink: Callable[[str], object] | None
+) -> Result:
+    """Run a seed with a recording, which is kept, or shown in a page, or both."""
+    with TemporaryDirectory() as folder:
+        path = record or Path(folder) / f"seed{seed}.jsonl"
+        result, events = record_seed(seed, path, sink=sink)
+        if record is not None:
+            print(f"{events} events in {record}")
+        if export is not None:
+            print(export_recording(path, export))
+    return result
 
 
 class _Summary:

@@ -77,13 +77,19 @@ class Clients:
 
     def __init__(self, control: ClusterControl) -> None:
         self._nameservers = control.nameservers
+        self._events = control.events.clients.sink
         self._tasks: list[asyncio.Task[None]] = []
         self._stack = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Clients:
         for number in (1, 2, 3):
             await self._stack.enter_async_context(self._consumer(f"consumer-{number}"))
-        producer = Producer(PRODUCERS, nameservers=self._nameservers, instance_name="producer-1")
+        producer = Producer(
+            PRODUCERS,
+            nameservers=self._nameservers,
+            instance_name="producer-1",
+            events=self._events,
+        )
         await self._stack.enter_async_context(producer)
         loop = asyncio.get_running_loop()
         for name, work in (("sender", self._send(producer)), ("guest", self._come_and_go())):
@@ -102,6 +108,7 @@ class Clients:
             nameservers=self._nameservers,
             instance_name=name,
             consume_from_where=ConsumeFromWhere.FIRST_OFFSET,
+            events=self._events,
         )
         consumer.subscribe(TOPIC)
         consumer.listen(_work)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from pocketmq.protocol.events.event import Event
 from pocketmq.protocol.events.roles import EventsCounted
@@ -36,6 +36,14 @@ SINGLE_PER_WINDOW: Final = 60
 
 MOST_LEVEL: Final = 12
 """At most one message of 2**12 is told: the counter of a key has 16 bits."""
+
+
+_MOST_TOLD: Final = 2 * SINGLE_PER_WINDOW
+_EVERY: Final = 7
+"""Of the calls for a kind, every 8th looks whether the window is over."""
+
+_Place: TypeAlias = tuple[type[Event], str, int, str | None]
+"""(kind, topic, queue, group)."""
 
 
 class Reading(NamedTuple):
@@ -98,16 +106,17 @@ class EventLog:
     def wants(self, kind: type[Event], number: int = 0) -> bool:
         if not self._samples:
             return True
-        now_us = self._now_us()
-        if now_us >= self._window_us:
-            self._next_window(now_us)
-            if not self.is_on:
-                return False
         rate = self._rates.get(kind)
         if rate is None:
             rate = self._rates[kind] = _Rate()
-        rate.seen += 1
-        if number & rate.mask or rate.told >= 2 * SINGLE_PER_WINDOW:
+        seen = rate.seen = rate.seen + 1
+        if seen & _EVERY == 1:  # a clock is not asked for nothing
+            now_us = self._now_us()
+            if now_us >= self._window_us:
+                self._next_window(now_us)
+                if not self.is_on:
+                    return False
+        if number & rate.mask or rate.told >= _MOST_TOLD:
             return False
         rate.told += 1
         return True
@@ -124,7 +133,10 @@ class EventLog:
     ) -> None:
         if not self.is_on:
             return
-        counts = self._counted.setdefault(_Place(kind, topic, queue, group), [0, 0, 0])
+        place = (kind, topic, queue, group)
+        counts = self._counted.get(place)
+        if counts is None:
+            counts = self._counted[place] = [0, 0, 0]
         counts[0] += 1
         counts[1] += messages
         counts[2] += size
@@ -175,25 +187,18 @@ class EventLog:
 
     def _tell_counted(self) -> None:
         counted, self._counted = self._counted, {}
-        for place, (count, messages, size) in counted.items():
+        for (kind, topic, queue, group), (count, messages, size) in list(counted.items()):
             event = EventsCounted(
                 *self.stamp(),
-                kind=place.kind.name(),
+                kind=kind.name(),
                 count=count,
-                topic=place.topic,
-                queue=place.queue,
-                group=place.group,
+                topic=topic,
+                queue=queue,
+                group=group,
                 messages=messages,
                 size=size,
             )
             self.emit(event)
-
-
-class _Place(NamedTuple):
-    kind: type[Event]
-    topic: str
-    queue: int
-    group: str | None
 
 
 class _Rate:
