@@ -22,6 +22,7 @@ PATIENCE_S = 60.0
 """For a loaded machine. Nothing here waits until the patience is at its end."""
 
 
+@pytest.mark.timeout(600)  # a dozen processes one after the other, on a machine with others
 @pytest.mark.parametrize("lab", LABS, ids=lambda lab: f"lab {lab.number}")
 async def test_the_solution_passes_and_each_mistake_is_named(
     lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
