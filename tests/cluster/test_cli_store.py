@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -119,7 +120,12 @@ def test_inspect_prints_tables(root: Path) -> None:
     assert ran.returncode == 0, ran.stderr
     assert "stopped cleanly" in ran.stdout
     assert "GoldenTransactions" in ran.stdout
-    assert f"commitlog/{131072:020d}" in ran.stdout
+    assert f"file\tcommitlog/{131072:020d}\t" in ran.stdout
+    assert not re.search(r"[\x1b\u2500-\u257f]", ran.stdout), "neither colour nor boxes"
+    table = store("inspect", root, "-o", "table").stdout.splitlines()
+    assert all(len(line) <= 80 for line in table[2:])
+    [facts] = json.loads(store("inspect", root, "-o", "json").stdout)
+    assert {queue["topic"] for queue in facts["queues"]} >= {"GoldenTransactions", "GoldenPlain"}
 
 
 def test_rebuild_then_verify_is_clean(root: Path) -> None:

@@ -45,6 +45,9 @@ async def test_the_readmes_commands_and_its_program_do_what_it_says() -> None:
             for example, any_value in VARYING.items():
                 pattern = pattern.replace(re.escape(example), any_value)
             assert re.match(pattern, out), step[0]
+        shown = run([sys.executable, "-m", "pocketmq.cluster.cli.main", "group", "show", "billing"],
+                    address)  # fmt: skip
+        assert "queue\torders\tbroker-a/" in shown
         program = next(block for block in blocks("python") if "PushConsumer" in block)
         out = run([sys.executable, "-c", program.replace("127.0.0.1:9876", address)], address)
         assert "b'hello' order-17" in out

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from pocketmq.broker.store import MessageStore, OsDisk, StoreConfig
 from pocketmq.broker.store.log_scan import sound_records
 from pocketmq.client import Admin, Message, Producer, SendStatus
-from pocketmq.cluster.cli.cluster import lines
+from pocketmq.cluster.cli.cluster import views
 from pocketmq.cluster.cli.main import app
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import PocketMQError
@@ -95,19 +95,19 @@ async def test_the_cluster_is_shown_with_roles_ends_and_lag(tmp_path: Path) -> N
             await following(cluster, name)
         options = ["cluster", "show", "--nameservers", cluster.nameservers]
         shown = await asyncio.to_thread(CliRunner().invoke, app, options)
-        rows = [line.split() for line in shown.stdout.splitlines()]
-        assert [row[:2] for row in rows[1:]] == [
-            ["broker-a", "master"], ["broker-a", "slave"],
-            ["broker-b", "master"], ["broker-b", "slave"],
+        rows = [line.split("\t") for line in shown.stdout.splitlines()]
+        assert [row[:2] for row in rows] == [
+            ["broker-a", "master"], ["broker-a", "slave 1"],
+            ["broker-b", "master"], ["broker-b", "slave 1"],
         ]  # fmt: skip
-        assert rows[1][4] == "1", "one slave is in sync"
-        assert rows[2][-1] == "0", "it lacks nothing"
+        assert rows[0][4] == "1", "one slave is in sync"
+        assert rows[1][-1] == "0", "it lacks nothing"
         await cluster.broker("a").kill()
         async with Admin(nameservers=cluster.nameservers) as admin:
             await eventually(lambda: _without_master(admin), "the name server has noticed")
             found = {"broker-a": (await admin.brokers(masters_only=False))["broker-a"]}
             state = await admin.ha_status(found["broker-a"][1])
-        assert "has no master" in list(lines(found, {"broker-a": {1: state}}))[-1]
+        assert list(views(found, {"broker-a": {1: state}}))[-1].role == "no master"
 
 
 async def _without_master(admin: Admin) -> bool:

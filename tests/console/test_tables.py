@@ -7,6 +7,7 @@ import json
 import pytest
 
 from pocketmq.cluster.cli.clock import ClockView, clock_table
+from pocketmq.cluster.cli.cluster import ReplicaView, replica_tables
 from pocketmq.cluster.cli.connections import ConnectionView, connection_table
 from pocketmq.cluster.cli.explain import life_tables
 from pocketmq.cluster.cli.group import group_tables
@@ -55,6 +56,14 @@ CONNECTION = ConnectionView(BROKER, "consumer", GROUP, CLIENT, "192.168.117.204:
 ROUTE = BrokerOfTopic(BROKER, 1024, 1024, "RW", {n: f"192.168.117.20{n}:10911" for n in range(3)})
 MESSAGE = pulled_message(topic=TOPIC, broker_name=BROKER, properties=f"KEYS\x01{CLIENT * 3}\x02")
 
+REPLICAS = [
+    ReplicaView(
+        BROKER, "master", "192.168.117.204:10911", BILLIONS, 2, epoch=f"17 from {BILLIONS}"
+    ),
+    ReplicaView(BROKER, "slave 1", "192.168.117.204:10921", BILLIONS, None, BILLIONS, "17 from 0"),
+    ReplicaView(BROKER, "slave 2", "192.168.117.204:10931", problem="the connection was refused"),
+]
+
 TABLES = [
     *group_tables(GROUP_VIEW),
     *stats_tables(STATS),
@@ -62,6 +71,7 @@ TABLES = [
     *message_tables(MESSAGE),
     connection_table([CONNECTION]),
     route_table([ROUTE]),
+    *replica_tables(REPLICAS),
     clock_table([ClockView(BROKER, "192.168.117.204:10911", 1_795_390_563_123, "manual", 7200.5)]),
 ]
 

@@ -109,7 +109,7 @@ async def test_a_container_gets_healthy_serves_clients_and_stops_on_its_signal(
             run([pocketmq, "ps"], tmp_path, refused)
         allowed = refused | {"POCKETMQ_CONTROL_TOKEN": told["POCKETMQ_CONTROL_TOKEN"]}
         shown = run([pocketmq, "ps"], tmp_path, allowed)
-        assert f"broker-a       {image.env['POCKETMQ_BROKER_BROKER_IP1']}:" in shown
+        assert f"broker-a\t{image.env['POCKETMQ_BROKER_BROKER_IP1']}:" in shown
     assert process.returncode == 0
     assert not is_healthy(env)
     assert (tmp_path / "broker-a" / "commitlog").is_dir()

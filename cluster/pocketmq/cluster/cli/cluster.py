@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Annotated
 
 import typer
 
 from pocketmq.client import Admin
+from pocketmq.cluster.cli.output import Output, show
 from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, addresses, run
+from pocketmq.cluster.cli.tables import Cell, Table
 from pocketmq.protocol.bodies.replication import HARuntimeInfo
-from pocketmq.protocol.errors import BrokerError
+from pocketmq.protocol.errors import BrokerError, BrokerNotFoundError
 from pocketmq.runtime.errors import PeerError
 
 SHOW_HELP = """Show the brokers: role, end of the log, and what slaves lack.
@@ -26,24 +29,42 @@ Example:
   pocketmq cluster show
 """
 
-_LINE = "{:<14} {:<9} {:<22} {:>14} {:>8} {:>12}"
-_EPOCH = " {:>16}"
-
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
-    group.command("show", help=SHOW_HELP)(show)
+    group.command("show", help=SHOW_HELP)(show_cluster)
     app.add_typer(group, name="cluster", help="The brokers of a cluster: show.")
 
 
-def show(
-    nameservers: Nameservers = DEFAULT_NAMESERVERS,
+@dataclass(frozen=True, slots=True)
+class ReplicaView:
+    """One broker of a broker name."""
+
+    broker: str
+    role: str
+    """`master`, `slave 1`; `no master` where nothing can be sent to."""
+    address: str | None = None
+    log_end: int | None = None
+    in_sync: int | None = None
+    """Slaves in sync with a master."""
+    lag_bytes: int | None = None
+    """What a slave lacks; None for a master, and while there is none."""
+    epoch: str | None = None
+    """Of the last master that wrote to the log, and where it began; with controllers only."""
+    problem: str | None = None
+
+
+def show_cluster(
     name: Annotated[str | None, typer.Argument(help="One broker; all if left out.")] = None,
+    output: Output = None,
+    nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
-    async def command() -> None:
+    async def command() -> list[ReplicaView]:
         async with Admin(nameservers=addresses(nameservers)) as admin:
             found = await admin.brokers(masters_only=False)
+            if name is not None and name not in found:
+                raise BrokerNotFoundError(name)
             states: dict[str, dict[int, HARuntimeInfo | str]] = {}
             epochs: dict[str, str] = {}
             for broker, replicas in found.items():
@@ -54,10 +75,10 @@ def show(
                     for address in replicas.values():
                         if (epoch := await _epoch(admin, address)) is not None:
                             epochs[address] = epoch
-        for line in lines(found, states, epochs):
-            typer.echo(line)
+        return list(views(found, states, epochs))
 
-    run(command())
+    found = run(command())
+    show(output, [asdict(each) for each in found], *replica_tables(found))
 
 
 async def _state(admin: Admin, address: str) -> HARuntimeInfo | str:
@@ -76,14 +97,18 @@ async def _epoch(admin: Admin, address: str) -> str | None:
     return f"{epochs[-1].epoch} from {epochs[-1].start_offset}" if epochs else "none"
 
 
-def lines(
-    brokers: dict[str, dict[int, str]],
-    states: dict[str, dict[int, HARuntimeInfo | str]],
+def views(
+    brokers: Mapping[str, Mapping[int, str]],
+    states: Mapping[str, Mapping[int, HARuntimeInfo | str]],
     epochs: Mapping[str, str] = MappingProxyType({}),
-) -> Iterator[str]:
-    """The table, line by line; `epochs` has those of the addresses that have any."""
-    head = _LINE.format("broker", "role", "address", "log end", "in sync", "lag bytes")
-    yield head + _EPOCH.format("epoch") if epochs else head
+) -> Iterator[ReplicaView]:
+    """Each replica, and a line for a broker name that has no master.
+
+    Args:
+        brokers: Broker name -> broker id -> address.
+        states: The same, with what each answers, or why it does not.
+        epochs: By address; those that have any.
+    """
     for broker, replicas in states.items():
         master = replicas.get(0)
         end = master.master_commit_log_max_offset if isinstance(master, HARuntimeInfo) else None
@@ -91,17 +116,32 @@ def lines(
             address = brokers[broker][number]
             role = "master" if number == 0 else f"slave {number}"
             if isinstance(state, str):
-                yield f"{broker:<14} {role:<9} {address:<22} {state}"
+                yield ReplicaView(broker, role, address, problem=state)
             elif state.master:
-                line = _LINE.format(
-                    broker, role, address, state.master_commit_log_max_offset,
-                    state.in_sync_slave_nums, "",
-                )  # fmt: skip
-                yield line + _EPOCH.format(epochs[address]) if address in epochs else line
+                at, in_sync = state.master_commit_log_max_offset, state.in_sync_slave_nums
+                epoch = epochs.get(address)
+                yield ReplicaView(broker, role, address, at, in_sync, epoch=epoch)
             else:
                 own = state.ha_client_runtime_info.max_offset
-                lag = "no master" if end is None else max(0, end - own)
-                line = _LINE.format(broker, role, address, own, "", lag)
-                yield line + _EPOCH.format(epochs[address]) if address in epochs else line
+                lag = None if end is None else max(0, end - own)
+                epoch = epochs.get(address)
+                yield ReplicaView(broker, role, address, own, lag_bytes=lag, epoch=epoch)
         if master is None:
-            yield f"{broker:<14} has no master: nothing can be sent to it"
+            yield ReplicaView(broker, "no master", problem="nothing can be sent to it")
+
+
+def replica_tables(found: list[ReplicaView]) -> list[Table]:
+    """A row for each, and one for each problem."""
+    columns: tuple[str, ...] = ("broker", "role", "address", "log end", "in sync", "lag bytes")
+    rows: list[tuple[Cell, ...]] = [
+        (each.broker, each.role, each.address, each.log_end, each.in_sync, each.lag_bytes)
+        for each in found
+    ]
+    if any(each.epoch for each in found):
+        columns = (*columns, "epoch")
+        rows = [(*row, each.epoch) for row, each in zip(rows, found, strict=True)]
+    tables = [Table("broker", columns, rows)]
+    problems = [(each.broker, each.role, each.problem) for each in found if each.problem]
+    if problems:
+        tables.append(Table("problem", ("broker", "role", "problem"), problems))
+    return tables

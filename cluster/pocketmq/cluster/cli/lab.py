@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 
+from pocketmq.cluster.cli.output import Output, show
+from pocketmq.cluster.cli.tables import Table
+
 LAB_HELP = """Exercises with a judge: learn by writing a small program, in any language.
 
 \b
@@ -48,12 +51,19 @@ def register(app: typer.Typer) -> None:
 
 
 @commands.command("list", help="List the labs.")
-def list_labs() -> None:
-    from rich.console import Console
+def list_labs(output: Output = None) -> None:
+    if output is None:
+        from rich.console import Console
 
-    from pocketmq.cluster.labs.show import show_list
+        from pocketmq.cluster.labs.show import show_list
 
-    show_list(Console())
+        show_list(Console())
+        return
+    from pocketmq.cluster.labs.catalog import LABS
+
+    facts = [{"number": lab.number, "title": lab.title, "question": lab.question} for lab in LABS]
+    rows = [(str(lab.number), lab.title, lab.question) for lab in LABS]
+    show(output, facts, Table("lab", ("lab", "title", "question"), rows))
 
 
 @commands.command("start", help=START_HELP)

@@ -29,7 +29,13 @@ NARROWEST: Final = 80
 """Columns for which tables are made where the terminal is narrower or unknown."""
 
 
-def show(output: OutputFormat | None, facts: Any, *tables: Table, heading: str = "") -> None:
+def show(
+    output: OutputFormat | None,
+    facts: Any,
+    *tables: Table,
+    heading: str = "",
+    summary: Table | None = None,
+) -> None:
     """Print facts as JSON, or tables as text.
 
     Args:
@@ -37,13 +43,14 @@ def show(output: OutputFormat | None, facts: Any, *tables: Table, heading: str =
         facts: The same as a value for JSON.
         tables: Empty ones are left out. Several are told apart by their names.
         heading: A line before the tables, for people.
+        summary: What the heading says, as rows for tab-separated output.
     """
     if output == "json":
         typer.echo(json.dumps(facts, indent=2, ensure_ascii=False))
         return
     filled = [table for table in tables if table.rows]
     if (output or _default()) == "tsv":
-        for table in filled:
+        for table in filled if summary is None else (summary, *filled):
             for line in tab_separated(table, named=len(tables) > 1):
                 typer.echo(line)
         return

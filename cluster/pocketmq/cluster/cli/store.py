@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pocketmq.cluster.cli.output import Output, show
+from pocketmq.cluster.cli.tables import Cell, Table
+
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
-    from rich.table import Table
 
     from pocketmq.broker.store.inspect import StoreFacts
     from pocketmq.broker.store.rebuild import Rebuild
@@ -30,6 +32,7 @@ DIR is a store root, or a folder of them. A broker may be working on it: nothing
 Examples:
   pocketmq store inspect ~/store
   pocketmq store inspect ./flights            each broker's store below it
+  pocketmq store inspect ~/store -o json
 """
 
 VERIFY_HELP = """Check every record's CRC and offsets, every queue entry and every index entry.
@@ -65,7 +68,6 @@ Example:
 """
 
 _MOST_SHOWN = 200
-_TABLE_WIDTH = 120
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="A store root.", show_default=False)]
 IndexSlots = Annotated[
@@ -101,71 +103,68 @@ def register(app: typer.Typer) -> None:
 # -- inspect -------------------------------------------------------------------------------------
 
 
-def inspect(directory: Directory, index_slots: IndexSlots = None) -> None:
+def inspect(directory: Directory, index_slots: IndexSlots = None, output: Output = None) -> None:
+    import msgspec
+
     from pocketmq.broker.store.disk import OsDisk
     from pocketmq.broker.store.inspect import inspect_store
     from pocketmq.broker.store.running_store import open_store
     from pocketmq.broker.store.stopped_store import find_stores
 
     disk = OsDisk()
+    found: list[StoreFacts] = []
     for root in find_stores(disk, str(directory)):
         with open_store(disk, root, index_slots=index_slots) as store:
-            _show(inspect_store(store))
+            found.append(inspect_store(store))
+    if output == "json":
+        show(output, msgspec.to_builtins(found))
+        return
+    for facts in found:
+        told = _told(facts)
+        heading = f"{told[0]}: {told[1]}; {told[2]}\n{told[3]}"
+        summary = Table("store", ("root", "state", "messages", "log"), [told])
+        show(output, None, *store_tables(facts), heading=heading, summary=summary)
 
 
-def _show(facts: StoreFacts) -> None:
-    from rich.console import Console
-
-    console = Console(highlight=False)
-    if console.width < _TABLE_WIDTH:
-        console.width = _TABLE_WIDTH  # wide enough for all columns; the terminal folds the lines
+def _told(facts: StoreFacts) -> tuple[str, str, str, str]:
+    """Root, state, times and log of a store, in words."""
     state = "stopped cleanly" if facts.is_clean else "not stopped cleanly; the next start recovers"
     if facts.is_running:
         state = "a broker has it open; as it was a moment ago"
     span = f"{_when(facts.first_ms)} to {_when(facts.last_ms)}" if facts.last_ms else "no messages"
-    console.print(f"\n[bold]{facts.root}[/bold]: {state}; {span}", markup=True)
     held = facts.max_physical - facts.min_physical
-    console.print(
-        f"log offsets {facts.min_physical} to {facts.max_physical} ({_bytes(held)})"
-        + (f", confirmed to {facts.confirmed}" if facts.confirmed >= 0 else "")
+    confirmed = f", confirmed to {facts.confirmed}" if facts.confirmed >= 0 else ""
+    return (
+        facts.root,
+        state,
+        span,
+        f"log offsets {facts.min_physical} to {facts.max_physical} ({_bytes(held)}){confirmed}",
     )
-    table = _table("file", "used", "length")
-    for file in [*facts.log_files, *facts.config_files]:
-        table.add_row(file.path, _bytes(file.used), _bytes(file.size))
+
+
+def store_tables(facts: StoreFacts) -> tuple[Table, Table]:
+    """Its files and its queues."""
+    files: list[tuple[Cell, ...]] = [
+        (file.path, _bytes(file.used), _bytes(file.size))
+        for file in (*facts.log_files, *facts.config_files)
+    ]
     for index in facts.index_files:
         size = facts.shape.index_slots * 4 + index.entries * 20 + 40
-        table.add_row(index.path, _bytes(size), f"{index.entries:,} entries")
-    console.print(table)
-    table = _table("topic", "queue", "min", "max", "messages", "size", "first", "last")
-    for queue in facts.queues:
-        table.add_row(
-            queue.topic,
-            str(queue.queue_id),
-            str(queue.min_offset),
-            str(queue.max_offset),
-            f"{queue.max_offset - queue.min_offset:,}",
-            _bytes(queue.size_bytes),
-            _when(queue.first_ms),
-            _when(queue.last_ms),
-        )
-    if facts.queues:
-        console.print(table)
-
-
-def _table(*columns: str) -> Table:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for column in columns:
-        is_text = column in ("file", "topic", "first", "last")
-        table.add_column(
-            column,
-            justify="left" if is_text else "right",
-            no_wrap=column != "topic",
-            overflow="fold",
-        )
-    return table
+        files.append((index.path, _bytes(size), f"{index.entries:,} entries"))
+    return (
+        Table("file", ("file", "used", "length"), files),
+        Table(
+            "queue",
+            ("topic", "queue", "min", "max", "size", "first", "last"),
+            [
+                (
+                    queue.topic, str(queue.queue_id), queue.min_offset, queue.max_offset,
+                    _bytes(queue.size_bytes), _when(queue.first_ms)[:16], _when(queue.last_ms)[:16],
+                )
+                for queue in facts.queues
+            ],
+        ),
+    )  # fmt: skip
 
 
 def _when(time_ms: int) -> str:
