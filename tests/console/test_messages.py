@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -100,9 +102,25 @@ def _send_slowly(pocketmq: Cluster, topic: str) -> None:
             threading.Event().wait(0.05)
 
 
-def test_tail_of_a_deleted_topic_ends_with_one_line(
-    pocketmq: Cluster, console: Console, orders: str
-) -> None:
+def test_tail_ends_quietly_when_its_reader_has_enough(pocketmq: Cluster, orders: str) -> None:
+    command = [sys.executable, "-m", "pocketmq.cluster.cli.main", "message", "tail", orders]
+    command += ["--from", "start", "-n", pocketmq.nameservers]
+    with (
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as tail,
+        pocketmq.sync.producer() as producer,
+    ):
+        assert tail.stdout is not None
+        assert tail.stderr is not None
+        assert "key=k" in tail.stdout.readline()
+        tail.stdout.close()  # ... | head -1
+        producer.send(Message(orders, b"one too many"))
+        assert tail.wait(timeout=60) == 0
+        assert tail.stderr.read() == ""
+
+
+def test_what_tail_cannot_do_is_one_line(pocketmq: Cluster, console: Console, orders: str) -> None:
     assert "no name server knows a route" in console("message", "tail", "nowhere").error
     assert (
         "it has broker-a/0, broker-a/1"

@@ -14,6 +14,7 @@ from pocketmq.cluster.cli.tables import Table
 from pocketmq.cluster.group_view import known_groups
 from pocketmq.protocol.errors import BrokerNotFoundError
 from pocketmq.runtime.errors import CallerError
+from pocketmq.runtime.words import counted
 
 HELP = """Show the connected producers and consumers of each broker.
 
@@ -73,7 +74,12 @@ def connections(
             raise CallerError(
                 f"no client of group {name!r} is connected; leave --group out for all"
             )
-    show(output, [asdict(each) for each in found], connection_table(found))
+    show(
+        output,
+        [asdict(each) for each in found],
+        connection_table(found),
+        heading=counted(len(found), "connection"),
+    )
 
 
 async def connected(admin: Admin) -> list[ConnectionView]:

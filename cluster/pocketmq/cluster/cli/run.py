@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, TypeVar
@@ -50,9 +51,16 @@ def addresses(nameservers: str) -> list[str]:
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a command's coroutine on the kind of loop that roles use."""
-    with asyncio.Runner(loop_factory=loop_factory(os.environ)) as runner:
-        return runner.run(coroutine)
+    """Run a command's coroutine on the kind of loop that roles use.
+
+    Ends the command quietly when the reader of its output has enough: `... | head`.
+    """
+    try:
+        with asyncio.Runner(loop_factory=loop_factory(os.environ)) as runner:
+            return runner.run(coroutine)
+    except BrokenPipeError:  # typer would make it exit status 1
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(0) from None
 
 
 @asynccontextmanager
