@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import tomllib
 from collections import defaultdict
+from pathlib import Path
 
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.releases import known_in
@@ -44,6 +46,7 @@ WHY_NOT = {
     "not needed: mqadmin's cloneGroupOffset asks 208, 105 and 15": [314],
     "not yet: 208 tells the same of one group": [317],
     "not yet: `pocketmq store` reads the entries of queues from the files": [321],
+    "not yet: 204 tells the producers of one group": [328],
     "not yet: expired files go at `deleteWhen`, or when the disk is full": [329],
     "not yet: only RocketMQ's Java admin class asks; 300 and 203 tell most of it": [343, 345],
     "not yet: `consumeEnable` of a group forbids all its topics": [353],
@@ -111,5 +114,32 @@ def compatibility_page() -> str:
             "|---|---|---|---|---|---|",
             *rows,
             "",
+            *_java_clients(),
         ]
     )
+
+
+def _java_clients() -> list[str]:
+    """What RocketMQ's Java clients did in a run by hand (`docs/java_clients.toml`)."""
+    run = tomllib.loads(Path(__file__).with_name("java_clients.toml").read_text(encoding="utf-8"))
+    versions = run["clients"]
+    features = list(next(iter(versions.values())))
+    return [
+        "## RocketMQ's Java clients",
+        "",
+        f"One program for all, `tests/interop/java_versions/Rows.java`, on {run['date']}: with our",
+        "broker, where `absent` says that this version has no such call. CI runs "
+        f"{' and '.join(run['in_ci'])};",
+        "the others are run by hand, as `tests/interop/test_java_versions.py` says.",
+        f"{run['newest']}",
+        "",
+        f"| feature | {' | '.join(versions)} |",
+        "|---|" + "---|" * len(versions),
+        *(
+            f"| {name} | {' | '.join(each[name] for each in versions.values())} |"
+            for name in features
+        ),
+        "",
+        *(f"- {note}" for note in run["notes"]),
+        "",
+    ]
