@@ -68,7 +68,7 @@ class Lesson:
         self._waiting: dict[tuple[str, int], int] = {}
         """Of each queue the offset that is still being consumed while later ones are done."""
 
-    def tell(self, kind: Callable[..., Event], at: float, by: str, **fields: object) -> None:
+    def tell(self, kind: Callable[..., Event], at: float, by: str, /, **fields: object) -> None:
         at_ms = BEGAN_MS + round(at * 1000) + self.moved_ms
         real_us = 50_000_000 + round(at * 1e6)
         self.events.append(kind(at_ms, by, next(self._numbers), real_us, **fields))

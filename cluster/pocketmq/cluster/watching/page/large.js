@@ -4,13 +4,14 @@
  */
 
 import { momentOf } from "watch/timeline.js";
-import { isStructure } from "watch/state.js";
+import { apply, isStructure } from "watch/state.js";
 
 const STRUCTURE = ["role-started", "role-stopped", "broker-registered", "broker-forgotten", "role-changed", "master-elected",
   "leader-elected", "member-joined", "member-left", "member-silent", "allocated", "rebalanced", "queues-locked", "queues-unlocked", "fault-fired", "clock-moved",
   "message-dead", "events-dropped"];
 const GAP_BYTES = 128 * 1024;
 const AT_ONCE = 6;
+const LOOKED_FOR_SENDERS = 8;
 const WINDOW_MS = 1500;
 const MOST_WINDOW_BYTES = 4 * 1024 * 1024;
 
@@ -45,6 +46,19 @@ async function part(from, to) {
   return answer.text();
 }
 
+/** The first event of each producer, from some frames over the whole time. */
+async function senders(frames, bad) {
+  const sending = frames.filter((each) => "message-sent" in each.counts);
+  const some = sending.filter((_, at) => at % Math.ceil(sending.length / LOOKED_FOR_SENDERS) === 0);
+  const firsts = new Map();
+  for (const { offset, size } of some) {
+    for (const event of lines(await part(offset, offset + size), bad)) {
+      if (event.event === "message-sent" && !firsts.has(event.client_id)) firsts.set(event.client_id, event);
+    }
+  }
+  return [...firsts.values()];
+}
+
 export class Large {
   constructor(index, overview) {
     this.frames = index.frames;
@@ -69,10 +83,24 @@ export class Large {
       const texts = await Promise.all(wanted.slice(at, at + AT_ONCE).map(({ from, to }) => part(from, to)));
       for (const text of texts) structure.push(...lines(text, bad).filter((each) => isStructure(each) || STRUCTURE.includes(each.event)));
     }
+    structure.push(...await senders(index.frames, bad));
     const all = [...index.frames.map((frame) => ({ event: "frame", ...frame, count: frame.events })), ...structure];
     all.sort((one, other) => momentOf(one) - momentOf(other));
     const problems = (source.problems ?? []).map((text) => ({ key: "problem_told", text }));
     return new Large(index, { header, events: all, problems });
+  }
+
+  /** The state at a moment, with what the single events around it tell in addition. */
+  detailed(state, moment) {
+    const { from, to, events } = this.details;
+    if (moment < from || moment > to) return state;
+    const found = structuredClone(state);
+    for (const event of events) {
+      if (momentOf(event) > moment) break;
+      if (!isStructure(event) && !STRUCTURE.includes(event.event) && event.event !== "events-counted") apply(found, event);
+    }
+    found.totals = state.totals;
+    return found;
   }
 
   /** Fetch the single events just before a moment, and call `come` when they are there. */

@@ -187,7 +187,8 @@ class Page {
         el("div", { class: "spring" }),
         el("nav", { class: "tabs", role: "tablist", "aria-label": t("views") }, tabs),
         el("button", { class: "button", "data-language": this.language === "zh" ? "en" : "zh", "data-key": "language", lang: this.language === "zh" ? "en" : "zh" }, t("language"))),
-      this.problems.map((each) => el("p", { class: "warning", role: "alert" }, t(each.key, each))),
+      this.problems.map((each) => each.key === "problem_large"
+        ? el("p", { class: "info", role: "status" }, t(each.key)) : el("p", { class: "warning", role: "alert" }, t(each.key, each))),
       el("main", null, this.content, this.side),
       this.timeBar());
     this.drawTrack();
@@ -246,6 +247,7 @@ class Page {
     const { timeline, player, t } = this;
     if (this.large) this.large.wantedAt(player.at_ms, timeline, () => this.redraw());
     this.state = timeline.at(player.at_ms);
+    if (this.large) this.state = this.large.detailed(this.state, player.at_ms);
     this.selected = panel.resolve(this.state, this.selected);
     this.cut = this.cutOff();
     VIEWS.find((each) => each.name === this.view).draw(this.content, this);

@@ -255,7 +255,12 @@ const REDUCERS = {
   },
   "offset-committed"(state, event) {
     state.totals.committed += 1;
-    progressOf(state, event.group, queueOf(event)).committed = event.offset;
+    const progress = progressOf(state, event.group, queueOf(event));
+    progress.committed = event.offset;
+    if (progress.next >= event.offset) return;
+    progress.next = event.offset;  // what was only counted, or consumed before anybody watched
+    progress.pulled = Math.max(progress.pulled, event.offset);
+    progress.out = progress.out.filter((each) => each > event.offset);
   },
   "message-sent-back"(state) {
     state.totals.again += 1;
@@ -270,6 +275,7 @@ const REDUCERS = {
   },
   "events-counted"(state, event) {
     const messages = event.messages || event.count;
+    state.sampled = true;
     if (TOTALS[event.kind]) state.totals[TOTALS[event.kind]] += messages;
     const name = queueOf({ ...event, broker: event.broker ?? event.by });
     if (name === null) return;

@@ -53,7 +53,7 @@ export function draw(place, page) {
   show(place, groups.map((group) => {
     const queues = Object.keys(state.offsets[group]).sort((one, other) => one.localeCompare(other, "en", { numeric: true }));
     return el("section", { class: "card" },
-      el("h2", null, t("offsets", { group })), el("p", { class: "note" }, t("offsets_note")), legend(t),
+      el("h2", null, t("offsets", { group })), el("p", { class: "note" }, t("offsets_note")), (state.sampled || page.large) && el("p", { class: "note" }, t("offsets_sampled")), legend(t),
       table(t("offsets", { group }), [t("queue"), t("owner"), t("progress"), t("committed"), t("committable"), t("out_of_order"), t("in_process"), t("pulled"), t("stored"), t("lag")],
         queues.map((queue) => {
           const progress = state.offsets[group][queue];
