@@ -1,0 +1,124 @@
+"""The page of a running cluster, as `pocketmq watch --demo` starts it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from pocketmq.cluster.recordings.reader import open_recording
+from support.browser import Seen, chromium, seen
+
+pytestmark = [pytest.mark.cluster, pytest.mark.browser]
+
+POCKETMQ = [sys.executable, "-m", "pocketmq.cluster.cli.main"]
+NEWEST = "pocketmqWatch.timeline.newest"
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    command = [*POCKETMQ, "watch", "--demo", "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as demo:
+        assert demo.stdout is not None
+        try:
+            yield demo.stdout.readline().strip()
+        finally:
+            demo.terminate()
+            assert demo.wait(timeout=60) == 0
+
+
+@pytest.fixture(scope="module")
+def page(url: str) -> Iterator[Seen]:
+    with chromium() as browser, seen(browser) as opened:
+        yield opened.open(url)
+
+
+def until(page: Seen, condition: str) -> None:
+    page.page.wait_for_function(f"() => {condition}")
+
+
+def shown(page: Seen, words: str) -> None:
+    until(page, f"document.body.innerText.includes({words!r})")
+
+
+def choose(page: Seen, view: str) -> None:
+    page.page.click(f"[data-view={view}]")
+
+
+def test_messages_travel_and_are_consumed(page: Seen) -> None:
+    until(page, f"{NEWEST}.totals.sent > 5 && {NEWEST}.totals.consumed > 5")
+    until(page, "document.querySelectorAll('.marks .dot').length > 0")
+    until(page, f"Object.keys({NEWEST}.groups.billing.members).length >= 3")
+    owners = page.page.evaluate(f"Object.values({NEWEST}.groups.billing.queues)")
+    assert len(owners) >= 8
+    for broker in ("broker-a", "broker-b"):
+        assert page.page.locator(f"[data-key='thing {broker}']").count() == 1
+    assert Axe().run(page.page).violations_count == 0
+
+
+def test_a_member_that_joins_moves_queues_with_its_arithmetic(page: Seen) -> None:
+    choose(page, "queues")
+    until(page, f"'127.0.0.1@guest' in {NEWEST}.clients")
+    shown(page, "guest joined")
+    until(page, "/queues \\/ \\d+ members/.test(document.body.innerText)")
+
+
+def test_the_bytes_of_a_record_stand_beside_its_fields(page: Seen) -> None:
+    choose(page, "files")
+    page.page.locator("[data-record]").first.click()
+    page.page.wait_for_selector("[data-field=MAGICCODE]")
+    magic = page.page.locator("[data-field=MAGICCODE]").first
+    assert magic.inner_text() == "da a3 20 a7"
+    assert page.page.locator("[data-field=TOPIC]").first.inner_text() == b"orders".hex(" ")
+    shown(page, "tags code")  # of its consume queue entry
+    shown(page, "confirmPhyOffset")  # of the checkpoint
+    magic.click()
+    until(page, "document.querySelector('tr.chosen') !== null")
+
+
+def test_offsets_follow_the_consumers(page: Seen) -> None:
+    choose(page, "offsets")
+    before = page.page.evaluate(f"{NEWEST}.totals.committed")
+    until(page, f"{NEWEST}.totals.committed > {before}")
+    assert "committable" in page.text()
+
+
+def test_the_clock_is_stopped_and_stepped_to_the_next_deadline(page: Seen) -> None:
+    choose(page, "time")
+    page.page.click("[data-ask='clock/freeze']")
+    until(page, "pocketmqWatch.clock?.speed === 0")
+    stood_ms = page.page.evaluate("pocketmqWatch.clock.now_ms")
+    page.page.click("[data-ask='clock/next']")
+    until(page, f"pocketmqWatch.clock.now_ms > {stood_ms}")
+
+
+def test_a_broker_that_is_frozen_is_forgotten_after_two_minutes(page: Seen) -> None:
+    choose(page, "break")
+    page.page.locator("tr", has_text="broker-b").locator("[data-ask$='/freeze']").click()
+    until(page, f"{NEWEST}.roles['broker-b'].state === 'frozen'")
+    choose(page, "time")
+    page.page.locator("[data-ask='clock/advance']").last.click()  # 120 s
+    page.page.locator("[data-ask='clock/advance']").nth(1).click()  # 30 s
+    until(page, f"Object.keys({NEWEST}.forgot).length === 2")
+    choose(page, "cluster")
+    shown(page, "forgotten (expired)")
+
+
+def test_what_happens_is_recorded_and_exported(url: str, tmp_path: Path, page: Seen) -> None:
+    recording, lesson = tmp_path / "live.jsonl", tmp_path / "live.html"
+    ran = subprocess.run(
+        [*POCKETMQ, "watch", "--control", url.removesuffix("/watch"), "--record", str(recording),
+         "--seconds", "1", "--export", str(lesson)],
+        capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert (ran.returncode, ran.stderr) == (0, "")
+    found = open_recording(recording)
+    assert found.problems == []
+    names = {event.name() for event in found.events}
+    assert {"role-started", "role-stopped", "member-joined", "message-stored"} <= names
+    page.open(f"{lesson.as_uri()}#view=cluster")
+    assert "broker-b" in page.text()
