@@ -105,7 +105,7 @@ class Lesson:
                 if new <= 0:
                     self.tell(PullHeld, at, broker, **place, offset=offset, peer="127.0.0.1:5")
                     continue
-                self.tell(MessagePulled, at, broker, **place, offset=offset, peer="127.0.0.1:5",
+                self.tell(MessagePulled, at, broker, **place, offset=offset, end=offset + new,
                           count=new, size=new * 200, client_id=client)  # fmt: skip
                 done = [*self._late(broker, queue), *range(offset, offset + new)]
                 if out_of_order:

@@ -24,7 +24,6 @@ def record(client: ControlClient, path: Path, *, most_s: float | None = None) ->
     """
     cluster = client.get("/cluster", ClusterDescription)
     clock = SystemClock()
-    ends_s = None if most_s is None else clock.monotonic() + most_s
     roles = [role.name for role in cluster.roles]
     with RecordingWriter(path, path.stem, cluster.time_ms, roles) as writer:
         try:
@@ -32,6 +31,7 @@ def record(client: ControlClient, path: Path, *, most_s: float | None = None) ->
             next(feed)  # from now on nothing is missed
             for event in client.get("/watch/now", list[AnyEvent]):
                 writer.write(event)
+            ends_s = None if most_s is None else clock.monotonic() + most_s
             for line in feed:
                 if line.startswith(b"data:"):
                     for told in _decoded(line[5:]):
