@@ -107,7 +107,6 @@ class Clients:
             CONSUMERS,
             nameservers=self._nameservers,
             instance_name=name,
-            events=self._events,
             consume_from_where=ConsumeFromWhere.FIRST_OFFSET,
             events=self._events,
         )
