@@ -21,7 +21,8 @@ def shoot(page: Page, name: str) -> None:
     path = PICTURES / f"{name}.png"
     page.screenshot(path=path)
     with Image.open(path) as picture:  # few colours take a third of the bytes
-        picture.convert("RGB").quantize(128).save(path, optimize=True)
+        few = picture.convert("RGB").quantize(256, Image.Quantize.MAXCOVERAGE)
+        few.save(path, optimize=True)
     size = path.stat().st_size
     assert size < MOST_BYTES, f"{path} has {size} bytes"
     print(f"{path.name}: {size // 1000} kB")

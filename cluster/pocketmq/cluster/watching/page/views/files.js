@@ -39,7 +39,7 @@ function fieldTable(page, caption, fields) {
   return table(caption, [t("field"), t("at_byte"), t("bytes"), t("value"), t("meaning")], fields.map((field) => ({
     attributes: field.name === page.field ? { class: "chosen" } : null,
     cells: [el("code", null, field.name), el("span", { class: "number" }, count(field.at)), el("span", { class: "number" }, count(field.size)),
-      field.value, el("span", { class: "note" }, field.meaning)] })));
+      el("span", { class: "value" }, field.value), el("span", { class: "note" }, field.meaning)] })));
 }
 
 /** The bytes of a record, read from the store of a running broker. */
@@ -83,7 +83,7 @@ export function draw(place, page) {
         class: each.physical_offset + each.size > store.flushed ? "cache" : "", "aria-pressed": each === chosen ? "true" : "false",
         "data-record": `${broker} ${each.physical_offset}`, "data-key": `record ${broker} ${each.physical_offset}` }, count(each.physical_offset)))),
       chosen && [
-        table(t("record_at", { offset: count(chosen.physical_offset) }), [t("field"), t("value")], layoutOf(chosen).map(([field, value]) => [el("code", null, field), String(value)])),
+        page.bytes?.[`${broker} ${chosen.physical_offset}`]?.record ? null : table(t("record_at", { offset: count(chosen.physical_offset) }), [t("field"), t("value")], layoutOf(chosen).map(([field, value]) => [el("code", null, field), String(value)])),
         bytes(page, broker, chosen)]);
   }), !page.isLive && el("p", { class: "note" }, t("bytes_live")));
 }
