@@ -42,6 +42,8 @@ def test_every_command_runs(tmp_path: Path) -> None:
             assert (done.returncode, done.stderr) == (0, ""), (line, done.stdout, done.stderr)
             shown[line] = done.stdout
     of = {line.split()[2]: text for line, text in shown.items() if " pipeline " in line}
+    (heading,) = [line for line in of["latency"].splitlines() if "p999" in line]
+    assert heading.split()[:4] == ["measure", "topic", "group", "minute"]
     assert "born-to-store of orders: p99 by minute" in of["latency"]
     assert "all right" in of["audit"]
     assert "2 messages with 11 bytes sent to orders-again" in of["replay"]

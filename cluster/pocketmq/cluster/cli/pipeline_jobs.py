@@ -204,11 +204,10 @@ def latency(
         )
         return 0
     latencies = [
-        {**row, "minute": latency_chart.minute_text(row.pop("minute_ms"))}
+        {**row, "minute_ms": latency_chart.minute_text(row["minute_ms"])}
         for row in _dicts(found.rows)
     ]
-    first = ("measure", "topic", "group", "minute")
-    _show("latencies in ms", [{**{n: row[n] for n in first}, **row} for row in latencies])
+    _show("latencies in ms", latencies)
     for line in list(latency_chart.bars(found.rows))[:_MOST_SHOWN]:
         typer.echo(line)
     _show("groups", _dicts(found.groups))
