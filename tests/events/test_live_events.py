@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 
+import pytest
+
 from pocketmq.client import Message, PullConsumer
+from pocketmq.cluster.steering.shape import Mode
 from pocketmq.protocol.events import Event
 from pocketmq.protocol.events.groups import Allocated, MemberJoined, MemberLeft, Rebalanced
 from pocketmq.protocol.events.messages import (
@@ -63,8 +67,15 @@ async def stored_messages(cluster: Cluster, topic: str) -> dict[MessageQueue, li
     return found
 
 
-async def test_every_stored_message_has_its_events_in_causal_order() -> None:
-    with start_cluster(brokers=2) as cluster, watched(cluster) as events:
+@pytest.mark.parametrize(
+    "mode", ["in-process", pytest.param("processes", marks=pytest.mark.cluster)]
+)
+def test_every_stored_message_has_its_events_in_causal_order(mode: Mode) -> None:
+    asyncio.run(_every_stored_message_has_its_events(mode))
+
+
+async def _every_stored_message_has_its_events(mode: Mode) -> None:
+    with start_cluster(brokers=2, mode=mode) as cluster, watched(cluster) as events:
         sync = cluster.sync
         topic = sync.create_topic("orders", queues=QUEUES)
         with sync.producer() as producer, sync.consumer("billing", topic) as consumer:
