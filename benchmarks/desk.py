@@ -20,6 +20,7 @@ import time
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
@@ -29,10 +30,14 @@ GOALS = {
     "idle-day": ("processor s, 24 h of 1+1 without clients", 1.0),
     "dead-letter": ("processor s, 16 retries to the DLQ, 4 h 46 min", 4.0),
     "fixture": ("s until an in-process cluster is ready, after imports", 0.1),
+    "processes": ("s until a cluster of processes is ready, after imports", 0.4),
     "plugin": ("s to import the plugin", 0.03),
     "up": ("s from `pocketmq up` to /readyz", 1.0),
     "memory": ("MiB of anonymous memory, idle 1+1 with its supervisor", 100.0),
+    "idle": ("% of a core, idle 1+1 with its supervisor on real time", 1.0),
 }
+IDLE_S = 10.0
+"""How long an idle cluster is watched."""
 
 
 def idle_hour() -> float:
@@ -99,6 +104,17 @@ def fixture() -> float:
     return took
 
 
+def processes() -> float:
+    """From `start_cluster` to the first route, with each role as a process; the second time."""
+    from pocketmq.testing import start_cluster
+
+    for _ in range(2):
+        began = time.perf_counter()
+        with start_cluster(mode="processes"):
+            took = time.perf_counter() - began
+    return took
+
+
 def plugin() -> float:
     """In a fresh interpreter that has pytest."""
     code = (
@@ -111,17 +127,30 @@ def plugin() -> float:
     )
 
 
+class UpCost(NamedTuple):
+    """What one `pocketmq up` took."""
+
+    ready_s: float
+    memory_mib: float
+    idle_percent: float
+
+
 def up() -> float:
     """From the start of the command."""
-    return _up()[0]
+    return _up().ready_s
 
 
 def memory() -> float:
     """All processes of `pocketmq up` together."""
-    return _up()[1]
+    return _up().memory_mib
 
 
-def _up() -> tuple[float, float]:
+def idle() -> float:
+    """All processes of `pocketmq up` together, while nothing is asked of them."""
+    return _up(IDLE_S).idle_percent
+
+
+def _up(watched_s: float = 0.0) -> UpCost:
     with tempfile.TemporaryDirectory() as folder:
         ports = Path(folder) / "ports.json"
         command = [sys.executable, "-m", "pocketmq.cluster.cli.main", "up", "--any-port"]
@@ -136,10 +165,17 @@ def _up() -> tuple[float, float]:
             took = time.perf_counter() - began
             everybody = [psutil.Process(process.pid), *psutil.Process(process.pid).children()]
             held = sum(each.memory_full_info().uss for each in everybody)
+            before = _cpu_s(everybody)
+            time.sleep(watched_s)
+            idle_s = _cpu_s(everybody) - before
         finally:
             os.kill(process.pid, signal.SIGINT)
             process.wait(30)
-    return took, held / 2**20
+    return UpCost(took, held / 2**20, 100 * idle_s / watched_s if watched_s else 0.0)
+
+
+def _cpu_s(processes: list[psutil.Process]) -> float:
+    return sum(each.cpu_times().user + each.cpu_times().system for each in processes)
 
 
 def _processor_s(work: Callable[[], object]) -> float:
@@ -153,9 +189,11 @@ ROWS: dict[str, Callable[[], float]] = {
     "idle-day": idle_day,
     "dead-letter": dead_letter,
     "fixture": fixture,
+    "processes": processes,
     "plugin": plugin,
     "up": up,
     "memory": memory,
+    "idle": idle,
 }
 
 

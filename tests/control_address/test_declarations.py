@@ -51,6 +51,9 @@ def test_a_seed_is_read_from_toml_and_json(tmp_path: Path) -> None:
     other.write_bytes(msgspec.json.encode(read_seed(toml)))
     assert read_seed(other) == read_seed(toml)
     assert read_seed(toml).topics[0].queues == 2
+    lines = tmp_path / "seed.jsonl"
+    lines.write_text('{"topic": "a", "body": "b"}\n{"topic": "a", "body": "c", "tag": "new"}\n')
+    assert [each.body for each in read_seed(lines).messages] == ["b", "c"]
 
 
 @pytest.mark.parametrize(

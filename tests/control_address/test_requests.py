@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
 import pytest
 
 from pocketmq.cluster.control_address.app import MAX_BODY_BYTES
+from pocketmq.cluster.control_address.declarations import Seed, SeedOffset
 from pocketmq.cluster.control_address.server import ControlServer
 from pocketmq.testing import Cluster, start_cluster
 
@@ -77,6 +79,22 @@ def test_ready_is_503_until_what_was_asked_for_is_there(cluster: Cluster) -> Non
     assert (status, answer["ready"]) == (503, False)
     ask(cluster, "POST", "/seed", {"topics": [{"name": "late"}]})
     assert ask(cluster, "GET", "/readyz?topic=late")[0] == 200
+
+
+def test_a_seed_has_dead_letters_groups_and_offsets(cluster: Cluster) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "control.md").read_text(encoding="utf-8")
+    example = msgspec.toml.decode(page.split("```toml\n")[1].split("```")[0], type=Seed)
+    later = SeedOffset("mail", "orders", 0, queue=0)
+    seed = msgspec.structs.replace(example, offsets=[*example.offsets, later])
+    status, done = ask(cluster, "POST", "/seed", msgspec.to_builtins(seed))
+    assert (status, done) == (200, {"topics": 1, "messages": 2, "groups": 2, "offsets": 2})
+    _, dead = ask(cluster, "GET", "/messages?topic=%25DLQ%25billing")
+    assert [each["body"] for each in dead] == ["a dead letter of the group billing"]
+    committed = cluster.sync.group("billing").state().committed
+    assert len(committed) == 8
+    assert sum(committed.values()) == 1  # the end: one message is there
+    assert list(cluster.sync.group("mail").state().committed.values()) == [0]
+    ask(cluster, "POST", "/reset")
 
 
 def test_ready_waits_for_what_is_to_be_done_before(cluster: Cluster) -> None:

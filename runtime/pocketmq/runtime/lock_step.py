@@ -19,8 +19,20 @@ OnLost = Callable[["ClockMember", ClockMemberError], None]
 OnDeadline = Callable[["Deadline"], None]
 """Told of each deadline that is reached."""
 
-Traffic = Callable[[], int]
-"""A number that changes whenever something is sent between members of this process."""
+
+class Traffic(Protocol):
+    """What members of this process say to each other."""
+
+    @property
+    def writes(self) -> int:
+        """Changes whenever something is sent."""
+
+    def in_flight(self) -> int:
+        """Bytes that were sent and not read; while it stays the same, all are read."""
+
+
+_MOST_ROUNDS = 10
+"""Of visits to members that have read something, until nobody sends anything more."""
 
 MOST_MOMENTS = 200
 """That one member passes before the others are looked at again, whatever their clocks say."""
@@ -62,11 +74,21 @@ class NearMember:
     Args:
         name: See `ClockMember`.
         clock: Any thread may read it; only its own loop fires its timers.
+        reads: How many bytes its loop has read so far; None: nobody counts.
     """
 
-    def __init__(self, name: str, clock: ManualClock) -> None:
+    def __init__(
+        self, name: str, clock: ManualClock, reads: Callable[[], int] | None = None
+    ) -> None:
         self.name = name
         self.clock = clock
+        self._reads = reads
+        self._read_at_rest = -1
+
+    @property
+    def has_news(self) -> bool:
+        """Whether it may have read something since it was last seen at rest."""
+        return self._reads is None or self._reads() != self._read_at_rest
 
     async def time_ms(self) -> int:
         return self.clock.time_ms()
@@ -79,7 +101,11 @@ class NearMember:
 
     async def run(self, time_ms: int, at_moment: AtMoment | None = None) -> int:
         """`ManualClock.move_to`, in the clock's own loop."""
-        return await self.clock.move_to(time_ms, at_moment)
+        reached_ms = await self.clock.move_to(time_ms, at_moment)
+        while self._reads is not None and self._reads() != self._read_at_rest:
+            self._read_at_rest = self._reads()
+            await self.clock.move_to(reached_ms)  # until what was read has had its effects
+        return reached_ms
 
 
 LocalMember = NearMember
@@ -123,8 +149,8 @@ async def advance_to(
         on_lost: Told of a member that does not answer, which is then left out of the rest. Without
             it the first such member ends the advance.
         on_deadline: Told of each deadline that is reached, in order; from any thread.
-        traffic: Makes long advances of members in this process cheap: while it stays the same, only
-            a member that has something due is visited in its loop.
+        traffic: Makes long advances of members in this process cheap: only a member that has
+            something due, or has read something, is visited in its loop.
         guard_s: Real seconds to wait for one answer.
 
     Raises:
@@ -170,8 +196,9 @@ async def _one_step(step: _Step, time_ms: int, on_deadline: OnDeadline | None) -
 class _NearStep:
     """Members of this process: whoever has nothing due is moved on without a visit in its loop.
 
-    What a member sends reaches others in their own loops. So whenever something was sent, all are
-    visited, and rest, before the next moment.
+    What a member sends reaches others in their own loops. So whenever something was sent, those who
+    have read it are visited, and rest, before the next moment; all of them are when something may
+    still be on its way.
     """
 
     def __init__(
@@ -185,21 +212,35 @@ class _NearStep:
         self._members = members
         self._on_deadline = on_deadline
         self._traffic = traffic
+        self._in_flight = traffic.in_flight()
+        """When all were seen at rest: what is left then never arrives here."""
 
     async def advance(self, time_ms: int) -> int:
         """Move all to a moment; the number of steps taken."""
         steps = 1
-        seen = self._traffic()
+        seen = self._traffic.writes
         now_ms = await _one_step(self._step, time_ms, self._on_deadline)
         while now_ms < time_ms:
             steps += 1
-            if self._traffic() != seen:
-                await self._step.move_to(now_ms)  # what was sent has effects at this moment
-            seen = self._traffic()
+            if self._traffic.writes != seen:
+                await self._settle(now_ms)  # what was sent has effects at this moment
+            seen = self._traffic.writes
             moments, now_ms = await self._run_one(now_ms, time_ms, seen)
             if not moments and now_ms < time_ms:  # somebody is busy
                 now_ms = await _one_step(self._step, time_ms, self._on_deadline)
         return steps
+
+    async def _settle(self, now_ms: int) -> None:
+        """Let everybody rest who may have read something, until nobody sends anything more."""
+        for _ in range(_MOST_ROUNDS):
+            writes = self._traffic.writes
+            if self._traffic.in_flight() != self._in_flight:
+                await self._step.move_to(now_ms)
+                self._in_flight = self._traffic.in_flight()
+            elif news := [each for each in self._members if each.has_news]:
+                await self._step.move_to(now_ms, news)
+            if self._traffic.writes == writes:
+                return
 
     async def _run_one(self, now_ms: int, time_ms: int, seen: int) -> tuple[int, int]:
         """Let the member whose turn it is go on until it is another's; moments, and where it is."""
@@ -208,7 +249,7 @@ class _NearStep:
              if (found := each.clock.next_due()) is not None)
         )  # fmt: skip
         if not due or due[0][0] > time_ms:
-            quiet = self._traffic() == seen
+            quiet = self._traffic.writes == seen
             if quiet and all(each.clock.skip_to(time_ms) for each in self._members):
                 return 1, time_ms
             return 0, now_ms
@@ -220,7 +261,7 @@ class _NearStep:
 
         def at_moment(at_ms: int, what: str) -> bool:
             nonlocal moments, reached_ms
-            if at_ms > limit_ms or moments >= MOST_MOMENTS or self._traffic() != seen:
+            if at_ms > limit_ms or moments >= MOST_MOMENTS or self._traffic.writes != seen:
                 return False
             if not all(each.clock.skip_to(at_ms) for each in others):
                 return False
@@ -244,8 +285,8 @@ class _Step:
         self._on_lost = on_lost
         self._guard_s = guard_s
 
-    async def move_to(self, time_ms: int) -> None:
-        await self.ask("move its clock", lambda member: member.move_to(time_ms))
+    async def move_to(self, time_ms: int, asked: Sequence[ClockMember] | None = None) -> None:
+        await self.ask("move its clock", lambda member: member.move_to(time_ms), asked)
 
     async def run(self, member: NearMember, time_ms: int, at_moment: AtMoment) -> None:
         await self.ask("move its clock", lambda _: member.run(time_ms, at_moment), [member])
@@ -265,9 +306,16 @@ class _Step:
         asked: Sequence[ClockMember] | None = None,
     ) -> list[T]:
         members = [each for each in self._members if asked is None or each in asked]
-        results = await asyncio.gather(
-            *(self._guarded(member, question) for member in members), return_exceptions=True
-        )
+        results: list[T | BaseException]
+        if len(members) == 1:  # most often; a task of its own would cost as much as the rest
+            try:
+                results = [await self._guarded(members[0], question)]
+            except (OSError, EOFError, ClockMemberError) as exc:
+                results = [exc]
+        else:
+            results = await asyncio.gather(
+                *(self._guarded(member, question) for member in members), return_exceptions=True
+            )
         answers: list[T] = []
         for member, result in zip(members, results, strict=True):
             if isinstance(result, (OSError, EOFError)):  # TimeoutError is an OSError

@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import heapq
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import NamedTuple, TypeVar
 
@@ -34,7 +34,7 @@ PEER_PATIENCE_S = 2.0
 """Real seconds that a healthy peer needs at most for an answer; see `peer_answer`."""
 
 _QUIET_TURNS = 4
-"""Turns of the loop without a busy task after which a moment counts as settled, so that callbacks
+"""Turns of a loop without a busy task after which a moment counts as settled, so that callbacks
 which a woken task scheduled (delivery by a memory transport, a latch) have run."""
 
 
@@ -252,11 +252,14 @@ class ManualClock:
     async def _settle(self) -> None:
         loop = asyncio.get_running_loop()
         guard_ends_at = loop.time() + self._guard_s
+        # asyncio's loops show what they are about to call: when that is nothing, and no socket had
+        # anything in this turn, there is nothing to wait for. Uvloop's do not; then turns count.
+        waiting: Collection[object] | None = getattr(loop, "_ready", None)
         quiet = 0
         while quiet < _QUIET_TURNS:
             await asyncio.sleep(0)
             if self._all_rest():
-                quiet += 1
+                quiet += _QUIET_TURNS if waiting is not None and not waiting else 1
                 continue
             quiet = 0
             self._settled = settled = loop.create_future()

@@ -12,6 +12,7 @@ from pocketmq.broker import Broker, BrokerConfig
 from pocketmq.cluster.spec import broker_names, nameserver_names
 from pocketmq.cluster.steering.shape import ClusterShape
 from pocketmq.nameserver import NameServer, NameServerConfig
+from pocketmq.protocol.transport.channel import TRAFFIC
 from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.runtime.lock_step import ClockMember, NearMember
 from pocketmq.runtime.manual_clock import AtMoment, ManualClock
@@ -171,7 +172,8 @@ class _RoleMember(NearMember):
     def __init__(self, role: RoleThread) -> None:
         clock = role.clock
         assert isinstance(clock, ManualClock)
-        super().__init__(role.name, clock)
+        flow = TRAFFIC.of(role.loop)
+        super().__init__(role.name, clock, lambda: flow.read)
         self._role = role
 
     async def run(self, time_ms: int, at_moment: AtMoment | None = None) -> int:

@@ -109,6 +109,13 @@ class RoleThread:
         return "running" if self._stillness is None else "frozen"
 
     @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop of the current start."""
+        if self._thread is None:
+            raise WrongStateError(self.name, "run", self.state)
+        return self._thread.loop
+
+    @property
     def address(self) -> str:
         """`127.0.0.1:port`; the port stays the same over all starts."""
         return f"127.0.0.1:{self.port}"

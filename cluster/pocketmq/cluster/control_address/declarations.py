@@ -176,18 +176,43 @@ class Logs(msgspec.Struct, forbid_unknown_fields=True):
     lines: list[str]
 
 
+class SeedGroup(msgspec.Struct, forbid_unknown_fields=True):
+    """A consumer group to create."""
+
+    name: str
+
+
+class SeedOffset(msgspec.Struct, forbid_unknown_fields=True):
+    """How far a group shall be, once the messages are there."""
+
+    group: str
+    topic: str
+    offset: Annotated[int, msgspec.Meta(ge=0)] | Literal["end"]
+    """Of the next message that it consumes; `end`: it has consumed all."""
+    queue: int | None = None
+    """Of this queue on each broker; left out: of all."""
+
+
 class Seed(msgspec.Struct, forbid_unknown_fields=True):
-    """Topics to create, and then messages to send."""
+    """Topics and groups to create, then messages to send, then offsets to set.
+
+    A group that only an offset names is created too.
+    """
 
     topics: list[Topic] = []
+    groups: list[SeedGroup] = []
     messages: list[NewMessage] = []
+    """Those for `%DLQ%group` are dead letters of that group."""
+    offsets: list[SeedOffset] = []
 
 
 class Seeded(msgspec.Struct, forbid_unknown_fields=True):
-    """Number of topics and messages that were created."""
+    """Number of topics, groups and messages that were created, and of offsets that were set."""
 
     topics: int
     messages: int
+    groups: int = 0
+    offsets: int = 0
 
 
 class FaultState(msgspec.Struct, forbid_unknown_fields=True):
@@ -388,6 +413,11 @@ OPERATIONS = (
     ),
     Operation("POST", "/reset", "reset", "Begin again without any data.", Done),
     Operation(
-        "POST", "/seed", "seed", "Create topics and send messages.", Seeded, question=Seed
+        "POST",
+        "/seed",
+        "seed",
+        "Create topics and groups, send messages, set offsets.",
+        Seeded,
+        question=Seed,
     ),
 )  # fmt: skip

@@ -28,6 +28,7 @@ from pocketmq.cluster.control_address.declarations import (
     Run,
     Seed,
     Seeded,
+    SeedOffset,
     Stopping,
     Stored,
     StoredMessage,
@@ -38,7 +39,9 @@ from pocketmq.cluster.own_topics import peoples_topics
 from pocketmq.cluster.steering.cluster_control import ClusterControl
 from pocketmq.cluster.steering.errors import NotReachedError
 from pocketmq.cluster.steering.snapshots import SnapshotInfo
+from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.faults.rule import FaultRule
+from pocketmq.protocol.validation import DLQ_PREFIX
 from pocketmq.runtime import lock_step
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import CallerError, PocketMQError
@@ -159,14 +162,36 @@ class Operations:
         return [_shown(each) for each in found[-limit:]]
 
     async def seed(self, _parameters: Parameters, question: Seed) -> Seeded:
+        groups = {each.name for each in question.groups}
+        groups.update(each.group for each in question.offsets)
         with self._control.before_ready(SEEDING):
             for topic in question.topics:
                 await self._control.create_topic(topic.name, topic.queues)
+            for name in _dead_letter_topics(question):
+                await self._control.create_topic(name, 1)
+            async with self._control.admin() as admin:
+                for name in groups:
+                    await admin.create_group(SubscriptionGroupConfig(group_name=name))
             if question.messages:
                 async with self._producer() as producer:
                     for message in question.messages:
                         await _send(producer, message)
-        return Seeded(len(question.topics), len(question.messages))
+            for wanted in question.offsets:
+                await self._set_offset(wanted)
+        return Seeded(
+            len(question.topics),
+            len(question.messages),
+            len(groups),
+            len(question.offsets),
+        )
+
+    async def _set_offset(self, wanted: SeedOffset) -> None:
+        async with self._control.admin() as admin:
+            for queue in await admin.subscribe_queues(wanted.topic):
+                if wanted.queue in (None, queue.queue_id):
+                    end = await admin.max_offset(queue)
+                    at = end if wanted.offset == "end" else min(end, wanted.offset)
+                    await admin.update_consumer_offset(wanted.group, queue, at)
 
     # -- faults -----------------------------------------------------------------------------
 
@@ -324,6 +349,13 @@ async def _send(producer: Producer, wanted: NewMessage) -> Stored:
     return Stored(
         result.queue.broker_name, result.queue.queue_id, result.queue_offset, result.msg_id
     )
+
+
+def _dead_letter_topics(seed: Seed) -> list[str]:
+    """Topics of dead letters that its messages are for, and that it does not name itself."""
+    named = {topic.name for topic in seed.topics}
+    found = {each.topic for each in seed.messages if each.topic.startswith(DLQ_PREFIX)}
+    return sorted(found - named)
 
 
 def _shown(message: MessageExt) -> StoredMessage:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import msgspec
 
-from pocketmq.cluster.control_address.declarations import Seed
+from pocketmq.cluster.control_address.declarations import NewMessage, Seed
 from pocketmq.runtime.errors import ConfigError
 
 
 def read_seed(path: Path) -> Seed:
-    """Read a TOML or JSON file.
+    """Read a TOML, JSON or JSONL file; a line of the last is a message.
 
         [[topics]]
         name = "orders"
@@ -29,6 +29,8 @@ def read_seed(path: Path) -> Seed:
         content = path.read_bytes()
         if path.suffix == ".json":
             return msgspec.json.decode(content, type=Seed)
+        if path.suffix == ".jsonl":
+            return Seed(messages=msgspec.json.Decoder(NewMessage).decode_lines(content))
         return msgspec.toml.decode(content, type=Seed)
     except OSError as exc:
         raise ConfigError("seed", f"{path}: {exc.strerror or exc}") from exc

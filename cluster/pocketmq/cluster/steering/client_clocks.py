@@ -13,6 +13,7 @@ import weakref
 from collections.abc import Callable
 from typing import ClassVar
 
+from pocketmq.protocol.transport.channel import TRAFFIC
 from pocketmq.runtime.clock import Clock, Timer
 from pocketmq.runtime.lock_step import ClockMember, NearMember
 from pocketmq.runtime.manual_clock import AtMoment, ManualClock
@@ -66,8 +67,10 @@ class ClientClocks:
 
 class _ClientMember(NearMember):
     def __init__(self, clock: ClientClock) -> None:
-        super().__init__(ClientClocks.MEMBER_NAME, clock)
         self._loop = clock.loop
+        flow = None if self._loop is None else TRAFFIC.of(self._loop)
+        reads = None if flow is None else lambda: flow.read
+        super().__init__(ClientClocks.MEMBER_NAME, clock, reads)
 
     async def run(self, time_ms: int, at_moment: AtMoment | None = None) -> int:
         if self._loop is None or self._loop is asyncio.get_running_loop():

@@ -364,7 +364,7 @@ class ClusterControl:
                 target_ms,
                 on_lost=_unless_closed,
                 on_deadline=on_deadline,
-                traffic=lambda: TRAFFIC.writes,
+                traffic=TRAFFIC,
             )
             self._time_ms = target_ms
 

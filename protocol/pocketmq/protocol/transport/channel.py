@@ -61,14 +61,34 @@ _COMMAND_BYTES = 512
 """About what a request takes beside its body."""
 
 
-class Traffic:
-    """How often anything was written by any channel of this process."""
+class Flow:
+    """Bytes that the channels of one event loop have written and read; only its thread counts."""
 
-    __slots__ = ("writes",)
+    __slots__ = ("read", "written")
+
+    def __init__(self) -> None:
+        self.read = 0
+        self.written = 0
+
+
+class Traffic:
+    """What the channels of this process have written and read, by event loop."""
+
+    __slots__ = ("_flows", "writes")
 
     def __init__(self) -> None:
         self.writes = 0
-        """Threads may lose a count to each other, never the change."""
+        """How often anything was written. Threads may lose a count to each other, never the
+        change."""
+        self._flows: dict[int, Flow] = {}
+
+    def of(self, loop: asyncio.AbstractEventLoop) -> Flow:
+        """The counts of one loop, and of those that had its place in memory before."""
+        return self._flows.setdefault(id(loop), Flow())
+
+    def in_flight(self) -> int:
+        """Bytes written and not read in this process; peers in other processes make it drift."""
+        return sum(each.written - each.read for each in list(self._flows.values()))
 
 
 TRAFFIC = Traffic()
@@ -125,6 +145,7 @@ class Channel(asyncio.Protocol):
         self._calls = PendingCalls()
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
+        self._flow = TRAFFIC.of(self._loop)
         self._accepted = peers is not None
         self._out: list[Buffer] = []
         self._out_bytes = 0
@@ -279,6 +300,7 @@ class Channel(asyncio.Protocol):
             self._on_open(self)
 
     def data_received(self, data: bytes) -> None:
+        self._flow.read += len(data)
         self.last_active_at = self._loop.time()
         decoder = self._decoder
         commands = decoder.feed(data)
@@ -448,8 +470,10 @@ class Channel(asyncio.Protocol):
         if transport is None:
             return
         self.last_active_at = self._loop.time()
+        data = out[0] if len(out) == 1 else b"".join(out)
         TRAFFIC.writes += 1
-        transport.write(out[0] if len(out) == 1 else b"".join(out))
+        self._flow.written += len(data)
+        transport.write(data)
         peers = self._peers
         if peers is None:
             return
