@@ -8,7 +8,7 @@ import pytest
 
 from pocketmq.runtime.errors import ClockMemberError, ClockStuckError
 from pocketmq.runtime.lock_step import ClockMember, Deadline, LocalMember, advance, advance_to
-from pocketmq.runtime.manual_clock import Due, ManualClock
+from pocketmq.runtime.manual_clock import AtMoment, Due, ManualClock
 from pocketmq.runtime.periodic import PeriodicService
 
 START_MS = 1_700_000_000_000
@@ -167,17 +167,61 @@ async def test_nobody_left_is_an_error() -> None:
         await advance([Dead()], 1_000, on_lost=lambda member, error: None)
 
 
+class Talk:
+    """What members say to each other."""
+
+    def __init__(self) -> None:
+        self.writes = 0
+        self.lost = 0
+
+    def in_flight(self) -> int:
+        return self.lost
+
+
+class Visited(LocalMember):
+    """One that counts how often its loop is entered."""
+
+    visits = 0
+
+    async def run(self, time_ms: int, at_moment: AtMoment | None = None) -> int:
+        self.visits += 1
+        return await super().run(time_ms, at_moment)
+
+
+async def test_only_who_has_read_something_is_visited_unless_something_is_on_its_way() -> None:
+    clocks = [ManualClock(START_MS) for _ in range(3)]
+    talk, heard = Talk(), [0, 0, 0]
+    members = [
+        Visited(name, clock, lambda at=at: heard[at])
+        for at, (name, clock) in enumerate(zip("abc", clocks, strict=True))
+    ]
+
+    def say() -> None:
+        talk.writes += 1
+        heard[1] += 10  # b reads it, c hears nothing
+
+    service = PeriodicService("talk", clocks[0], 1, say)
+    service.start()
+    await asyncio.sleep(0)  # noqa: TID251 - one turn, so that it has armed its timer
+    await advance_to(members, START_MS + 100_000, traffic=talk)
+    assert {clock.time_ms() for clock in clocks} == {START_MS + 100_000}
+    assert members[0].visits >= members[1].visits >= 99
+    assert members[2].visits < 5
+    for talk.lost in range(1, 6):  # to a process elsewhere, say
+        await advance_to(members, START_MS + 100_000 + 1000 * talk.lost, traffic=talk)
+    await service.stop()
+
+
 async def test_quiet_members_are_moved_on_without_a_visit_and_nothing_changes() -> None:
     async def run(traffic: bool) -> tuple[list[tuple[str, int]], list[Deadline], int]:
         one, two = ManualClock(START_MS), ManualClock(START_MS)
         fired: list[tuple[str, int]] = []
-        sent = 0
+        talk = Talk()
 
         def act(name: str, clock: ManualClock, other: ManualClock, period_s: int) -> None:
-            nonlocal sent
             fired.append((name, clock.time_ms() - START_MS))
             assert other.time_ms() == clock.time_ms() or not traffic
-            sent += period_s == 7  # the slower one talks to the other
+            talk.writes += period_s == 7  # the slower one talks to the other
 
         services = [
             PeriodicService("fast", one, 2, lambda: act("fast", one, two, 2)),
@@ -192,7 +236,7 @@ async def test_quiet_members_are_moved_on_without_a_visit_and_nothing_changes() 
             members,
             START_MS + 60_000,
             on_deadline=told.append,
-            traffic=(lambda: sent) if traffic else None,
+            traffic=talk if traffic else None,
         )
         assert one.time_ms() == two.time_ms() == START_MS + 60_000
         for service in services:
