@@ -93,7 +93,7 @@ def test_a_seed_has_dead_letters_groups_and_offsets(cluster: Cluster) -> None:
     committed = cluster.sync.group("billing").state().committed
     assert len(committed) == 8
     assert sum(committed.values()) == 1  # the end: one message is there
-    assert list(cluster.sync.group("mail").state().committed.values()) == [0]
+    assert set(cluster.sync.group("mail").state().committed.values()) == {0}
     ask(cluster, "POST", "/reset")
 
 
