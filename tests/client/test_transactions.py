@@ -100,7 +100,7 @@ async def test_what_is_not_known_is_asked_for(tmp_path: Path, local: object) -> 
 
 
 async def test_a_member_that_never_sent_is_asked_for_what_others_left(tmp_path: Path) -> None:
-    # P-62: RocketMQ's producers know all brokers from the beginning, by the route of TBW102
+    # P-62: so it is with producers of RocketMQ 4.9, by the route of TBW102; those of 5.3 must send
     async with house(tmp_path) as cluster:
         await cluster.create_topic("T")
         async with transactional(cluster, Books(UNKNOWN)) as producer:

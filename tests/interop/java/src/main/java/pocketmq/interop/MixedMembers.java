@@ -61,6 +61,7 @@ public final class MixedMembers {
 
         TransactionMQProducer judge = transactions("python-bookings", judged);
         start(judge, namesrv);
+        judge.send(new Message("Hello", bytes("one that never sent is known to no broker in 5.3.3")));
         TransactionMQProducer open = transactions("java-bookings", null);
         start(open, namesrv);
         for (int index = 0; index < count; index++) {
