@@ -8,7 +8,7 @@ brokers; clients on a manual clock write their address into the nameservers' KV 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import structlog
 
@@ -118,10 +118,18 @@ async def reachable(
     return found
 
 
-async def discover(nameservers: Sequence[str], remoting: RemotingClient) -> list[ControlledProcess]:
+async def discover(
+    nameservers: Sequence[str], remoting: RemotingClient, *, known: Collection[str] = ()
+) -> list[ControlledProcess]:
     """Every process of a running cluster that its nameservers know, and the nameservers.
 
     Controllers are those that brokers know. Nameservers that do not answer are skipped.
+
+    Args:
+        nameservers: `host:port` each.
+        remoting: Asks them.
+        known: Addresses of brokers that are not asked for controllers, because the caller knows
+            their cluster: one that is frozen would be waited for.
     """
     found: dict[str, str] = {}
     for at, address in enumerate(nameservers, start=1):
@@ -137,7 +145,8 @@ async def discover(nameservers: Sequence[str], remoting: RemotingClient) -> list
             for number, broker_address in sorted(broker.broker_addrs.items()):
                 name = broker.broker_name if number == 0 else f"{broker.broker_name}:{number}"
                 found.setdefault(broker_address, name)
-                brokers.append(ControlledProcess(name, broker_address, remoting))
+                if broker_address not in known:
+                    brokers.append(ControlledProcess(name, broker_address, remoting))
         for controller in await _controllers(brokers):
             found.setdefault(controller, f"controller at {controller}")
         for name, client_address in clients.items():

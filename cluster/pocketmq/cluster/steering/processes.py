@@ -126,5 +126,5 @@ class RoleProcesses:
         supervisor = self.supervisor
         own = supervisor.clock_members()
         known = {process.address for process in supervisor.processes}
-        everyone = await discover(self.nameserver_addresses, supervisor.remoting)
+        everyone = await discover(self.nameserver_addresses, supervisor.remoting, known=known)
         return [*own, *await reachable(each for each in everyone if each.address not in known)]
