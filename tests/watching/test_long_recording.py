@@ -1,0 +1,52 @@
+"""A recording that is too long to be loaded whole: its index first, single events by range."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from pocketmq.cluster.recordings.writer import RecordingWriter
+from pocketmq.cluster.watching.routes import WHOLE_BYTES
+from support.browser import chromium, seen
+from support.lesson import BEGAN_MS, BROKERS, SERVERS, lesson_events
+
+pytestmark = pytest.mark.browser
+
+LESSON_US = 20_000_000
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    path, events, number = tmp_path / "long.jsonl", lesson_events(), 0
+    with RecordingWriter(path, "long", BEGAN_MS, [*SERVERS, *BROKERS]) as writer:
+        while path.stat().st_size <= WHOLE_BYTES:
+            for event in events:
+                real_us = event.real_us + number * LESSON_US
+                writer.write(msgspec.structs.replace(event, real_us=real_us))
+            number += 1
+    command = [sys.executable, "-m", "pocketmq.cluster.cli.main", "watch", "--from", str(path)]
+    with subprocess.Popen([*command, "--no-browser"], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        try:
+            yield server.stdout.readline().strip()
+        finally:
+            server.terminate()
+
+
+def test_a_long_recording_is_opened_by_its_index(url: str) -> None:
+    with chromium() as browser, seen(browser) as page:
+        page.open(url)
+        page.page.wait_for_function("() => pocketmqWatch.large !== null")
+        loaded = page.page.evaluate("pocketmqWatch.timeline.events.length")
+        assert 100 < loaded < 20_000  # of 70,000
+        page.page.evaluate("pocketmqWatch.player.seek(pocketmqWatch.timeline.began_ms + 507_500)")
+        page.page.wait_for_function("() => document.querySelectorAll('.marks .dot').length > 3")
+        words = page.text()
+        assert "producer-1" in words
+        assert "consumer-3" in words
+        assert "Its index is shown at once" in words
