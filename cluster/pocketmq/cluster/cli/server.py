@@ -165,6 +165,10 @@ def up(
     ports_file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write all addresses here when ready.")
     ] = None,
+    events: Annotated[
+        bool | None,
+        typer.Option("--events", help="Keep events from the start, for who watches later."),
+    ] = None,
     exit_with_parent: Annotated[
         bool, typer.Option("--exit-with-parent", help="Stop when the parent process has ended.")
     ] = False,
@@ -187,6 +191,7 @@ def up(
         "clock": clock,
         "profile": profile,
         "control_port": control_port,
+        "events": events,
     }
     options = load(ClusterOptions, flags, os.environ, config).config
     settings = UpSettings(
