@@ -293,11 +293,13 @@ class ClientInstance:
         self._suspected[topic] = now
         self.tasks.start(self._look_again(topic), name=f"suspect route of {topic}")
 
-    def suspect_broker(self, queue: MessageQueue) -> None:
+    def suspect_broker(self, queue: MessageQueue) -> bool:
         """A consumer's request for a queue failed: as `suspect_route`, where the broker's name has
-        others that may lead now."""
-        if self.routes.may_fail_over(queue.broker_name):
+        others that may lead now; whether it has."""
+        may_fail_over = self.routes.may_fail_over(queue.broker_name)
+        if may_fail_over:
             self.suspect_route(queue.topic)
+        return may_fail_over
 
     async def _look_again(self, topic: str) -> None:
         try:

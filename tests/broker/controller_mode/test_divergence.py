@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pocketmq.broker.replication.epochs import Epoch, Epochs
 from pocketmq.broker.server import Broker
 from pocketmq.controller import Controller, ControllerConfig
 from pocketmq.protocol.codes import ResponseCode
@@ -112,3 +114,42 @@ async def test_all_in_sync_have_a_message_before_it_is_acknowledged_and_seen(pai
     link._transport.resume_reading()
     await rig.advance(2)
     assert a.store.max_offset("orders", 0) == 2
+
+
+async def test_a_replica_whose_disk_was_wiped_begins_anew_under_another_id(
+    pair: Pair, tmp_path: Path
+) -> None:
+    rig = pair.rig  # D-1, H-120
+    a = await pair.start("a", 11000)
+    await pair.start("b", 11100)
+    voice = await rig.voice(a)
+    for n in range(20):
+        await voice.send("orders", b"message %d" % n)
+    await pair.until_in_sync({1, 2})
+    await rig.stop("b")
+    shutil.rmtree(tmp_path / "b")
+    empty = await pair.start("b", 11100)
+    await pair.until_in_sync({1, 3})
+    await rig.same_logs()
+    assert b"message 0" in log_of(empty.store), "it has the whole log, not the last file only"
+
+
+async def test_a_slave_of_another_history_is_left_as_it_is(pair: Pair, tmp_path: Path) -> None:
+    rig = pair.rig  # H-112: no epoch in common, so nothing may be cut
+    a = await pair.start("a", 11000)
+    voice = await rig.voice(a)
+    for n in range(20):
+        await voice.send("orders", b"message %d" % n)
+    b = await pair.start("b", 11100)
+    await pair.until_in_sync({1, 2})
+    await rig.stop("b")
+    (tmp_path / "b" / "epochFileCheckpoint").write_text(Epochs([Epoch(9, 7)]).text())
+    (tmp_path / "b" / "epochFileCheckpoint.bak").unlink(missing_ok=True)
+    before = log_of(b.store)
+    again = await pair.start("b", 11100)
+    await voice.send("orders", b"one more")
+    await rig.advance(20)
+    link = again.subjects.replication.client.connection
+    assert link is not None
+    assert "have none in common" in link.reason
+    assert log_of(again.store) == before

@@ -53,6 +53,9 @@ from pocketmq.runtime.tasks import TaskOwner
 
 log = structlog.get_logger()
 
+FAILOVER_DELAY_MS: Final = 500
+"""In place of a second where another broker may be master soon (W-12)."""
+
 NO_REAL_TIMEOUT_S: Final = 7 * 24 * 3600.0
 """A held pull waits for protocol time, not for input and output: its 30 s run on the clock."""
 
@@ -94,7 +97,7 @@ class PullMessageService:
         api: Opens channels.
         addresses: Where brokers are.
         tasks: Owns the tasks of pulls that must wait for something first.
-        suspect: Told of a queue whose broker did not answer, or refused.
+        suspect: Told of a queue whose broker did not answer, or refused; whether another may lead.
         max_body_bytes: How far a compressed body may grow.
     """
 
@@ -104,7 +107,7 @@ class PullMessageService:
         api: ClientApi,
         addresses: BrokerAddresses,
         tasks: TaskOwner,
-        suspect: Callable[[MessageQueue], None],
+        suspect: Callable[[MessageQueue], bool],
         *,
         max_body_bytes: int,
     ) -> None:
@@ -262,9 +265,10 @@ class PullMessageService:
 
     def _put_off(self, consumer: PullingConsumer, request: PullRequest, reason: str) -> None:
         request.waits_for = reason
-        self._suspect(request.queue)
+        may_fail_over = self._suspect(request.queue)
         log.info("pull.put_off", group=consumer.group, queue=str(request.queue), reason=reason)
-        self.execute_later(consumer, request, EXCEPTION_DELAY_MS)
+        delay_ms = FAILOVER_DELAY_MS if may_fail_over else EXCEPTION_DELAY_MS
+        self.execute_later(consumer, request, delay_ms)
 
     def _expire(self) -> None:
         """End pulls that were held beyond their 30 s; one timer serves them all."""

@@ -1,0 +1,38 @@
+"""Each fault of replicas and controllers is caught by its seed, for the right reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from pocketmq.cluster.simulation.replicas.run import run_replicas
+from simulation.faults import REPLICA_DATA, ROOT, Fault, overlay, read_faults, run_seed, table
+
+FAULTS = read_faults(REPLICA_DATA)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
+def test_a_seed_catches_the_fault(fault: Fault) -> None:
+    with overlay(fault) as packages:
+        violation = run_seed(packages, fault.seed, "--replicas")
+    assert fault.is_caught_by(violation), violation
+
+
+@pytest.mark.parametrize("seed", sorted({fault.seed for fault in FAULTS}))
+def test_the_seed_is_green_without_a_fault(seed: int) -> None:
+    assert run_replicas(seed).violation is None
+
+
+def test_the_faults_are_one_line_each_and_break_different_promises() -> None:
+    assert len({fault.violation for fault in FAULTS}) >= 6
+    for fault in FAULTS:
+        text = (ROOT / fault.file).read_text(encoding="utf-8")
+        broken = fault.applied_to(text)
+        assert [a != b for a, b in zip(text.splitlines(), broken.splitlines(), strict=True)].count(
+            True
+        ) == 1
+
+
+def test_the_page_shows_these_faults() -> None:
+    page = (ROOT / "docs" / "simulation.md").read_text(encoding="utf-8")
+    assert f"has {len(FAULTS)} faults of replicas" in page
+    assert table(REPLICA_DATA) in page, "copy it from `faults.py --replicas --table`"
