@@ -1,4 +1,4 @@
-"""The import contracts hold, and they cover the whole house (style (c))."""
+"""The import contracts hold, and they cover all code (style (c))."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def programs(page: Path) -> list[str]:
 
 @cache
 def help_of(*command: str) -> str:
-    if command[0] == "pocketmq" and command[1] not in ("broker", "nameserver"):
+    if command[0] == "pocketmq" and command[1] not in ("broker", "nameserver", "controller"):
         shown = io.StringIO()
         with contextlib.redirect_stdout(shown):
             assert main([*command[1:], "--help"]) == 0
@@ -112,6 +112,20 @@ def test_each_command_line_names_a_command_and_options_that_exist(page: Path) ->
         for option in (word for word in words if re.match(r"--?[a-z]", word)):
             if option != "-m":
                 assert re.search(rf"(^|[\s,]){option}\b", shown), f"{' '.join(words)}: {option}"
+
+
+@pages("page")
+def test_each_command_in_the_text_of_a_page_exists_with_its_options(page: Path) -> None:
+    """`pocketmq up --slaves 1` in a sentence, or in a block without a prompt."""
+    text = page.read_text()
+    bare = re.findall(r"^(pocketmq [a-z].*)$", text, re.MULTILINE)
+    for line in [*re.findall(r"`(pocketmq [a-z][^`]*)`", text), *bare]:
+        names = re.match(r"pocketmq((?: [a-z][\w-]*)+)", line)
+        assert names, line
+        words = names[1].split()
+        shown = help_of("pocketmq", *words[: 2 if words[0] in GROUPED else 1])
+        for option in re.findall(r"(?<=[\s|\[])--?[a-z][\w-]*", line.split("  #")[0]):
+            assert re.search(rf"(^|[\s,]){option}\b", shown), f"{line}: {option}"
 
 
 @pages("page")

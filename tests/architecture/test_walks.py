@@ -11,7 +11,7 @@ import pytest
 from pocketmq.client import Message, PushConsumer
 from support.calls import Call, recorded_calls
 from support.eventually import eventually
-from support.house import house
+from support.memory_cluster import memory_cluster
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "architecture.md"
 STEP = re.compile(r"^\d+\. \[([^]]+)\]\(\.\./[^)]+\) `([\w.]+)` ")
@@ -40,7 +40,7 @@ def queues_of(consumer: PushConsumer) -> int:
 @pytest.mark.asyncio
 async def test_one_message_goes_the_way_that_the_page_says(tmp_path: Path) -> None:
     received: list[object] = []
-    async with house(tmp_path) as cluster:
+    async with memory_cluster(tmp_path) as cluster:
         await cluster.create_topic("T", queues=1)
         consumer = cluster.consumer("G")
         consumer.subscribe("T", "new")
@@ -64,7 +64,7 @@ async def test_one_message_goes_the_way_that_the_page_says(tmp_path: Path) -> No
 
 @pytest.mark.asyncio
 async def test_a_dead_consumers_queues_go_the_way_that_the_page_says(tmp_path: Path) -> None:
-    async with house(tmp_path) as cluster:
+    async with memory_cluster(tmp_path) as cluster:
         await cluster.create_topic("T", queues=4)
         survivor, victim = cluster.consumer("G"), cluster.consumer("G")
         for consumer in (survivor, victim):

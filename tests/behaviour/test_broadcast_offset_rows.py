@@ -16,7 +16,7 @@ from pocketmq.protocol.command import Encoding
 from pocketmq.protocol.dispatch import Dispatcher
 from support.broker_rig import Pulled, pull_header, read_pull
 from support.consuming import Collected, consuming
-from support.tcp import TcpHouse, tcp_house
+from support.tcp import TcpHouse, tcp_cluster
 
 QUEUE = MessageQueue("T", "a", 0)
 SHOWN = "each@broadcast"
@@ -59,7 +59,7 @@ async def broadcasting(folder: Path, profile: str = "5.x") -> AsyncIterator[Broa
             local_offset_store_dir=folder / "offsets",
         )
 
-    async with tcp_house(folder, profile=profile) as cluster, cluster.admin() as admin:
+    async with tcp_cluster(folder, profile=profile) as cluster, cluster.admin() as admin:
         await cluster.create_topic("T", queues=1)
         one, two = Collected(), Collected()
         async with member(one, "10.0.0.1") as fast, member(two, "10.0.0.2") as slow:

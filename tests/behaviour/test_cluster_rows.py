@@ -24,7 +24,7 @@ from pocketmq.runtime.manual_clock import ManualClock
 from pocketmq.runtime.profile import profile_named
 from support.eventually import eventually
 from support.nameserver_rig import START_MS, BrokerVoice, MemoryStorage, NameServerRig
-from support.tcp import TcpHouse, tcp_house
+from support.tcp import TcpHouse, tcp_cluster
 
 REGISTER = RequestCode.REGISTER_BROKER
 QUERY_VERSION = RequestCode.QUERY_DATA_VERSION
@@ -36,7 +36,7 @@ def count(requests: list[Command], code: int) -> int:
 
 async def test_a_topics_queues_and_messages_are_spread_over_the_brokers(tmp_path: Path) -> None:
     # behaviour 41: N-4, P-12, P-13
-    async with tcp_house(tmp_path, "a", "b") as cluster:
+    async with tcp_cluster(tmp_path, "a", "b") as cluster:
         await cluster.create_topic("T", queues=3)
         queues = cluster.queues_of("T")
         assert [(queue.broker_name, queue.queue_id) for queue in sorted(queues)] == [
@@ -63,7 +63,7 @@ async def test_a_broker_registers_in_full_at_its_start_after_10_s_and_every_30_s
     tmp_path: Path,
 ) -> None:
     # behaviour 46: B-2
-    async with tcp_house(tmp_path) as cluster:
+    async with tcp_cluster(tmp_path) as cluster:
         [told] = cluster.told
         assert count(told, REGISTER) == 1, "at the start"
         await cluster.advance(9.9)
@@ -114,7 +114,7 @@ async def test_a_broker_registers_with_every_nameserver_and_they_tell_each_other
     tmp_path: Path,
 ) -> None:
     # behaviour 47: B-4, N-36
-    async with tcp_house(tmp_path, nameservers=3) as cluster:
+    async with tcp_cluster(tmp_path, nameservers=3) as cluster:
         broker = cluster.brokers["a"]
         for server, told in zip(cluster.nameservers, cluster.told, strict=True):
             assert count(told, REGISTER) == 1
@@ -134,7 +134,7 @@ async def test_with_force_register_every_tick_registers_and_nobody_is_asked(
 ) -> None:
     """The seed leaves the decision to the version query; in the source `true` cuts it short."""
     # behaviour 48: B-3
-    async with tcp_house(tmp_path) as cluster:
+    async with tcp_cluster(tmp_path) as cluster:
         assert cluster.brokers["a"].config.force_register, "the default"
         [told] = cluster.told
         await cluster.advance(100)
@@ -144,7 +144,7 @@ async def test_with_force_register_every_tick_registers_and_nobody_is_asked(
 
 async def test_without_force_register_the_version_decides(tmp_path: Path) -> None:
     # behaviours 48 and 49: B-3
-    async with tcp_house(tmp_path, nameservers=2, force_register=False) as cluster:
+    async with tcp_cluster(tmp_path, nameservers=2, force_register=False) as cluster:
         await cluster.advance(100)
         for told in cluster.told:
             assert count(told, QUERY_VERSION) == 4
@@ -155,7 +155,7 @@ async def test_one_nameserver_that_differs_is_registered_with_and_so_are_the_oth
     tmp_path: Path,
 ) -> None:
     # behaviour 49: B-3, B-4
-    async with tcp_house(tmp_path, nameservers=3, force_register=False) as cluster:
+    async with tcp_cluster(tmp_path, nameservers=3, force_register=False) as cluster:
         await cluster.advance(11)
         assert [count(told, REGISTER) for told in cluster.told] == [1, 1, 1]
         await pretend_older(cluster, 1)
@@ -167,7 +167,7 @@ async def test_one_nameserver_that_differs_is_registered_with_and_so_are_the_oth
 
 async def test_nameservers_are_registered_with_in_parallel(tmp_path: Path) -> None:
     # behaviour 49: B-4
-    async with tcp_house(tmp_path, nameservers=2) as cluster:
+    async with tcp_cluster(tmp_path, nameservers=2) as cluster:
         slow = cluster.nameservers[0].dispatcher
         register = slow.single[REGISTER]
         waiting: list[tuple[Peer, Command]] = []

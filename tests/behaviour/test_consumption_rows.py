@@ -26,7 +26,7 @@ from pocketmq.protocol.command import Command
 from pocketmq.protocol.headers.send import SendMessageRequestHeaderV2
 from support.consuming import Collected, consuming, queues_of
 from support.eventually import eventually
-from support.tcp import tcp_house, tcp_rig
+from support.tcp import tcp_cluster, tcp_rig
 
 BROADCASTING = MessageModel.BROADCASTING
 SUSPEND = ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
@@ -79,7 +79,7 @@ async def test_a_newcomer_has_its_share_after_the_next_round() -> None:
 
 async def test_normally_a_notification_tells_everybody_at_once(tmp_path: Path) -> None:
     # behaviour 31: B-24
-    async with tcp_house(tmp_path, profile="4.9") as cluster:
+    async with tcp_cluster(tmp_path, profile="4.9") as cluster:
         await cluster.create_topic("T")
         one, two = consuming(cluster, Collected()), consuming(cluster, Collected())
         async with one:
@@ -93,7 +93,7 @@ async def test_broadcasting_keeps_its_offsets_in_a_file_clustering_on_the_broker
     tmp_path: Path,
 ) -> None:
     # behaviour 64: C-65, C-66
-    async with tcp_house(tmp_path) as cluster:
+    async with tcp_cluster(tmp_path) as cluster:
         await cluster.create_topic("T", queues=1)
         folder = tmp_path / "offsets"
         each, one = Collected(), Collected()
@@ -125,7 +125,7 @@ async def test_broadcasting_gives_every_member_every_message_clustering_one_of_t
     tmp_path: Path,
 ) -> None:
     # behaviour 65: C-23, C-24
-    async with tcp_house(tmp_path) as cluster, AsyncExitStack() as stack:
+    async with tcp_cluster(tmp_path) as cluster, AsyncExitStack() as stack:
         await cluster.create_topic("T")
         every, some = [Collected(), Collected()], [Collected(), Collected()]
         members = [
@@ -180,7 +180,7 @@ async def test_an_orderly_message_is_given_up_when_its_count_equals_the_maximum(
 ) -> None:
     """The seed says "greater than"; the source "greater than or equal"."""
     # behaviour 67: C-60
-    async with tcp_house(tmp_path) as cluster, cluster.producer() as producer:
+    async with tcp_cluster(tmp_path) as cluster, cluster.producer() as producer:
         await cluster.create_topic("T", queues=1)
         listener = Refusing(SUSPEND)
         async with consuming(cluster, listener, orderly=True, max_reconsume_times=most):
@@ -226,7 +226,7 @@ async def test_over_the_limit_it_goes_to_the_retry_topic_and_the_broker_makes_it
     """The seed sends to the dead letter topic itself."""
     # behaviour 69: B-86, C-60
     async with (
-        tcp_house(tmp_path, profile=profile) as cluster,
+        tcp_cluster(tmp_path, profile=profile) as cluster,
         cluster.producer() as producer,
     ):
         await cluster.create_topic("T", queues=1)
@@ -243,7 +243,7 @@ async def test_over_the_limit_it_goes_to_the_retry_topic_and_the_broker_makes_it
 
 async def test_the_dead_letter_topic_can_be_consumed_and_sent_to(tmp_path: Path) -> None:
     # behaviour 70: B-83
-    async with tcp_house(tmp_path) as cluster, cluster.producer() as producer:
+    async with tcp_cluster(tmp_path) as cluster, cluster.producer() as producer:
         await cluster.create_topic("T", queues=1)
         failing = Refusing(ConsumeConcurrentlyStatus.RECONSUME_LATER)
         async with consuming(cluster, failing, max_reconsume_times=0):

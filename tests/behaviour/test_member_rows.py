@@ -21,7 +21,7 @@ from pocketmq.protocol.command import Command
 from support.consuming import Collected, consuming, queues_of
 from support.eventually import eventually
 from support.rebalancing import ANOTHER, MEMBERS, answer_members
-from support.tcp import scripted, tcp_house, tcp_rig
+from support.tcp import scripted, tcp_cluster, tcp_rig
 
 HEARTBEAT = RequestCode.HEART_BEAT
 
@@ -58,7 +58,7 @@ async def test_a_slave_is_asked_for_members_when_there_is_no_master() -> None:
 
 async def test_every_broker_knows_a_consumer_because_heartbeats_go_to_all(tmp_path: Path) -> None:
     # behaviour 7: P-8, B-21
-    async with tcp_house(tmp_path, "a", "b", "c") as cluster:
+    async with tcp_cluster(tmp_path, "a", "b", "c") as cluster:
         await cluster.create_topic("T", queues=1)
         async with consuming(cluster, Collected()) as consumer, cluster.admin() as admin:
             for name in ("a", "b", "c"):
@@ -141,7 +141,7 @@ async def test_members_sort_what_they_hear_so_that_they_share_without_a_word() -
 
 async def test_a_queue_has_one_owner_and_an_owner_many_queues(tmp_path: Path) -> None:
     # behaviour 13: C-24
-    async with tcp_house(tmp_path, "a", "b") as cluster:
+    async with tcp_cluster(tmp_path, "a", "b") as cluster:
         await cluster.create_topic("T")
         one, two = consuming(cluster, Collected()), consuming(cluster, Collected())
         async with one:
@@ -155,7 +155,7 @@ async def test_a_queue_has_one_owner_and_an_owner_many_queues(tmp_path: Path) ->
 
 async def test_seven_queues_are_shared_four_to_three(tmp_path: Path) -> None:
     # behaviour 61: A-10
-    async with tcp_house(tmp_path) as cluster:
+    async with tcp_cluster(tmp_path) as cluster:
         await cluster.create_topic("T", queues=7)
         one = consuming(cluster, Collected(), instance_name="1")
         two = consuming(cluster, Collected(), instance_name="2")

@@ -19,7 +19,7 @@ from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.errors import IllegalMessageError, IllegalNameError
 from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_X, profile_named
 from support.scripted_broker import ScriptedBroker
-from support.tcp import tcp_house, tcp_rig
+from support.tcp import tcp_cluster, tcp_rig
 
 SEND = RequestCode.SEND_MESSAGE_V2
 MIB = 1024 * 1024
@@ -108,7 +108,7 @@ async def test_an_unknown_topic_borrows_the_route_of_tbw102() -> None:
 
 async def test_a_topic_that_a_broker_made_gets_its_real_route(tmp_path: Path) -> None:
     # behaviour 51: P-11, P-14
-    async with tcp_house(tmp_path, "a", "b") as cluster, cluster.producer() as producer:
+    async with tcp_cluster(tmp_path, "a", "b") as cluster, cluster.producer() as producer:
         result = await producer.send(Message("New", b"x"))
         assert len(await producer.publish_queues("New")) == 8, "both brokers have TBW102"
         await cluster.advance(31)

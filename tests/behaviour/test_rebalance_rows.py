@@ -22,7 +22,7 @@ from support.consuming import Collected, consuming, queues_of
 from support.eventually import eventually
 from support.rebalancing import ANOTHER, MEMBERS, OnDemand, answer_members, held
 from support.scripted_broker import ScriptedBroker
-from support.tcp import tcp_house, tcp_rig
+from support.tcp import tcp_cluster, tcp_rig
 
 HEARTBEAT = RequestCode.HEART_BEAT
 PULL = RequestCode.PULL_MESSAGE
@@ -149,7 +149,7 @@ async def test_unsubscribing_takes_queues_away_without_writing_their_offsets() -
 
 async def test_a_notice_rebalances_now_and_the_timer_without_one(tmp_path: Path) -> None:
     # behaviour 60: C-20, C-21, B-24, B-25, B-26
-    async with tcp_house(tmp_path, profile="4.9") as cluster:
+    async with tcp_cluster(tmp_path, profile="4.9") as cluster:
         await cluster.create_topic("T")
         shares: list[int] = []
 
@@ -176,7 +176,7 @@ async def test_a_notice_rebalances_now_and_the_timer_without_one(tmp_path: Path)
 
 async def test_a_client_that_fell_silent_is_found_by_the_timer_alone(tmp_path: Path) -> None:
     # behaviour 60: C-20, B-27
-    async with tcp_house(tmp_path, profile="4.9") as cluster:
+    async with tcp_cluster(tmp_path, profile="4.9") as cluster:
         await cluster.create_topic("T")
         async with consuming(cluster, Collected()) as one:
             channel = await cluster.network.connect(cluster.brokers["a"].address, Dispatcher())
@@ -231,7 +231,7 @@ async def test_a_start_rebalances_without_waiting_to_be_told() -> None:
 
 async def test_a_start_rebalances_at_once_and_a_stop_is_told_to_the_others(tmp_path: Path) -> None:
     # behaviour 63: C-13, C-71, B-25
-    async with tcp_house(tmp_path, profile="4.9") as cluster:
+    async with tcp_cluster(tmp_path, profile="4.9") as cluster:
         await cluster.create_topic("T")
         one, two = consuming(cluster, Collected()), consuming(cluster, Collected())
         async with one:

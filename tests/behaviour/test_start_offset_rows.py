@@ -32,7 +32,7 @@ from support.client_rig import START_MS, ClientRig
 from support.consuming import Collected, consuming, queues_of
 from support.eventually import eventually
 from support.scripted_broker import ScriptedBroker
-from support.tcp import TcpHouse, tcp_house, tcp_rig
+from support.tcp import TcpHouse, tcp_cluster, tcp_rig
 
 LAST = ConsumeFromWhere.LAST_OFFSET
 FIRST = ConsumeFromWhere.FIRST_OFFSET
@@ -79,7 +79,7 @@ async def start_of(
 @asynccontextmanager
 async def aged(folder: Path, profile: str = "5.x") -> AsyncIterator[tuple[TcpHouse, int]]:
     """A cluster whose queue T 0 has lost its first messages to retention; its smallest offset."""
-    async with tcp_house(folder, profile=profile, mapped_file_size_commit_log=4096) as cluster:
+    async with tcp_cluster(folder, profile=profile, mapped_file_size_commit_log=4096) as cluster:
         await cluster.create_topic("T", queues=1)
         async with cluster.producer() as producer:
             for number in range(30):
@@ -102,7 +102,7 @@ async def aged(folder: Path, profile: str = "5.x") -> AsyncIterator[tuple[TcpHou
 async def test_clustering_reads_its_start_from_the_broker(tmp_path: Path) -> None:
     """The seed says "from disk"; in the source that is the broker's table."""
     # behaviour 18: C-33, C-65
-    async with tcp_house(tmp_path) as cluster:
+    async with tcp_cluster(tmp_path) as cluster:
         await cluster.create_topic("T", queues=1)
         async with cluster.producer() as producer, cluster.admin() as admin:
             for body in (b"0", b"1", b"2"):
@@ -191,7 +191,7 @@ async def test_last_offset_begins_at_0_while_the_first_message_is_in_memory(
 ) -> None:
     """The seed starts a new group at the end; the source's broker answers 0 for a hot queue."""
     # behaviour 22: B-34
-    async with tcp_house(tmp_path, profile=profile) as cluster:
+    async with tcp_cluster(tmp_path, profile=profile) as cluster:
         await cluster.create_topic("T", queues=1)
         got = Collected()
         async with cluster.producer() as producer:

@@ -9,7 +9,7 @@ import pytest
 
 from pocketmq.client import ConsumeConcurrentlyStatus, ConsumeFromWhere, Message
 from pocketmq.protocol.codes import RequestCode
-from support.house import house
+from support.memory_cluster import memory_cluster
 
 NAMING = {
     RequestCode.SEND_MESSAGE_V2: "n",
@@ -25,7 +25,7 @@ async def test_every_request_about_a_queue_names_its_broker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     named: dict[int, set[str]] = {}
-    async with house(tmp_path) as cluster:
+    async with memory_cluster(tmp_path) as cluster:
         dispatcher = cluster.brokers["a"].dispatcher
         process, gather = dispatcher.process, dispatcher.gather
 

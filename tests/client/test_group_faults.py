@@ -21,13 +21,13 @@ from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.memory import MemoryNetwork
 from support.consuming import Collected
 from support.eventually import eventually
-from support.house import House, house
+from support.memory_cluster import MemoryCluster, memory_cluster
 
 FIRST = ConsumeFromWhere.FIRST_OFFSET
 
 
 def member(
-    cluster: House, listener: Collected, expression: str = "*", **options: object
+    cluster: MemoryCluster, listener: Collected, expression: str = "*", **options: object
 ) -> PushConsumer:
     consumer = cluster.consumer(consume_from_where=FIRST, **options)
     consumer.subscribe("T", expression)
@@ -39,7 +39,7 @@ def owned(consumer: PushConsumer) -> list[MessageQueue]:
     return [queue for queue in consumer.assignment if queue.topic == "T"]
 
 
-def has_one_owner_each(cluster: House, members: list[PushConsumer]) -> bool:
+def has_one_owner_each(cluster: MemoryCluster, members: list[PushConsumer]) -> bool:
     queues = [queue for each in members for queue in owned(each)]
     return sorted(queues) == sorted(cluster.queues_of("T"))
 
@@ -71,7 +71,7 @@ async def test_a_member_cut_from_one_of_two_brokers_costs_no_message(tmp_path: P
     pull it, for as long as the cut lasts (W); afterwards each has one, and nothing is lost (I4)."""
     # fault 45: B-26, B-28, C-24
     one, two = Collected(), Collected()
-    async with house(tmp_path, "a", "b") as cluster:
+    async with memory_cluster(tmp_path, "a", "b") as cluster:
         await cluster.create_topic("T", queues=4)
         way = Cuttable(cluster.network)
         whole = member(cluster, one, instance_name="whole")
@@ -114,7 +114,7 @@ async def test_fifty_members_that_come_and_go_every_200_ms_settle_and_lose_nothi
     chance = random.Random(46)
     got = Collected()
     sent: list[bytes] = []
-    async with house(tmp_path, "a", "b") as cluster:
+    async with memory_cluster(tmp_path, "a", "b") as cluster:
         await cluster.create_topic("T", queues=30)
         members = [member(cluster, got) for _ in range(50)]
         for each in members[:40]:
@@ -145,7 +145,7 @@ async def test_fifty_members_that_come_and_go_every_200_ms_settle_and_lose_nothi
 
 async def test_two_clients_of_one_id_are_refused_in_one_process(tmp_path: Path) -> None:
     # fault 35: B-28
-    async with house(tmp_path) as cluster:
+    async with memory_cluster(tmp_path) as cluster:
         await cluster.create_topic("T")
         async with member(cluster, Collected(), instance_name="same"):
             twin = member(cluster, Collected(), instance_name="same")
@@ -159,7 +159,7 @@ async def test_members_that_disagree_are_named_and_the_latest_subscription_loses
     """I4 for the latest: what it subscribes to is delivered, whoever has the queue."""
     # fault 36: B-23
     one, two = Collected(), Collected()
-    async with house(tmp_path) as cluster:
+    async with memory_cluster(tmp_path) as cluster:
         await cluster.create_topic("T")
         first = member(cluster, one, "A", instance_name="first")
         async with first, cluster.producer() as producer:
@@ -186,7 +186,7 @@ async def test_a_reset_by_time_while_members_consume_moves_their_queues_to_the_m
     """Exact offsets, only the group that was named, and progress goes on from there."""
     # fault 54: C-70, B-33
     got, others = Collected(), Collected()
-    async with house(tmp_path, profile=profile) as cluster:
+    async with memory_cluster(tmp_path, profile=profile) as cluster:
         await cluster.create_topic("T", queues=1)
         bystander = cluster.consumer("bystanders", consume_from_where=FIRST)
         bystander.subscribe("T")

@@ -10,12 +10,12 @@ import pytest
 from pocketmq.client import ConsumeFromWhere, Message, MessageExt, SimpleConsumer
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import BadRequestError, BrokerError, ClientError, IllegalMessageError
-from support.house import House, house
+from support.memory_cluster import MemoryCluster, memory_cluster
 
 FIRST = ConsumeFromWhere.FIRST_OFFSET
 
 
-def simple(cluster: House, group: str = "poppers") -> SimpleConsumer:
+def simple(cluster: MemoryCluster, group: str = "poppers") -> SimpleConsumer:
     return SimpleConsumer(group, consume_from_where=FIRST, **cluster.client_options)
 
 
@@ -28,7 +28,7 @@ async def received(consumer: SimpleConsumer, **options: float) -> list[MessageEx
 
 
 async def test_two_simple_consumers_share_a_topic_of_two_brokers(tmp_path: Path) -> None:
-    async with house(tmp_path, "a", "b") as cluster:
+    async with memory_cluster(tmp_path, "a", "b") as cluster:
         await cluster.create_topic("T")
         one, two = simple(cluster), simple(cluster)
         for consumer in (one, two):
@@ -51,7 +51,7 @@ async def test_two_simple_consumers_share_a_topic_of_two_brokers(tmp_path: Path)
 
 
 async def test_a_message_can_be_hidden_longer_and_then_acknowledged(tmp_path: Path) -> None:
-    async with house(tmp_path) as cluster:
+    async with memory_cluster(tmp_path) as cluster:
         await cluster.create_topic("T")
         consumer = simple(cluster)
         consumer.subscribe("T")
@@ -67,7 +67,7 @@ async def test_a_message_can_be_hidden_longer_and_then_acknowledged(tmp_path: Pa
 
 
 async def test_a_receive_waits_for_the_next_message(tmp_path: Path) -> None:
-    async with house(tmp_path) as cluster:
+    async with memory_cluster(tmp_path) as cluster:
         await cluster.create_topic("T")
         consumer = simple(cluster)
         consumer.subscribe("T")
@@ -83,7 +83,7 @@ async def test_a_receive_waits_for_the_next_message(tmp_path: Path) -> None:
 
 
 async def test_what_was_not_popped_cannot_be_acknowledged(tmp_path: Path) -> None:
-    async with house(tmp_path) as cluster:
+    async with memory_cluster(tmp_path) as cluster:
         await cluster.create_topic("T")
         consumer = simple(cluster)
         with pytest.raises(ClientError, match="not running"):
@@ -100,7 +100,7 @@ async def test_what_was_not_popped_cannot_be_acknowledged(tmp_path: Path) -> Non
 
 
 async def test_messages_come_at_their_time_and_not_when_recalled(tmp_path: Path) -> None:
-    async with house(tmp_path, recall_message_enable=True) as cluster:
+    async with memory_cluster(tmp_path, recall_message_enable=True) as cluster:
         await cluster.create_topic("T")
         consumer = simple(cluster)
         consumer.subscribe("T")

@@ -19,14 +19,14 @@ from pocketmq.client import (
 )
 from pocketmq.client.consumer.pop_settling import delay_s, last_delay_s
 from pocketmq.protocol.message import MessageQueue
-from support.house import House, house
+from support.memory_cluster import MemoryCluster, memory_cluster
 from support.messages import pulled_message
 
 LATER = ConsumeConcurrentlyStatus.RECONSUME_LATER
 GROUP = "poppers"
 
 
-def popping(cluster: House, name: str = "one", **options: object) -> PushConsumer:
+def popping(cluster: MemoryCluster, name: str = "one", **options: object) -> PushConsumer:
     consumer = cluster.consumer(
         GROUP,
         client_rebalance=False,
@@ -42,12 +42,12 @@ def noting(bodies: list[bytes]) -> Callable[[MessageExt], None]:
     return lambda message: bodies.append(message.body)
 
 
-async def set_mode(cluster: House, mode: str, share: int = 0) -> None:
+async def set_mode(cluster: MemoryCluster, mode: str, share: int = 0) -> None:
     async with cluster.admin() as admin:
         await admin.set_request_mode(GROUP, "T", mode, share_queues=share)  # type: ignore[arg-type]
 
 
-async def send(cluster: House, count: int, first: int = 0) -> None:
+async def send(cluster: MemoryCluster, count: int, first: int = 0) -> None:
     async with cluster.producer() as producer:
         for number in range(first, first + count):
             await producer.send(Message("T", b"%04d" % number))
@@ -59,7 +59,7 @@ def all_of(count: int, first: int = 0) -> set[bytes]:
 
 # K-24, K-165
 async def test_members_pop_every_queue_and_each_message_comes_once(tmp_path: Path) -> None:
-    async with house(tmp_path, "a", "b") as cluster:
+    async with memory_cluster(tmp_path, "a", "b") as cluster:
         await cluster.create_topic("T", queues=1)
         await set_mode(cluster, "POP")
         got: dict[str, list[bytes]] = {"one": [], "two": [], "three": []}
@@ -88,7 +88,7 @@ async def test_members_pop_every_queue_and_each_message_comes_once(tmp_path: Pat
 
 # K-169, K-170
 async def test_a_failed_message_comes_again_after_its_delay(tmp_path: Path) -> None:
-    async with house(tmp_path) as cluster:
+    async with memory_cluster(tmp_path) as cluster:
         await cluster.create_topic("T")
         await set_mode(cluster, "POP")
         tries: list[tuple[bytes, int, str, int]] = []
@@ -113,7 +113,7 @@ async def test_a_failed_message_comes_again_after_its_delay(tmp_path: Path) -> N
 
 
 async def test_a_batch_listener_acknowledges_up_to_an_index(tmp_path: Path) -> None:
-    async with house(tmp_path) as cluster:
+    async with memory_cluster(tmp_path) as cluster:
         await cluster.create_topic("T", queues=1)
         await set_mode(cluster, "POP")
         await send(cluster, 6)
@@ -136,7 +136,7 @@ async def test_a_batch_listener_acknowledges_up_to_an_index(tmp_path: Path) -> N
 
 # K-23, K-148
 async def test_a_group_that_is_switched_from_pop_to_pull_loses_nothing(tmp_path: Path) -> None:
-    async with house(tmp_path) as cluster:
+    async with memory_cluster(tmp_path) as cluster:
         await cluster.create_topic("T")
         await set_mode(cluster, "POP")
         seen: Counter[bytes] = Counter()
@@ -171,7 +171,7 @@ async def test_a_group_that_is_switched_from_pop_to_pull_loses_nothing(tmp_path:
 
 
 async def test_brokers_may_have_queues_pulled_and_share_them_out(tmp_path: Path) -> None:
-    async with house(tmp_path, "a", "b") as cluster:
+    async with memory_cluster(tmp_path, "a", "b") as cluster:
         await cluster.create_topic("T")
         members = [popping(cluster, name) for name in ("one", "two")]
         seen: list[bytes] = []
@@ -195,7 +195,7 @@ async def test_brokers_may_have_queues_pulled_and_share_them_out(tmp_path: Path)
 
 
 async def test_with_brokers_of_4_9_the_members_share_queues_out(tmp_path: Path) -> None:
-    async with house(tmp_path, profile="4.9") as cluster:
+    async with memory_cluster(tmp_path, profile="4.9") as cluster:
         await cluster.create_topic("T")
         consumer = popping(cluster)
         async with consumer:
@@ -207,7 +207,7 @@ async def test_with_brokers_of_4_9_the_members_share_queues_out(tmp_path: Path) 
 
 
 async def test_an_iterator_acknowledges_what_it_passed(tmp_path: Path) -> None:
-    async with house(tmp_path) as cluster:
+    async with memory_cluster(tmp_path) as cluster:
         await cluster.create_topic("T")
         await set_mode(cluster, "POP")
         await send(cluster, 12)
@@ -228,7 +228,7 @@ async def test_an_iterator_acknowledges_what_it_passed(tmp_path: Path) -> None:
 
 
 async def test_an_orderly_consumer_shares_queues_out_itself(tmp_path: Path) -> None:  # K-165
-    async with house(tmp_path) as cluster:
+    async with memory_cluster(tmp_path) as cluster:
         await cluster.create_topic("T")
         await set_mode(cluster, "POP")
         consumer = popping(cluster)

@@ -19,7 +19,7 @@ from pocketmq.client.producer.request import OpenRequests
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.errors import ClientError
 from support.eventually import eventually
-from support.house import House, house
+from support.memory_cluster import MemoryCluster, memory_cluster
 
 
 class Answering:
@@ -38,7 +38,7 @@ class Answering:
             self.errors.append(exc)
 
 
-async def asked(cluster: House, request: asyncio.Task[MessageExt]) -> MessageExt:
+async def asked(cluster: MemoryCluster, request: asyncio.Task[MessageExt]) -> MessageExt:
     """Let time pass until the reply is there."""
     await cluster.until(request.done, "the reply is there", step_s=0.2)
     return await request
@@ -47,7 +47,7 @@ async def asked(cluster: House, request: asyncio.Task[MessageExt]) -> MessageExt
 @pytest.mark.parametrize("encoding", ["msgpack", "json", "rocketmq"])
 @pytest.mark.parametrize("smart", [True, False], ids=["v2", "v1"])
 async def test_a_reply_comes_to_whoever_asked(tmp_path: Path, encoding: str, smart: bool) -> None:
-    async with house(tmp_path, "a", "b") as cluster:  # R-5, R-6, R-11 to R-13
+    async with memory_cluster(tmp_path, "a", "b") as cluster:  # R-5, R-6, R-11 to R-13
         await cluster.create_topic("quotes")
         requester = cluster.producer("askers", encoding=encoding, instance_name="asker")
         replier = cluster.producer(
@@ -78,7 +78,7 @@ async def test_a_reply_comes_to_whoever_asked(tmp_path: Path, encoding: str, sma
 
 
 async def test_a_request_that_nobody_answers_ends_in_time(tmp_path: Path) -> None:  # R-2
-    async with house(tmp_path) as cluster:
+    async with memory_cluster(tmp_path) as cluster:
         await cluster.create_topic("quotes")
         async with cluster.producer() as producer:
             with pytest.raises(NoReplyError, match="no reply came within 100 ms"):
@@ -95,7 +95,7 @@ async def test_requests_that_nobody_answers_leave_nothing_behind(tmp_path: Path)
         requests.close(correlation_id)
         with pytest.raises(KeyError):
             requests.reply_to(correlation_id)
-    async with house(tmp_path) as cluster:
+    async with memory_cluster(tmp_path) as cluster:
         await cluster.create_topic("quotes")
         async with cluster.producer() as producer:
             sent = [Message("quotes", b"1") for _ in range(20)]
@@ -120,7 +120,7 @@ async def test_too_many_open_requests_are_refused(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_a_reply_to_one_who_left_is_stored_and_told_to_the_replier(tmp_path: Path) -> None:
-    async with house(tmp_path) as cluster:  # R-12, R-13, R-16
+    async with memory_cluster(tmp_path) as cluster:  # R-12, R-13, R-16
         await cluster.create_topic("quotes", queues=1)
         gone = cluster.producer("askers", instance_name="gone")
         async with gone:
@@ -139,14 +139,14 @@ async def test_a_reply_to_one_who_left_is_stored_and_told_to_the_replier(tmp_pat
 
 
 async def test_what_was_no_request_cannot_be_replied_to(tmp_path: Path) -> None:
-    async with house(tmp_path) as cluster, cluster.producer() as producer:
+    async with memory_cluster(tmp_path) as cluster, cluster.producer() as producer:
         with pytest.raises(ClientError, match="sent by `request`") as caught:
             await producer.send_reply(Message("T", b"1"), b"2")
         assert caught.value.code == 10007
 
 
 async def test_a_reply_to_a_topic_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    async with house(tmp_path) as cluster:
+    async with memory_cluster(tmp_path) as cluster:
         await cluster.create_topic("plain")
         async with cluster.producer() as producer:
             reply = Message("plain", b"1", properties={names.MESSAGE_TYPE: "reply"})

@@ -9,12 +9,12 @@ import pytest
 from pocketmq.client import ConsumeFromWhere, Message, MessageSelector, PullConsumer
 from pocketmq.protocol.errors import BrokerError, FilterError
 from support.consuming import Collected
-from support.house import House, house
+from support.memory_cluster import MemoryCluster, memory_cluster
 
 FIRST = ConsumeFromWhere.FIRST_OFFSET
 
 
-async def send_prices(cluster: House, *prices: object) -> None:
+async def send_prices(cluster: MemoryCluster, *prices: object) -> None:
     async with cluster.producer() as producer:
         for price in prices:
             properties = {} if price is None else {"price": str(price)}
@@ -26,7 +26,7 @@ async def send_prices(cluster: House, *prices: object) -> None:
 async def test_a_push_consumer_gets_what_its_expression_chooses(
     tmp_path: Path, profile: str, post: bool
 ) -> None:
-    async with house(tmp_path, profile=profile, enable_property_filter=True) as cluster:
+    async with memory_cluster(tmp_path, profile=profile, enable_property_filter=True) as cluster:
         await cluster.create_topic("T", queues=1)
         await send_prices(cluster, 1, 6, None, "x", 7)
         collected = Collected()
@@ -42,7 +42,7 @@ async def test_a_push_consumer_gets_what_its_expression_chooses(
 
 
 async def test_a_pull_moves_on_past_what_is_not_wanted(tmp_path: Path) -> None:
-    async with house(tmp_path, enable_property_filter=True) as cluster:
+    async with memory_cluster(tmp_path, enable_property_filter=True) as cluster:
         await cluster.create_topic("T", queues=1)
         await send_prices(cluster, 1, 6, 2)
         [queue] = cluster.queues_of("T")
@@ -54,7 +54,7 @@ async def test_a_pull_moves_on_past_what_is_not_wanted(tmp_path: Path) -> None: 
 
 
 async def test_an_expression_that_is_wrong_is_refused_where_it_is_written(tmp_path: Path) -> None:
-    async with house(tmp_path) as cluster:
+    async with memory_cluster(tmp_path) as cluster:
         consumer = cluster.consumer()
         with pytest.raises(FilterError, match="at character 8: the expression breaks off"):
             MessageSelector.by_sql("price >")
@@ -63,7 +63,7 @@ async def test_an_expression_that_is_wrong_is_refused_where_it_is_written(tmp_pa
 
 
 async def test_a_broker_that_does_not_filter_says_so_at_the_start(tmp_path: Path) -> None:
-    async with house(tmp_path) as cluster:  # off by default
+    async with memory_cluster(tmp_path) as cluster:  # off by default
         await cluster.create_topic("T", queues=1)
         consumer = cluster.consumer()
         consumer.subscribe("T", MessageSelector.by_sql("price > 5"))

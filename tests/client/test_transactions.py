@@ -18,7 +18,7 @@ from pocketmq.client.consumer.listener import InlineThreads
 from pocketmq.protocol.errors import IllegalMessageError
 from support.consuming import Collected
 from support.eventually import eventually
-from support.house import House, house
+from support.memory_cluster import MemoryCluster, memory_cluster
 
 COMMIT, ROLLBACK, UNKNOWN = TransactionState
 
@@ -47,13 +47,13 @@ class Books:
         return self.later  # type: ignore[return-value]
 
 
-def transactional(cluster: House, listener: Any, **options: Any) -> TransactionProducer:
+def transactional(cluster: MemoryCluster, listener: Any, **options: Any) -> TransactionProducer:
     return TransactionProducer(
         "bookings", listener, threads=InlineThreads(), **(cluster.client_options | options)
     )
 
 
-async def consumed(cluster: House, count: int) -> list[bytes]:
+async def consumed(cluster: MemoryCluster, count: int) -> list[bytes]:
     """What a new group gets, when it has got so many and then nothing for a while."""
     collected = Collected()
     consumer = cluster.consumer(consume_from_where=ConsumeFromWhere.FIRST_OFFSET)
@@ -67,7 +67,7 @@ async def consumed(cluster: House, count: int) -> list[bytes]:
 
 @pytest.mark.parametrize("encoding", ["msgpack", "json", "rocketmq"])
 async def test_consumers_get_what_is_committed(tmp_path: Path, encoding: str) -> None:  # P-60
-    async with house(tmp_path) as cluster:
+    async with memory_cluster(tmp_path) as cluster:
         await cluster.create_topic("T")
         books = Books()
         async with transactional(cluster, books, encoding=encoding) as producer:
@@ -86,7 +86,7 @@ async def test_consumers_get_what_is_committed(tmp_path: Path, encoding: str) ->
     "local", [UNKNOWN, RuntimeError("the database is gone"), "committed", None]
 )
 async def test_what_is_not_known_is_asked_for(tmp_path: Path, local: object) -> None:  # P-62
-    async with house(tmp_path) as cluster:
+    async with memory_cluster(tmp_path) as cluster:
         await cluster.create_topic("T")
         books = Books(local)
         async with transactional(cluster, books) as producer:
@@ -101,7 +101,7 @@ async def test_what_is_not_known_is_asked_for(tmp_path: Path, local: object) -> 
 
 async def test_a_member_that_never_sent_is_asked_for_what_others_left(tmp_path: Path) -> None:
     # P-62: so it is with producers of RocketMQ 4.9, by the route of TBW102; those of 5.3 must send
-    async with house(tmp_path) as cluster:
+    async with memory_cluster(tmp_path) as cluster:
         await cluster.create_topic("T")
         async with transactional(cluster, Books(UNKNOWN)) as producer:
             await producer.send_in_transaction(Message("T", b"1", keys="k"))
@@ -114,7 +114,7 @@ async def test_a_member_that_never_sent_is_asked_for_what_others_left(tmp_path: 
 
 
 async def test_a_check_that_fails_is_repeated(tmp_path: Path) -> None:
-    async with house(tmp_path) as cluster:
+    async with memory_cluster(tmp_path) as cluster:
         await cluster.create_topic("T")
         books = Books(UNKNOWN, later=ValueError("not now"))
         async with transactional(cluster, books) as producer:
@@ -126,7 +126,7 @@ async def test_a_check_that_fails_is_repeated(tmp_path: Path) -> None:
 
 
 async def test_another_process_answers_for_one_that_died(tmp_path: Path) -> None:  # X-46
-    async with house(tmp_path) as cluster:
+    async with memory_cluster(tmp_path) as cluster:
         await cluster.create_topic("T")
         dead, alive = Books(UNKNOWN), Books()
         async with transactional(cluster, dead, instance_name="dead") as producer:
@@ -142,7 +142,7 @@ async def test_another_process_answers_for_one_that_died(tmp_path: Path) -> None
 async def test_a_plain_producer_of_the_group_cannot_answer_and_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async with house(tmp_path) as cluster:
+    async with memory_cluster(tmp_path) as cluster:
         await cluster.create_topic("T")
         async with transactional(cluster, Books(UNKNOWN)) as producer:
             await producer.send_in_transaction(Message("T", b"1"))
@@ -153,7 +153,7 @@ async def test_a_plain_producer_of_the_group_cannot_answer_and_says_so(
 
 
 async def test_a_property_that_is_the_broker_s_is_refused(tmp_path: Path) -> None:
-    async with house(tmp_path) as cluster:
+    async with memory_cluster(tmp_path) as cluster:
         await cluster.create_topic("T")
         message = Message("T", b"1", properties={"TRAN_PREPARED_QUEUE_OFFSET": "1"})
         async with transactional(cluster, Books()) as producer:

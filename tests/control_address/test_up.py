@@ -114,6 +114,21 @@ async def test_a_cluster_runs_in_the_background_until_it_is_told_to_stop(tmp_pat
     assert (again.returncode, again.stdout) == (1, "")
 
 
+async def test_a_cluster_with_slaves_starts_from_the_command_line(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    words = ["up", "--wait-ready", "--any-port", "--control-port", "0", "--data", str(data)]
+    ran = pocketmq(*words, "--slaves", "1", "--sync-slaves")
+    assert (ran.returncode, ran.stderr) == (0, "")
+    try:
+        env = {"NAMESRV_ADDR": ran.stdout.splitlines()[0].removeprefix("NAMESRV_ADDR=")}
+        shown = pocketmq("cluster", "show", env=env).stdout
+        assert {"master", "slave"} <= set(shown.split()), shown
+        assert "SEND_OK" in pocketmq("send", "orders", "hello", env=env).stdout
+    finally:
+        ended = pocketmq("down", "--data", str(data))
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("wait_ready", [False, True])
 async def test_nothing_outlives_the_parent_when_asked_so(tmp_path: Path, wait_ready: bool) -> None:
     ports = tmp_path / "ports.json"

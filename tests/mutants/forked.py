@@ -1,6 +1,6 @@
 """Runs tests against mutants of one module after the other, each in a process of its own.
 
-    with Runner(house) as runner:
+    with Runner(copy) as runner:
         result = runner.run(mutant, "pocketmq.client.routes", ["tests/client/test_routes.py"], 60)
 
 The runner has pytest and its plugins loaded, and nothing of PocketMQ. For each mutant it forks; the
@@ -59,14 +59,14 @@ class Runner:
     """A process that has pytest loaded and runs what it is told.
 
     Args:
-        house: a copy of the code and its tests; nothing in it is written.
+        copy: a copy of the code and its tests; nothing in it is written.
     """
 
-    def __init__(self, house: Path) -> None:
-        packages = [str(folder.parent) for folder in sorted(house.glob("*/pocketmq"))]
+    def __init__(self, copy: Path) -> None:
+        packages = [str(folder.parent) for folder in sorted(copy.glob("*/pocketmq"))]
         self._process = subprocess.Popen(
-            [sys.executable, str(house / "tests" / "mutants" / "forked.py")],
-            cwd=house,
+            [sys.executable, str(copy / "tests" / "mutants" / "forked.py")],
+            cwd=copy,
             env=os.environ
             | {
                 "PYTHONPATH": os.pathsep.join(packages),

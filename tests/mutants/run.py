@@ -4,7 +4,7 @@
 
 A mutant of mutants.toml belongs to one of the 70 behaviours and changes one line of a file that
 cites one of its rules, or it names the test that once was missing. It is applied to a copy of the
-house in a temporary folder, whose packages come first on PYTHONPATH; there the tests run that say
+copy in a temporary folder, whose packages come first on PYTHONPATH; there the tests run that say
 `behaviour <row>`, or the one named, and one of them must fail.
 """
 
@@ -138,16 +138,16 @@ def copy_repository(target: Path) -> Path:
     return target
 
 
-def run_tests(house: Path, node_ids: Sequence[str]) -> tuple[int, str]:
-    """Run tests of a copied house with its own packages; pytest's exit status and output."""
-    packages = [str(folder.parent) for folder in sorted(house.glob("*/pocketmq"))]
+def run_tests(copy: Path, node_ids: Sequence[str]) -> tuple[int, str]:
+    """Run tests of a copied copy with its own packages; pytest's exit status and output."""
+    packages = [str(folder.parent) for folder in sorted(copy.glob("*/pocketmq"))]
     command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "--tb=line"]
     command += ["-p", "no:cacheprovider", f"--timeout={TEST_LIMIT_S}", *node_ids]
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join(packages),
         "TEST_PATIENCE_S": PATIENCE_S,
     }
-    ran = subprocess.run(command, cwd=house, env=environment, capture_output=True, text=True)
+    ran = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True)
     return ran.returncode, ran.stdout + ran.stderr
 
 
@@ -172,11 +172,11 @@ def run(mutants: Sequence[Mutant], jobs: int = 2) -> list[Outcome]:
         check_whole(copies, sorted({test for m in mutants for test in tests_of(m, found)}))
 
         def outcome_of(mutant: Mutant) -> Outcome:
-            house = copies.get()
+            copy = copies.get()
             try:
-                outcome = run_one(house, mutant, tests_of(mutant, found))
+                outcome = run_one(copy, mutant, tests_of(mutant, found))
             finally:
-                copies.put(house)
+                copies.put(copy)
             sys.stdout.write(
                 f"row {mutant.row:2}  {outcome.verdict:8} {outcome.seconds:5.1f} s  {mutant.new}\n"
             )
@@ -188,22 +188,22 @@ def run(mutants: Sequence[Mutant], jobs: int = 2) -> list[Outcome]:
 
 def check_whole(copies: queue.SimpleQueue[Path], node_ids: Sequence[str]) -> None:
     """A test that fails anyway would catch everything."""
-    house = copies.get()
-    status, output = run_tests(house, node_ids)
-    copies.put(house)
+    copy = copies.get()
+    status, output = run_tests(copy, node_ids)
+    copies.put(copy)
     if status != 0:
         raise RuntimeError(f"the tests fail without any mutant:\n{output[-3000:]}")
 
 
-def run_one(house: Path, mutant: Mutant, node_ids: Sequence[str]) -> Outcome:
+def run_one(copy: Path, mutant: Mutant, node_ids: Sequence[str]) -> Outcome:
     """Break the line, run the tests, mend the line."""
-    path = house / mutant.file
+    path = copy / mutant.file
     whole = path.read_text(encoding="utf-8")
     stat = path.stat()
     began = perf_counter()
     try:
         path.write_text(mutant.applied_to(whole), encoding="utf-8")
-        status, output = run_tests(house, node_ids)
+        status, output = run_tests(copy, node_ids)
     finally:
         path.write_text(whole, encoding="utf-8")
         os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))

@@ -75,13 +75,13 @@ def read_faults(data: Path = DATA) -> list[Fault]:
 @contextmanager
 def overlay(fault: Fault) -> Iterator[Path]:
     """A folder with a copy of the faulty package, and the fault in it."""
-    house = fault.file.split("/", 1)[0]
+    role = fault.file.split("/", 1)[0]
     with tempfile.TemporaryDirectory(prefix="fault-") as folder:
         left_out = shutil.ignore_patterns("*.pyc.*")  # a compiler that works here now renames them
-        shutil.copytree(ROOT / house / "pocketmq", Path(folder, house, "pocketmq"), ignore=left_out)
+        shutil.copytree(ROOT / role / "pocketmq", Path(folder, role, "pocketmq"), ignore=left_out)
         path = Path(folder, fault.file)
         path.write_text(fault.applied_to(path.read_text(encoding="utf-8")), encoding="utf-8")
-        yield Path(folder, house)
+        yield Path(folder, role)
 
 
 def run_seed(packages: Path, seed: int, *switches: str) -> str | None:

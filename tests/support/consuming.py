@@ -6,7 +6,7 @@ from typing import Any
 
 from pocketmq.client import ConsumeFromWhere, MessageExt, MessageQueue, PushConsumer
 from support.client_rig import ClientRig
-from support.house import House
+from support.memory_cluster import MemoryCluster
 
 
 class Collected:
@@ -27,7 +27,7 @@ class Collected:
 
 
 def consuming(
-    rig: ClientRig | House,
+    rig: ClientRig | MemoryCluster,
     listener: Any,
     *topics: str,
     group: str = "consumers",

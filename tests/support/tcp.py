@@ -21,7 +21,7 @@ from pocketmq.runtime.profile import profile_named
 from support.broker_rig import SMALL_FILES
 from support.client_rig import ClientRig
 from support.eventually import eventually
-from support.house import House
+from support.memory_cluster import MemoryCluster
 from support.nameserver_rig import MemoryStorage
 from support.scripted_broker import ScriptedBroker, ScriptedNameServer
 
@@ -71,7 +71,7 @@ def spy(dispatcher: Dispatcher) -> list[Command]:
 
 
 @dataclass
-class TcpHouse(House):
+class TcpHouse(MemoryCluster):
     """The real nameservers and brokers, over loopback TCP."""
 
     nameserver_count: int = 1
@@ -141,7 +141,7 @@ class TcpHouse(House):
 
 
 @asynccontextmanager
-async def tcp_house(
+async def tcp_cluster(
     folder: Path, *broker_names: str, profile: str = "5.x", nameservers: int = 1, **options: Any
 ) -> AsyncIterator[TcpHouse]:
     """Nameservers and brokers of these names, running."""

@@ -16,7 +16,7 @@ START = 90
 """Where a group without an offset begins."""
 
 
-class House:
+class Rig:
     """The table with the managers that it looks at."""
 
     def __init__(self) -> None:
@@ -57,135 +57,135 @@ class House:
 
 def test_the_smallest_offset_of_each_queue_is_committed() -> None:  # B-36
     assert broadcast_group("readers") == "readers@broadcast"
-    house = House()
-    house.note("one", 5)
-    house.note("one", 9, queue_id=1)
-    house.note("two", 3)
-    assert (house.shown(5.0), house.shown(5.0, queue_id=1)) == (3, 9)
-    house.note("two", 8)
-    assert house.shown(10.0) == 5
+    rig = Rig()
+    rig.note("one", 5)
+    rig.note("one", 9, queue_id=1)
+    rig.note("two", 3)
+    assert (rig.shown(5.0), rig.shown(5.0, queue_id=1)) == (3, 9)
+    rig.note("two", 8)
+    assert rig.shown(10.0) == 5
 
 
 def test_a_client_that_pulls_from_further_back_stays_where_it_was() -> None:  # B-36
-    house = House()
-    house.note("one", 5)
-    house.note("one", 2)
-    assert house.shown(5.0) == 5
+    rig = Rig()
+    rig.note("one", 5)
+    rig.note("one", 2)
+    assert rig.shown(5.0) == 5
 
 
 def test_only_a_change_is_a_commit() -> None:  # B-36; an idle broker has no file to write
-    house = House()
-    house.note("one", 5)
-    house.shown(5.0)
-    house.offsets.dirty = False
-    assert house.shown(10.0) == 5
-    assert not house.offsets.dirty
+    rig = Rig()
+    rig.note("one", 5)
+    rig.shown(5.0)
+    rig.offsets.dirty = False
+    assert rig.shown(10.0) == 5
+    assert not rig.offsets.dirty
 
 
 def test_a_client_that_is_away_counts_for_120_s() -> None:  # B-36
-    house = House()
-    house.note("gone", 3)
-    house.note("here", 8, now=119.9)
-    assert house.shown(119.9) == 3
-    assert house.shown(120.0) == 8, "from 120 s on it does not"
-    house.shown(239.9)
-    assert not house.broadcasts, "and is forgotten"
+    rig = Rig()
+    rig.note("gone", 3)
+    rig.note("here", 8, now=119.9)
+    assert rig.shown(119.9) == 3
+    assert rig.shown(120.0) == 8, "from 120 s on it does not"
+    rig.shown(239.9)
+    assert not rig.broadcasts, "and is forgotten"
 
 
 def test_a_client_that_is_connected_counts_for_300_s_whether_it_pulls_or_not() -> None:  # B-36
-    house = House()
-    house.beat("idle")
-    house.note("idle", 3)
-    house.note("busy", 8, now=299.0)
-    assert house.shown(299.9) == 3
-    assert house.shown(300.0) == 3, "one last time"
-    assert house.shown(305.0) == 8
+    rig = Rig()
+    rig.beat("idle")
+    rig.note("idle", 3)
+    rig.note("busy", 8, now=299.0)
+    assert rig.shown(299.9) == 3
+    assert rig.shown(300.0) == 3, "one last time"
+    assert rig.shown(305.0) == 8
 
 
 def test_connected_in_another_group_is_away() -> None:  # B-36
-    house = House()
-    house.beat("gone", group="others")
-    house.note("gone", 3)
-    house.note("here", 8, now=119.9)
-    assert house.shown(120.0) == 8
+    rig = Rig()
+    rig.beat("gone", group="others")
+    rig.note("gone", 3)
+    rig.note("here", 8, now=119.9)
+    assert rig.shown(120.0) == 8
 
 
 def test_the_first_offset_to_commit_is_told_of() -> None:  # B-36
-    house = House()
+    rig = Rig()
     told: list[int] = []
-    house.broadcasts.began.connect(lambda: told.append(1))
-    house.note("one", 1)
-    house.note("two", 1)
+    rig.broadcasts.began.connect(lambda: told.append(1))
+    rig.note("one", 1)
+    rig.note("two", 1)
     assert len(told) == 1
-    house.shown(120.0)
-    house.note("one", 2, now=121.0)
+    rig.shown(120.0)
+    rig.note("one", 2, now=121.0)
     assert len(told) == 2
 
 
 def test_a_client_of_the_broker_is_left_where_it_pulls() -> None:  # B-36
-    house = House()
-    assert house.init("one", 7, proxy=False) is None
-    assert house.init("one", -1, proxy=False) is None
-    house.note("one", 7)
-    house.note("two", 3)
-    house.shown(5.0)
-    assert house.init("one", 2, proxy=False) is None
-    assert house.init("one", -1, proxy=False) is None
+    rig = Rig()
+    assert rig.init("one", 7, proxy=False) is None
+    assert rig.init("one", -1, proxy=False) is None
+    rig.note("one", 7)
+    rig.note("two", 3)
+    rig.shown(5.0)
+    assert rig.init("one", 2, proxy=False) is None
+    assert rig.init("one", -1, proxy=False) is None
 
 
 def test_a_proxy_asks_with_an_offset_below_0() -> None:  # B-36
-    house = House()
-    assert house.init("new", -1, proxy=True) == START, "nothing is known"
-    assert house.init("new", 4, proxy=True) is None, "it knows where it is"
-    house.note("one", 5)
-    assert house.init("new", -1, proxy=True) == START, "nothing is committed"
-    house.shown(5.0)
-    assert house.init("new", -1, proxy=True) == 5
-    assert house.init("new", -1, proxy=True, queue_id=1) == START + 1
-    house.note("new", 6, proxy=True)
-    assert house.init("new", -1, proxy=True) == 6, "its own place comes before the group's"
-    assert house.init("new", 0, proxy=True) is None
+    rig = Rig()
+    assert rig.init("new", -1, proxy=True) == START, "nothing is known"
+    assert rig.init("new", 4, proxy=True) is None, "it knows where it is"
+    rig.note("one", 5)
+    assert rig.init("new", -1, proxy=True) == START, "nothing is committed"
+    rig.shown(5.0)
+    assert rig.init("new", -1, proxy=True) == 5
+    assert rig.init("new", -1, proxy=True, queue_id=1) == START + 1
+    rig.note("new", 6, proxy=True)
+    assert rig.init("new", -1, proxy=True) == 6, "its own place comes before the group's"
+    assert rig.init("new", 0, proxy=True) is None
 
 
 def test_who_turns_to_a_proxy_or_back_goes_on_where_it_was() -> None:  # B-36
-    house = House()
-    house.note("one", 5)
-    assert house.init("one", 0, proxy=True) == 5
-    house.note("one", 5, proxy=True)
-    assert house.init("one", 5, proxy=True) is None
-    house.note("one", 8, proxy=True)
-    assert house.init("one", 2, proxy=False) == 8
-    assert house.init("one", 2, proxy=False, queue_id=1) == START + 1
-    house.note("one", 8)
-    assert house.init("one", 2, proxy=False, queue_id=1) is None, "only the first queue is moved"
+    rig = Rig()
+    rig.note("one", 5)
+    assert rig.init("one", 0, proxy=True) == 5
+    rig.note("one", 5, proxy=True)
+    assert rig.init("one", 5, proxy=True) is None
+    rig.note("one", 8, proxy=True)
+    assert rig.init("one", 2, proxy=False) == 8
+    assert rig.init("one", 2, proxy=False, queue_id=1) == START + 1
+    rig.note("one", 8)
+    assert rig.init("one", 2, proxy=False, queue_id=1) is None, "only the first queue is moved"
 
 
 def test_only_pushed_broadcasts_and_proxies_have_a_place_here() -> None:  # B-36
-    house = House()
-    member = house.beat("one")
-    assert house.broadcasts.puller(member, pull_header()) == BroadcastPuller("one", False)
-    assert house.broadcasts.puller(FakePeer(), pull_header()) is None, "no member"
-    pulling = house.beat("two", group="pullers", consume_type="CONSUME_ACTIVELY")
-    assert house.broadcasts.puller(pulling, pull_header(consumer_group="pullers")) is None
-    sharing = house.beat("three", group="sharers", message_model="CLUSTERING")
+    rig = Rig()
+    member = rig.beat("one")
+    assert rig.broadcasts.puller(member, pull_header()) == BroadcastPuller("one", False)
+    assert rig.broadcasts.puller(FakePeer(), pull_header()) is None, "no member"
+    pulling = rig.beat("two", group="pullers", consume_type="CONSUME_ACTIVELY")
+    assert rig.broadcasts.puller(pulling, pull_header(consumer_group="pullers")) is None
+    sharing = rig.beat("three", group="sharers", message_model="CLUSTERING")
     for source in (None, -1, 0, 2):
         header = pull_header(
             consumer_group="sharers", request_source=source, proxy_froward_client_id="phone"
         )
-        assert house.broadcasts.puller(sharing, header) is None
+        assert rig.broadcasts.puller(sharing, header) is None
     header = pull_header(
         consumer_group="sharers", request_source=1, proxy_froward_client_id="phone"
     )
-    assert house.broadcasts.puller(sharing, header) == BroadcastPuller("phone", True)
+    assert rig.broadcasts.puller(sharing, header) == BroadcastPuller("phone", True)
     nobody = pull_header(consumer_group="sharers", request_source=1)
-    assert house.broadcasts.puller(sharing, nobody) is None
+    assert rig.broadcasts.puller(sharing, nobody) is None
 
 
 def test_a_deleted_topic_is_forgotten() -> None:  # B-36, B-16
-    house = House()
-    house.note("one", 5)
-    house.broadcasts.forget_topic("others")
-    assert house.broadcasts
-    house.broadcasts.forget_topic("orders")
-    assert not house.broadcasts
-    assert house.shown(5.0) is None
+    rig = Rig()
+    rig.note("one", 5)
+    rig.broadcasts.forget_topic("others")
+    assert rig.broadcasts
+    rig.broadcasts.forget_topic("orders")
+    assert not rig.broadcasts
+    assert rig.shown(5.0) is None

@@ -121,6 +121,14 @@ def up(
         int | None,
         typer.Option(min=1, help="Brokers of each name; needs --controllers.", show_default="1"),
     ] = None,
+    slaves: Annotated[
+        int | None,
+        typer.Option(min=0, help="Slaves of each broker, without controllers.", show_default="0"),
+    ] = None,
+    sync_slaves: Annotated[
+        bool | None,
+        typer.Option("--sync-slaves", help="Answer a send when one slave has the message."),
+    ] = None,
     any_port: Annotated[
         bool | None,
         typer.Option(
@@ -186,6 +194,8 @@ def up(
         "controllers": controllers,
         "brokers": brokers,
         "replicas": replicas,
+        "slaves": slaves,
+        "sync_slaves": sync_slaves,
         "any_port": any_port,
         "data": data,
         "clock": clock,

@@ -16,14 +16,14 @@ from pocketmq.client import (
 from pocketmq.protocol.allocation.by_circle import AllocateMessageQueueAveragelyByCircle
 from support.consuming import Collected
 from support.eventually import eventually
-from support.house import house
+from support.memory_cluster import memory_cluster
 
 FIRST = ConsumeFromWhere.FIRST_OFFSET
 
 
 @pytest.mark.parametrize("profile", ["4.9", "5.x"])
 async def test_what_is_sent_is_consumed_once_by_somebody(tmp_path: Path, profile: str) -> None:
-    async with house(tmp_path, "a", "b", profile=profile) as cluster:
+    async with memory_cluster(tmp_path, "a", "b", profile=profile) as cluster:
         await cluster.create_topic("T")
         one, two = Collected(), Collected()
         consumers = []
@@ -53,7 +53,7 @@ async def test_what_is_sent_is_consumed_once_by_somebody(tmp_path: Path, profile
 
 async def test_after_a_restart_a_group_goes_on_where_it_stopped(tmp_path: Path) -> None:
     # C-71, B-34
-    async with house(tmp_path) as cluster:
+    async with memory_cluster(tmp_path) as cluster:
         await cluster.create_topic("T", queues=1)
         async with cluster.producer() as producer:
             for body in (b"1", b"2"):
@@ -70,7 +70,7 @@ async def test_after_a_restart_a_group_goes_on_where_it_stopped(tmp_path: Path) 
 
 async def test_a_failed_message_comes_again_after_10_s_and_then_30_s(tmp_path: Path) -> None:
     # B-83, C-55
-    async with house(tmp_path) as cluster:
+    async with memory_cluster(tmp_path) as cluster:
         await cluster.create_topic("T", queues=1)
         tries: list[tuple[int, int, str]] = []
 
@@ -92,7 +92,7 @@ async def test_a_failed_message_comes_again_after_10_s_and_then_30_s(tmp_path: P
 
 
 async def test_after_too_many_tries_it_is_a_dead_letter(tmp_path: Path) -> None:  # B-83
-    async with house(tmp_path) as cluster:
+    async with memory_cluster(tmp_path) as cluster:
         await cluster.create_topic("T", queues=1)
         tries = []
 
@@ -114,7 +114,7 @@ async def test_after_too_many_tries_it_is_a_dead_letter(tmp_path: Path) -> None:
 
 async def test_a_notification_brings_the_newcomer_its_share_within_2_s(tmp_path: Path) -> None:
     # B-24, C-21
-    async with house(tmp_path) as cluster:
+    async with memory_cluster(tmp_path) as cluster:
         await cluster.create_topic("T", queues=8)
         strategy = AllocateMessageQueueAveragelyByCircle()
         first = cluster.consumer(strategy=strategy)
@@ -136,7 +136,7 @@ async def test_a_notification_brings_the_newcomer_its_share_within_2_s(tmp_path:
 
 
 async def test_a_broker_that_joins_later_is_consumed_too(tmp_path: Path) -> None:  # P-3, C-24
-    async with house(tmp_path, "a") as cluster:
+    async with memory_cluster(tmp_path, "a") as cluster:
         await cluster.create_topic("T")
         consumer = cluster.consumer(consume_from_where=FIRST)
         consumer.subscribe("T")
@@ -150,7 +150,7 @@ async def test_a_broker_that_joins_later_is_consumed_too(tmp_path: Path) -> None
 
 
 async def test_queues_come_and_go_while_a_group_consumes(tmp_path: Path) -> None:  # P-3, P-13, C-24
-    async with house(tmp_path) as cluster:
+    async with memory_cluster(tmp_path) as cluster:
         await cluster.create_topic("T", queues=2)
         got = Collected()
         consumer = cluster.consumer(consume_from_where=FIRST)
@@ -175,7 +175,7 @@ async def test_queues_come_and_go_while_a_group_consumes(tmp_path: Path) -> None
 
 
 async def test_tags_select_on_the_broker(tmp_path: Path) -> None:  # B-57, C-15
-    async with house(tmp_path) as cluster:
+    async with memory_cluster(tmp_path) as cluster:
         await cluster.create_topic("T")
         got = Collected()
         consumer = cluster.consumer(consume_from_where=FIRST)
@@ -192,7 +192,7 @@ async def test_tags_select_on_the_broker(tmp_path: Path) -> None:  # B-57, C-15
 
 @pytest.mark.parametrize("encoding", ["json", "rocketmq"])
 async def test_the_classic_encodings_work_end_to_end(tmp_path: Path, encoding: str) -> None:
-    async with house(tmp_path) as cluster:
+    async with memory_cluster(tmp_path) as cluster:
         got = Collected()
         consumer = cluster.consumer(consume_from_where=FIRST, encoding=encoding)
         consumer.subscribe("T")
@@ -205,7 +205,7 @@ async def test_the_classic_encodings_work_end_to_end(tmp_path: Path, encoding: s
 
 
 async def test_admin_sees_topics_groups_offsets_and_messages(tmp_path: Path) -> None:
-    async with house(tmp_path, "a", "b") as cluster:
+    async with memory_cluster(tmp_path, "a", "b") as cluster:
         await cluster.create_topic("T", queues=2)
         got = Collected()
         consumer = cluster.consumer("G", consume_from_where=FIRST)

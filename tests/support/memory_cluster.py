@@ -26,7 +26,7 @@ START_MS = 1_700_000_000_000
 
 
 @dataclass
-class House:
+class MemoryCluster:
     """A whole cluster for client tests."""
 
     folder: Path
@@ -122,11 +122,11 @@ class House:
 
 
 @asynccontextmanager
-async def house(
+async def memory_cluster(
     folder: Path, *broker_names: str, profile: str = "5.x", **options: Any
-) -> AsyncIterator[House]:
+) -> AsyncIterator[MemoryCluster]:
     """A nameserver and brokers of these names, running."""
-    made = House(folder, profile, options)
+    made = MemoryCluster(folder, profile, options)
     await made.nameserver.start()
     try:
         for name in broker_names or ("a",):
