@@ -9,6 +9,7 @@ import structlog
 
 from pocketmq.client.config import ClientOptions
 from pocketmq.client.consumer.membership import Membership, RunState
+from pocketmq.client.consumer.missing_topics import look_for
 from pocketmq.client.consumer.offset_table import OffsetTable
 from pocketmq.client.consumer.subscriptions import Subscriptions
 from pocketmq.client.group_client import GroupClient
@@ -18,6 +19,7 @@ from pocketmq.client.instances import release
 from pocketmq.protocol.bodies.clients import ConsumerRunningInfo
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.subscription import SubscriptionData
+from pocketmq.protocol.validation import is_retry
 from pocketmq.runtime.errors import PocketMQError
 
 log = structlog.get_logger()
@@ -48,11 +50,20 @@ class GroupMember(GroupClient):
 
     async def _refresh_routes(self, instance: ClientInstance) -> None:
         """Fetch the routes of all topics; a missing one may appear later."""
+        missing: list[str] = []
         for topic in sorted(self._subscriptions.topics):
             try:
-                await instance.refresh_route(topic)
+                if not await instance.refresh_route(topic) and not is_retry(topic):
+                    missing.append(topic)
             except PocketMQError as exc:
                 instance.route_failed(topic, exc)
+        if missing:
+            self.log.warning(
+                "topic.missing",
+                topics=missing,
+                advice="create it (`pocketmq topic create`); the consumer goes on looking for it",
+            )
+            instance.tasks.start(look_for(instance, missing), name="look for missing topics")
 
     # -- for the instance -----------------------------------------------------------------------
 
