@@ -99,7 +99,7 @@ async def test_requests_that_nobody_answers_leave_nothing_behind(tmp_path: Path)
         await cluster.create_topic("quotes")
         async with cluster.producer() as producer:
             sent = [Message("quotes", b"1") for _ in range(20)]
-            tasks = [producer.request(message, timeout_ms=50) for message in sent]
+            tasks = [producer.request(message, timeout_ms=1_000) for message in sent]
             outcomes = await asyncio.gather(*tasks, return_exceptions=True)
             assert {type(outcome) for outcome in outcomes} == {NoReplyError}
             open_ones = producer._started().requests
@@ -125,7 +125,7 @@ async def test_a_reply_to_one_who_left_is_stored_and_told_to_the_replier(tmp_pat
         gone = cluster.producer("askers", instance_name="gone")
         async with gone:
             with pytest.raises(NoReplyError):
-                await gone.request(Message("quotes", b"1"), timeout_ms=50)
+                await gone.request(Message("quotes", b"1"), timeout_ms=1_000)
         async with cluster.producer("repliers") as replier:
             answering = Answering(replier)
             consumer = cluster.consumer(consume_from_where=ConsumeFromWhere.FIRST_OFFSET)
