@@ -56,10 +56,33 @@ async def test_no_clock_runs_ahead_of_a_deadline_of_another() -> None:
         service.start()
     await asyncio.sleep(0)  # noqa: TID251 - one turn, so that both have armed their timers
     await advance([LocalMember("a", first), LocalMember("b", second)], 10_000)
-    # Whoever fires, the other is at most on its way to the same moment, never past it.
-    assert [name for name, _, _ in seen] == ["second", "first", "second", "second", "first"]
-    assert all(abs(one - other) <= 3_000 for _, one, other in seen)
+    # Whoever fires, the other is at the same moment already, and never past it.
+    assert seen == [
+        ("second", 3_000, 3_000),
+        ("first", 5_000, 5_000),
+        ("second", 6_000, 6_000),
+        ("second", 9_000, 9_000),
+        ("first", 10_000, 10_000),
+    ]
     assert first.time_ms() == second.time_ms() == START_MS + 10_000
+    for service in services:
+        await service.stop()
+
+
+async def test_clocks_with_timers_at_one_moment_are_a_millisecond_apart_at_most() -> None:
+    clocks = [ManualClock(START_MS) for _ in range(3)]
+    seen: list[list[int]] = []
+
+    def record() -> None:
+        seen.append([clock.time_ms() - START_MS for clock in clocks])
+
+    services = [PeriodicService("scan", clock, 30, record) for clock in clocks]
+    for service in services:
+        service.start()
+    await asyncio.sleep(0)  # noqa: TID251 - one turn, so that all have armed their timers
+    await advance([LocalMember(f"m{at}", clock) for at, clock in enumerate(clocks)], 60_000)
+    assert len(seen) == 6
+    assert all(max(times) - min(times) <= 1 for times in seen)
     for service in services:
         await service.stop()
 

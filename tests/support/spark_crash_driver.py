@@ -18,6 +18,10 @@ from pocketmq.pipeline import session
 from pocketmq.pipeline.checkpoint import Checkpoint
 from pocketmq.pipeline.lake import DeltaAppend
 
+SPARKS_RACE = "Task serialization failed: java.lang.IllegalStateException: Illegal size"
+"""Two queries of one session: Spark serializes a collection that the other one's thread changes.
+The query ends and is started again, as its user would do: one more crash to survive."""
+
 
 def main() -> None:
     nameservers, topic, folder_text, master, rows = sys.argv[1:]
@@ -32,40 +36,55 @@ def main() -> None:
             "spark.sql.shuffle.partitions": "2",
         },
     )
-    frame = (
-        spark.readStream.format("pocketmq")
-        .options(
-            nameServer=nameservers,
-            topic=topic,
-            startingOffsets="earliest",
-            maxOffsetsPerTrigger=rows,
-            retries="100",
-            columns="brokerName,queueId,queueOffset,body",
+
+    def frame() -> Any:
+        return (
+            spark.readStream.format("pocketmq")
+            .options(
+                nameServer=nameservers,
+                topic=topic,
+                startingOffsets="earliest",
+                maxOffsetsPerTrigger=rows,
+                retries="100",
+                columns="brokerName,queueId,queueOffset,body",
+            )
+            .load()
         )
-        .load()
-    )
-    parquet = (
-        frame.writeStream.format("parquet")
-        .option("path", str(folder / "parquet"))
-        .option("checkpointLocation", str(folder / "parquet-checkpoint"))
-        .start()
-    )
-    delta = (
-        frame.writeStream.foreachBatch(DeltaAppend(folder / "delta"))
-        .option("checkpointLocation", str(folder / "delta-checkpoint"))
-        .start()
-    )
+
+    def parquet() -> Any:
+        return (
+            frame()
+            .writeStream.format("parquet")
+            .option("path", str(folder / "parquet"))
+            .option("checkpointLocation", str(folder / "parquet-checkpoint"))
+            .start()
+        )
+
+    def delta() -> Any:
+        return (
+            frame()
+            .writeStream.foreachBatch(DeltaAppend(folder / "delta"))
+            .option("checkpointLocation", str(folder / "delta-checkpoint"))
+            .start()
+        )
+
+    starts = (parquet, delta)
+    queries = [start() for start in starts]
     wanted: list[int] = []
     pause = threading.Event()
     threading.Thread(target=lambda: wanted.append(int(input())), daemon=True).start()
-    while not wanted or min(done(parquet), done(delta)) < wanted[0]:
-        print("AT", done(parquet), done(delta), flush=True)
-        for query in (parquet, delta):
-            if not query.isActive:
-                print("DIED", str(query.exception()).replace("\n", " | ")[:2000], flush=True)
+    while not wanted or min(map(done, queries)) < wanted[0]:
+        print("AT", *map(done, queries), flush=True)
+        for at, query in enumerate(queries):
+            if query.isActive:
+                continue
+            died = str(query.exception())
+            if SPARKS_RACE not in died:
+                print("DIED", died.replace("\n", " | ")[:2000], flush=True)
                 sys.exit(1)
+            queries[at] = starts[at]()
         pause.wait(0.2)
-    for query in (parquet, delta):
+    for query in queries:
         query.processAllAvailable()
         query.stop()
     table = spark.read.parquet(str(folder / "parquet"))
