@@ -99,7 +99,9 @@ class BrokerConfig:
         rule="H-1",
     )
     ha_listen_port: int = option(
-        0, help="Port that slaves connect to; 0 is --port plus 1.", rule="H-2"
+        0,
+        help="Port that slaves connect to; 0 is --port plus 1, or any other when that is taken.",
+        rule="H-2",
     )
     ha_master_address: str = option(
         "",

@@ -145,10 +145,16 @@ async def test_roles_and_ids_that_do_not_fit_are_refused(
             await rig.start("broker", **options)
 
 
-async def test_a_taken_replication_port_stops_only_who_needs_it(tmp_path: Path) -> None:
-    async with ReplicaRig(tmp_path) as rig:
-        await rig.network.listen("127.0.0.1", 10912, asyncio.Protocol)
-        await rig.start("a", port=10911)
-        await rig.network.listen("127.0.0.1", 20912, asyncio.Protocol)
-        with pytest.raises(PortInUseError, match="port 20912 is taken"):
-            await rig.start("b", port=20911, broker_role=BrokerRole.SYNC_MASTER)
+async def test_slaves_find_a_master_whose_usual_replication_port_is_taken(rig: ReplicaRig) -> None:
+    await rig.network.listen("127.0.0.1", 10912, asyncio.Protocol)
+    master = await rig.start("master", port=10911)
+    await (await rig.voice(master)).send("orders", b"x")
+    await rig.start("slave", broker_role=SLAVE, broker_id=1)
+    await rig.same_logs()
+    assert master.subjects.replication.slaves.connections
+
+
+async def test_a_replication_port_that_was_asked_for_must_be_free(rig: ReplicaRig) -> None:
+    await rig.network.listen("127.0.0.1", 20912, asyncio.Protocol)
+    with pytest.raises(PortInUseError, match="port 20912 is taken"):
+        await rig.start("b", port=20911, ha_listen_port=20912)

@@ -58,7 +58,6 @@ def assemble_replication(core: BrokerCore, network: Network) -> Replication:
         core.address,
         config.ha_listen_port,
         any_port=config.port == 0,
-        must_listen=bool(config.ha_listen_port) or role.role is BrokerRole.SYNC_MASTER,
     )
     epochs = EpochFile(store.root, core.disk)
     sync = SyncState(config.ha_max_time_slave_not_catchup / 1000)

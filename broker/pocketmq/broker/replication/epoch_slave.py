@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import cast
 
 import structlog
 
@@ -63,10 +62,8 @@ class EpochMasterConnection(MasterConnection):
         self._task: asyncio.Task[None] | None = None
         """Works at the disk; messages wait meanwhile, and nothing more is read."""
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
-        end = self._store.commit_log.max_offset
-        self.link = MasterLink(self._rules, end, self._clock.monotonic())
+    def _opened(self) -> None:
+        assert self._transport is not None
         self._transport.write(encode_slave_handshake(SlaveHandshake(self._own_id())))
 
     def connection_lost(self, exc: Exception | None) -> None:

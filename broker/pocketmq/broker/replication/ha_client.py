@@ -46,6 +46,8 @@ class MasterConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._has_begun = False
         """Whether the master knows where this log ends."""
+        self._was_made = False
+        self._is_unwanted = False
 
     @property
     def is_open(self) -> bool:
@@ -53,8 +55,15 @@ class MasterConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        self._was_made = True
         end = self._store.commit_log.max_offset
         self.link = MasterLink(self._rules, end, self._clock.monotonic())
+        if self._is_unwanted:
+            self._transport.abort()
+        else:
+            self._opened()
+
+    def _opened(self) -> None:
         self._begin()  # W-1: at once
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -101,10 +110,16 @@ class MasterConnection(asyncio.Protocol):
             self._report(self.link.tick(self._store.shippable_offset, now))
 
     def close(self, reason: str) -> None:
-        """End the connection."""
+        """End the connection; one that is still being opened ends as soon as it is."""
+        self._is_unwanted = True
         if self._transport is not None:
             self.reason = reason
             self._transport.abort()
+
+    async def ended(self) -> None:
+        """Return when nothing is appended or cut here any more; call after `close`."""
+        if self._was_made:
+            await self.closed
 
     def _report(self, offset: int | None) -> None:
         if offset is not None and self.is_open:
@@ -182,28 +197,29 @@ class HaClient(Service):
         await self._ticks.stop()
 
     async def stopped_following(self) -> None:
-        """Return when no byte of a master is appended any more; call after `follow(None)`."""
-        if self.connection is not None and self.connection.is_open:
-            await self.connection.closed
+        """Return when no byte of a master is appended or cut any more; call after `follow(None)`.
+
+        A connection that is aborted may still work at the disk: until that is done this broker must
+        not lead, or the cut would take its own messages away.
+        """
+        if self.connection is not None:
+            await self.connection.ended()
 
     async def _follow(self) -> float | None:
         """One connection, from its begin to its end."""
         address = self._master
         if address is None:
             return AT_REST
-        connection = self._make(self._store, self._rules, self._clock)
+        connection = self.connection = self._make(self._store, self._rules, self._clock)
         try:
             with self._clock.peer_wait():
                 await self._network.dial(address, connection)
         except PeerError as exc:
             log.warning("master.unreachable", address=address, reason=str(exc))
-            return None
-        if address != self._master:
-            connection.close("the master has changed")
-            return 0
-        self.connection = connection
-        self._ticks.resume()
-        log.info("master.followed", address=address, offset=connection.link.reported)
+            return None if address == self._master else 0
+        if address == self._master:
+            self._ticks.resume()
+            log.info("master.followed", address=address, offset=connection.link.reported)
         with self._clock.peer_wait():
             await connection.closed
         log.warning("master.lost", address=address, reason=connection.reason)

@@ -14,9 +14,8 @@ class HaPort:
     Args:
         host: to listen on.
         address: the broker's own.
-        configured: `haListenPort`; 0 is the broker's port plus 1.
+        configured: `haListenPort`; 0 is the broker's port plus 1, or any other when that is taken.
         any_port: the broker's own port was free to choose, so this one is too.
-        must_listen: slaves are expected here, so a taken port is an error.
     """
 
     def __init__(
@@ -26,14 +25,17 @@ class HaPort:
         configured: int,
         *,
         any_port: bool,
-        must_listen: bool,
     ) -> None:
         self.host = host
-        self.must_listen = must_listen
         self._address = address
         self._configured = configured
         self._any_port = any_port
         self._listening = 0
+
+    @property
+    def is_configured(self) -> bool:
+        """Whether somebody named the port, so that no other one will do."""
+        return bool(self._configured)
 
     @property
     def port(self) -> int:

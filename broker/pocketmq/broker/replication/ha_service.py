@@ -48,7 +48,7 @@ class HaService(Service):
         network: where it listens.
         clock: heartbeats and silence.
         rules: sizes and times.
-        where: the port, and whether it has to be free.
+        where: host and port.
         connection: makes one of a slave; controller mode's are others.
     """
 
@@ -86,18 +86,20 @@ class HaService(Service):
         return [connection.link.acked for connection in self._connections]
 
     async def start(self) -> None:
+        """Listen, on any free port when the usual one is taken: slaves learn it from name servers
+        and from the master, and one that nobody can follow could not be replaced.
+
+        Raises:
+            PortInUseError: `haListenPort` was given, and is taken.
+        """
         where = self._where
         try:
             self._listener = await self._network.listen(where.host, where.port, self._accept)
         except PortInUseError:
-            if where.must_listen:
+            if where.is_configured:
                 raise
-            log.warning(
-                "replication_port.taken",
-                port=where.port,
-                effect="no slave can follow this broker; set haListenPort",
-            )
-            return
+            self._listener = await self._network.listen(where.host, 0, self._accept)
+            log.warning("replication_port.taken", port=where.port, instead=self._listener.port)
         where.listens_at(self._listener.port)
         self._ticks.start()
 
