@@ -31,6 +31,26 @@ def test_a_slave_joins_when_it_has_what_is_confirmed_and_the_epoch_s_beginning()
     assert sync.wanted(150, 0.0) == {1, 2}
 
 
+def test_slaves_that_connect_while_a_broker_becomes_master_count() -> None:
+    sync = SyncState(LAG_S)
+    sync.named(1)
+    join(sync, 2, 100)
+    join(sync, 3, 100)
+    sync.begin(frozenset({1, 2}), 7, 100, now=50.0)
+    assert sync.lowest_ack() == 100
+    assert sync.wanted(100, 50.0) == {1, 2, 3}
+    assert sync.wanted(100, 50.0 + LAG_S) == {1, 2, 3}, "a member has the time of one that lags"
+
+
+def test_who_left_before_a_broker_became_master_has_time_to_come_back() -> None:
+    sync = SyncState(LAG_S)
+    sync.named(1)
+    sync.gone(2, join(sync, 2, 100))
+    sync.begin(frozenset({1, 2}), 7, 100, now=50.0)
+    assert sync.lowest_ack() == -1
+    assert sync.wanted(100, 50.0) is None
+
+
 def test_while_a_proposal_is_unanswered_both_sets_count() -> None:
     sync = master({1})  # H-150, F-5
     join(sync, 2, 100)

@@ -66,10 +66,15 @@ class SyncState:
         self.own_id = own_id
 
     def begin(self, ids: frozenset[int], set_epoch: int, epoch_start: int, now: float) -> None:
-        """This replica became master in an epoch that begins at an offset."""
+        """This replica became master in an epoch that begins at an offset.
+
+        Slaves may have connected since it answers as master, which is a little earlier: they count.
+        """
         self.ids, self.set_epoch, self._epoch_start = ids, set_epoch, epoch_start
         self._asked.clear()
-        self._slaves = {each: _Slave(caught_up_at=now) for each in ids - {self.own_id}}
+        self._slaves = {each: slave for each, slave in self._slaves.items() if slave.is_connected}
+        for each in ids - {self.own_id}:
+            self._slaves.setdefault(each, _Slave()).caught_up_at = now
 
     def end(self) -> None:
         """It is no master any more."""
