@@ -189,6 +189,8 @@ class ReplicaManager(Service):
         core, sync = self._core, self._replication.sync
         ids = verdict.in_sync or frozenset({self._who.broker_id})
         others_count = self._rules.all_ack and len(ids) > 1
+        if len(ids) < self._rules.min_in_sync:  # before the first message could be taken
+            core.store.blocked_by.add(TOO_FEW)
         await self._replication.roles.become_master(verdict.epoch, is_confirmed=not others_count)
         start = core.store.commit_log.max_offset
         sync.begin(ids, verdict.set_epoch, start, core.clock.monotonic())
