@@ -13,6 +13,7 @@ from pocketmq.protocol.store_layout import (
     INDEX_ENTRY,
     INDEX_HEADER,
     INDEX_SLOT,
+    LEDGER_ENTRY,
     QUEUE_ENTRY,
     RECORD,
 )
@@ -21,6 +22,7 @@ PAGE = Path(__file__).parent / "store.md"
 LAYOUTS = {
     "record": RECORD,
     "blank": BLANK,
+    "ledger entry": LEDGER_ENTRY,
     "queue entry": QUEUE_ENTRY,
     "index header": INDEX_HEADER,
     "index slot": INDEX_SLOT,

@@ -108,7 +108,7 @@ def test_fillers_are_no_messages(tmp_path: Path) -> None:  # S-33
     assert len(spark_store.rows(path=str(tmp_path / "s"), table="consumequeue")) == 3
 
 
-@pytest.mark.parametrize("name", ["clean", "killed"])
+@pytest.mark.parametrize("name", ["clean", "killed", "dledger"])
 @pytest.mark.parametrize("scan", ["consumequeue", "commitlog"])
 def test_a_store_of_real_rocketmq_reads_as_its_client_read_it(
     name: str, scan: str, tmp_path: Path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
@@ -17,11 +18,23 @@ PROTECTED_OPTIONS: Final = frozenset({"brokerConfigPath", "configBlackList", "ro
 """Those that it may not change (O-4)."""
 
 
+DLEDGER_OPTIONS: Final = {
+    "dLegerGroup": "not needed: controllers group brokers by brokerName",
+    "dLegerPeers": "use controllerAddr, host:port of each controller",
+    "dLegerSelfId": "not needed: controllers give each replica its id",
+    "preferredLeaderId": "use brokerElectionPriority",
+    "storePathDLedgerCommitLog": "not written: `pocketmq store` reads what is in dledger-*/data",
+    "enableBatchPush": "not needed",
+}
+"""What to use instead of the peers of `enableDLegerCommitLog` (D-200)."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class BrokerConfig:
     """Identity of a broker, the nameservers it registers with, and what it allows."""
 
     section: ClassVar[str] = "broker"
+    replaced: ClassVar[Mapping[str, str]] = DLEDGER_OPTIONS
 
     name: str = option(
         "broker-a", help="Name that its queues are known by.", rocketmq_name="brokerName"

@@ -16,6 +16,7 @@ import numpy as np
 from pocketmq.pipeline.fixed_fields import Bytes, Ints
 from pocketmq.pipeline.record_columns import ROWS
 from pocketmq.pipeline.store_files import FileRow
+from pocketmq.protocol.ledger import REST_OF_FILE, record_place
 from pocketmq.protocol.record_check import RecordKind, check_record
 from pocketmq.protocol.store_layout import FIXED_SIZE, MAGIC_BLANK, MAGIC_V1, MAGIC_V2, RECORD
 
@@ -81,6 +82,12 @@ def _positions(data: bytearray, base: int, *, is_end: bool) -> tuple[list[int], 
         if magic not in (MAGIC_V1, MAGIC_V2) or offset != base + at or size < FIXED_SIZE:
             if magic == MAGIC_BLANK or (magic == 0 and size == 0):
                 return positions, at, _BLANK
+            place = record_place(data, at, base + at)
+            if place == REST_OF_FILE:
+                return positions, at, _BLANK
+            if place != at:  # the record of an entry that DLedger wrote
+                at = place
+                continue
             return positions, at, _why_not(data, base, at)
         if size > limit - at:
             if is_end or size > _MAX_RECORD_BYTES:

@@ -17,7 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pocketmq.pipeline.fixed_fields import QUEUE_ENTRY, Ints
+from pocketmq.protocol.ledger import FOLDER_PREFIX, ledger_of
 from pocketmq.protocol.store_layout import FILLER_SIZE as FILLER_SIZE
+from pocketmq.runtime.errors import DiskError
 
 """Size in entries that fill up a file and belong to no message (S-33)."""
 
@@ -29,11 +31,16 @@ class FileRow:
 
     Args:
         directory: If it does not exist, there are no files.
+        later: The directory with the files that follow, if they are not all in one.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, later: Path | None = None) -> None:
         self.directory = directory
         found = sorted(_files(directory))
+        self._moved = len(found)
+        self._later = later
+        if later is not None:
+            found += sorted(_files(later))
         if found and found[-1][1] == 0:
             found.pop()  # created by a broker that crashed before it gave it its size (S-3)
         self.starts = [start for start, _ in found]
@@ -67,7 +74,9 @@ class FileRow:
 
     def path(self, index: int) -> Path:
         """Path of a file."""
-        return self.directory / f"{self.starts[index]:020d}"
+        in_later = self._later is not None and index >= self._moved
+        directory = self._later if in_later and self._later is not None else self.directory
+        return directory / f"{self.starts[index]:020d}"
 
     def index(self, offset: int) -> int:
         """Index of the file that holds a byte; -1 when none does."""
@@ -111,6 +120,27 @@ class FileRow:
             done = self.read_into(view, offset)
         del data[done:]
         return data
+
+
+def log_files(root: Path) -> FileRow:
+    """The commit log of a store; DLedger's behind a plain one, if there is one (D-235).
+
+    Raises:
+        DiskError: There are two logs for the same offsets.
+    """
+    plain = root / "commitlog"
+    ledgers = {
+        str(path): [f"{start:020d}" for start, _ in sorted(_files(path))]
+        for path in root.glob(f"{FOLDER_PREFIX}*/data")
+    }
+    ledgers = {path: names for path, names in ledgers.items() if names}
+    if not ledgers:
+        return FileRow(plain)
+    try:
+        names = [f"{start:020d}" for start, _ in _files(plain)]
+        return FileRow(plain, Path(ledger_of(names, ledgers)))
+    except ValueError as exc:
+        raise DiskError(root, str(exc), advice="move the one away that is not to be read") from None
 
 
 def _files(directory: Path) -> Iterator[tuple[int, int]]:

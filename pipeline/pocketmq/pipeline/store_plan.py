@@ -22,7 +22,8 @@ from pocketmq.pipeline.errors import OptionError, near
 from pocketmq.pipeline.log_walk import sound_end
 from pocketmq.pipeline.record_columns import ROWS
 from pocketmq.pipeline.row_filter import RowFilter
-from pocketmq.pipeline.store_files import FILLER_SIZE, FileRow, QueueFiles, queues_of
+from pocketmq.pipeline.store_files import FILLER_SIZE, FileRow, QueueFiles, log_files, queues_of
+from pocketmq.protocol.ledger import FOLDER_PREFIX
 from pocketmq.protocol.record_check import RecordKind, check_record
 from pocketmq.protocol.store_layout import FIXED_SIZE
 
@@ -96,7 +97,8 @@ def find_roots(paths: Sequence[str], names: Sequence[str], source: str) -> list[
             siblings = [each.name for each in path.parent.glob("*/")]
             meant = [str(path.parent / name) for name in near(path.name, siblings)]
             raise OptionError(source, "path", f"there is no directory {text!r}", near=meant)
-        if not (path / "commitlog").is_dir() and not (path / "consumequeue").is_dir():
+        marks = ("commitlog", "consumequeue", f"{FOLDER_PREFIX}*/data")
+        if not any(each.is_dir() for mark in marks for each in path.glob(mark)):
             inner = sorted(str(each.parent) for each in path.glob("*/commitlog"))[:3]
             problem = f"{text!r} is no store: it has neither commitlog nor consumequeue"
             raise OptionError(source, "path", problem, near=inner)
@@ -137,7 +139,7 @@ def plan_queues(
     least_parts: int,
 ) -> list[QueuePart]:
     """Plan the parts for the queues of one store."""
-    with FileRow(root.path / "commitlog") as log:
+    with log_files(root.path) as log:
         slices, end = snapshot(root, queues, log)
         bounds = [_bounded(files, low, high, row_filter) for files, low, high in slices]
         bounds = [(files, low, high) for files, low, high in bounds if low < high]
@@ -251,7 +253,7 @@ def _first_offset(files: QueueFiles, low: int) -> int:
 
 def plan_log(root: Root) -> list[LogPart]:
     """Plan to read the log of a store without queues: a part per file, up to the last record."""
-    with FileRow(root.path / "commitlog") as log:
+    with log_files(root.path) as log:
         ends = [start + length for start, length in zip(log.starts, log.lengths, strict=True)]
         if ends:
             ends[-1] = sound_end(log, log.starts[-1])

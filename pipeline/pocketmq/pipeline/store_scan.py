@@ -23,7 +23,7 @@ from pocketmq.pipeline.log_walk import walk
 from pocketmq.pipeline.record_columns import ROWS, RecordColumns, read_columns
 from pocketmq.pipeline.row_choice import of_topics, wanted
 from pocketmq.pipeline.row_filter import RowFilter
-from pocketmq.pipeline.store_files import FILLER_SIZE, FileRow, QueueFiles
+from pocketmq.pipeline.store_files import FILLER_SIZE, FileRow, QueueFiles, log_files
 from pocketmq.pipeline.store_plan import LIGHT_QUEUE_PREFIX, LogPart, Part, QueuePart
 from pocketmq.pipeline.worker_log import log as worker_log
 from pocketmq.protocol.record_check import RecordKind, check_record
@@ -63,7 +63,7 @@ class Scan:
             CorruptRecordError: A record is broken or missing, and the mode is FAILFAST.
         """
         self.rows = self.skipped = 0
-        with FileRow(Path(part.root, "commitlog")) as log:
+        with log_files(Path(part.root)) as log:
             if isinstance(part, LogPart):
                 batches = self._walked(part, log)
             else:

@@ -14,7 +14,7 @@ from pocketmq.pipeline.arrow import arrow_schema
 from pocketmq.pipeline.errors import CorruptRecordError
 from pocketmq.pipeline.fixed_fields import INDEX_ENTRY, INDEX_HEADER
 from pocketmq.pipeline.record_columns import timestamps
-from pocketmq.pipeline.store_files import FILLER_SIZE, FileRow, QueueFiles, queues_of
+from pocketmq.pipeline.store_files import FILLER_SIZE, FileRow, QueueFiles, log_files, queues_of
 from pocketmq.pipeline.store_plan import QueuePart, Root
 from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable
 from pocketmq.protocol.body import decode_json
@@ -162,7 +162,7 @@ def offset_batches(
     path = Path(root, "config", "consumerOffset.json")
     queues = set(queues_of(Path(root)))
     rows: dict[str, list[Any]] = {name: [] for name in columns}
-    with FileRow(Path(root, "commitlog")) as log:
+    with log_files(Path(root)) as log:
         for key, offsets in sorted(_offset_table(path).items()):
             topic, _, group = key.partition("@")
             for queue_id, offset in sorted(offsets.items()):

@@ -48,6 +48,20 @@ BLANK: Final = Layout(
 )
 """What covers the end of a file into which the next record did not fit (S-14)."""
 
+LEDGER_ENTRY: Final = Layout(
+    Field("magic", "i", "1"),
+    Field("size", "i", "bytes of the entry, this head included"),
+    Field("index", "q", "number of the entry, from 0"),
+    Field("term", "q", "whose leader wrote it"),
+    Field("position", "q", "log offset of the entry's first byte"),
+    Field("channel", "i", "0"),
+    Field("chain CRC", "i", "0"),
+    Field("body CRC", "i", "0"),
+    Field("body length", "i", ""),
+    Field("BODY", "", "one record"),
+)
+"""What DLedger, RocketMQ's older way to replicate, puts around each record (D-231)."""
+
 BODY_AT: Final = RECORD.offset_of("BODY")
 """88: where the body begins, with IPv4 hosts; each IPv6 host moves it by `V6_EXTRA`."""
 FIXED_SIZE: Final = BODY_AT + 3

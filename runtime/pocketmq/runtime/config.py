@@ -87,7 +87,8 @@ def unknown_names(
 ) -> list[str]:
     """Names in the environment and in `broker.conf` that no option has; worth a warning.
 
-    No error, because RocketMQ's files name many options that mean nothing here.
+    No error, because RocketMQ's files name many options that mean nothing here. A class may have
+    `replaced`, a table of such names; what it says about one stands behind it in brackets.
 
     Args:
         config_classes: All classes that the process loads.
@@ -99,9 +100,16 @@ def unknown_names(
     known_env = {each.env for each in options}
     known_conf = {each.rocketmq_name for each in options}
     properties = read_properties(broker_conf) if broker_conf is not None else {}
+    replaced: dict[str, str] = {}
+    for config_class in config_classes:
+        replaced |= getattr(config_class, "replaced", {})
     return [
         *(name for name in sorted(env) if name.startswith(prefixes) and name not in known_env),
-        *(name for name in properties if name not in known_conf),
+        *(
+            f"{name} ({replaced[name]})" if name in replaced else name
+            for name in properties
+            if name not in known_conf
+        ),
     ]
 
 

@@ -71,6 +71,8 @@ class StoreFacts(msgspec.Struct):
     config_files: list[FileFacts] = []
     is_running: bool = False
     """A broker has it open; this is what it held when it was looked at."""
+    is_ledger: bool = False
+    """DLedger wrote the log, or its last part: it can only be read."""
 
     @property
     def first_ms(self) -> int:
@@ -107,6 +109,7 @@ def inspect_store(store: StoppedStore) -> StoreFacts:
         ],
         queues,
         is_running=store.is_running,
+        is_ledger=store.is_ledger,
     )
     for file in store.index_files():
         facts.index_files.append(

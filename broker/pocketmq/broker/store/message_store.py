@@ -49,6 +49,7 @@ from pocketmq.broker.store.flush import FlushCallback, LogFlusher, flush_job, re
 from pocketmq.broker.store.flush_queues import IndexFlusher, QueueFlusher
 from pocketmq.broker.store.flush_service import SYNC_FAILED, Flushers, FlushService
 from pocketmq.broker.store.index_service import IndexService
+from pocketmq.broker.store.ledger_folder import refuse_ledger
 from pocketmq.broker.store.log_scan import LogScan
 from pocketmq.broker.store.lookup import (
     Boundary,
@@ -231,9 +232,10 @@ class MessageStore:
         Raises:
             StoreLockedError: another process has it open.
             StoreFileError: a commit-log file is missing or has a wrong length.
-            DiskError: what was recovered could not be synced.
+            DiskError: what was recovered could not be synced, or DLedger wrote the log.
         """
         self._disk.make_directory(self.root)
+        refuse_ledger(self._disk, self.root)
         self._lock = self._disk.lock(os.path.join(self.root, "lock"))
         try:
             recovery = self._recover()

@@ -16,6 +16,7 @@ from pocketmq.broker.store.checkpoint import StoreCheckpoint
 from pocketmq.broker.store.config import DELAY_LEVELS, StoreConfig
 from pocketmq.broker.store.disk import Disk
 from pocketmq.broker.store.errors import StoreFileError
+from pocketmq.broker.store.ledger_folder import refuse_ledger
 from pocketmq.broker.store.message_store import MessageStore
 from pocketmq.broker.store.recovery import Recovery
 from pocketmq.broker.store.stopped_store import StoppedStore, StoreShape
@@ -38,6 +39,7 @@ class Rebuild:
     Raises:
         StoreLockedError: a broker has the store open.
         StoreFileError: the sizes to build with cannot be read off the files.
+        DiskError: DLedger wrote the log.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Rebuild:
     ) -> None:
         self._disk = disk
         self._root = root
+        refuse_ledger(disk, root)
         with StoppedStore(disk, root, index_slots=index_slots) as store:
             shape = _shape_to_build(store, queue_file_size)
             last = store.last_log_file() if store.log.files else None

@@ -24,7 +24,9 @@ from pocketmq.broker.store.index_file import ENTRY as INDEX_ENTRY
 from pocketmq.broker.store.index_file import HEADER as INDEX_HEADER
 from pocketmq.broker.store.index_file import SLOT_SIZE, IndexFile
 from pocketmq.broker.store.index_service import NAME_LENGTH as INDEX_NAME_LENGTH
+from pocketmq.broker.store.ledger_folder import ledger_folder
 from pocketmq.broker.store.mapped_file import MappedFile, Mappings
+from pocketmq.protocol.ledger import FOLDER_PREFIX, REST_OF_FILE, record_place
 from pocketmq.protocol.record_check import RecordKind, check_record
 from pocketmq.runtime.errors import CallerError
 
@@ -57,9 +59,22 @@ class StoreShape(NamedTuple):
 
 
 class Row:
-    """The files of one directory, in order, whatever their lengths and gaps."""
+    """The files of a directory, in order, whatever their lengths and gaps.
 
-    def __init__(self, disk: Disk, directory: str, mappings: Mappings | None = None) -> None:
+    Args:
+        disk: the file system.
+        directory: where they are.
+        mappings: bounds how many are mapped.
+        later: more directories, each with the files that follow those of the one before.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        mappings: Mappings | None = None,
+        later: Sequence[str] = (),
+    ) -> None:
         self.directory = directory
         self._mappings = mappings
         self.files: list[MappedFile] = []
@@ -67,9 +82,11 @@ class Row:
         self.unborn: str | None = None
         """A last file of length 0: a crash or a full disk came before it was sized (S-3)."""
         self._empty: list[str] = []
-        for name in disk.list_directory(directory):
-            if len(name) == 20 and name.isdigit():
-                path = os.path.join(directory, name)
+        for folder in (directory, *later):
+            for name in disk.list_directory(folder):
+                if len(name) != 20 or not name.isdigit():
+                    continue
+                path = os.path.join(folder, name)
                 length = disk.file_size(path) or 0
                 if self.unborn is not None:
                     self._empty.append(self.unborn)
@@ -184,7 +201,12 @@ class StoppedStore:
         self.disk = disk
         self.root = root
         self._lock = self._take_lock(disk, os.path.join(root, "lock"))
-        self.log = Row(disk, os.path.join(root, "commitlog"))
+        ledger = ledger_folder(disk, root)
+        self.log = Row(
+            disk, os.path.join(root, "commitlog"), later=() if ledger is None else (ledger,)
+        )
+        self.is_ledger = ledger is not None
+        """DLedger wrote the log or its last part (D-230): it is read and never written."""
         self.queues = self._list_queues()
         self.index_paths = index_paths(disk, root)
         self.shape = StoreShape(
@@ -232,6 +254,11 @@ class StoppedStore:
         """Where records end: at `known_end`, or behind records that follow there."""
         offset = self.known_end()
         while (file := self.log.find(offset)) is not None:
+            if self.is_ledger:
+                place = record_place(file.view(), offset - file.start, offset)
+                offset = file.end if place == REST_OF_FILE else file.start + place
+                if place == REST_OF_FILE:
+                    continue
             checked = check_record(file.view(), offset - file.start)
             if checked.kind not in (RecordKind.RECORD, RecordKind.BLANK):
                 break
@@ -336,7 +363,11 @@ def first_content(file: MappedFile, position: int) -> int | None:
 
 def _is_store(disk: Disk, path: str) -> bool:
     names = disk.list_directory(path)
-    return "commitlog" in names or ("lock" in names and any(mark in names for mark in _MARKS))
+    return (
+        "commitlog" in names
+        or any(name.startswith(FOLDER_PREFIX) for name in names)
+        or ("lock" in names and any(mark in names for mark in _MARKS))
+    )
 
 
 def _file_size(rows: Sequence[Row]) -> int:

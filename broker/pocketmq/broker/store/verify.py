@@ -241,7 +241,7 @@ class _Verification:
     @cached_property
     def _quick(self) -> QuickReader | None:
         """Made when a process first needs it: its libraries take longer than a small log."""
-        if self._make_quick is None or not self._is_large:
+        if self._make_quick is None or not self._is_large or self._store.is_ledger:
             return None
         return self._make_quick(self._store)
 

@@ -24,6 +24,7 @@ from pocketmq.broker.store.log_scan import sound_positions
 from pocketmq.broker.store.mapped_file import MappedFile
 from pocketmq.broker.store.stopped_store import Problem, StoppedStore, first_content
 from pocketmq.broker.store.verify_cursors import IndexCursor, Outcome, QueueCursor
+from pocketmq.protocol.ledger import REST_OF_FILE, record_place
 from pocketmq.protocol.message import MessageExt
 from pocketmq.protocol.record_check import RecordKind, check_record
 from pocketmq.protocol.scalars import MessageSysFlag
@@ -167,6 +168,11 @@ class LogCheck:
         """Check one file's part; yields positions, the last of them where its records end."""
         view = file.view()
         while position < limit:
+            if self._store.is_ledger:
+                position = record_place(view, position, file.start + position)
+                if position == REST_OF_FILE:
+                    yield limit
+                    return
             position = self._usual_records(view, file.start, position, limit)
             yield position
             if position >= limit:

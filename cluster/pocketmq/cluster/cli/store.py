@@ -131,6 +131,8 @@ def _told(facts: StoreFacts) -> tuple[str, str, str, str]:
     state = "stopped cleanly" if facts.is_clean else "not stopped cleanly; the next start recovers"
     if facts.is_running:
         state = "a broker has it open; as it was a moment ago"
+    elif facts.is_ledger:
+        state = "written by DLedger: can only be read"
     span = f"{_when(facts.first_ms)} to {_when(facts.last_ms)}" if facts.last_ms else "no messages"
     held = facts.max_physical - facts.min_physical
     confirmed = f", confirmed to {facts.confirmed}" if facts.confirmed >= 0 else ""

@@ -108,12 +108,12 @@ class StoreSource:
     def queues(self, columns: Sequence[str], start: Mapping[MessageQueue, int]) -> list[QueueRows]:
         """What is stored now."""
         from pocketmq.pipeline import store_plan
-        from pocketmq.pipeline.store_files import FileRow
+        from pocketmq.pipeline.store_files import log_files
 
         found = []
         for root in self.roots:
             chosen = store_plan.choose_queues(root, self.topics, RowFilter())
-            with FileRow(root.path / "commitlog") as log:
+            with log_files(root.path) as log:
                 slices, _ = store_plan.snapshot(root, chosen, log)
             for files, low, high in slices:
                 files.row.close()

@@ -13,7 +13,7 @@ from pocketmq.pipeline.loop import shared_loop
 from pocketmq.pipeline.offsets import Offsets
 from pocketmq.pipeline.row_filter import RowFilter
 from pocketmq.pipeline.settings import ReadSettings
-from pocketmq.pipeline.store_files import FileRow
+from pocketmq.pipeline.store_files import log_files
 from pocketmq.pipeline.store_plan import (
     QueuePart,
     Root,
@@ -146,7 +146,7 @@ class StoreFeed:
 
     def _look_at(self, root: Root) -> None:
         chosen = choose_queues(root, self._settings.topics, RowFilter())
-        with FileRow(root.path / "commitlog") as log:
+        with log_files(root.path) as log:
             slices, _ = snapshot(root, chosen, log)
         for files, low, high in slices:
             files.row.close()
