@@ -1,6 +1,6 @@
 """Requests under way to one peer: opaque -> callback and deadline (E-5).
 
-Pure: the caller brings the time. `transport/channel.py` keeps one timer at `next_deadline`.
+Pure: the caller brings the time. `transport/timed_calls.py` keeps one timer at `next_deadline`.
 """
 
 from __future__ import annotations

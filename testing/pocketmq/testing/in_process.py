@@ -12,7 +12,7 @@ from pocketmq.broker import Broker, BrokerConfig
 from pocketmq.cluster.spec import broker_names, nameserver_names
 from pocketmq.cluster.steering.shape import ClusterShape
 from pocketmq.nameserver import NameServer, NameServerConfig
-from pocketmq.protocol.transport.channel import TRAFFIC
+from pocketmq.protocol.transport.traffic import TRAFFIC
 from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.runtime.lock_step import ClockMember, NearMember
 from pocketmq.runtime.manual_clock import AtMoment, ManualClock

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable
 from typing import ClassVar
 
-from pocketmq.protocol.transport.channel import TRAFFIC
+from pocketmq.protocol.transport.traffic import TRAFFIC
 from pocketmq.runtime.clock import Clock, Timer
 from pocketmq.runtime.lock_step import ClockMember, NearMember
 from pocketmq.runtime.manual_clock import AtMoment, ManualClock

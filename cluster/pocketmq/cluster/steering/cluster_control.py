@@ -25,7 +25,7 @@ from pocketmq.cluster.steering.shape import ClockKind
 from pocketmq.cluster.steering.snapshots import SnapshotInfo, Snapshots
 from pocketmq.protocol.errors import BrokerError, BrokerNotFoundError
 from pocketmq.protocol.faults.rule import FaultRule
-from pocketmq.protocol.transport.channel import TRAFFIC
+from pocketmq.protocol.transport.traffic import TRAFFIC
 from pocketmq.runtime import lock_step
 from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.runtime.errors import ClockMemberError, PocketMQError

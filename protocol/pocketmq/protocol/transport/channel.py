@@ -37,12 +37,13 @@ from pocketmq.protocol.command import (
     Command,
     Encoding,
 )
-from pocketmq.protocol.connection import PendingCalls
 from pocketmq.protocol.dispatch import Dispatcher, Reply, error_reply
-from pocketmq.protocol.errors import ConnectionLostError, FrameError, RequestTimeoutError
+from pocketmq.protocol.errors import ConnectionLostError, FrameError
 from pocketmq.protocol.frame import FrameDecoder, encode_frame
 from pocketmq.protocol.header import Header
-from pocketmq.protocol.transport.peer_memory import GRAIN_BYTES, PeerMemory
+from pocketmq.protocol.transport.peer_memory import PeerMemory, PeerShare
+from pocketmq.protocol.transport.timed_calls import TimedCalls
+from pocketmq.protocol.transport.traffic import TRAFFIC
 
 log = structlog.get_logger()
 
@@ -59,39 +60,6 @@ the mark, and anything less at the end of the turn."""
 
 _COMMAND_BYTES = 512
 """About what a request takes beside its body."""
-
-
-class Flow:
-    """Bytes that the channels of one event loop have written and read; only its thread counts."""
-
-    __slots__ = ("read", "written")
-
-    def __init__(self) -> None:
-        self.read = 0
-        self.written = 0
-
-
-class Traffic:
-    """What the channels of this process have written and read, by event loop."""
-
-    __slots__ = ("_flows", "writes")
-
-    def __init__(self) -> None:
-        self.writes = 0
-        """How often anything was written. Threads may lose a count to each other, never the
-        change."""
-        self._flows: dict[int, Flow] = {}
-
-    def of(self, loop: asyncio.AbstractEventLoop) -> Flow:
-        """The counts of one loop, and of those that had its place in memory before."""
-        return self._flows.setdefault(id(loop), Flow())
-
-    def in_flight(self) -> int:
-        """Bytes written and not read in this process; peers in other processes make it drift."""
-        return sum(each.written - each.read for each in list(self._flows.values()))
-
-
-TRAFFIC = Traffic()
 
 
 class Channel(asyncio.Protocol):
@@ -130,11 +98,8 @@ class Channel(asyncio.Protocol):
         self.frame_began_at: float | None = None
         self._on_open = on_open
         self._on_close = on_close
-        self._peers = peers
-        self._noted_bytes = 0
-        """What `peers` knows that we hold."""
-        self._kept_bytes = 0
-        """What the role keeps for this peer: held pulls."""
+        self._accepted = peers is not None
+        self._share = None if peers is None else PeerShare(peers, self)
         self._put_off_bytes = 0
         """Of `_put_off`."""
         self._decoder = (
@@ -142,11 +107,10 @@ class Channel(asyncio.Protocol):
             if peers is None
             else FrameDecoder(max_header_bytes=peers.budget().header_bytes)
         )
-        self._calls = PendingCalls()
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
+        self._calls = TimedCalls(self._loop)
         self._flow = TRAFFIC.of(self._loop)
-        self._accepted = peers is not None
         self._out: list[Buffer] = []
         self._out_bytes = 0
         """Of answers in `_out`; what goes out in other ways is not counted."""
@@ -156,9 +120,6 @@ class Channel(asyncio.Protocol):
         self._paused = False
         self._put_off: list[Command] = []
         """Commands already read, to be processed when the peer has read its replies."""
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = 0.0
-        """When the timer fires. Kept here, because uvloop's handle forgets it once it is due."""
         self._close_listeners: list[Callable[[Channel], None]] = []
         self.closed: asyncio.Future[None] = self._loop.create_future()
 
@@ -186,25 +147,11 @@ class Channel(asyncio.Protocol):
             RequestTimeoutError: no answer within `timeout_s` real seconds.
             ConnectionLostError: the connection ended first.
         """
-        future: asyncio.Future[Command] = self._loop.create_future()
         if not self.is_open:
-            future.set_exception(ConnectionLostError(self.address))
-            return future
-
-        def on_answer(answer: Command | Exception) -> None:
-            if future.done():
-                return
-            if isinstance(answer, Command):
-                future.set_result(answer)
-            elif isinstance(answer, TimeoutError):
-                name = type(header).__name__.replace("RequestHeader", "")
-                late = RequestTimeoutError(self.address, name, round(timeout_s * 1000))
-                future.set_exception(late)
-            else:
-                future.set_exception(answer)
-
-        opaque = self._calls.add(self._loop.time() + timeout_s, on_answer)
-        self._arm_timer()
+            closed: asyncio.Future[Command] = self._loop.create_future()
+            closed.set_exception(ConnectionLostError(self.address))
+            return closed
+        opaque, future = self._calls.begin(self.address, header, timeout_s)
         try:
             self._send(self._command(header, body, code, opaque, 0))
         except FrameError:
@@ -251,9 +198,8 @@ class Channel(asyncio.Protocol):
 
     def keep(self, delta_bytes: int) -> None:
         """The role has come to hold more, or less, for this peer."""
-        self._kept_bytes += delta_bytes
-        if abs(self._kept_bytes - self._noted_bytes) > GRAIN_BYTES or not self._kept_bytes:
-            self._weigh()
+        if self._share is not None:
+            self._share.keep(delta_bytes)
 
     @property
     def waiting_bytes(self) -> int:
@@ -261,7 +207,8 @@ class Channel(asyncio.Protocol):
         transport = self._transport
         unsent = 0 if transport is None else transport.get_write_buffer_size()
         unread = self._decoder.pending_bytes + self._put_off_bytes
-        return unsent + self._out_bytes + unread + self._kept_bytes
+        kept = 0 if self._share is None else self._share.kept_bytes
+        return unsent + self._out_bytes + unread + kept
 
     @property
     def unfinished(self) -> bytes:
@@ -308,8 +255,9 @@ class Channel(asyncio.Protocol):
             self._process(commands)
         if decoder.too_long:
             self._refuse_too_long()
-        if decoder.pending_bytes or self._noted_bytes:
-            self._weigh()
+        share = self._share
+        if share is not None and (decoder.pending_bytes or share.noted_bytes):
+            share.weigh()
         if decoder.failure is not None:
             log.warning("frame.refused", peer=self.address, reason=str(decoder.failure))
             self.close()
@@ -331,7 +279,8 @@ class Channel(asyncio.Protocol):
         put_off, self._put_off, self._put_off_bytes = self._put_off, [], 0
         if put_off:
             self._process(put_off)
-        self._weigh()
+        if self._share is not None:
+            self._share.weigh()
         if not self._paused and self.is_open:
             cast("asyncio.Transport", self._transport).resume_reading()
 
@@ -343,12 +292,9 @@ class Channel(asyncio.Protocol):
         self._transport = None
         self._out.clear()
         self._put_off.clear()
-        if self._peers is not None:
-            self._peers.forget(self)
-            self._peers = None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        if self._share is not None:
+            self._share.end()
+            self._share = None
         self._calls.fail_all(ConnectionLostError(self.address))
         if not self.closed.done():
             self.closed.set_result(None)
@@ -474,41 +420,15 @@ class Channel(asyncio.Protocol):
         TRAFFIC.writes += 1
         self._flow.written += len(data)
         transport.write(data)
-        peers = self._peers
-        if peers is None:
+        share = self._share
+        if share is None:
             return
         unsent = transport.get_write_buffer_size()
-        if self._paused and unsent > peers.budget().connection_bytes:
+        if self._paused and unsent > share.limit_bytes:
             log.warning("peer.overflowed", peer=self.address, unsent=unsent)
             transport.abort()
-        elif unsent or self._noted_bytes:
-            self._weigh()
-
-    def _weigh(self) -> None:
-        """Tell what waits here, when it has become another amount."""
-        if self._peers is None:
-            return
-        waiting = self.waiting_bytes
-        if abs(waiting - self._noted_bytes) > GRAIN_BYTES or not waiting:
-            self._noted_bytes = waiting
-            self._peers.note(self, waiting)
-
-    def _arm_timer(self) -> None:
-        deadline = self._calls.next_deadline
-        if deadline is None:
-            return
-        if self._timer is not None:
-            if self._timer_at <= deadline:
-                return
-            self._timer.cancel()
-        self._timer_at = deadline
-        self._timer = self._loop.call_at(deadline, self._expire_calls)
-
-    def _expire_calls(self) -> None:
-        self._timer = None
-        for on_answer in self._calls.expire(self._loop.time()):
-            on_answer(TimeoutError())
-        self._arm_timer()
+        elif unsent or share.noted_bytes:
+            share.weigh()
 
 
 def _address(name: Any) -> str:

@@ -73,3 +73,44 @@ class PeerMemory:
             )  # fmt: skip
             self.forget(heaviest)
             heaviest.abort()
+
+
+class PeerShare:
+    """What one connection holds of a `PeerMemory`; it is told in steps of `GRAIN_BYTES`.
+
+    Args:
+        memory: Of the listener that accepted the connection.
+        holder: The connection.
+    """
+
+    __slots__ = ("_holder", "_memory", "kept_bytes", "noted_bytes")
+
+    def __init__(self, memory: PeerMemory, holder: Holder) -> None:
+        self._memory = memory
+        self._holder = holder
+        self.kept_bytes = 0
+        """What the role keeps for this peer: held pulls."""
+        self.noted_bytes = 0
+        """What `memory` knows of."""
+
+    @property
+    def limit_bytes(self) -> int:
+        """How much may wait to be written before the connection is closed."""
+        return self._memory.budget().connection_bytes
+
+    def keep(self, delta_bytes: int) -> None:
+        """The role has come to hold more, or less, for this peer."""
+        self.kept_bytes += delta_bytes
+        if abs(self.kept_bytes - self.noted_bytes) > GRAIN_BYTES or not self.kept_bytes:
+            self.weigh()
+
+    def weigh(self) -> None:
+        """Tell what the connection holds, when it has become another amount."""
+        waiting_bytes = self._holder.waiting_bytes
+        if abs(waiting_bytes - self.noted_bytes) > GRAIN_BYTES or not waiting_bytes:
+            self.noted_bytes = waiting_bytes
+            self._memory.note(self._holder, waiting_bytes)
+
+    def end(self) -> None:
+        """The connection has ended."""
+        self._memory.forget(self._holder)

@@ -1,0 +1,77 @@
+"""`TimedCalls`: the requests of one connection that wait for a response, and when they give up."""
+
+from __future__ import annotations
+
+import asyncio
+
+from pocketmq.protocol.command import Command
+from pocketmq.protocol.connection import PendingCalls
+from pocketmq.protocol.errors import RequestTimeoutError
+from pocketmq.protocol.header import Header
+
+
+class TimedCalls(PendingCalls):
+    """Pending calls with one timer, which ends those that nobody answers in time.
+
+    The deadlines run on the loop's real time, not on the protocol's `Clock`.
+    """
+
+    __slots__ = ("_loop", "_timer", "_timer_at")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self._loop = loop
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+        """When the timer fires. Kept here, because uvloop's handle forgets it once it is due."""
+
+    def begin(
+        self, peer: str, header: Header, timeout_s: float
+    ) -> tuple[int, asyncio.Future[Command]]:
+        """The opaque to send a request with, and the future of its response.
+
+        Args:
+            peer: Address of the other side, for the error.
+            header: Of the request; its name is for the error.
+            timeout_s: Real seconds; then the future fails with `RequestTimeoutError`.
+        """
+        future: asyncio.Future[Command] = self._loop.create_future()
+
+        def on_answer(answer: Command | Exception) -> None:
+            if future.done():
+                return
+            if isinstance(answer, Command):
+                future.set_result(answer)
+            elif isinstance(answer, TimeoutError):
+                name = type(header).__name__.replace("RequestHeader", "")
+                future.set_exception(RequestTimeoutError(peer, name, round(timeout_s * 1000)))
+            else:
+                future.set_exception(answer)
+
+        opaque = self.add(self._loop.time() + timeout_s, on_answer)
+        self._arm()
+        return opaque, future
+
+    def fail_all(self, error: Exception) -> None:
+        """The connection has ended: hand `error` to every caller, and stop the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        super().fail_all(error)
+
+    def _arm(self) -> None:
+        deadline = self.next_deadline
+        if deadline is None:
+            return
+        if self._timer is not None:
+            if self._timer_at <= deadline:
+                return
+            self._timer.cancel()
+        self._timer_at = deadline
+        self._timer = self._loop.call_at(deadline, self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        for on_answer in self.expire(self._loop.time()):
+            on_answer(TimeoutError())
+        self._arm()
