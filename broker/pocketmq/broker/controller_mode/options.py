@@ -1,0 +1,40 @@
+"""Options of brokers whose controllers say who is master. They are part of `BrokerConfig`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pocketmq.runtime.options import option
+
+
+@dataclass(frozen=True, kw_only=True)
+class ControllerModeOptions:
+    """Controllers: where they are, and when a replica counts as in sync."""
+
+    enable_controller_mode: bool = option(
+        False, help="Controllers say who is master; role and id are theirs.", rule="H-1"
+    )
+    controllers: list[str] = option(
+        [], help="Controllers: host:port, separated by ';'.", rocketmq_name="controllerAddr"
+    )
+    broker_heartbeat_interval: int = option(
+        1_000, unit="ms", help="Between two heartbeats to controllers.", rule="D-40"
+    )
+    controller_heart_beat_timeout_mills: int = option(
+        10_000, unit="ms", help="Silence after which this broker counts as dead.", rule="D-40"
+    )
+    sync_broker_metadata_period: int = option(
+        5_000, unit="ms", help="Between two questions who is master.", rule="D-17"
+    )
+    ha_max_time_slave_not_catchup: int = option(
+        15_000, unit="ms", help="A slave that lags for so long leaves the set.", rule="H-153"
+    )
+    all_ack_in_sync_state_set: bool = option(
+        False, help="A message waits until every replica in sync has it.", rule="H-52"
+    )
+    min_in_sync_replicas: int = option(
+        1, help="Fewer replicas in sync, and no message is taken.", rule="D-90"
+    )
+    broker_election_priority: int = option(
+        2**31 - 1, help="The smaller, the sooner master among equals.", rule="D-33"
+    )

@@ -1,0 +1,24 @@
+"""Options for connected clients and their groups. They are part of `BrokerConfig`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pocketmq.runtime.options import option
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientOptions:
+    """Connected clients: when they expire, and who hears of a change."""
+
+    channel_expired_timeout_ms: int = option(
+        120_000, unit="ms", help="Remove clients without a heartbeat for this long.", rule="B-27"
+    )
+    notify_consumer_ids_changed_enable: bool = option(
+        True, help="Notify consumers when members of their group join or leave.", rule="B-24"
+    )
+    real_time_notify_consumer_change: bool = option(
+        True,
+        help="Notify at once, not in batches (first after 30 s, then every 15 s).",
+        rule="B-24",
+    )

@@ -1,0 +1,52 @@
+"""Options of pulls. They are part of `BrokerConfig`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+
+from pocketmq.runtime.options import option
+
+
+@dataclass(frozen=True, kw_only=True)
+class PullOptions:
+    """Pulls: holding, filtering, and what broadcasting members pulled."""
+
+    long_polling_enable: bool = option(
+        True,
+        help="Long polling: hold a pull for as long as the consumer asks.",
+        rule="B-70",
+        live=True,
+    )
+    short_polling_time_ms: int = option(
+        1_000,
+        unit="ms",
+        help="How long pulls are held without long polling.",
+        rule="B-70",
+        rocketmq_name="shortPollingTimeMills",
+        live=True,
+        within=(0, inf),
+    )
+    enable_property_filter: bool = option(
+        False,
+        help="Allow subscriptions by SQL92 expressions.",
+        rule="Q-21",
+        live=True,
+    )
+    enable_broadcast_offset_store: bool | None = option(
+        None,
+        help="Track pull offsets of broadcasting groups' members; default: by profile.",
+        rule="B-36",
+    )
+    broadcast_offset_expire_second: int = option(
+        120,
+        unit="s",
+        help="How long a disconnected broadcasting member's offset still counts.",
+        rule="B-36",
+    )
+    broadcast_offset_expire_max_second: int = option(
+        300,
+        unit="s",
+        help="How long a connected broadcasting member that does not pull still counts.",
+        rule="B-36",
+    )
