@@ -13,7 +13,8 @@ from random import Random
 
 from pocketmq.controller import commands
 from pocketmq.controller.election import Candidate
-from pocketmq.controller.raft.core import Group, Raft, Role
+from pocketmq.controller.raft.core import Raft
+from pocketmq.controller.raft.group import Group, Role
 from pocketmq.controller.raft.messages import Entry, Stored, VoteReply, VoteRequest
 from pocketmq.controller.replicas import BY_CONTROLLER, Outcome, Replicas
 

@@ -1,20 +1,24 @@
-"""The broker's wiring: few arguments, and nothing assigned into an object after it was made."""
+"""Wiring: few arguments, and in the broker nothing assigned into an object after it was made."""
 
 from __future__ import annotations
 
 import ast
 from pathlib import Path
 
-BROKER = Path(__file__).parents[2] / "broker" / "pocketmq" / "broker"
-FILES = sorted(BROKER.rglob("*.py"))
+ROOT = Path(__file__).parents[2]
+ALL_FILES = sorted(ROOT.glob("*/pocketmq/**/*.py"))
+FILES = sorted((ROOT / "broker" / "pocketmq" / "broker").rglob("*.py"))
 MOST_ARGUMENTS = 8
+VALUES = {"Message", "MessageExt"}
+"""What RocketMQ says of a message is one argument each."""
 
 
 def test_no_constructor_has_more_than_eight_arguments() -> None:
     long = []
-    for path in FILES:
+    assert len(ALL_FILES) > 700
+    for path in ALL_FILES:
         for made in ast.walk(ast.parse(path.read_text())):
-            if not isinstance(made, ast.ClassDef):
+            if not isinstance(made, ast.ClassDef) or made.name in VALUES:
                 continue
             for part in made.body:
                 if isinstance(part, ast.FunctionDef) and part.name == "__init__":

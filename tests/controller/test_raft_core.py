@@ -8,7 +8,8 @@ import pytest
 
 from pocketmq.controller.errors import ForeignLogError, NotLeadingError, RaftMessageError
 from pocketmq.controller.raft import journal
-from pocketmq.controller.raft.core import MOST_TERM, Group, Raft, Role
+from pocketmq.controller.raft.core import MOST_TERM, Raft
+from pocketmq.controller.raft.group import Group, Role
 from pocketmq.controller.raft.messages import (
     Append,
     AppendReply,

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from pocketmq.controller.config import ControllerConfig
-from pocketmq.controller.server import Controller
+from pocketmq.controller.server import Controller, ControllerSeams
 from pocketmq.protocol.bodies.controller import ElectMasterResponseBody, SyncStateSet
 from pocketmq.protocol.body import decode_body, encode_body
 from pocketmq.protocol.codes import RequestCode, ResponseCode
@@ -188,11 +188,13 @@ class ControllerRig:
         )  # fmt: skip
         controller = Controller(
             config,
-            self.clock,
-            self.network,
-            files=self.files.setdefault(own_id, MemoryFiles()),
+            ControllerSeams(
+                self.clock,
+                self.network,
+                self.files.setdefault(own_id, MemoryFiles()),
+                seed=int(own_id[1:]) + 1,
+            ),
             on_failure=lambda _task, error: self.failures.append(error),
-            seed=int(own_id[1:]) + 1,
         )
         await controller.start()
         self.controllers[own_id] = controller

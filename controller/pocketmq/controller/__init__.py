@@ -1,6 +1,6 @@
 """The controller: which replica of a broker name is master, and who is in sync with it.
 
-    from pocketmq.controller import Controller, ControllerConfig
+    from pocketmq.controller import Controller, ControllerConfig, ControllerSeams
 
 Everything else is imported from its own module.
 """
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pocketmq.controller.config import ControllerConfig
-    from pocketmq.controller.server import Controller
+    from pocketmq.controller.server import Controller, ControllerSeams
 
-__all__ = ["Controller", "ControllerConfig"]
+__all__ = ["Controller", "ControllerConfig", "ControllerSeams"]
 
 
 def __getattr__(name: str) -> Any:
@@ -26,4 +26,8 @@ def __getattr__(name: str) -> Any:
         from pocketmq.controller.config import ControllerConfig
 
         return ControllerConfig
+    if name == "ControllerSeams":
+        from pocketmq.controller.server import ControllerSeams
+
+        return ControllerSeams
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

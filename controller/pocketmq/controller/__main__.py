@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         config = replace(config, config_store_path=Path(file))
 
     async def serve(role: RoleContext) -> None:
-        from pocketmq.controller.server import Controller
+        from pocketmq.controller.server import Controller, ControllerSeams
         from pocketmq.protocol.control import event_log
         from pocketmq.protocol.faults.rule_book import RuleBook
         from pocketmq.protocol.transport.faulty import FaultyTcp
@@ -57,10 +57,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         check_port_free(host, port)
         profile = profile_named(options.profile)
         events = event_log(config.name, role.clock, always=options.events)
+        network = FaultyTcp(RuleBook(config.name, role.clock.time_ms, events))
         controller = Controller(
             config,
-            role.clock,
-            FaultyTcp(RuleBook(config.name, role.clock.time_ms, events)),
+            ControllerSeams(role.clock, network),
             profile,
             budget=budget_loaded.config,
             on_failure=failed,

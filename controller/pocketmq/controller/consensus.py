@@ -17,7 +17,8 @@ import structlog
 from pocketmq.controller import commands
 from pocketmq.controller.errors import ForeignLogError, NotLeadingError, UndecidedError
 from pocketmq.controller.raft import journal
-from pocketmq.controller.raft.core import Group, Raft, Role, Step
+from pocketmq.controller.raft.core import Raft
+from pocketmq.controller.raft.group import Group, Role, Step
 from pocketmq.controller.raft.messages import Entry, Envelope, Message, Snapshot, Stored, Write
 from pocketmq.controller.replicas import Outcome, Replicas
 from pocketmq.protocol.codes import ResponseCode

@@ -7,6 +7,7 @@ they agree, in `raft/core.py`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -19,7 +20,7 @@ from pocketmq.controller.liveness import LiveBrokers, LiveKey
 from pocketmq.controller.processors.admin import AdminProcessor, SettingsProcessor
 from pocketmq.controller.processors.brokers import BrokerProcessor
 from pocketmq.controller.processors.raft import RaftProcessor
-from pocketmq.controller.raft.core import Group
+from pocketmq.controller.raft.group import Group
 from pocketmq.controller.replicas import Outcome
 from pocketmq.protocol.budget import DEFAULT_BUDGET, Budget
 from pocketmq.protocol.control import ControlProcessor
@@ -43,32 +44,40 @@ HEARTBEAT_SHARE = 0.2
 """Of the election time-out, between two heartbeats of the leading controller."""
 
 
+@dataclass(frozen=True, slots=True)
+class ControllerSeams:
+    """What a test or a simulation exchanges around a controller."""
+
+    clock: Clock
+    """Of elections, heartbeats and scans."""
+    network: Network
+    """Where it listens and connects."""
+    files: AppendFiles = field(default_factory=OsTextFiles)
+    """Where its journal is."""
+    seed: int | None = None
+    """Of the election time-outs; None: unpredictable."""
+
+
 class Controller:
     """One controller of a group.
 
     Args:
         config: Its options.
-        clock: Of elections, heartbeats and scans.
-        network: Where it listens and connects.
+        seams: Time, network, files and chance.
         profile: Of what it says of its version.
         budget: What peers may cost.
-        files: Where its journal is.
         on_failure: It cannot go on: its disk failed, or its log contradicts the group's.
-        seed: Of the election time-outs; None: unpredictable.
         events: Takes what happens here.
     """
 
     def __init__(
         self,
         config: ControllerConfig,
-        clock: Clock,
-        network: Network,
+        seams: ControllerSeams,
         profile: Profile = PROFILE_5_X,
         *,
         budget: Budget = DEFAULT_BUDGET,
-        files: AppendFiles | None = None,
         on_failure: Callable[[str, BaseException], None] | None = None,
-        seed: int | None = None,
         events: EventSink = NO_EVENTS,
     ) -> None:
         self.config = config
@@ -76,26 +85,26 @@ class Controller:
             config, budget, protected=PROTECTED_OPTIONS, others=all_in(config.config_store_path)
         )
         self.members = config.members()
-        self._clock = clock
-        self._network = network
+        clock = self._clock = seams.clock
+        self._network = seams.network
         self._profile = profile
         self._listener: Listener | None = None
         self._is_stopping = False
-        disk = files or OsTextFiles()
-        self._options_writer = options_writer(self.options, DurableFile(config.options_file, disk))
+        saved_options = DurableFile(config.options_file, seams.files)
+        self._options_writer = options_writer(self.options, saved_options)
         self.live = LiveBrokers(config.broker_close_grace / 1000)
         election_s = config.election_timeout / 1000
-        self._links = ControllerLinks(network, config.group, config.self_id, self.members)
-        self._notices = RoleNotices(network)
+        self._links = ControllerLinks(seams.network, config.group, config.self_id, self.members)
+        self._notices = RoleNotices(seams.network)
         self.consensus = Consensus(
             Group(config.self_id, tuple(self.members), election_s * HEARTBEAT_SHARE, election_s),
-            JournalFile(config.store_path, config.group, config.self_id, disk),
+            JournalFile(config.store_path, config.group, config.self_id, seams.files),
             clock,
             send=self._links.send,
             on_outcome=self._decided,
             on_leading=self._leads,
             on_failure=on_failure or _only_logged,
-            seed=seed,
+            seed=seams.seed,
         )
         self._elections = Elections(
             self.consensus,

@@ -11,7 +11,7 @@ import pytest
 
 from pocketmq.broker.replication.epochs import Epoch, Epochs
 from pocketmq.broker.server import Broker
-from pocketmq.controller import Controller, ControllerConfig
+from pocketmq.controller import Controller, ControllerConfig, ControllerSeams
 from pocketmq.protocol.codes import ResponseCode
 from support.controller_rig import MemoryFiles
 from support.eventually import eventually
@@ -47,7 +47,8 @@ class Pair:
 async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
     async with ReplicaRig(tmp_path) as rig:
         config = ControllerConfig(port=9881, store_path=Path("/controller"))
-        controller = Controller(config, rig.clock, rig.network, files=MemoryFiles())
+        seams = ControllerSeams(rig.clock, rig.network, MemoryFiles())
+        controller = Controller(config, seams)
         await controller.start()
         await rig.advance(6)
         yield Pair(rig, controller)

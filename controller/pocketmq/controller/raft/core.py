@@ -24,9 +24,6 @@ ago knows that nobody else leads (`serves`). A leader that no majority answers s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from enum import Enum
 from random import Random
 
 from pocketmq.controller.errors import (
@@ -35,6 +32,8 @@ from pocketmq.controller.errors import (
     RaftMessageError,
     TooManyProposalsError,
 )
+from pocketmq.controller.raft.group import Group, Role, Step
+from pocketmq.controller.raft.leadership import NEVER, Leadership
 from pocketmq.controller.raft.log import RaftLog
 from pocketmq.controller.raft.messages import (
     Append,
@@ -43,14 +42,12 @@ from pocketmq.controller.raft.messages import (
     Envelope,
     Install,
     Message,
-    Snapshot,
     Stored,
     VoteReply,
     VoteRequest,
-    Write,
 )
+from pocketmq.controller.raft.unwritten import Unwritten
 
-NEVER = float("-inf")
 MOST_UNCOMMITTED = 1024
 """Proposals that may wait for a majority (as in RocketMQ's scheduler, D-52)."""
 
@@ -59,63 +56,6 @@ MOST_TERM = 2**62
 
 LEASE_SHARE = 0.8
 """Share of the election time-out for which a majority's answer counts: clocks drift."""
-
-
-class Role(Enum):
-    """What a member is at the moment."""
-
-    FOLLOWER = "follower"
-    PRE_CANDIDATE = "pre-candidate"
-    CANDIDATE = "candidate"
-    LEADER = "leader"
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """A member and its group; who belongs to it never changes while it runs."""
-
-    own_id: str
-    members: tuple[str, ...]
-    """All ids, the own one too."""
-    heartbeat_s: float = 0.2
-    election_s: float = 1.0
-    """Silence of a leader after which others are elected at the earliest."""
-
-    def __post_init__(self) -> None:
-        if self.own_id not in self.members or len(set(self.members)) != len(self.members):
-            raise ValueError(f"{self.own_id!r} is not once in {', '.join(self.members)}")
-
-    @property
-    def others(self) -> list[str]:
-        """All but the own id."""
-        return [member for member in self.members if member != self.own_id]
-
-    @property
-    def majority(self) -> int:
-        """How many members are more than half."""
-        return len(self.members) // 2 + 1
-
-
-@dataclass(slots=True)
-class Step:
-    """What the shell has to do, in this order."""
-
-    write: Write | None = None
-    messages: list[Envelope] = field(default_factory=list)
-    applied: list[Entry | Snapshot] = field(default_factory=list)
-    """Committed entries; a snapshot replaces the state."""
-
-
-@dataclass(slots=True)
-class _Progress:
-    """What a leader knows of one other member."""
-
-    next_index: int
-    match_index: int = 0
-    is_waiting: bool = False
-    """An `Append` is under way; the next one is sent on its reply or with the next heartbeat."""
-    answered_at: float = NEVER
-    """When the last message that it answered was sent."""
 
 
 class Raft:
@@ -142,20 +82,10 @@ class Raft:
         self._heard_at = now  # before the restart it may have told a leader that it follows
         self._deadline = 0.0
         self._votes: set[str] = set()
-        self._progress: dict[str, _Progress] = {}
-        self._own_match = 0
-        """Last entry of the own term's leadership that is on the own disk."""
-        self._first_index = 0
-        """The empty entry of the own leadership."""
-        self._led_since = NEVER
-        self._beat_at = NEVER
+        self._leading = Leadership((), first_index=0, since=NEVER)
+        """Of the term in which it led last."""
         self._step = Step()
-        self._fresh: list[Entry] = []
-        self._must_write = False
-        self._replaces_all = False
-        self._write_number = 0
-        self._being_written: list[tuple[int, int, int]] = []
-        """Of writes under way: number, term, last index."""
+        self._unwritten = Unwritten()
         if group.others:
             self._draw_deadline()
         else:  # nobody can lead in its place
@@ -175,9 +105,10 @@ class Raft:
 
         Then what its state machine says is the present truth, and may be read without a command.
         """
-        if not self.is_leader or self.commit_index < self._first_index:
+        if not self.is_leader or self.commit_index < self._leading.first_index:
             return False
-        return now - self._majority_answered_at(now) < self.group.election_s * LEASE_SHARE
+        answered_at = self._leading.answered_at(self.group.majority, now)
+        return now - answered_at < self.group.election_s * LEASE_SHARE
 
     @property
     def is_idle(self) -> bool:
@@ -187,30 +118,25 @@ class Raft:
     @property
     def next_deadline(self) -> float:
         """When `tick` should be called next."""
-        return self._beat_at + self.group.heartbeat_s if self.is_leader else self._deadline
+        if self.is_leader:
+            return self._leading.beat_at + self.group.heartbeat_s
+        return self._deadline
 
     # -- events ---------------------------------------------------------------------------------
 
     def take(self) -> Step:
         """What is to be done since the last call."""
         step, self._step = self._step, Step()
-        if self._must_write or self._fresh:
-            self._write_number += 1
-            entries = self.log.tail(0) if self._replaces_all else self._fresh
-            snapshot = self.log.snapshot if self._replaces_all else None
-            step.write = Write(self._write_number, self.term, self.vote, entries, snapshot)
-            self._being_written.append((self._write_number, self.term, self.log.last_index))
-            self._fresh, self._must_write, self._replaces_all = [], False, False
+        step.write = self._unwritten.take(self.term, self.vote, self.log)
         return step
 
     def stored(self, number: int) -> None:
         """All writes up to this number survive a power cut now."""
-        while self._being_written and self._being_written[0][0] <= number:
-            _, term, index = self._being_written.pop(0)
+        for term, index in self._unwritten.done(number):
             if term != self.term:
                 continue
             if self.is_leader:  # in its own term it cut nothing off
-                self._own_match = index
+                self._leading.own_match = index
             elif self.role is Role.CANDIDATE:
                 self._count_vote(self.group.own_id)
         self._advance_commit()
@@ -219,10 +145,10 @@ class Raft:
         """Time has passed."""
         self._now = now
         if self.is_leader:
-            answered_at = max(self._majority_answered_at(now), self._led_since)
-            if now - answered_at > self.group.election_s:
+            answered_at = self._leading.answered_at(self.group.majority, now)
+            if now - max(answered_at, self._leading.since) > self.group.election_s:
                 self._follow(self.term, leader="")
-            elif now >= self._beat_at + self.group.heartbeat_s:
+            elif now >= self._leading.beat_at + self.group.heartbeat_s:
                 self._beat()
         elif now >= self._deadline:
             self._ask_for_votes(is_pre_vote=True)
@@ -243,7 +169,7 @@ class Raft:
             raise TooManyProposalsError(MOST_UNCOMMITTED)
         entry = self._append(command)
         for member in self.group.others:
-            if not self._progress[member].is_waiting:
+            if not self._leading.progress[member].is_waiting:
                 self._send_entries(member)
         return entry
 
@@ -254,7 +180,7 @@ class Raft:
         if index > self.commit_index:
             raise ValueError(f"entry {index} is not committed; {self.commit_index} is the last")
         self.log.compact(index, state)
-        self._must_write = self._replaces_all = True
+        self._unwritten.replace_all()
 
     def receive(self, sender: str, message: Message, now: float) -> None:
         """A message of another member.
@@ -312,7 +238,8 @@ class Raft:
             term = self.term + 1
         else:
             self.role = Role.CANDIDATE
-            self.term, self.vote, self._must_write = self.term + 1, self.group.own_id, True
+            self.term, self.vote = self.term + 1, self.group.own_id
+            self._unwritten.change()
             term = self.term
         request = VoteRequest(term, self.log.last_index, self.log.last_term, is_pre_vote)
         for member in self.group.others:
@@ -341,7 +268,8 @@ class Raft:
             is_free = self.vote in ("", sender)
             is_granted = request.term == self.term and is_free and is_covered
             if is_granted:
-                self.vote, self._must_write = sender, True
+                self.vote = sender
+                self._unwritten.change()
                 self._draw_deadline()
         term = request.term if is_granted else self.term
         self._send(sender, VoteReply(term, is_granted, request.is_pre_vote))
@@ -352,19 +280,16 @@ class Raft:
 
     def _lead(self) -> None:
         self.role, self.leader = Role.LEADER, self.group.own_id
-        after = self.log.last_index + 1
-        self._progress = {member: _Progress(after) for member in self.group.others}
-        self._own_match = 0
-        self._led_since = self._now
-        self._first_index = self._append("").index
+        entry = self._append("")
+        self._leading = Leadership(self.group.others, entry.index, self._now)
         self._beat()
 
     def _follow(self, term: int, leader: str) -> None:
         if term > self.term:
-            self.term, self.vote, self._must_write = term, "", True
+            self.term, self.vote = term, ""
+            self._unwritten.change()
         if self.role is not Role.FOLLOWER:
             self.role = Role.FOLLOWER
-            self._progress = {}
             self._draw_deadline()
         self.leader = leader
 
@@ -375,16 +300,16 @@ class Raft:
 
     def _append(self, command: str) -> Entry:
         entry = self.log.append(self.term, command)
-        self._fresh.append(entry)
+        self._unwritten.append(entry)
         return entry
 
     def _beat(self) -> None:
-        self._beat_at = self._now
+        self._leading.beat_at = self._now
         for member in self.group.others:  # heartbeat, and what was lost
             self._send_entries(member)
 
     def _send_entries(self, member: str) -> None:
-        progress = self._progress[member]
+        progress = self._leading.progress[member]
         progress.is_waiting = True
         previous = progress.next_index - 1
         previous_term = self.log.term_at(previous)
@@ -400,7 +325,7 @@ class Raft:
     def _append_answered(self, sender: str, reply: AppendReply) -> None:
         if not self.is_leader or reply.term != self.term:
             return
-        progress = self._progress[sender]
+        progress = self._leading.progress[sender]
         progress.is_waiting = False
         progress.answered_at = max(progress.answered_at, reply.sent_at)
         if not reply.is_match:
@@ -419,15 +344,9 @@ class Raft:
         """Commit what a majority has on its disks, once it includes an entry of the own term."""
         if not self.is_leader:
             return
-        matches = [progress.match_index for progress in self._progress.values()]
-        index = sorted([*matches, self._own_match], reverse=True)[self.group.majority - 1]
+        index = self._leading.match_index(self.group.majority)
         if index > self.commit_index and self.log.term_at(index) == self.term:
             self._commit(index)
-
-    def _majority_answered_at(self, now: float) -> float:
-        """When the messages were sent that a majority has answered."""
-        answered = [progress.answered_at for progress in self._progress.values()]
-        return sorted([*answered, now], reverse=True)[self.group.majority - 1]
 
     # -- replication, as follower ---------------------------------------------------------------
 
@@ -450,14 +369,10 @@ class Raft:
             return
         fresh = self.log.merge(append.entries)
         if fresh:
-            self._keep(fresh)
+            self._unwritten.overwrite(fresh)
         match = previous + len(append.entries)
         self._commit(min(append.commit_index, match))
         self._send(sender, AppendReply(self.term, True, match, append.sent_at))
-
-    def _keep(self, fresh: Sequence[Entry]) -> None:
-        self._fresh = [entry for entry in self._fresh if entry.index < fresh[0].index]
-        self._fresh += fresh
 
     def _install_came(self, sender: str, install: Install) -> None:
         if install.term < self.term:
@@ -468,7 +383,7 @@ class Raft:
         if snapshot.index > self.commit_index:
             self.log.install(snapshot)
             self.commit_index = snapshot.index
-            self._must_write = self._replaces_all = True
+            self._unwritten.replace_all()
             self._step.applied.append(snapshot)
         self._send(sender, AppendReply(self.term, True, snapshot.index, install.sent_at))
 

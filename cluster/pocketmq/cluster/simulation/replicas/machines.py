@@ -18,7 +18,7 @@ from pocketmq.cluster.simulation.replicas.journal_files import JournalFiles
 from pocketmq.cluster.simulation.replicas.plan import CONTROLLERS, REPLICAS, ReplicaPlan
 from pocketmq.cluster.simulation.trace import Trace
 from pocketmq.controller.config import ControllerConfig
-from pocketmq.controller.server import Controller
+from pocketmq.controller.server import Controller, ControllerSeams
 from pocketmq.runtime.loop_clock import DriftingClock, LoopClock
 from pocketmq.runtime.profile import Profile
 
@@ -106,12 +106,11 @@ class ControllerMachine(Machine):
         async def start() -> None:
             controller = Controller(
                 config,
-                process.clock,
-                stage.network,
+                ControllerSeams(
+                    process.clock, stage.network, self.files, stage.chance.getrandbits(32)
+                ),
                 stage.profile,
-                files=self.files,
                 on_failure=self._failed,
-                seed=stage.chance.getrandbits(32),
             )
             self.controller = controller
             await controller.start()
