@@ -89,7 +89,7 @@ class SimCluster:
         if plan.services is not None:
             self.services = Services(plan.services, self.setting, self.brokers, watch.violations)
         self.consumers: dict[str, ConsumerMachine] = {}
-        self.graveyard: list[object] = []
+        self.kept: list[object] = []
         """Objects of dead processes, kept so that no finalizer runs during a run."""
         self.calm = False
         """Whether the final phase runs: listeners are quick, and only poison messages fail."""
@@ -161,7 +161,7 @@ class SimCluster:
     def end_nameserver(self) -> None:
         """End its process."""
         machine = self.nameserver
-        self.graveyard.append(machine.server)
+        self.kept.append(machine.server)
         machine.server = None
         machine.process.kill()
         self.network.process_died(machine.process, silently=False)
@@ -201,7 +201,7 @@ class SimCluster:
 
     def end_broker(self, machine: BrokerMachine) -> None:
         """End a broker's process."""
-        self.graveyard.append(machine.broker)
+        self.kept.append(machine.broker)
         machine.broker = None
         machine.process.kill()
         self._tell_ended(machine.name)
@@ -269,7 +269,7 @@ class SimCluster:
     async def leave(self, name: str) -> None:
         """Stop a consumer orderly and end its process."""
         machine = self.consumers.pop(name)
-        self.graveyard.append(machine)
+        self.kept.append(machine)
         self._members_changed()
         if machine.consumer is not None:
             await machine.process.start(machine.consumer.stop(), f"stop {name}")
@@ -279,7 +279,7 @@ class SimCluster:
     def crash(self, name: str, *, silently: bool) -> None:
         """Kill a consumer."""
         machine = self.consumers.pop(name)
-        self.graveyard.append(machine)
+        self.kept.append(machine)
         self._members_changed()
         self._end(machine, silently=silently)
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from pocketmq.cluster.simulation.cluster import SimCluster
 from pocketmq.cluster.simulation.machines import BrokerMachine
-from pocketmq.cluster.simulation.network import Pair
 from pocketmq.cluster.simulation.scenario import LOG, NAMESERVER, Event, Kind
+from pocketmq.cluster.simulation.weather import Pair
 from pocketmq.protocol.events.roles import TroubleBegan
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
 
+from pocketmq.cluster.simulation.links import Link, Ports, SimListener, SimStreams, SimTransport
 from pocketmq.cluster.simulation.loop import PROCESS, SimProcess, VirtualLoop
+from pocketmq.cluster.simulation.weather import Pair, Weather
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import VERSION_5_3_3, Encoding
 from pocketmq.protocol.dispatch import Dispatcher
@@ -31,179 +31,6 @@ from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.errors import PortInUseError
 
 NOTIFICATION_MAX_BYTES = 400
-
-Pair = frozenset[str]
-
-
-class Weather:
-    """The current faults of the network, by names of processes."""
-
-    def __init__(self) -> None:
-        self.partitions: set[Pair] = set()
-        self.one_way: set[tuple[str, str]] = set()
-        """(sender, receiver) between whom bytes do not arrive; those of the other way do."""
-        self.delays_s: dict[Pair, float] = {}
-        self.lost_notifications: set[str] = set()
-        """Clients to which notifications of brokers are lost."""
-        self.doubled_notifications: set[str] = set()
-        """Clients that get each notification twice."""
-
-    def clear_delay(self, pair: Pair) -> None:
-        """End the delay between a pair."""
-        self.delays_s.pop(pair, None)
-
-    @property
-    def is_fair(self) -> bool:
-        """Whether there is no fault."""
-        return not (
-            self.partitions
-            or self.one_way
-            or self.delays_s
-            or self.lost_notifications
-            or self.doubled_notifications
-        )
-
-
-class SimTransport(asyncio.Transport):
-    """One end of a link."""
-
-    def __init__(
-        self,
-        link: Link,
-        process: SimProcess,
-        protocol: asyncio.Protocol,
-        local: object,
-        remote: object,
-    ) -> None:
-        super().__init__({"sockname": local, "peername": remote})
-        self.link = link
-        self.process = process
-        self.context = process.context()
-        self._protocol = protocol
-        self.is_stream = not isinstance(protocol, Channel)
-        """Whether it carries replication, and no remoting frames."""
-        self.arrives_at = 0.0
-        """Arrival time of the last bytes sent *to* this end; later bytes arrive after it."""
-        self.notified_at: deque[float] = deque()
-        """Send times of the notifications in flight to this end."""
-        self.other: SimTransport
-        self._closing = False
-        self._lost = False
-        self._paused = False
-        self._unread: list[bytes] = []
-
-    def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
-        if not self._closing:
-            self.link.network.send(self, bytes(data))
-
-    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview[Any]]) -> None:
-        self.write(b"".join(list_of_data))
-
-    def deliver(self, data: bytes) -> None:
-        """Receive bytes from the other end."""
-        if self._lost or self._closing or self.link.is_cut:
-            return
-        if self._paused:
-            self._unread.append(data)
-            return
-        self._protocol.data_received(data)
-        self.link.network.delivered(self, data)
-
-    def pause_reading(self) -> None:
-        self._paused = True
-
-    def resume_reading(self) -> None:
-        self._paused = False
-        unread, self._unread = self._unread, []
-        for data in unread:
-            self.deliver(data)
-
-    def is_reading(self) -> bool:
-        return not self._paused and not self._closing
-
-    def is_closing(self) -> bool:
-        return self._closing
-
-    def close(self) -> None:
-        if self._closing:
-            return
-        self._closing = True
-        loop = self.link.network.loop
-        loop.call_soon(self.lose, context=self.context)
-        self.link.network.finish(self)
-
-    def abort(self) -> None:
-        self.close()
-
-    def lose(self) -> None:
-        """End the link on this side; reported once."""
-        self._closing = True
-        if not self._lost:
-            self._lost = True
-            self.link.network.forget(self.link)
-            self._protocol.connection_lost(None)
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether this side knows that the link has ended, or its process is dead."""
-        return self._lost
-
-    def vanish(self) -> None:
-        """End this side without a report, because its process is dead."""
-        self._closing = self._lost = True
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Nothing is buffered, so there are no limits."""
-
-    def get_write_buffer_size(self) -> int:
-        return 0
-
-
-class Link:
-    """A connection: two ends, and the bytes that wait for the end of a partition."""
-
-    __slots__ = ("ends", "is_cut", "network", "pair", "waiting")
-
-    def __init__(self, network: SimNetwork, pair: Pair) -> None:
-        self.network = network
-        self.pair = pair
-        self.ends: tuple[SimTransport, ...] = ()
-        self.is_cut = False
-        self.waiting: list[tuple[SimTransport, bytes | None]] = []
-        """(receiver, bytes or None for the end), in order."""
-
-
-class SimListener:
-    """A port of one process."""
-
-    def __init__(
-        self, network: SimNetwork, process: SimProcess, port: int, channels: OpenChannels
-    ) -> None:
-        self.process = process
-        self.port = port
-        self.channels = channels
-        self._network = network
-
-    async def close(self) -> None:
-        if self._network.listeners.get(self.port) is self:
-            del self._network.listeners[self.port]
-        await self.channels.close()
-
-
-class SimStreams:
-    """A port of one process for byte streams that are no remoting frames."""
-
-    def __init__(
-        self, network: SimNetwork, process: SimProcess, port: int, make: MakeProtocol
-    ) -> None:
-        self.process = process
-        self.port = port
-        self.make = make
-        self._network = network
-
-    async def close(self) -> None:
-        if self._network.listeners.get(self.port) is self:
-            del self._network.listeners[self.port]
 
 
 class SimNetwork:
@@ -223,7 +50,7 @@ class SimNetwork:
         self.loop = loop
         self._clock = clock
         self.weather = Weather()
-        self.listeners: dict[int, SimListener | SimStreams] = {}
+        self.listeners: Ports = {}
         self.links: dict[Link, None] = {}
         self.on_sent: Callable[[SimTransport, bytes], None] | None = None
         """Called with (sender's end, bytes) when bytes are sent."""
@@ -250,7 +77,7 @@ class SimNetwork:
         if port in self.listeners:
             raise PortInUseError(port)
         channels = OpenChannels(dispatcher, version, on_open, on_close)
-        listener = SimListener(self, _caller(), port, channels)
+        listener = SimListener(self.listeners, _caller(), port, channels)
         self.listeners[port] = listener
         return listener
 
@@ -275,7 +102,7 @@ class SimNetwork:
         port = port or self._free_port()
         if port in self.listeners:
             raise PortInUseError(port)
-        listener = self.listeners[port] = SimStreams(self, _caller(), port, make)
+        listener = self.listeners[port] = SimStreams(self.listeners, _caller(), port, make)
         return listener
 
     async def dial(

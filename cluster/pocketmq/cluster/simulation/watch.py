@@ -17,9 +17,9 @@ from pocketmq.cluster.simulation.invariants.durability import (
     REQUEST_MARKERS,
     DurabilityLedger,
 )
+from pocketmq.cluster.simulation.links import SimTransport
 from pocketmq.cluster.simulation.loop import SimProcess, VirtualLoop
 from pocketmq.cluster.simulation.machines import TOPIC, BrokerMachine, ConsumerMachine
-from pocketmq.cluster.simulation.network import SimTransport
 from pocketmq.cluster.simulation.scenario import Mode, Scenario
 from pocketmq.cluster.simulation.send_backs import SendBackWatch
 from pocketmq.cluster.simulation.trace import Trace

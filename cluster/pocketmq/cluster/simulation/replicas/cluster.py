@@ -14,10 +14,9 @@ from pocketmq.client.producer.send_result import SendStatus
 from pocketmq.cluster.simulation.invariants import InvariantError
 from pocketmq.cluster.simulation.loop import START_MS, SimProcess, VirtualLoop
 from pocketmq.cluster.simulation.machines import NoKv
-from pocketmq.cluster.simulation.network import Pair, SimNetwork
+from pocketmq.cluster.simulation.network import SimNetwork
 from pocketmq.cluster.simulation.replicas.machines import (
     BROKER,
-    CONTROLLER_PORTS,
     NAMESERVER_ADDRESS,
     ControllerMachine,
     ReplicaMachine,
@@ -28,17 +27,12 @@ from pocketmq.cluster.simulation.replicas.plan import (
     NAMESERVER,
     PRODUCER,
     REPLICAS,
-    Happening,
     ReplicaPlan,
-    Trouble,
 )
 from pocketmq.cluster.simulation.replicas.watch import TOPIC, ReplicaWatch
 from pocketmq.cluster.simulation.trace import Trace
 from pocketmq.nameserver.config import NameServerConfig
 from pocketmq.nameserver.server import NameServer
-from pocketmq.protocol.errors import BrokerError, RemotingError
-from pocketmq.protocol.headers.controller import ElectMasterRequestHeader
-from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.runtime.errors import PocketMQError
 from pocketmq.runtime.loop_clock import LoopClock
 from pocketmq.runtime.profile import PROFILE_5_X
@@ -61,8 +55,6 @@ REST_S = 60.0
 QUIET_S = 24.0
 """Two periods of the timer that carries tables."""
 
-JUMP_MS = 60_000
-
 
 class ReplicaCluster:
     """All processes of one run.
@@ -84,22 +76,24 @@ class ReplicaCluster:
         self.watch = ReplicaWatch(plan, loop, trace)
         self.network.on_sent = self.watch.sent
         self.counts: Counter[str] = Counter()
-        self._chance = chance
-        self._trace = trace
+        self.chance = chance
+        self.trace = trace
         stage = Stage(plan, loop, self.network, PROFILE_5_X, chance, trace)
         self.controllers = {name: ControllerMachine(name, stage) for name in plan.controllers}
         self.replicas = {name: ReplicaMachine(name, stage) for name in REPLICAS}
-        self._machines: dict[str, ControllerMachine | ReplicaMachine] = {
+        self.machines: dict[str, ControllerMachine | ReplicaMachine] = {
             **self.controllers,
             **self.replicas,
         }
-        for machine in self._machines.values():
+        for machine in self.machines.values():
             self.watch.add(machine)
-        self._graveyard: list[object] = []
+        """By name, whether their process runs or not."""
+        self.kept: list[object] = []
+        """Servers and clients of dead processes, and running tasks: nothing collects them."""
         self._sending = True
         self._sent = 0
-        self._consumer = SimProcess(loop, CONSUMER)
-        self._consumer.kill()
+        self.consumer = SimProcess(loop, CONSUMER)
+        self.consumer.kill()
         self._producing: asyncio.Task[None] | None = None
 
     # -- begin ------------------------------------------------------------------------------------
@@ -115,8 +109,8 @@ class ReplicaCluster:
             NameServerConfig(port=9876), process.clock, self.network, PROFILE_5_X, kv_storage=NoKv()
         )
         await process.start(server.start(), NAMESERVER)
-        self._graveyard.append(server)
-        for machine in self._machines.values():
+        self.kept.append(server)
+        for machine in self.machines.values():
             machine.start()
         await self._until(self.is_whole, BEGIN_S, "at the begin not everybody is in sync")
         admin = SimProcess(self.loop, "admin")
@@ -170,9 +164,9 @@ class ReplicaCluster:
     async def _produce(self, process: SimProcess) -> None:
         async with Producer("P", **self._client_options(process)) as producer:
             while self._sending:
-                burst = self._chance.choice([1, 1, 2, 4])
+                burst = self.chance.choice([1, 1, 2, 4])
                 await asyncio.gather(*(self._send(producer) for _ in range(burst)))
-                await process.clock.sleep(self._chance.uniform(0.0, 2 * self.plan.gap_s))
+                await process.clock.sleep(self.chance.uniform(0.0, 2 * self.plan.gap_s))
 
     async def _send(self, producer: Producer) -> bool:
         key = f"m{self._sent}"
@@ -181,23 +175,23 @@ class ReplicaCluster:
             result = await producer.send(Message(TOPIC, key.encode()))
         except PocketMQError as exc:
             self.counts["sends that failed"] += 1
-            self._trace.note("failed", key, type(exc).__name__, str(exc)[:80])
+            self.trace.note("failed", key, type(exc).__name__, str(exc)[:80])
             return False
         if result.status is not SendStatus.SEND_OK:
             self.counts["sends without copies"] += 1
-            self._trace.note("unsure", key, result.status.name)
+            self.trace.note("unsure", key, result.status.name)
             return False
-        self._trace.note("acked", key, str(result.queue), result.queue_offset)
+        self.trace.note("acked", key, str(result.queue), result.queue_offset)
         self.watch.acknowledged(key)
         return True
 
     def _start_consumer(self) -> None:
-        process = self._consumer = SimProcess(self.loop, CONSUMER)
+        process = self.consumer = SimProcess(self.loop, CONSUMER)
 
         async def listener(messages: list[MessageExt], _context: Any) -> None:
             for message in messages:
                 key = bytes(message.body).decode()
-                self._trace.note("consume", message.queue_id, message.queue_offset, key)
+                self.trace.note("consume", message.queue_id, message.queue_offset, key)
                 self.watch.messages.delivered(
                     self.loop.time(), message.queue_id, message.queue_offset, key
                 )
@@ -211,199 +205,25 @@ class ReplicaCluster:
             )
             consumer.subscribe(TOPIC)
             consumer.listen_batch(listener)
-            self._graveyard.append(consumer)
+            self.kept.append(consumer)
             await consumer.start()
 
         process.start(start(), f"start {CONSUMER}")
 
-    # -- trouble ----------------------------------------------------------------------------------
+    # -- processes that were away -----------------------------------------------------------------
 
-    def apply(self, event: Happening) -> None:
-        """Let it happen, and end by itself."""
-        self._trace.note("happens", event.trouble.value, event.who, event.other, event.lasts_s)
-        if self._act(event):
-            self.counts[event.trouble.value] += 1
-            self.watch.offsets.troubled(self.loop.time() + event.lasts_s)
-
-    def _act(self, event: Happening) -> bool:
-        who, lasts_s = event.who, event.lasts_s
-        match event.trouble:
-            case Trouble.KILL | Trouble.KILL_CONTROLLER:
-                return self._kill(who, lasts_s)
-            case Trouble.KILL_MASTER:
-                return self._kill(self._master(), lasts_s)
-            case Trouble.KILL_LEADER:
-                return self._kill(self._leader(), lasts_s)
-            case Trouble.VANISH:
-                return self._kill(who, lasts_s, silently=True)
-            case Trouble.POWER_CUT | Trouble.CONTROLLER_POWER_CUT:
-                return self._kill(who, lasts_s, silently=True, cuts_power=True)
-            case Trouble.ALL_DOWN:
-                return sum(self._kill(name, lasts_s) for name in REPLICAS) > 0
-            case Trouble.RESTART:
-                return self._restart(self.replicas[who], lasts_s)
-            case Trouble.FREEZE | Trouble.FREEZE_CONTROLLER:
-                return self._freeze(who, lasts_s)
-            case Trouble.CLOCK_JUMP:
-                clock = self.replicas[who].process.clock
-                clock.wall_offset_ms += self._chance.randint(-JUMP_MS, JUMP_MS)
-                return True
-            case Trouble.KILL_CONSUMER:
-                return self._kill_consumer(lasts_s)
-            case Trouble.DESIGNATE:
-                return self._designate()
-            case Trouble.SLOW_DISK | Trouble.HUNG_DISK:
-                return self._disturb_disk(event)
-            case Trouble.CUT | Trouble.ISOLATE | Trouble.ONE_WAY | Trouble.RESET | Trouble.DELAY:
-                return self._disturb_network(event)
-
-    def _later(self, delay_s: float, action: Callable[[], object]) -> None:
-        def act() -> None:
-            action()
-
-        self.clock.call_at(self.clock.monotonic() + delay_s, act)
-
-    def _kill(
-        self, name: str | None, away_s: float, *, silently: bool = False, cuts_power: bool = False
-    ) -> bool:
-        machine = self._machines.get(name or "")
-        if machine is None or not machine.is_up:
-            return False
-        self._graveyard.append(
-            machine.controller if isinstance(machine, ControllerMachine) else machine.broker
-        )
-        process = machine.process
-        machine.end()
-        self.network.process_died(process, silently=silently)
-        if cuts_power:
-            if isinstance(machine, ControllerMachine):
-                machine.files.cut_power()
-            else:
-                machine.disk.cut_power(self._chance)
-        self._later(away_s, lambda: self._start(machine))
-        return True
-
-    def _start(self, machine: ControllerMachine | ReplicaMachine) -> None:
+    def bring_up(self, machine: ControllerMachine | ReplicaMachine) -> None:
+        """Start a machine's process again, unless it runs."""
         if machine.process.is_there:
             return
-        self._trace.note("starts", machine.name)
+        self.trace.note("starts", machine.name)
         self.watch.restarted(machine)
         machine.start()
 
-    def _restart(self, machine: ReplicaMachine, away_s: float) -> bool:
-        broker, process = machine.broker, machine.process
-        if broker is None or not machine.is_up or not broker.core.role.epoch:
-            return False
-        machine.is_stopping = True
-
-        async def stop() -> None:
-            await process.start(broker.stop(), f"stop {machine.name}")
-            self._graveyard.append(broker)
-            machine.end()
-            self.network.process_died(process, silently=False)
-            self._later(away_s, lambda: self._start(machine))
-
-        task = self.loop.create_task(stop(), name=f"restart {machine.name}")
-        self._graveyard.append(task)
-        return True
-
-    def _freeze(self, name: str, lasts_s: float) -> bool:
-        machine = self._machines.get(name)
-        if machine is None or not machine.is_up:
-            return False
-        process = machine.process
-        process.freeze()
-        self._later(lasts_s, process.thaw)
-        return True
-
-    def _kill_consumer(self, away_s: float) -> bool:
-        if not self._consumer.alive:
-            return False
-        process = self._consumer
-        process.kill()
-        self.network.process_died(process, silently=False)
-        self._later(away_s, self._revive_consumer)
-        return True
-
-    def _revive_consumer(self) -> None:
-        if not self._consumer.alive:
+    def revive_consumer(self) -> None:
+        """Start the consumer again, unless it runs."""
+        if not self.consumer.alive:
             self._start_consumer()
-
-    def _designate(self) -> bool:
-        leader = self._leader()
-        if leader is None:
-            return False
-        tool = SimProcess(self.loop, "tool")
-        address = f"127.0.0.1:{CONTROLLER_PORTS[leader]}"
-        header = ElectMasterRequestHeader(
-            broker_name=BROKER, broker_id=self._chance.randint(1, 3), designate_elect=True
-        )
-
-        async def designate() -> None:
-            client = RemotingClient(self.network)
-            try:
-                await client.call(address, header)
-            except (BrokerError, RemotingError) as exc:
-                self._trace.note("not designated", str(exc))
-            await client.close()
-
-        self._graveyard.append(tool.start(designate(), "designate"))
-        return True
-
-    def _disturb_disk(self, event: Happening) -> bool:
-        trouble = self.replicas[event.who].trouble
-        if trouble is None:
-            return False
-        if event.trouble is Trouble.SLOW_DISK:
-            trouble.slow_s = 2.0
-
-            def clear() -> None:
-                trouble.slow_s = 0.0
-
-            self._later(event.lasts_s, clear)
-        else:
-            trouble.hung_until = self.loop.time() + event.lasts_s
-        return True
-
-    def _disturb_network(self, event: Happening) -> bool:
-        weather, one, other = self.network.weather, event.who, event.other
-        if event.trouble is Trouble.ISOLATE:
-            everybody = (*self._machines, NAMESERVER, PRODUCER, CONSUMER)
-            for each in everybody:
-                if each != one:
-                    self._cut(Pair((one, each)), event.lasts_s)
-            return True
-        pair = Pair((one, other))
-        if event.trouble is Trouble.CUT:
-            self._cut(pair, event.lasts_s)
-        elif event.trouble is Trouble.ONE_WAY:
-            weather.one_way.add((one, other))
-            self._later(event.lasts_s, lambda: self.network.heal_one_way(one, other))
-        elif event.trouble is Trouble.RESET:
-            self.network.reset(pair)
-        else:
-            weather.delays_s[pair] = min(1.5, event.lasts_s / 4)
-            self._later(event.lasts_s, lambda: weather.clear_delay(pair))
-        return True
-
-    def _cut(self, pair: Pair, lasts_s: float) -> None:
-        self.network.weather.partitions.add(pair)
-        self._later(lasts_s, lambda: self.network.heal(pair))
-
-    def _master(self) -> str | None:
-        leading = [
-            (each.broker.core.role.epoch, each.name)
-            for each in self.replicas.values()
-            if each.is_up and each.broker is not None and each.broker.core.role.leads
-        ]
-        return max(leading)[1] if leading else None
-
-    def _leader(self) -> str | None:
-        for machine in self.controllers.values():
-            controller = machine.controller if machine.is_up else None
-            if controller is not None and controller.consensus.serves:
-                return machine.name
-        return None
 
     # -- end --------------------------------------------------------------------------------------
 
@@ -415,12 +235,12 @@ class ReplicaCluster:
         """
         self._sending = False
         self.network.clear_up()
-        for machine in self._machines.values():
+        for machine in self.machines.values():
             machine.process.thaw()
             if isinstance(machine, ReplicaMachine) and machine.trouble is not None:
                 machine.trouble.clear()
-            self._start(machine)
-        self._revive_consumer()
+            self.bring_up(machine)
+        self.revive_consumer()
         ended_s = self.loop.time()
         await self._until(self.is_whole, WHOLE_S, "there is no master, or not everybody in sync")
         self.counts["seconds to be whole"] += round(self.loop.time() - ended_s)

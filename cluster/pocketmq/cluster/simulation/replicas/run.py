@@ -11,6 +11,7 @@ from pocketmq.cluster.simulation.invariants import InvariantError
 from pocketmq.cluster.simulation.loop import SimProcess, VirtualLoop
 from pocketmq.cluster.simulation.replicas.cluster import ReplicaCluster
 from pocketmq.cluster.simulation.replicas.plan import DURATION_S, ReplicaPlan, replica_plan
+from pocketmq.cluster.simulation.replicas.troubles import Troubles
 from pocketmq.cluster.simulation.runner import (
     MOST_CALLBACKS,
     Result,
@@ -64,9 +65,10 @@ def run_replicas(
 
 async def _life(cluster: ReplicaCluster, plan: ReplicaPlan) -> None:
     await cluster.start()
+    troubles = Troubles(cluster)
     for event in plan.happenings:
         await cluster.clock.sleep(max(0.0, event.at_s - cluster.loop.time()))
-        cluster.apply(event)
+        troubles.apply(event)
     await cluster.clock.sleep(max(0.0, DURATION_S - cluster.loop.time()))
     await cluster.come_to_rest()
     _raise_first(cluster)

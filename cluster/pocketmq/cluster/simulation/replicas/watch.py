@@ -12,8 +12,8 @@ from pocketmq.cluster.simulation.invariants.replicas import (
     OffsetLedger,
 )
 from pocketmq.cluster.simulation.invariants.replicas.elections import SeenController, SeenEntry
+from pocketmq.cluster.simulation.links import SimTransport
 from pocketmq.cluster.simulation.loop import SimProcess, VirtualLoop
-from pocketmq.cluster.simulation.network import SimTransport
 from pocketmq.cluster.simulation.replicas.log_reader import log_bytes, log_records
 from pocketmq.cluster.simulation.replicas.machines import ControllerMachine, ReplicaMachine
 from pocketmq.cluster.simulation.replicas.plan import ReplicaPlan

@@ -76,7 +76,7 @@ class Services:
         self._setting = setting
         self._brokers = brokers
         self._clients: dict[str, ServiceClient] = {}
-        self._graveyard: list[object] = []
+        self._kept: list[object] = []
         self._topics: list[_Topic] = []
         self._names: list[str] = []
         self._plan = plan
@@ -148,7 +148,7 @@ class Services:
         if not client.process.alive:
             return
         self.deaths["pop members died"] += name in POP_CLIENTS
-        self._graveyard.append(client.crash())
+        self._kept.append(client.crash())
         client.clock.call_at(client.clock.monotonic() + away_s, client.start)
 
     def broker_ended(self, machine: BrokerMachine) -> None:
