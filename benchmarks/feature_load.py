@@ -1,7 +1,7 @@
 """Measures transactions, timers, pulls and pops in its own process; prints one JSON line.
 
-    python feature_load.py plain|timer|transaction --nameserver H:P --topic T --messages 20000
-    python feature_load.py pull|pop|pop-batch --address H:P --topic T --messages 50000
+    python feature_load.py plain|timer|transaction|transaction-thread --nameserver H:P --topic T
+    python feature_load.py pull|pop|pop-batch --address H:P --topic T
 
 A transaction counts when its message can be consumed; a pop when all its messages are acknowledged,
 each by a request of its own, or all of a pop by one (`pop-batch`).
@@ -23,6 +23,7 @@ from pocketmq.client import (
     MessageExt,
     MessageQueue,
     Producer,
+    TransactionListener,
     TransactionProducer,
     TransactionState,
 )
@@ -50,6 +51,18 @@ INVISIBLE_MS = 300_000
 class Commits:
     """Commits each transaction at once."""
 
+    async def execute_local_transaction(
+        self, message: Message, argument: object
+    ) -> TransactionState:
+        return TransactionState.COMMIT
+
+    async def check_local_transaction(self, message: MessageExt) -> TransactionState:
+        return TransactionState.COMMIT
+
+
+class CommitsInThread:
+    """The same with plain functions, which run in a thread: a change of threads and back each."""
+
     def execute_local_transaction(self, message: Message, argument: object) -> TransactionState:
         return TransactionState.COMMIT
 
@@ -61,10 +74,15 @@ async def send(options: argparse.Namespace) -> dict[str, float]:
     """Sends by many coroutines, until all that may be consumed at once is in its queues."""
     left, topic = options.messages, options.topic
     delay_ms = 3_600_000 if options.kind == "timer" else None
+    listeners: dict[str, TransactionListener] = {
+        "transaction": Commits(),
+        "transaction-thread": CommitsInThread(),
+    }
+    listener = listeners.get(options.kind)
     producer = (
-        TransactionProducer("bench", Commits(), nameservers=options.nameserver)
-        if options.kind == "transaction"
-        else Producer("bench", nameservers=options.nameserver)
+        Producer("bench", nameservers=options.nameserver)
+        if listener is None
+        else TransactionProducer("bench", listener, nameservers=options.nameserver)
     )
 
     async def work() -> None:
@@ -128,7 +146,8 @@ async def pop(client: RemotingClient, options: argparse.Namespace, queue_id: int
         if response.code != 0:
             return got
         messages = decode_records(response.body_view, broker_name="b")
-        put_handles_on(messages, response.header(PopMessageResponseHeader), "b")
+        found = response.header(PopMessageResponseHeader)
+        put_handles_on(messages, found, "b", response.body_view)
         handles = [handle_of(message) for message in messages]
         if options.kind == "pop-batch":
             await client.call(
@@ -183,7 +202,10 @@ async def receive(options: argparse.Namespace) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    sends, receives = ("plain", "timer", "transaction"), ("pull", "pop", "pop-batch")
+    sends, receives = (
+        ("plain", "timer", "transaction", "transaction-thread"),
+        ("pull", "pop", "pop-batch"),
+    )
     parser.add_argument("kind", choices=[*sends, *receives])
     parser.add_argument("--nameserver")
     parser.add_argument("--address")

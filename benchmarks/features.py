@@ -21,6 +21,7 @@ CPU = " broker CPU us/message"
 
 RATIOS = (
     ("transaction", "plain", 0.35),
+    ("transaction-thread", "plain", None),
     ("timer", "plain", None),
     ("pop", "pull", 0.5),
     ("pop-batch", "pull", 0.5),
@@ -48,7 +49,7 @@ def send_rows(rounds: int, scale: float) -> Figures:
         cluster(Path(folder)) as (names, [broker]),
     ):
         for turn in range(rounds):
-            for kind in ("plain", "transaction", "timer"):
+            for kind in ("plain", "transaction", "transaction-thread", "timer"):
                 options = ("--nameserver", names, "--topic", f"{kind}-{turn}")
                 measure(figures, kind, broker, messages, *options)
     return figures

@@ -82,7 +82,7 @@ class Family:
             for peer, request in zip(peers, requests, strict=True)
         ]
 
-    @handles_batch(6)
+    @handles_batch(6, 7)
     def others(self, _peers: Sequence[Peer], requests: Sequence[Command]) -> Sequence[Reply]:
         return [request.reply() for request in requests]
 
@@ -104,7 +104,7 @@ def code_of(reply: Reply) -> int:
 
 
 def test_every_marked_method_answers_its_codes(dispatcher: Dispatcher) -> None:
-    assert dispatcher.codes == {1, 2, 3, 4, 5, 6}
+    assert dispatcher.codes == {1, 2, 3, 4, 5, 6, 7}
     for code in (1, 2):
         reply = dispatcher.process(PEER, Command(code, opaque=9))
         assert isinstance(reply, Command)
@@ -176,14 +176,27 @@ def test_peers_that_ask_in_one_turn_are_answered_from_one_batch(dispatcher: Disp
     assert peers[2].heard == [[(3, "c"), (4, "c")]]
 
 
-def test_another_code_begins_another_batch(dispatcher: Dispatcher) -> None:
+def test_codes_of_two_processors_are_gathered_beside_each_other(dispatcher: Dispatcher) -> None:
     turn, somebody = Turn(), Somebody("a")
     peer = cast("Peer", somebody)
-    dispatcher.gather(peer, commands(5, 1), turn.defer)
-    dispatcher.gather(peer, commands(6, 2), turn.defer)
-    assert somebody.heard == [[(1, "a")]]
+    for opaque in range(4):
+        dispatcher.gather(peer, commands(5 + opaque % 2, opaque), turn.defer)
+    assert somebody.heard == []
+    assert len(turn.later) == 1
     turn.end()
-    assert somebody.heard == [[(1, "a")], [(2, None)]]
+    assert [[opaque for opaque, _ in write] for write in somebody.heard] == [[0], [2], [1], [3]]
+
+
+def test_codes_of_one_processor_keep_their_order(dispatcher: Dispatcher) -> None:
+    turn, somebody = Turn(), Somebody("a")
+    peer = cast("Peer", somebody)
+    dispatcher.gather(peer, commands(6, 1), turn.defer)
+    dispatcher.gather(peer, commands(7, 2), turn.defer)
+    assert somebody.heard == [[(1, None)]]
+    dispatcher.gather(peer, commands(6, 3), turn.defer)
+    assert somebody.heard == [[(1, None)], [(2, None)]]
+    turn.end()
+    assert somebody.heard == [[(1, None)], [(2, None)], [(3, None)]]
 
 
 def test_many_requests_wait_for_no_more(dispatcher: Dispatcher) -> None:

@@ -19,6 +19,7 @@ from pocketmq.protocol.record import (
     encode_blank,
     encode_record,
     pack_host,
+    queue_offsets,
     record_size,
 )
 from pocketmq.protocol.record_check import RecordKind, check_record
@@ -119,6 +120,7 @@ def test_records_come_back_as_they_were_written(many, before):
     for buffer in (reply, memoryview(reply), bytearray(reply)):
         messages = decode_records(buffer, broker_name="b")
         assert len(messages) == len(many)
+        assert queue_offsets(buffer) == [message.queue_offset for message in messages]
         for message, fields, record in zip(messages, many, encoded, strict=True):
             assert_same(message, fields)
             assert bytes(message.record) == record
@@ -206,6 +208,23 @@ def test_a_wrong_length_or_magic_is_refused_and_nothing_is_allocated_for_it(at, 
     refused()
     assert peak_bytes(lambda: [refused() for _ in range(10)]) < 100_000
     assert check_record(memoryview(broken), 0).kind is not RecordKind.RECORD
+
+
+@pytest.mark.parametrize("left", [b"\0", bytes(200), b"\xff" * 91])
+def test_offsets_are_not_read_of_what_is_no_record(left):
+    with pytest.raises(RecordError):
+        queue_offsets(JAVA_RECORD + left)
+
+
+def test_what_is_noted_is_read_as_text_and_splits_nothing_before():
+    message = decode_record(JAVA_RECORD)
+    message.note("A", 7)
+    message.note_all({"B": 8, "k": "new"})
+    assert (message.noted("A"), message.noted("B"), message.noted("k2")) == (7, 8, None)
+    assert message.properties == {"k": "new", "A": "7", "B": "8"}
+    assert message.noted("A") is None
+    message.note_all({"A": 9})
+    assert message.properties["A"] == "9"
 
 
 def test_left_over_bytes_after_the_last_record_are_an_error():

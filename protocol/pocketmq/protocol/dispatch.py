@@ -118,8 +118,8 @@ class Dispatcher:
         """Code -> option that bounds its body."""
         self.single: dict[int, Processor] = {}
         self.batch: dict[int, BatchProcessor] = {}
-        self._shares: list[tuple[Peer, Sequence[Command]]] = []
-        """Gathered requests, all of one code, by peer."""
+        self._shares: dict[int, list[tuple[Peer, Sequence[Command]]]] = {}
+        """Code -> gathered requests, by peer."""
         self._gathered = 0
 
     def add(self, *families: object) -> None:
@@ -193,37 +193,42 @@ class Dispatcher:
         """Have requests of one batch code answered with those of other peers from this turn.
 
         Many are processed at once, few when the turn is over. The answers go to `Peer.answer`.
+        Codes of different processors are gathered beside each other, and lose their order: a
+        producer of transactions sends halves and ends in turn. RocketMQ has a thread pool for each.
 
         Args:
             peer: Who sent them.
             requests: One at least, all of one code.
             defer: Calls back when this turn of the loop is over.
         """
-        if self._shares and self._shares[0][1][0].code != requests[0].code:
-            self.process_gathered()
-        if not self._shares and len(requests) < GATHER_LIMIT:
-            defer(self.process_gathered)
-        self._shares.append((peer, requests))
+        code = requests[0].code
+        shares = self._shares.get(code)
+        if shares is None:
+            if any(self.batch[other] == self.batch[code] for other in self._shares):
+                self.process_gathered()
+            if not self._shares and len(requests) < GATHER_LIMIT:
+                defer(self.process_gathered)
+            shares = self._shares[code] = []
+        shares.append((peer, requests))
         self._gathered += len(requests)
         if self._gathered >= GATHER_LIMIT:
             self.process_gathered()
 
     def process_gathered(self) -> None:
         """Answer what was gathered so far, if anything."""
-        shares, self._shares, self._gathered = self._shares, [], 0
-        if not shares:
-            return
-        peers: list[Peer] = []
-        requests: list[Command] = []
-        for peer, share in shares:
-            peers += [peer] * len(share)
-            requests += share
-        replies = self.process_batch(peers, requests)
-        at = 0
-        for peer, share in shares:
-            end = at + len(share)
-            peer.answer(share, replies[at:end])
-            at = end
+        gathered, self._shares, self._gathered = self._shares, {}, 0
+        for shares in gathered.values():
+            peers: list[Peer] = []
+            requests: list[Command] = []
+            for peer, share in shares:
+                peers += [peer] * len(share)
+                requests += share
+            replies = self.process_batch(peers, requests)
+            at = 0
+            for peer, share in shares:
+                end = at + len(share)
+                peer.answer(share, replies[at:end])
+                at = end
 
     def process_batch(self, peers: Sequence[Peer], requests: Sequence[Command]) -> Sequence[Reply]:
         """Replies to requests of one code that has a batch processor."""

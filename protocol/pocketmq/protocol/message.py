@@ -267,7 +267,7 @@ class MessageExt(_PropertyViews):
         self._body_at = body_at
         self._properties_at = properties_at
         self._body: bytes | None = None
-        self._notes: dict[str, str] | None = None
+        self._notes: dict[str, object] | None = None
         self._properties: dict[str, str] | None = None
         self.topic = topic
         self.broker_name = broker_name
@@ -318,18 +318,38 @@ class MessageExt(_PropertyViews):
             start, end = self._properties_at, self._at + self.store_size
             found = decode_properties(str(self._buffer[start:end], "utf-8", "replace"))
             if self._notes is not None:
-                found.update(self._notes)
+                found.update([(name, str(value)) for name, value in self._notes.items()])
             self._properties = found
         return found
 
-    def note(self, name: str, value: str) -> None:
-        """Set a property on this side; unlike an assignment it does not split the others yet."""
+    def note(self, name: str, value: object) -> None:
+        """Set a property on this side; unlike an assignment it does not split the others yet.
+
+        Args:
+            name: Of the property.
+            value: `str(value)` is its value, made when the properties are read.
+        """
         if self._properties is not None:
-            self._properties[name] = value
+            self._properties[name] = str(value)
         elif self._notes is not None:
             self._notes[name] = value
         else:
             self._notes = {name: value}
+
+    def note_all(self, values: dict[str, object]) -> None:
+        """`note` for several; the message keeps the mapping."""
+        if self._properties is not None:
+            self._properties.update([(name, str(value)) for name, value in values.items()])
+        elif self._notes is not None:
+            self._notes.update(values)
+        else:
+            self._notes = values
+
+    def noted(self, name: str) -> object:
+        """What `note` was given; None when it was not, or the properties were read since."""
+        if self._notes is None or self._properties is not None:
+            return None
+        return self._notes.get(name)
 
     @property
     def raw_properties(self) -> memoryview:

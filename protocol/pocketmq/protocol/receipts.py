@@ -18,6 +18,7 @@ each queue beside them, and the client puts the handles together (K-37, K-47).
 
 from __future__ import annotations
 
+import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -36,6 +37,11 @@ ORDERED_QUEUE: Final = 999
 """Revive queue in the handles of ordered pops; nothing is stored for them (K-17)."""
 
 _WORDS: Final = 8
+_LONG, _INT = "([0-9]{1,18})", "([0-9]{1,9})"
+_PLAIN: Final = re.compile(
+    f"{_LONG} {_LONG} {_LONG} {_INT} {_INT} ([^ ]+) {_INT} {_LONG}"
+).fullmatch
+"""Matches nearly every handle; the others are looked at word by word."""
 
 
 def pop_retry_topic(topic: str, group: str, *, v2: bool = False) -> str:
@@ -115,6 +121,13 @@ class ReceiptHandle(msgspec.Struct, frozen=True, gc=False):
         Raises:
             BadRequestError: a word is missing or no number; names it.
         """
+        plain = _PLAIN(text)
+        if plain is not None:
+            start, popped, invisible, revive, mark, broker, queue, offset = plain.groups()
+            return cls(
+                int(start), int(popped), int(invisible), int(revive), int(mark), broker,
+                int(queue), int(offset),
+            )  # fmt: skip
         words = text.split(" ")
         while words and not words[-1]:  # as Java splits
             words.pop()

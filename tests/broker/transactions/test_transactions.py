@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 from collections.abc import Callable
@@ -127,6 +128,26 @@ async def test_what_is_committed_is_delivered_and_what_is_rolled_back_is_not(
     assert message.properties[names.TRANSACTION_ID] == "a"
     pulled = await voice.pull(queue_id=1)
     assert pulled.bodies == [b"a"]
+
+
+async def test_ends_that_come_together_are_one_append_and_each_is_answered(
+    rig: BrokerRig,
+) -> None:
+    voice = await producer(rig)
+    sent = [await send_half(rig, voice, key) for key in "abc"]
+    wrong = end_of(sent[2], COMMIT, tran_state_table_offset=7)
+    answers = await asyncio.gather(
+        end(voice, sent[0], COMMIT),
+        end(voice, sent[1], COMMIT),
+        voice.ask(wrong),
+        end(voice, sent[0], COMMIT),
+        end(voice, sent[1], ROLLBACK),
+        end(voice, sent[2], ROLLBACK),
+    )
+    assert [answer.code for answer in answers] == [0, 0, 1, 0, 604, 0]
+    assert await delivered(rig) == ["a", "b"]
+    await rig.advance(3.1)
+    assert [op.body for op in await rig.queue(OP_HALF_TOPIC)] == [b"0,1,0,2,"]
 
 
 async def test_op_records_are_written_together_after_three_seconds(rig: BrokerRig) -> None:

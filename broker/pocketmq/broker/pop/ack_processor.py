@@ -88,17 +88,31 @@ class AckProcessor:
         self._answer_when_stored(messages, waiting)
         return replies
 
-    @handles(RequestCode.BATCH_ACK_MESSAGE)
-    def batch_ack(self, peer: Peer, request: Command) -> Reply:
-        """Several messages are consumed."""
-        body = decode_body(request.body_view, BatchAckBody, request.encoding)
-        if not body.acks:
-            raise RequestRefusedError(ResponseCode.NO_MESSAGE, "the batch holds no acks")
-        messages = [m for ack in body.acks if (m := self._one_of_batch(ack)) is not None]
-        if not messages:
-            return request.reply()
-        self._answer_when_stored(messages, [(peer, request)])
-        return None
+    @handles_batch(RequestCode.BATCH_ACK_MESSAGE)
+    def batch_ack(self, peers: Sequence[Peer], requests: Sequence[Command]) -> Sequence[Reply]:
+        """Several messages are consumed; a record for each queue of a request."""
+        replies: list[Reply] = [None] * len(requests)
+        messages: list[StoredMessage] = []
+        waiting: list[tuple[Peer, Command]] = []
+        for index, (peer, request) in enumerate(zip(peers, requests, strict=True)):
+            try:
+                self._core.budget().check(
+                    "body_bytes", len(request.body), "bytes of the request's body"
+                )
+                body = decode_body(request.body_view, BatchAckBody, request.encoding)
+                if not body.acks:
+                    raise RequestRefusedError(ResponseCode.NO_MESSAGE, "the batch holds no acks")
+                records = [m for ack in body.acks if (m := self._one_of_batch(ack)) is not None]
+            except Exception as exc:  # noqa: BLE001 - one bad batch, and the others go on
+                replies[index] = error_reply(peer, request, exc)
+                continue
+            if records:
+                messages += records
+                waiting.append((peer, request))
+            else:
+                replies[index] = request.reply()
+        self._answer_when_stored(messages, waiting)
+        return replies
 
     @handles(RequestCode.CHANGE_MESSAGE_INVISIBLETIME)
     def change_invisible_time(self, peer: Peer, request: Command) -> Reply:

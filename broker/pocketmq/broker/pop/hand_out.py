@@ -35,7 +35,7 @@ from pocketmq.protocol.receipts import (
     pop_retry_topic,
     retry_mark,
 )
-from pocketmq.protocol.record import decode_records, encode_record, pack_host
+from pocketmq.protocol.record import decode_records, encode_record, pack_host, queue_offsets
 
 ALL = MessageFilter()
 """Wants every message."""
@@ -225,8 +225,7 @@ class Popper:
     def _take(
         self, out: HandOut, want: PopRequest, topic: str, queue_id: int, found: GetResult
     ) -> None:
-        messages = decode_records(b"".join(found.records))
-        taken = [message.queue_offset for message in messages]
+        taken = [offset for view in found.records for offset in queue_offsets(view)]
         mark = retry_mark(topic)
         if want.ordered:
             key = (topic, want.group, queue_id)
@@ -246,6 +245,7 @@ class Popper:
             )
             out.points.append((point, found.next_begin_offset))
         if mark and not self._core.config.pop_response_return_actual_retry_topic:
+            messages = decode_records(b"".join(found.records))
             out.records += [self._as_popped(out, want, topic, taken[0], m) for m in messages]
         else:
             out.records += found.records

@@ -69,7 +69,7 @@ class ReviveLog:
             topic=self.topic,
             queue_id=queue_id,
             body=body,
-            properties=encode_properties(properties).encode(),
+            properties=b"",
             flag=0,
             sys_flag=0,
             born_timestamp_ms=now_ms,
@@ -78,5 +78,6 @@ class ReviveLog:
             tags_code=tags_code(tag),
             uniq_key=key,
         )
-        self._rewrites.apply(message, properties, now_ms)
+        if not self._rewrites.apply(message, properties, now_ms):
+            message.properties = encode_properties(properties).encode()
         return message

@@ -22,7 +22,7 @@ from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import IllegalNameError
 from pocketmq.protocol.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
 from pocketmq.protocol.hosts import pack_host, parse_host_text
-from pocketmq.protocol.properties import decode_properties, priority_of
+from pocketmq.protocol.properties import decode_properties, encode_properties, priority_of
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.subscription import tags_code
 
@@ -177,8 +177,11 @@ class IncomingMessages:
             for name in (names.DELAY, *TIMERS):
                 properties.pop(name, None)
         message = self._stored(header, topic, queue_id, body, properties, born_host, header.flag)
-        if not self._of_sends.apply(message, properties, now_ms):
-            self._rewrites.apply(message, properties, now_ms)
+        if not (
+            self._of_sends.apply(message, properties, now_ms)
+            or self._rewrites.apply(message, properties, now_ms)
+        ):
+            message.properties = encode_properties(properties).encode()
         return message, queue_id
 
     def _stored(
@@ -191,13 +194,13 @@ class IncomingMessages:
         born_host: bytes,
         flag: int,
     ) -> StoredMessage:
-        """The message with the broker's own properties; changes `properties` (B-18)."""
-        stored = self._stamp.complete(properties)
+        """The message, whose properties get those of the broker and are to be encoded (B-18)."""
+        self._stamp.add_to(properties)
         return StoredMessage(
             topic=topic,
             queue_id=queue_id,
             body=memoryview(body),
-            properties=stored,
+            properties=b"",
             flag=flag,
             sys_flag=header.sys_flag & ~_TRANSACTION,
             born_timestamp_ms=header.born_timestamp,

@@ -38,13 +38,17 @@ class BrokerStamp:
         """The properties, as the text that a message's own are followed by."""
         self.new_key = new_key
 
+    def add_to(self, properties: dict[str, str]) -> None:
+        """Give a message's properties those of the broker (B-18)."""
+        properties.pop(POP_CK, None)
+        properties.update(self.properties)
+        properties[UNIQ_KEY] = properties.get(UNIQ_KEY) or self.new_key()
+
     def complete(self, properties: dict[str, str]) -> bytes:
         """A message's properties as they are stored; changes `properties` (B-18).
 
         Raises:
             IllegalMessageError: a name or value holds a separator.
         """
-        properties.pop(POP_CK, None)
-        properties.update(self.properties)
-        properties[UNIQ_KEY] = properties.get(UNIQ_KEY) or self.new_key()
+        self.add_to(properties)
         return encode_properties(properties).encode()

@@ -88,16 +88,29 @@ class SafePuts:
         Raises:
             RequestRefusedError: a rewrite does not want it stored.
         """
+        self.rewrite(message, properties)
+        return self.put_all([message])[0]
+
+    def rewrite(self, message: StoredMessage, properties: dict[str, str] | None) -> None:
+        """What `put` does before it stores a message; `put_all` leaves it to the caller.
+
+        Raises:
+            RequestRefusedError: a rewrite does not want it stored.
+        """
         if properties is not None:
             self._rewrites.apply(message, properties, self._clock.time_ms())
+
+    def put_all(self, messages: Sequence[StoredMessage]) -> list[PutResult]:
+        """Store messages of the broker's own in one append; a result for each, in their order."""
         began_at = self._clock.monotonic()
-        result = self._store.put_messages([message])[0]
-        if result.status is PutStatus.PUT_OK:
-            done_at = self._clock.monotonic()
-            self._stats.note_put(message.topic, 1, result.size, done_at, done_at - began_at)
-        else:
-            self._stats.puts_failed += 1
-        return result
+        results = self._store.put_messages(messages)
+        done_at = self._clock.monotonic()
+        for message, result in zip(messages, results, strict=True):
+            if result.status is PutStatus.PUT_OK:
+                self._stats.note_put(message.topic, 1, result.size, done_at, done_at - began_at)
+            else:
+                self._stats.puts_failed += 1
+        return results
 
     def answer_when_safe(
         self, peer: Peer, request: Command, result: PutResult, reply: Command | None = None
@@ -120,16 +133,29 @@ class SafePuts:
         answer = request.reply() if reply is None else reply
         if not self.must_wait:
             return answer
+        self.answer_later([(peer, request, answer)], result)
+        return None
+
+    def answer_later(
+        self, waiting: Sequence[tuple[Peer, Command, Command]], last: PutResult
+    ) -> None:
+        """Answer some requests when what was stored for them is safe.
+
+        Args:
+            waiting: who asked, what for, and the answer when all is well.
+            last: of the puts, the last in the log.
+        """
 
         def safe(status: PutStatus) -> None:
-            if status is PutStatus.PUT_OK:
-                peer.reply(request, answer)
-            else:
-                remark = NOT_SAFE[status][1]
-                peer.reply(request, request.reply(code=ResponseCode.SYSTEM_ERROR, remark=remark))
+            for peer, request, answer in waiting:
+                if status is PutStatus.PUT_OK:
+                    peer.reply(request, answer)
+                else:
+                    remark = NOT_SAFE[status][1]
+                    failed = request.reply(code=ResponseCode.SYSTEM_ERROR, remark=remark)
+                    peer.reply(request, failed)
 
-        self.when_safe([result], safe)
-        return None
+        self.when_safe([last], safe)
 
     @property
     def refuses_sends(self) -> bool:

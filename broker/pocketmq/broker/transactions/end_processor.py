@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import structlog
 
 from pocketmq.broker.errors import RequestRefusedError
-from pocketmq.broker.store import MessageStore, PutStatus
+from pocketmq.broker.store import MessageStore, PutResult, PutStatus, StoredMessage
 from pocketmq.broker.storing.safe_puts import SafePuts
 from pocketmq.broker.transactions.counts import TransactionCounts
 from pocketmq.broker.transactions.decisions import Decisions
@@ -23,7 +24,7 @@ from pocketmq.broker.transactions.op_writer import OpWriter
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
-from pocketmq.protocol.dispatch import Peer, Reply, handles
+from pocketmq.protocol.dispatch import Peer, Reply, error_reply, handles, handles_batch
 from pocketmq.protocol.errors import IllegalNameError
 from pocketmq.protocol.headers.transactions import (
     EndTransactionRequestHeader,
@@ -49,6 +50,17 @@ MAX_SAME_KEY = 64
 """Messages with the same unique key that are looked at."""
 
 WHEEL_TOPIC = "rmq_sys_wheel_timer"
+
+
+class _Commit(NamedTuple):
+    """A committed message that is about to be stored."""
+
+    place: int
+    """Of the request, among those of its batch."""
+    peer: Peer
+    request: Command
+    half: MessageExt
+    message: StoredMessage
 
 
 class EndTransactionProcessor:
@@ -87,34 +99,34 @@ class EndTransactionProcessor:
         self._history = OpHistory(store)
         self._names_real_topic = names_real_topic
 
-    @handles(RequestCode.END_TRANSACTION)
-    def end(self, peer: Peer, request: Command) -> Reply:
-        """Commit a half message or roll it back; UNKNOWN gets no answer (X-20)."""
-        header = request.header(EndTransactionRequestHeader)
-        outcome = outcome_of(header)
-        if outcome is Outcome.UNKNOWN:
-            log.info("transaction.unknown", group=header.producer_group, msg_id=header.msg_id)
-            return None
-        half = self._record(header.commit_log_offset)
-        if half is None or half.topic != HALF_TOPIC:
-            raise RequestRefusedError(
-                ResponseCode.SYSTEM_ERROR,
-                f"Find prepared transaction message failed: no half message begins at commit log "
-                f"offset {header.commit_log_offset}",
-            )
-        check_end(header, half, self._clock.time_ms(), self._timeout_ms())
-        key = half.properties.get(names.UNIQ_KEY, "")
-        before = self._decided_before(key, half, outcome)
-        if before is not None and before is not outcome:
-            raise RequestRefusedError(
-                ResponseCode.ILLEGAL_OPERATION,
-                f"the transaction is decided already: {before.name.lower()}",
-            )
-        if before is not None or outcome is Outcome.ROLLBACK:
-            self._decided(key, half, outcome, again=before is not None)
-            self._ops.add(half.queue_id, half.queue_offset)
-            return request.reply()
-        return self._commit(peer, request, half, key, header.commit_log_offset)
+    @handles_batch(RequestCode.END_TRANSACTION)
+    def end(self, peers: Sequence[Peer], requests: Sequence[Command]) -> Sequence[Reply]:
+        """Commit half messages or roll them back; UNKNOWN gets no answer (X-20).
+
+        All commits of one turn of the loop are one append to the log.
+        """
+        replies: list[Reply] = [None] * len(requests)
+        commits: dict[str, _Commit] = {}
+        for index, (peer, request) in enumerate(zip(peers, requests, strict=True)):
+            try:
+                found = self._half(request)
+                if found is None:
+                    continue
+                half, outcome = found
+                key = half.properties.get(names.UNIQ_KEY, "")
+                if key in commits:  # this one has to know what became of that one
+                    self._carry_out(commits, replies)
+                    commits = {}
+                message = self._decide(half, outcome)
+            except Exception as exc:  # noqa: BLE001 - one bad end, and the others go on
+                replies[index] = error_reply(peer, request, exc)
+                continue
+            if message is None:
+                replies[index] = request.reply()
+            else:
+                commits[key] = _Commit(index, peer, request, half, message)
+        self._carry_out(commits, replies)
+        return replies
 
     @handles(RequestCode.RESUME_CHECK_HALF_MESSAGE)
     def resume(self, peer: Peer, request: Command) -> Reply:
@@ -134,24 +146,72 @@ class EndTransactionProcessor:
 
     # -- inside ---------------------------------------------------------------------------------
 
-    def _commit(
-        self, peer: Peer, request: Command, half: MessageExt, key: str, offset: int
-    ) -> Reply:
-        message = committed(half, offset, names_real_topic=self._names_real_topic)
-        asks = dict(half.properties)
-        for name in (names.TRANSACTION_PREPARED, names.REAL_TOPIC, names.REAL_QUEUE_ID):
-            asks.pop(name, None)
-        # A delay of the message counts from now (X-11).
-        delayed = names.DELAY in asks or any(name.startswith("TIMER_") for name in asks)
-        result = self._puts.put(message, asks if delayed else None)
-        if result.status is not PutStatus.PUT_OK:
+    def _half(self, request: Command) -> tuple[MessageExt, Outcome] | None:
+        """The half message that a producer names; None when it does not know yet (UNKNOWN)."""
+        header = request.header(EndTransactionRequestHeader)
+        outcome = outcome_of(header)
+        if outcome is Outcome.UNKNOWN:
+            log.info("transaction.unknown", group=header.producer_group, msg_id=header.msg_id)
+            return None
+        half = self._record(header.commit_log_offset)
+        if half is None or half.topic != HALF_TOPIC:
             raise RequestRefusedError(
-                _CODES.get(result.status, ResponseCode.SYSTEM_ERROR),
-                f"the message was not stored: {result.status.name}; the half message stays open",
+                ResponseCode.SYSTEM_ERROR,
+                f"Find prepared transaction message failed: no half message begins at commit log "
+                f"offset {header.commit_log_offset}",
             )
-        self._decided(key, half, Outcome.COMMIT, again=False)
-        self._ops.add(half.queue_id, half.queue_offset)
-        return self._puts.answer_when_safe(peer, request, result)
+        check_end(header, half, self._clock.time_ms(), self._timeout_ms())
+        return half, outcome
+
+    def _decide(self, half: MessageExt, outcome: Outcome) -> StoredMessage | None:
+        """What is to be stored for a commit; None when nothing is, and all is done."""
+        key = half.properties.get(names.UNIQ_KEY, "")
+        before = self._decided_before(key, half, outcome)
+        if before is not None and before is not outcome:
+            raise RequestRefusedError(
+                ResponseCode.ILLEGAL_OPERATION,
+                f"the transaction is decided already: {before.name.lower()}",
+            )
+        if before is not None or outcome is Outcome.ROLLBACK:
+            self._decided(key, half, outcome, again=before is not None)
+            self._ops.add(half.queue_id, half.queue_offset)
+            return None
+        message = committed(half, half.commit_log_offset, names_real_topic=self._names_real_topic)
+        # A delay of the message counts from now (X-11).
+        asks = half.properties
+        if names.DELAY in asks or any(name.startswith("TIMER_") for name in asks):
+            asks = dict(asks)
+            for name in (names.TRANSACTION_PREPARED, names.REAL_TOPIC, names.REAL_QUEUE_ID):
+                asks.pop(name, None)
+            self._puts.rewrite(message, asks)
+        return message
+
+    def _carry_out(self, commits: dict[str, _Commit], replies: list[Reply]) -> None:
+        """Store committed messages, note them as decided, and answer now or later."""
+        if not commits:
+            return
+        results = self._puts.put_all([each.message for each in commits.values()])
+        must_wait = self._puts.must_wait
+        waiting: list[tuple[Peer, Command, Command]] = []
+        last: PutResult | None = None
+        for (key, each), result in zip(commits.items(), results, strict=True):
+            request = each.request
+            if result.status is not PutStatus.PUT_OK:
+                replies[each.place] = request.reply(
+                    code=_CODES.get(result.status, ResponseCode.SYSTEM_ERROR),
+                    remark=f"the message was not stored: {result.status.name}; the half message "
+                    "stays open",
+                )
+                continue
+            self._decided(key, each.half, Outcome.COMMIT, again=False)
+            self._ops.add(each.half.queue_id, each.half.queue_offset)
+            if must_wait:
+                waiting.append((each.peer, request, request.reply()))
+                last = result
+            else:
+                replies[each.place] = request.reply()
+        if last is not None:
+            self._puts.answer_later(waiting, last)
 
     def _decided_before(self, key: str, half: MessageExt, outcome: Outcome) -> Outcome | None:
         """How it was decided before; None when it is open."""

@@ -71,10 +71,12 @@ def committed(
             ResponseCode.SYSTEM_ERROR, "the record there is no half message: it names no topic"
         )
     queue_id = max(0, _number(properties.get(names.REAL_QUEUE_ID)))
+    stored: bytes | None = bytes(half.raw_properties)
     if not names_real_topic:
         own = (names.REAL_TOPIC, names.REAL_QUEUE_ID)
         properties = {name: text for name, text in properties.items() if name not in own}
-    message = _copy(half, topic, queue_id, properties)
+        stored = None
+    message = _copy(half, topic, queue_id, properties, stored)
     message.sys_flag |= MessageSysFlag.TRANSACTION_COMMIT
     message.prepared_transaction_offset = prepared_offset
     message.wait_store_ok = properties.get(names.WAIT) != "false"
@@ -194,12 +196,19 @@ def immunity_ms(text: str, default_ms: int) -> int:
     return default_ms if seconds == -1 else seconds * 1000
 
 
-def _copy(half: MessageExt, topic: str, queue_id: int, properties: dict[str, str]) -> StoredMessage:
+def _copy(
+    half: MessageExt,
+    topic: str,
+    queue_id: int,
+    properties: dict[str, str],
+    stored: bytes | None = None,
+) -> StoredMessage:
+    """The half message elsewhere; `stored` are the properties encoded, if at hand."""
     return StoredMessage(
         topic=topic,
         queue_id=queue_id,
         body=bytes(half.raw_body),
-        properties=encode_properties(properties).encode(),
+        properties=encode_properties(properties).encode() if stored is None else stored,
         flag=half.flag,
         sys_flag=half.sys_flag,
         born_timestamp_ms=half.born_timestamp_ms,

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from pocketmq.client.consumer.popping import handle_of
 from pocketmq.protocol.message import MessageExt, MessageQueue
-from pocketmq.protocol.properties import POP_CK
-from pocketmq.protocol.receipts import ReceiptHandle
 
 
 class SettlesPopped(Protocol):
@@ -82,4 +81,4 @@ class PopQueue:
 
 def due_ms(message: MessageExt) -> int:
     """When a popped message is seen by others again, epoch ms."""
-    return ReceiptHandle.parse(message.properties[POP_CK]).due_ms
+    return handle_of(message).due_ms

@@ -5,6 +5,7 @@ Shared by `SimpleConsumer` and by a push consumer whose queues the broker assign
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from pocketmq.client.consumer.pull_service import NO_REAL_TIMEOUT_S
@@ -18,7 +19,7 @@ from pocketmq.protocol.headers.pop import (
     PopMessageRequestHeader,
     PopMessageResponseHeader,
 )
-from pocketmq.protocol.message import MessageExt, MessageQueue
+from pocketmq.protocol.message import Buffer, MessageExt, MessageQueue
 from pocketmq.protocol.properties import FIRST_POP_TIME, POP_CK
 from pocketmq.protocol.receipts import (
     ReceiptHandle,
@@ -89,7 +90,7 @@ class PopClient:
         messages = decode_records(
             response.body_view, broker_name=broker_name, max_body_bytes=self._max_body_bytes
         )
-        put_handles_on(messages, found, broker_name)
+        put_handles_on(messages, found, broker_name, response.body_view)
         return messages
 
     async def ack(self, message: MessageExt) -> None:
@@ -147,7 +148,7 @@ class PopClient:
             handle.queue_id,
             handle.queue_offset,
         )
-        message.properties[POP_CK] = str(renewed)
+        message.note(POP_CK, renewed)
 
     async def _address(self, broker_name: str, topic: str) -> str:
         return await self._instance.addresses.master(MessageQueue(topic, broker_name, 0))
@@ -159,6 +160,9 @@ def handle_of(message: MessageExt) -> ReceiptHandle:
     Raises:
         BadRequestError: it was not popped.
     """
+    noted = message.noted(POP_CK)
+    if isinstance(noted, ReceiptHandle):
+        return noted
     text = message.properties.get(POP_CK)
     if text is None:
         raise BadRequestError("the message has no receipt handle: it was pulled and not popped")
@@ -166,9 +170,15 @@ def handle_of(message: MessageExt) -> ReceiptHandle:
 
 
 def put_handles_on(
-    messages: list[MessageExt], found: PopMessageResponseHeader, broker_name: str
+    messages: list[MessageExt], found: PopMessageResponseHeader, broker_name: str, body: Buffer
 ) -> None:
     """Give each popped message its receipt handle, unless the broker did (K-47).
+
+    Args:
+        messages: Of the answer.
+        found: Its header.
+        broker_name: Who answered.
+        body: Of the answer. Where it names neither property, none of the messages has one.
 
     Raises:
         BadRequestError: the answer's offsets do not fit its messages.
@@ -177,13 +187,21 @@ def put_handles_on(
     offsets = {
         key: iter(taken) for key, taken in parse_msg_offset_info(found.msg_offset_info).items()
     }
+    content = bytes(body)
+    may_have = _POP_CK in content or _FIRST_POP_TIME in content
+    nothing: Iterator[int] = iter(())
+    popped_at = str(found.pop_time)
+    topic, queue_id, key, taken = "", -1, (0, 0), nothing
     for message in messages:
-        properties = message.properties
-        properties.setdefault(FIRST_POP_TIME, str(found.pop_time))
-        if POP_CK in properties:
-            continue
-        key = (retry_mark(message.topic), message.queue_id)
-        offset = next(offsets.get(key, iter(())), None)
+        if may_have:
+            message.properties.setdefault(FIRST_POP_TIME, popped_at)
+            if POP_CK in message.properties:
+                continue
+        if message.queue_id != queue_id or message.topic != topic:
+            topic, queue_id = message.topic, message.queue_id
+            key = (retry_mark(topic), queue_id)
+            taken = offsets.get(key, nothing)
+        offset = next(taken, None)
         if offset is None:
             raise BadRequestError(f"the pop's answer names no offset for a message of queue {key}")
         handle = ReceiptHandle(
@@ -193,7 +211,11 @@ def put_handles_on(
             found.revive_qid,
             key[0],
             broker_name,
-            message.queue_id,
+            queue_id,
             offset,
         )
-        properties[POP_CK] = str(handle)
+        message.note_all({FIRST_POP_TIME: popped_at, POP_CK: handle})
+
+
+_POP_CK: Final = POP_CK.encode()
+_FIRST_POP_TIME: Final = FIRST_POP_TIME.encode()

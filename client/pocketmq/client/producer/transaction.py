@@ -91,6 +91,16 @@ class TransactionResult:
     """What the local transaction raised; the state is UNKNOWN then."""
 
 
+class _Asked:
+    """One of a listener's two functions, looked at once."""
+
+    def __init__(self, event: str, function: Callable[..., Any]) -> None:
+        self.event = event
+        """Of the log line when it fails."""
+        self.function = function
+        self.is_async = inspect.iscoroutinefunction(function)
+
+
 class TransactionProducer(Producer):
     """A producer whose messages wait for local transactions.
 
@@ -110,7 +120,8 @@ class TransactionProducer(Producer):
         **options: Unpack[ProducerOptions],
     ) -> None:
         super().__init__(group, **options)
-        self._listener = listener
+        self._execute = _Asked("transaction.local_part_failed", listener.execute_local_transaction)
+        self._check_state = _Asked("transaction.check_failed", listener.check_local_transaction)
         self._threads = threads or PooledThreads(f"transactions of {group}", MAX_THREADS)
         self._checks = 0
 
@@ -163,10 +174,7 @@ class TransactionProducer(Producer):
         sent = await self.send(message, queue=queue, timeout_ms=timeout_ms)
         error: BaseException | None = None
         if sent.status is SendStatus.SEND_OK:
-            execute = self._listener.execute_local_transaction
-            state, error = await self._answer_of(
-                "transaction.local_part_failed", execute, message, argument
-            )
+            state, error = await self._answer_of(self._execute, message, argument)
         else:
             state = TransactionState.ROLLBACK  # it may be lost with the broker (P-60)
         await self._end(message, sent, state)
@@ -190,8 +198,7 @@ class TransactionProducer(Producer):
         self, peer: Peer, header: CheckTransactionStateRequestHeader, message: MessageExt
     ) -> None:
         try:
-            check = self._listener.check_local_transaction
-            state, _ = await self._answer_of("transaction.check_failed", check, message)
+            state, _ = await self._answer_of(self._check_state, message)
         finally:
             self._checks -= 1
         if not peer.is_open:
@@ -211,11 +218,12 @@ class TransactionProducer(Producer):
         )
 
     async def _answer_of(
-        self, event: str, function: Callable[..., Any], *arguments: object
+        self, asked: _Asked, *arguments: object
     ) -> tuple[TransactionState, BaseException | None]:
         """The listener's answer, UNKNOWN with what it raised; on the loop only if it is async."""
+        event, function = asked.event, asked.function
         try:
-            if inspect.iscoroutinefunction(function):
+            if asked.is_async:
                 answer = await function(*arguments)
             else:
                 answer = await self._threads.run(lambda: function(*arguments))
