@@ -27,7 +27,7 @@ from pocketmq.client import (
     TransactionProducer,
     TransactionState,
 )
-from pocketmq.client.consumer.popping import handle_of, put_handles_on
+from pocketmq.client.consumer.pop_receipts import handle_of, put_handles_on
 from pocketmq.protocol.bodies.pop import BatchAck, BatchAckBody, ack_bits
 from pocketmq.protocol.headers.pop import (
     AckMessageRequestHeader,

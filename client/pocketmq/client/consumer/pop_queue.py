@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from pocketmq.client.consumer.popping import handle_of
+from pocketmq.client.consumer.pop_receipts import handle_of
 from pocketmq.protocol.message import MessageExt, MessageQueue
 
 

@@ -12,7 +12,7 @@ from pocketmq.client import (
     SimpleConsumer,
 )
 from pocketmq.client.consumer.listener import InlineThreads
-from pocketmq.client.consumer.popping import handle_of
+from pocketmq.client.consumer.pop_receipts import handle_of
 from pocketmq.cluster.simulation.invariants.services import PopLedger
 from pocketmq.cluster.simulation.invariants.services.pops import Delivery
 from pocketmq.cluster.simulation.services.client import FAILURES, ServiceClient, Stage
