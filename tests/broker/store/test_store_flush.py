@@ -13,7 +13,7 @@ import pytest
 from pocketmq.broker.store import FlushDiskType, GetStatus, MessageStore, PutStatus, StoredMessage
 from pocketmq.broker.store.disk_worker import DiskWorker, Done, InlineWorker, Job, ThreadWorker
 from pocketmq.broker.store.flush_service import SYNC_FAILED
-from pocketmq.broker.store.message_store import BEHIND
+from pocketmq.broker.store.retried_dispatch import BEHIND
 from pocketmq.runtime.manual_clock import ManualClock
 from support.disks import BROKEN, NO_SPACE, SteppedDisk, fail_with
 

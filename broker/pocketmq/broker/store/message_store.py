@@ -10,7 +10,7 @@ each queue has a *consume queue*, an array of 20-byte entries that say where its
                    |          |         |
            ConsumeQueue   IndexService  listener     positions, keys, waiting consumers
                    |
-    get_message --> pull.get_messages --> views of the log
+    get_message --> get_messages --> views of the log              (queue_reads.py)
 
 Three messages of 112 bytes each, two of them for queue 1 of topic T:
 
@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 import structlog
@@ -50,14 +50,6 @@ from pocketmq.broker.store.flush_queues import IndexFlusher, QueueFlusher
 from pocketmq.broker.store.flush_service import SYNC_FAILED, Flushers, FlushService
 from pocketmq.broker.store.index_service import IndexService
 from pocketmq.broker.store.ledger_folder import refuse_ledger
-from pocketmq.broker.store.log_scan import LogScan
-from pocketmq.broker.store.lookup import (
-    Boundary,
-    GetResult,
-    GetStatus,
-    offset_by_time,
-    offset_nearest_time,
-)
 from pocketmq.broker.store.mend import Mender
 from pocketmq.broker.store.query import QueryResult, query_messages
 from pocketmq.broker.store.queue_dispatch import (
@@ -66,9 +58,11 @@ from pocketmq.broker.store.queue_dispatch import (
     QueueDispatcher,
     StoredBatch,
 )
-from pocketmq.broker.store.queue_reader import Accept, AcceptRecord, LimitsNow, get_messages
+from pocketmq.broker.store.queue_reader import LimitsNow
+from pocketmq.broker.store.queue_reads import QueueReads
 from pocketmq.broker.store.recovery import Recoverer, Recovery
 from pocketmq.broker.store.replica_log import ReplicaLog
+from pocketmq.broker.store.retried_dispatch import RetriedDispatch
 from pocketmq.broker.store.rooted_disk import rooted
 from pocketmq.broker.store.store_events import NO_STORE_EVENTS, StoreEvents
 from pocketmq.broker.store.stored_message import (
@@ -81,23 +75,20 @@ from pocketmq.broker.store.stored_message import (
 from pocketmq.broker.store.visibility import Visibility
 from pocketmq.protocol.validation import is_folder_name
 from pocketmq.runtime.clock import Clock
-from pocketmq.runtime.errors import DiskError
-from pocketmq.runtime.periodic import AT_REST, PeriodicService
+from pocketmq.runtime.periodic import PeriodicService
 from pocketmq.runtime.profile.broker import BrokerProfile
 from pocketmq.runtime.signals import Signal
 
 log = structlog.get_logger()
 
-BEHIND = "queues or index could not be written"
 SHUT_DOWN = "the store is shut down"
 
 _FIRST_CLEANING_S = 60.0
-_CATCH_UP_S = 1.0
 _REFUSED = PutResult(PutStatus.SERVICE_NOT_AVAILABLE)
 _ILLEGAL = PutResult(PutStatus.MESSAGE_ILLEGAL)
 
 
-class MessageStore:
+class MessageStore(QueueReads):
     """One broker's messages, as files that RocketMQ can read too.
 
     Args:
@@ -126,7 +117,7 @@ class MessageStore:
         self.root = root
         """Directory of the store."""
         self._now = now or (lambda: config)
-        self.commit_log = CommitLog(
+        commit_log = CommitLog(
             disk,
             root,
             config.mapped_file_size_commit_log,
@@ -134,7 +125,7 @@ class MessageStore:
             retry_topic_max=profile.retry_topic_max_chars,
             synced_often=config.flush_disk_type is FlushDiskType.SYNC_FLUSH,
         )
-        self.consume_queues = ConsumeQueues(
+        consume_queues = ConsumeQueues(
             disk, root, config.mapped_file_size_consume_queue, config.max_open_queue_files
         )
         self.checkpoint = StoreCheckpoint(disk, root)
@@ -155,10 +146,14 @@ class MessageStore:
         """Why no message is taken just now; empty while all is well (B-167)."""
         self._disk = disk
         self._clock = clock
-        self._profile = profile
         self._sync = config.flush_disk_type is FlushDiskType.SYNC_FLUSH
-        self._mender = Mender(self.commit_log, self.queue_dispatcher)
-        self._limits = LimitsNow(self._now, disk.memory_bytes())
+        super().__init__(
+            commit_log,
+            consume_queues,
+            Mender(commit_log, self.queue_dispatcher),
+            LimitsNow(self._now, disk.memory_bytes()),
+            profile,
+        )
         self._abort = os.path.join(root, "abort")
         self._lock: DiskFile | None = None
         self._log_flusher = LogFlusher(
@@ -189,6 +184,16 @@ class MessageStore:
             Flushers(self._log_flusher, queue_flusher, index_flusher),
             self.blocked_by,
         )
+        self._dispatch = RetriedDispatch(
+            commit_log,
+            consume_queues,
+            self.queue_dispatcher,
+            self._log_flusher,
+            self._flush,
+            self.blocked_by,
+            clock,
+            sync_flush=self._sync,
+        )
         self.replica = ReplicaLog(
             self.commit_log,
             self.consume_queues,
@@ -217,7 +222,6 @@ class MessageStore:
             lambda: self._cleaner.run(clock.time_ms()),
             initial_delay_s=_FIRST_CLEANING_S,
         )
-        self._catching_up = PeriodicService("CatchUp", clock, _CATCH_UP_S, self._catch_up)
 
     @property
     def config(self) -> StoreConfig:
@@ -283,12 +287,12 @@ class MessageStore:
         """Begin flushing and cleaning, on the running event loop."""
         self._flush.start()
         self._cleaning.start()
-        self._catching_up.start()
+        self._dispatch.start()
 
     async def close(self) -> None:
         """Stop, flush everything, and leave the files so that the next load has nothing to do."""
         self.blocked_by.add(SHUT_DOWN)
-        await self._catching_up.stop()
+        await self._dispatch.stop()
         await self._cleaning.stop()
         await self._flush.stop()
         self.close_files()
@@ -377,36 +381,8 @@ class MessageStore:
             if self._sync:
                 self._log_flusher.flush()
         else:
-            self._dispatch(batch)
+            self._dispatch.dispatch(batch)
         self.grew.emit()
-
-    def _dispatch(self, batch: StoredBatch | PlacedBatch) -> None:
-        if BEHIND in self.blocked_by:
-            return
-        try:
-            self.queue_dispatcher.dispatch(batch)
-        except DiskError as exc:
-            # The messages are in the log, and will be visible once there is space (S-35).
-            log.error("dispatch.failed", error=str(exc), offset=self.queue_dispatcher.offset)
-            self.blocked_by.add(BEHIND)
-            self._catching_up.resume()
-        self._flush.dispatched()
-
-    def _catch_up(self) -> float | None:
-        """Dispatch from the log what could not be dispatched when it came."""
-        if BEHIND not in self.blocked_by:
-            return AT_REST
-        end = self._log_flusher.flushed_offset if self._sync else self.commit_log.max_offset
-        scan = LogScan(self.commit_log, self.consume_queues, self.queue_dispatcher, check_crc=False)
-        try:
-            scan.run(self.queue_dispatcher.offset, end)
-        except DiskError as exc:
-            log.warning("dispatch.failed", error=str(exc), offset=self.queue_dispatcher.offset)
-            return None
-        log.info("dispatch.caught_up", records=scan.records)
-        self.blocked_by.discard(BEHIND)
-        self._flush.dispatched()
-        return AT_REST
 
     def when_flushed(self, physical_offset_end: int, callback: FlushCallback) -> None:
         """Call back when a message may be acknowledged under this store's flush mode (B-144).
@@ -476,95 +452,13 @@ class MessageStore:
             self.replica.dispatch_soon()
             return
         for batch in self._visibility.take():
-            self._dispatch(batch)
+            self._dispatch.dispatch(batch)
 
     def _flush_failed(self, failure: Exception) -> None:
         log.error("log.flush_failed", error=str(failure))
         self.blocked_by.add(SYNC_FAILED)
 
-    # -- getting ---------------------------------------------------------------------------------
-
-    def get_message(
-        self,
-        topic: str,
-        queue_id: int,
-        offset: int,
-        max_count: int,
-        *,
-        max_bytes: int | None = None,
-        accept: Accept | None = None,
-        accept_record: AcceptRecord | None = None,
-        record_weight: int = 0,
-    ) -> GetResult:
-        """The messages of a queue from `offset` on, as views of the log (B-59 to B-62).
-
-        Args:
-            topic: whose messages.
-            queue_id: which of its queues.
-            offset: position in the queue.
-            max_count: most messages wanted.
-            max_bytes: most bytes wanted; one message comes even when it is longer.
-            accept: takes or refuses a tags code, before its message is touched; None takes all.
-            accept_record: the same for the record; it is read for this.
-            record_weight: what that costs for each record, in bytes of properties.
-        """
-        queue = self.consume_queues.get(topic, queue_id)
-        if queue is None:
-            return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
-        return get_messages(
-            queue,
-            self.commit_log,
-            offset,
-            max_count,
-            self._limits(),
-            self._mender.true_place,
-            accept,
-            max_bytes,
-            accept_record,
-            record_weight,
-        )
-
-    def min_offset(self, topic: str, queue_id: int) -> int:
-        """First offset that can be read; 0 for an unknown queue (S-36)."""
-        queue = self.consume_queues.get(topic, queue_id)
-        return 0 if queue is None else queue.min_offset
-
-    def max_offset(self, topic: str, queue_id: int) -> int:
-        """One behind the last message that can be read; 0 for an unknown queue (S-36)."""
-        queue = self.consume_queues.get(topic, queue_id)
-        return 0 if queue is None else queue.max_offset
-
-    def store_time(self, topic: str, queue_id: int, offset: int) -> int:
-        """When a message was stored, in epoch milliseconds; -1 when it cannot be read."""
-        queue = self.consume_queues.get(topic, queue_id)
-        entry = None if queue is None else queue.entry(offset)
-        return -1 if entry is None else self.commit_log.store_time(entry[0])
-
-    def physical_offset(self, topic: str, queue_id: int, offset: int) -> int | None:
-        """Where in the log a message lies; None outside the queue."""
-        queue = self.consume_queues.get(topic, queue_id)
-        entry = None if queue is None else queue.entry(offset)
-        return None if entry is None else entry[0]
-
-    def earliest_store_time(self, topic: str, queue_id: int) -> int:
-        """When the oldest readable message was stored; -1 when there is none."""
-        return self.store_time(topic, queue_id, self.min_offset(topic, queue_id))
-
-    def offset_by_time(
-        self, topic: str, queue_id: int, time_ms: int, boundary: Boundary = Boundary.LOWER
-    ) -> int:
-        """The offset that a store time means (S-40, S-41); 0 without queue or message (S-42)."""
-        queue = self.consume_queues.get(topic, queue_id)
-        if queue is None:
-            return 0
-
-        def stored_at(offset: int) -> int:
-            return max(0, self.store_time(topic, queue_id, offset))  # unreadable counts as old
-
-        low, high = queue.min_offset, queue.max_offset
-        if self._profile.search_nearest_time:
-            return offset_nearest_time(time_ms, low, high, stored_at)
-        return offset_by_time(time_ms, low, high, stored_at, boundary)
+    # -- by place and by key ---------------------------------------------------------------------
 
     def lookup(self, physical_offset: int) -> memoryview | None:
         """The record at a physical offset; None if no readable one begins there."""
@@ -594,8 +488,3 @@ class MessageStore:
         """Delete expired files in the next rounds, whatever the hour (S-70)."""
         self._cleaner.delete_soon()
         self._cleaning.wakeup()
-
-    def queues(self) -> Iterator[tuple[str, int]]:
-        """(topic, queue id) of every queue that holds or held a message."""
-        for queue in self.consume_queues:
-            yield queue.topic, queue.queue_id
