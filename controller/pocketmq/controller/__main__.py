@@ -17,9 +17,12 @@ from pocketmq.runtime.process import (
 )
 
 import sys  # isort: skip
-from collections.abc import Sequence  # isort: skip
+from collections.abc import AsyncIterator, Sequence  # isort: skip
+from contextlib import asynccontextmanager  # isort: skip
 from dataclasses import replace  # isort: skip
 from pathlib import Path  # isort: skip
+
+from typing import TYPE_CHECKING  # isort: skip
 
 from pocketmq.controller.config import ControllerConfig
 from pocketmq.protocol.budget import Budget
@@ -27,6 +30,9 @@ from pocketmq.protocol.transport.network import split_address
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.runtime.ports import check_port_free, told_ip
 from pocketmq.runtime.profile import profile_named
+
+if TYPE_CHECKING:
+    from pocketmq.controller.server import Controller
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -40,40 +46,52 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return report(exc, "controller")
     options: RoleOptions = options_loaded.config
     config: ControllerConfig = config_loaded.config
-    file = parser.parse_args(arguments).broker_conf
-    if file is not None and config.config_store_path is None:  # what it was started with (O-8)
-        config = replace(config, config_store_path=Path(file))
+    config = with_options_file(config, parser.parse_args(arguments).broker_conf)
 
     async def serve(role: RoleContext) -> None:
-        from pocketmq.controller.server import Controller, ControllerSeams
-        from pocketmq.protocol.control import event_log
-        from pocketmq.protocol.faults.rule_book import RuleBook
-        from pocketmq.protocol.transport.faulty import FaultyTcp
-
-        def failed(task: str, error: BaseException) -> None:
-            role.request_stop(f"{task} failed: {error!r}")
-
-        host, port = split_address(config.address)
-        check_port_free(host, port)
-        profile = profile_named(options.profile)
-        events = event_log(config.name, role.clock, always=options.events)
-        network = FaultyTcp(RuleBook(config.name, role.clock.time_ms, events))
-        controller = Controller(
-            config,
-            ControllerSeams(role.clock, network),
-            profile,
-            budget=budget_loaded.config,
-            on_failure=failed,
-            events=events,
-        )
-        await controller.start()
-        role.ready(port=controller.port, host=told_ip(host))
-        try:
+        async with serving(role, options, config, budget_loaded.config) as controller:
+            host, _ = split_address(config.address)
+            role.ready(port=controller.port, host=told_ip(host))
             await role.stopped()
-        finally:
-            await controller.stop()
 
     return run_role(serve, role="controller", name=config.name, options=options)
+
+
+def with_options_file(config: ControllerConfig, file: str | None) -> ControllerConfig:
+    """Options that tools change go into the file that it was started with (O-8)."""
+    if file is None or config.config_store_path is not None:
+        return config
+    return replace(config, config_store_path=Path(file))
+
+
+@asynccontextmanager
+async def serving(
+    role: RoleContext, options: RoleOptions, config: ControllerConfig, budget: Budget
+) -> AsyncIterator[Controller]:
+    """A controller that takes part in its group; it leaves at the end."""
+    from pocketmq.controller.server import Controller, ControllerSeams
+    from pocketmq.protocol.control import event_log
+    from pocketmq.protocol.faults.rule_book import RuleBook
+    from pocketmq.protocol.transport.faulty import FaultyTcp
+
+    def failed(task: str, error: BaseException) -> None:
+        role.request_stop(f"{task} failed: {error!r}")
+
+    check_port_free(*split_address(config.address))
+    events = event_log(config.name, role.clock, always=options.events)
+    controller = Controller(
+        config,
+        ControllerSeams(role.clock, FaultyTcp(RuleBook(config.name, role.clock.time_ms, events))),
+        profile_named(options.profile),
+        budget=budget,
+        on_failure=failed,
+        events=events,
+    )
+    await controller.start()
+    try:
+        yield controller
+    finally:
+        await controller.stop()
 
 
 if __name__ == "__main__":

@@ -17,15 +17,21 @@ from pocketmq.runtime.process import (
 )
 
 import sys  # isort: skip
-from collections.abc import Sequence  # isort: skip
+from collections.abc import AsyncIterator, Sequence  # isort: skip
+from contextlib import asynccontextmanager  # isort: skip
 from dataclasses import replace  # isort: skip
 from pathlib import Path  # isort: skip
+
+from typing import TYPE_CHECKING  # isort: skip
 
 from pocketmq.nameserver.config import NameServerConfig
 from pocketmq.protocol.budget import Budget
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.runtime.ports import check_port_free, told_ip
 from pocketmq.runtime.profile import profile_named
+
+if TYPE_CHECKING:
+    from pocketmq.nameserver.server import NameServer
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,31 +45,49 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return report(exc, "nameserver")
     options: RoleOptions = options_loaded.config
     config: NameServerConfig = config_loaded.config
-    file = parser.parse_args(arguments).broker_conf
-    if file is not None and config.config_store_path is None:  # what it was started with (O-8)
-        config = replace(config, config_store_path=Path(file))
+    if config.enable_controller_in_namesrv:
+        advice = "start it with `pocketmq nameserver`, which starts both in one process"
+        wrong = ConfigError(
+            "enable_controller_in_namesrv", "no controller is in here", advice=advice
+        )
+        return report(wrong, "nameserver")
+    config = with_options_file(config, parser.parse_args(arguments).broker_conf)
 
     async def serve(role: RoleContext) -> None:
-        from pocketmq.nameserver.server import NameServer
-        from pocketmq.protocol.control import event_log
-        from pocketmq.protocol.faults.rule_book import RuleBook
-        from pocketmq.protocol.transport.faulty import FaultyTcp
-
-        check_port_free(config.host, config.port)
-        profile = profile_named(options.profile)
-        events = event_log(config.name, role.clock, always=options.events)
-        network = FaultyTcp(RuleBook(config.name, role.clock.time_ms, events))
-        server = NameServer(
-            config, role.clock, network, profile, budget=budget_loaded.config, events=events
-        )
-        await server.start()
-        role.ready(port=server.port, host=told_ip(config.host))
-        try:
+        async with serving(role, options, config, budget_loaded.config) as server:
+            role.ready(port=server.port, host=told_ip(config.host))
             await role.stopped()
-        finally:
-            await server.stop()
 
     return run_role(serve, role="nameserver", name=config.name, options=options)
+
+
+def with_options_file(config: NameServerConfig, file: str | None) -> NameServerConfig:
+    """Options that tools change go into the file that it was started with (O-8)."""
+    if file is None or config.config_store_path is not None:
+        return config
+    return replace(config, config_store_path=Path(file))
+
+
+@asynccontextmanager
+async def serving(
+    role: RoleContext, options: RoleOptions, config: NameServerConfig, budget: Budget
+) -> AsyncIterator[NameServer]:
+    """A nameserver that answers; it is stopped at the end."""
+    from pocketmq.nameserver.server import NameServer
+    from pocketmq.protocol.control import event_log
+    from pocketmq.protocol.faults.rule_book import RuleBook
+    from pocketmq.protocol.transport.faulty import FaultyTcp
+
+    check_port_free(config.host, config.port)
+    profile = profile_named(options.profile)
+    events = event_log(config.name, role.clock, always=options.events)
+    network = FaultyTcp(RuleBook(config.name, role.clock.time_ms, events))
+    server = NameServer(config, role.clock, network, profile, budget=budget, events=events)
+    await server.start()
+    try:
+        yield server
+    finally:
+        await server.stop()
 
 
 if __name__ == "__main__":

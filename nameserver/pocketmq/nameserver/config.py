@@ -71,6 +71,11 @@ class NameServerConfig:
         help="Between two scans for silent brokers; 5000, or 10000 in profile 4.9.",
         rule="N-3",
     )
+    enable_controller_in_namesrv: bool = option(
+        False,
+        help="Run a controller in this process too, on its own port; with `pocketmq nameserver`.",
+        rule="D-55",
+    )
     un_register_broker_queue_capacity: int = option(
         3000, help="Unregistrations that may wait at once (profile 5.x).", rule="N-19"
     )

@@ -332,11 +332,19 @@ def load_all(
     parser: argparse.ArgumentParser,
     config_classes: Sequence[type[Any]],
     arguments: Sequence[str] | None = None,
+    *,
+    others: Sequence[type[Any]] | None = (),
 ) -> list[Loaded[Any]]:
     """Parse a role's command line and load each class from it, the environment and the files.
 
     Adds `--config FILE.toml` and `--broker-conf FILE` to the flags of the classes. Names in the
     environment and in `broker.conf` that no class has are listed on standard error.
+
+    Args:
+        parser: Gets the flags.
+        config_classes: What to load.
+        arguments: The command line, by default this process's.
+        others: Classes that the caller loads from the same files; None: list no unknown names.
 
     Raises:
         ConfigError: A value or a file is wrong.
@@ -355,7 +363,9 @@ def load_all(
         load(config_class, flags, os.environ, toml_path, broker_conf=broker_conf)
         for config_class in config_classes
     ]
-    ignored = unknown_names(config_classes, os.environ, broker_conf)
+    if others is None:
+        return loaded
+    ignored = unknown_names([*config_classes, *others], os.environ, broker_conf)
     if ignored:  # no log line: the level and format of logs are among these very options
         print(f"{parser.prog}: unknown options ignored: {', '.join(ignored)}", file=sys.stderr)
     return loaded

@@ -42,6 +42,7 @@ NAMESERVER_HELP = """Run one nameserver in the foreground (default port 9876).
 Examples:
   pocketmq nameserver
   pocketmq nameserver --port 0               any free port, which the ready line has
+  pocketmq nameserver -c namesrv.conf        with enableControllerInNamesrv=true a controller too
   pocketmq nameserver --help                 every option
 """
 
@@ -68,6 +69,9 @@ Examples:
   pocketmq broker --help                     every option
 """
 
+NAMESERVER_PROCESS = "pocketmq.cluster.nameserver_process"
+"""In place of the nameserver's own, where a controller runs beside it."""
+
 _PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
@@ -86,7 +90,10 @@ def register(app: typer.Typer) -> None:
 
 
 def nameserver(context: typer.Context) -> None:
-    _become(NAMESERVER_MODULE, NAMESERVER_HELP, context.args)
+    from pocketmq.cluster.nameserver_process import wanted
+
+    both = wanted(context.args)
+    _become(NAMESERVER_PROCESS if both else NAMESERVER_MODULE, NAMESERVER_HELP, context.args)
 
 
 def controller(context: typer.Context) -> None:
