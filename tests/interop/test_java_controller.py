@@ -105,6 +105,46 @@ async def test_a_real_broker_becomes_master_and_a_second_one_takes_over(
         second.stop()
 
 
+async def test_mqadmin_changes_options_of_controllers_and_cleans_replicas() -> None:
+    async with local_cluster(controllers=3, replicas=2) as cluster:
+
+        async def all_in_sync() -> bool:
+            return await in_sync(cluster) == [1, 2]
+
+        await eventually(all_in_sync, "both replicas are in sync", limit_s=90.0)
+        controllers = cluster.controller_addr
+        one = controllers.partition(";")[0]
+
+        changed = await mqadmin(
+            *("updateControllerConfig", "-a", controllers),
+            *("-k", "enableElectUncleanMaster", "-v", "true"),
+        )
+        assert "update controller config success" in changed, changed
+        shown = await mqadmin("getControllerConfig", "-a", controllers)
+        assert len(re.findall(r"enableElectUncleanMaster\s+=\s+true", shown)) == 3, shown
+        assert len(re.findall(r"controllerDLegerSelfId\s+=\s+n[012]", shown)) == 3, shown
+
+        clean = ("cleanBrokerMetadata", "-a", one, "-bn", "broker-a", "-c", "DefaultCluster")
+        alive = await asyncio.to_thread(run_java, MQADMIN, *clean, "-b", "2", server=True)
+        assert "CODE: 2009" in alive.stdout + alive.stderr, alive  # D-26
+        known = await replicas(cluster)
+        slave = next(
+            each for each in cluster.of_role("broker") if each.address != known.master_address
+        )
+        [gone] = {1, 2} - {known.master_broker_id}
+        await slave.kill()
+
+        async def is_out() -> bool:
+            return await in_sync(cluster) == [known.master_broker_id]
+
+        await eventually(is_out, "the killed slave is not in sync", limit_s=90.0)
+        cleaned = await mqadmin(*clean, "-b", str(gone))
+        assert "clear broker broker-a metadata from controller success" in cleaned, cleaned
+        left = await mqadmin("getSyncStateSet", "-a", one, "-b", "broker-a")
+        assert "NotInSyncReplica" not in left, left
+        assert re.search(r"#SyncStateSetNums\s+1\s", left), left
+
+
 async def test_a_real_broker_follows_ours_takes_over_and_is_followed(tmp_path: Path) -> None:
     port = free_port((-2, 0, 1))  # Java slaves ask for topics at the port less 2
     arguments = ["--all-ack-in-sync-state-set", "--port", str(port)]

@@ -172,6 +172,8 @@ class ClientInstance:
         self.dispatcher.require(COMMANDS)
         self._suspected: dict[str, float] = {}
         """When topics were asked for after a failed request."""
+        self._to_look_again: set[str] = set()
+        """Topics that are about to be asked for again."""
         self._lookups: dict[tuple[str, str], asyncio.Task[bool | PocketMQError]] = {}
         self._heartbeats: dict[str, asyncio.Task[bool]] = {}
         self._timers = [
@@ -285,13 +287,14 @@ class ClientInstance:
         return found
 
     def suspect_route(self, topic: str) -> None:
-        """A request failed: ask for the topic's route soon, for another broker may be master by
-        now (W-12). Not more often than each second."""
+        """A request failed: ask for the topic's route, for another broker may be master by now
+        (W-12). Not more often than each second: what is soon after the last question waits."""
         now = self.clock.monotonic()
-        if now - self._suspected.get(topic, -SUSPECT_S) < SUSPECT_S:
+        if topic in self._to_look_again:
             return
-        self._suspected[topic] = now
-        self.tasks.start(self._look_again(topic), name=f"suspect route of {topic}")
+        self._to_look_again.add(topic)
+        wait_s = max(0.0, self._suspected.get(topic, now - SUSPECT_S) + SUSPECT_S - now)
+        self.tasks.start(self._look_again(topic, wait_s), name=f"suspect route of {topic}")
 
     def suspect_broker(self, queue: MessageQueue) -> bool:
         """A consumer's request for a queue failed: as `suspect_route`, where the broker's name has
@@ -301,7 +304,11 @@ class ClientInstance:
             self.suspect_route(queue.topic)
         return may_fail_over
 
-    async def _look_again(self, topic: str) -> None:
+    async def _look_again(self, topic: str, wait_s: float) -> None:
+        if wait_s > 0:
+            await self.clock.sleep(wait_s)
+        self._to_look_again.discard(topic)
+        self._suspected[topic] = self.clock.monotonic()
         try:
             await self.refresh_route(topic)
         except PocketMQError as exc:
@@ -346,6 +353,7 @@ class ClientInstance:
                 topic=topic,
                 brokers=[data.broker_name for data in route.broker_datas],
             )
+            self.pull_service.routes_changed()
         return True
 
     def _topics(self) -> set[str]:

@@ -44,6 +44,8 @@ EXCEPTION_DELAY_MS: Final = 1_000
 BROKER_FLOW_CONTROL_DELAY_MS: Final = 20
 BROKER_SUSPEND_MAX_MS: Final = 15_000
 """For how long a broker may hold a pull (B-70)."""
+OVERDUE_MS: Final = BROKER_SUSPEND_MAX_MS + 1_000
+"""After which a pull that is not answered makes its broker suspect."""
 PULL_BATCH_BYTES: Final = 262_144
 CONSUMER_TIMEOUT_WHEN_SUSPEND_MS: Final = 30_000
 

@@ -16,6 +16,10 @@ One queue with a message every now and then (seconds on the clock):
            replicas the route is asked for meanwhile, for another one may be master W-12
     51.0   no answer for 30 s: given up, put off for 1 s, asked again
 
+A broker that stands still breaks no connection. Where it has replicas, a pull that is out for 16 s
+has the route asked for, each second (W-12); and whenever a route names another broker in place of
+the one that was asked, the pull is given up and goes to that one at once.
+
 The same request object is used again and again. Dropping a queue does not cancel it: its next
 `before_pull` finds the claim dropped and forgets it (C-36).
 """
@@ -34,6 +38,7 @@ from pocketmq.client.broker_addresses import BrokerAddresses
 from pocketmq.client.consumer.pull_plan import (
     CONSUMER_TIMEOUT_WHEN_SUSPEND_MS,
     EXCEPTION_DELAY_MS,
+    OVERDUE_MS,
     STATUS_BY_CODE,
     BeforePull,
     PullRequest,
@@ -54,7 +59,10 @@ from pocketmq.runtime.tasks import TaskOwner
 log = structlog.get_logger()
 
 FAILOVER_DELAY_MS: Final = 500
-"""In place of a second where another broker may be master soon (W-12)."""
+"""In place of a second where another broker may be master soon (W-12); a new route ends it."""
+
+_LEFT_S: Final = (CONSUMER_TIMEOUT_WHEN_SUSPEND_MS - OVERDUE_MS) / 1000
+_LOOK_S: Final = 1.0
 
 NO_REAL_TIMEOUT_S: Final = 7 * 24 * 3600.0
 """A held pull waits for protocol time, not for input and output: its 30 s run on the clock."""
@@ -98,6 +106,7 @@ class PullMessageService:
         addresses: Where brokers are.
         tasks: Owns the tasks of pulls that must wait for something first.
         suspect: Told of a queue whose broker did not answer, or refused; whether another may lead.
+            Its question for the route ends in `routes_changed`.
         max_body_bytes: How far a compressed body may grow.
     """
 
@@ -123,7 +132,10 @@ class PullMessageService:
         self._stopped = False
         self._under_way: dict[PullRequest, _UnderWay] = {}
         """In the order of their deadlines, since every pull gets the same 30 s."""
+        self._waiting: dict[PullRequest, tuple[PullingConsumer, Timer]] = {}
+        """Put off until another broker may be master."""
         self._timer: Timer | None = None
+        self._overdue_timer: Timer | None = None
 
     def execute_now(self, consumer: PullingConsumer, request: PullRequest) -> None:
         """Pull as soon as the loop gets to it."""
@@ -148,12 +160,33 @@ class PullMessageService:
         """Start no more pulls and take no more answers."""
         self._stopped = True
         self._due.clear()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        for timer in (
+            self._timer,
+            self._overdue_timer,
+            *(each for _, each in self._waiting.values()),
+        ):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._overdue_timer = None
+        self._waiting.clear()
         for under_way in list(self._under_way.values()):
             under_way.answer.cancel()
         self._under_way.clear()
+
+    def routes_changed(self) -> None:
+        """Pull anew at once where a broker is no longer what it was asked as, or failed."""
+        for request, (consumer, timer) in list(self._waiting.items()):
+            timer.cancel()
+            del self._waiting[request]
+            self.execute_now(consumer, request)
+        for request, under_way in list(self._under_way.items()):
+            asked = under_way.broker
+            now = self._routes.broker(request.queue.broker_name, asked.broker_id, only_this=True)
+            if now is not None and now.broker_id == asked.broker_id and now != asked:
+                del self._under_way[request]
+                under_way.answer.cancel()
+                log.info("pull.moved", queue=str(request.queue), broker=now.address)
+                self.execute_now(under_way.consumer, request)
 
     # -- inside ---------------------------------------------------------------------------------
 
@@ -214,9 +247,11 @@ class PullMessageService:
         header = consumer.pull_header(request, broker)
         answer = channel.request(header, timeout_s=NO_REAL_TIMEOUT_S)
         deadline = self._clock.monotonic() + CONSUMER_TIMEOUT_WHEN_SUSPEND_MS / 1000
-        self._under_way[request] = _UnderWay(consumer, answer, deadline)
+        self._under_way[request] = _UnderWay(consumer, broker, answer, deadline)
         if self._timer is None:
             self._timer = self._clock.call_at(deadline, self._expire)
+        if self._overdue_timer is None and self._routes.may_fail_over(request.queue.broker_name):
+            self._overdue_timer = self._clock.call_at(deadline - _LEFT_S, self._look_for_masters)
         answer.add_done_callback(lambda done: self._answered(consumer, request, done))
 
     def _answered(
@@ -250,8 +285,11 @@ class PullMessageService:
                 code=response.code,
                 remark=response.remark,
             )
-            self._suspect(request.queue)
-            return delay_after_code_ms(response.code)
+            delay_ms = delay_after_code_ms(response.code)
+            if self._suspect(request.queue) and delay_ms == EXCEPTION_DELAY_MS:
+                self._wait_for_master(consumer, request)
+                return None
+            return delay_ms
         header = response.header(PullMessageResponseHeader)
         request.suggested_broker_id = header.suggest_which_broker_id
         messages: list[MessageExt] = []
@@ -267,8 +305,38 @@ class PullMessageService:
         request.waits_for = reason
         may_fail_over = self._suspect(request.queue)
         log.info("pull.put_off", group=consumer.group, queue=str(request.queue), reason=reason)
-        delay_ms = FAILOVER_DELAY_MS if may_fail_over else EXCEPTION_DELAY_MS
-        self.execute_later(consumer, request, delay_ms)
+        if may_fail_over:
+            self._wait_for_master(consumer, request)
+        else:
+            self.execute_later(consumer, request, EXCEPTION_DELAY_MS)
+
+    def _wait_for_master(self, consumer: PullingConsumer, request: PullRequest) -> None:
+        if self._stopped:
+            return
+
+        def again() -> None:
+            del self._waiting[request]
+            self.execute_now(consumer, request)
+
+        at = self._clock.monotonic() + FAILOVER_DELAY_MS / 1000
+        self._waiting[request] = consumer, self._clock.call_at(at, again)
+
+    def _look_for_masters(self) -> None:
+        """Suspect the brokers of pulls that should have been answered by now (W-12)."""
+        self._overdue_timer = None
+        now = self._clock.monotonic()
+        later: float | None = None
+        for request, under_way in self._under_way.items():
+            if not self._routes.may_fail_over(request.queue.broker_name):
+                continue
+            overdue_at = under_way.deadline - _LEFT_S
+            if overdue_at > now:
+                later = min(later or overdue_at, overdue_at)
+                break  # the others were sent later
+            self._suspect(request.queue)
+            later = now + _LOOK_S
+        if later is not None:
+            self._overdue_timer = self._clock.call_at(later, self._look_for_masters)
 
     def _expire(self) -> None:
         """End pulls that were held beyond their 30 s; one timer serves them all."""
@@ -285,11 +353,16 @@ class PullMessageService:
 
 
 class _UnderWay:
-    __slots__ = ("answer", "consumer", "deadline")
+    __slots__ = ("answer", "broker", "consumer", "deadline")
 
     def __init__(
-        self, consumer: PullingConsumer, answer: asyncio.Future[Command], deadline: float
+        self,
+        consumer: PullingConsumer,
+        broker: BrokerAddress,
+        answer: asyncio.Future[Command],
+        deadline: float,
     ) -> None:
         self.consumer = consumer
+        self.broker = broker
         self.answer = answer
         self.deadline = deadline

@@ -1,0 +1,84 @@
+"""How soon a push consumer reads from a new master (W-12): exact steps, on a manual clock."""
+
+from __future__ import annotations
+
+from pocketmq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
+from pocketmq.protocol.codes import RequestCode
+from support.client_rig import ClientRig, client_rig
+from support.consuming import Collected, consuming
+from support.eventually import eventually
+from support.scripted_broker import ScriptedBroker
+
+
+def let_lead(rig: ClientRig, master: ScriptedBroker, slave: ScriptedBroker | None) -> None:
+    """What name servers tell from now on: both are brokers of one name, `a`."""
+    addresses = {0: master.address} | ({1: slave.address} if slave is not None else {})
+    rig.nameserver.routes["T"] = TopicRouteData(
+        queue_datas=[QueueData(broker_name="a", read_queue_nums=1, write_queue_nums=1, perm=6)],
+        broker_datas=[BrokerData(cluster="c", broker_name="a", broker_addrs=addresses)],
+    )
+
+
+async def test_a_pull_at_a_broker_that_stands_still_goes_to_the_new_master() -> None:
+    async with client_rig("a", "b") as rig:
+        old, new = rig.brokers
+        let_lead(rig, old, new)
+        got = Collected()
+        async with consuming(rig, got):
+            await rig.advance(1)  # the first pull goes out, and is never answered
+            await eventually(lambda: len(old.held) == 1, "the queue is pulled")
+            asked = len(rig.nameserver.seen)
+            await rig.advance(13)
+            let_lead(rig, new, old)
+            new.put("T", 0, b"x")
+            await rig.advance(1)
+            assert not got.messages
+            assert len(rig.nameserver.seen) == asked  # a broker may hold a pull for 15 s
+            await rig.advance(2)
+            await eventually(lambda: got.bodies == [b"x"], "read 16 s after the pull went out")
+
+
+async def test_a_new_master_is_looked_for_each_second_while_a_pull_is_overdue() -> None:
+    async with client_rig("a", "b") as rig:
+        old, new = rig.brokers
+        let_lead(rig, old, new)
+        got = Collected()
+        async with consuming(rig, got):
+            await rig.advance(1)
+            await eventually(lambda: len(old.held) == 1, "the queue is pulled")
+            await rig.advance(20)
+            let_lead(rig, new, old)
+            new.put("T", 0, b"x")
+            await rig.advance(1)
+            await eventually(lambda: got.bodies == [b"x"], "read within a second")
+            assert old.count(RequestCode.PULL_MESSAGE) == 1
+
+
+async def test_a_broker_without_replicas_is_not_suspected() -> None:
+    async with client_rig("a") as rig:
+        let_lead(rig, rig.brokers[0], None)
+        async with consuming(rig, Collected()):
+            await rig.advance(1)
+            await eventually(lambda: len(rig.brokers[0].held) == 1, "the queue is pulled")
+            asked = len(rig.nameserver.seen)
+            await rig.advance(25)
+            assert len(rig.nameserver.seen) == asked
+
+
+async def test_after_a_kill_the_new_master_is_read_from_within_a_second() -> None:
+    async with client_rig("a", "b") as rig:
+        old, new = rig.brokers
+        let_lead(rig, old, new)
+        got = Collected()
+        async with consuming(rig, got):
+            await rig.advance(1)
+            await eventually(lambda: len(old.held) == 1, "the queue is pulled")
+            asked = len(rig.nameserver.seen)
+            await old.stop()
+            await eventually(lambda: len(rig.nameserver.seen) > asked, "the route is asked for")
+            let_lead(rig, new, None)  # elected a moment after that question
+            new.put("T", 0, b"x")
+            await rig.advance(0.9)
+            assert not got.messages  # there is one question a second
+            await rig.advance(0.2)
+            await eventually(lambda: got.bodies == [b"x"], "read when the route was asked again")
