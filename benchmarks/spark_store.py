@@ -129,14 +129,12 @@ class TupleReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
         from datetime import UTC, datetime
-        from pathlib import Path as P
-
-        from pocketmq.pipeline.store_files import FileRow, QueueFiles
+        from pocketmq.pipeline.store_files import QueueFiles, log_files
 
         part = partition.value
-        with FileRow(P(part.root, "commitlog")) as log:
+        with log_files(part.root) as log:
             for each in part.slices:
-                files = QueueFiles(P(part.root), each.topic, each.queue_id)
+                files = QueueFiles(part.root, each.topic, each.queue_id)
                 entries = files.entries(each.low, each.high)
                 for offset, size in zip(
                     entries["offset"].tolist(), entries["size"].tolist(), strict=True

@@ -38,3 +38,14 @@ class DefaultSource(DataSource):
 
         settings = StoreSettings(self.options)
         return StoreReader(settings, of_spark(schema, TABLES[settings.table], "pocketmq-store"))
+
+    @plainly
+    def streamReader(self, schema: Any) -> Any:
+        """The reader for `spark.readStream`."""
+        from pocketmq.pipeline.schema import of_spark
+        from pocketmq.pipeline.store_read import TABLES, StoreSettings
+        from pocketmq.pipeline.store_stream import StoreStreamReader
+
+        settings = StoreSettings(self.options)
+        columns = of_spark(schema, TABLES[settings.table], "pocketmq-store")
+        return StoreStreamReader(settings, columns)

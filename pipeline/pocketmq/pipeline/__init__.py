@@ -13,12 +13,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pocketmq.pipeline.arrow_reads import read_store, read_topic
+from pocketmq.pipeline.read_counts import read_counts
 from pocketmq.pipeline.session import check_java, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["check_java", "read_store", "read_topic", "register", "session"]
+__all__ = ["check_java", "read_counts", "read_store", "read_topic", "register", "session"]
 
 
 def register(spark: SparkSession) -> None:

@@ -4,7 +4,8 @@
     ├── CallerError
     │   ├── OptionError               an option of a read or write has an unknown name or bad value
     │   │   ├── TopicAwayError        no name server knows the topic, or none of its brokers runs
-    │   │   └── NameServersAwayError  no name server answers
+    │   │   ├── NameServersAwayError  no name server answers
+    │   │   └── StoreAwayError        an executor does not have the driver's store directory
     │   └── ColumnsError              columns that the source lacks or the sink does not take
     ├── PeerError
     │   ├── DataLossError             offsets to be read are not stored any more
@@ -50,6 +51,10 @@ class TopicAwayError(OptionError):
 
 class NameServersAwayError(OptionError):
     """No name server answers."""
+
+
+class StoreAwayError(OptionError):
+    """An executor does not have the store directory that the driver has found."""
 
 
 class ColumnsError(CallerError):

@@ -24,7 +24,7 @@ WINDOW_BYTES: Final = 4 * 1024 * 1024
 _HEAD: Final = RECORD.picking("TOTALSIZE", "MAGICCODE", "PHYSICALOFFSET")
 _MAGICS: Final = tuple(magic.to_bytes(4, "big", signed=True) for magic in (MAGIC_V1, MAGIC_V2))
 _MAGIC_AT: Final = 4
-_MAX_RECORD_BYTES: Final = 64 * 1024 * 1024
+MAX_RECORD_BYTES: Final = 64 * 1024 * 1024
 """A length above this is taken for damage."""
 
 
@@ -36,6 +36,8 @@ class Window:
     base: int
     """Log offset of the buffer's first byte."""
     positions: Ints
+    end: int
+    """Log offset behind the last of them."""
     broken: list[tuple[int, str]]
     """(log offset, reason) of the invalid bytes behind the last of these positions, if any."""
 
@@ -48,8 +50,8 @@ def walk(log: FileRow, start: int, end: int) -> Iterator[Window]:
         data = log.read(at, min(size, end - at))
         positions, used, reason = _positions(data, at, is_end=at + len(data) >= end)
         broken = []
-        if reason == _CUT and size < _MAX_RECORD_BYTES and at + len(data) < end and not positions:
-            size = _MAX_RECORD_BYTES  # one record longer than the window
+        if reason == _CUT and size < MAX_RECORD_BYTES and at + len(data) < end and not positions:
+            size = MAX_RECORD_BYTES  # one record longer than the window
             continue
         size = WINDOW_BYTES
         next_at = at + used
@@ -59,7 +61,7 @@ def walk(log: FileRow, start: int, end: int) -> Iterator[Window]:
             broken.append((next_at, reason))
             next_at = _next_sound(log, next_at + 1, end)
         buffer = np.frombuffer(data, np.uint8)
-        yield Window(buffer, at, np.array(positions, np.int64), broken)
+        yield Window(buffer, at, np.array(positions, np.int64), at + used, broken)
         at = next_at
 
 
@@ -90,7 +92,7 @@ def _positions(data: bytearray, base: int, *, is_end: bool) -> tuple[list[int], 
                 continue
             return positions, at, _why_not(data, base, at)
         if size > limit - at:
-            if is_end or size > _MAX_RECORD_BYTES:
+            if is_end or size > MAX_RECORD_BYTES:
                 return positions, at, f"a record of {size} bytes where {limit - at} are left"
             return positions, at, _CUT
         positions.append(at)

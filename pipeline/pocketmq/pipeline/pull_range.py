@@ -106,6 +106,10 @@ class RangePull:
     options: PullOptions
     lost: int = 0
     """Number of the range's messages that are not stored any more."""
+    requests: int = 0
+    """Pulls so far."""
+    repeated: int = 0
+    """Pulls that were not answered and therefore sent again."""
     _batch: int = 0
     _full: int = 0
     _next: int = 0
@@ -163,7 +167,11 @@ class RangePull:
             expression_type="TAG",
         )
 
+        self.requests += 1
+        self.repeated -= 1  # the first attempt is none
+
         async def ask() -> Command:
+            self.repeated += 1
             channel = await self.client.channel(self.queue, slaves=True)
             response = await channel.request(header, timeout_s=options.timeout_s)
             if response.code == 0 or response.code in _READABLE:

@@ -13,13 +13,14 @@ import pyarrow.compute as pc
 from pocketmq.pipeline.property_columns import read_properties
 from pocketmq.pipeline.record_columns import RecordColumns
 from pocketmq.pipeline.row_filter import Range, RowFilter
-from pocketmq.protocol.properties import TAGS
+from pocketmq.protocol.properties import KEYS, TAGS, UNIQ_KEY
 
 _NUMBERS = {
     "queueId": "queue_id",
     "queueOffset": "queue_offset",
     "physicalOffset": "physical_offset",
 }
+_PROPERTIES = {"tags": TAGS, "keys": KEYS, "uniqKey": UNIQ_KEY}
 _TIMES = {"storeTimestamp": "store_timestamp", "bornTimestamp": "born_timestamp"}
 
 
@@ -34,11 +35,12 @@ def wanted(records: RecordColumns, bounds: RowFilter) -> RecordColumns:
         keep &= of_topics(records, sorted(bounds.texts["topic"]))
     if not keep.all():
         records = records.take(keep)
-    tags = bounds.texts.get("tags")
-    if tags is not None and len(records):
-        found = read_properties(records.properties()).values_of(TAGS)
-        same = pc.is_in(found, pa.array(sorted(tags), pa.string()))
-        records = records.take(same.to_numpy(zero_copy_only=False))
+    for column, name in _PROPERTIES.items():
+        values = bounds.texts.get(column)
+        if values is not None and len(records):
+            found = read_properties(records.properties()).values_of(name)
+            same = pc.is_in(found, pa.array(sorted(values), pa.string()))
+            records = records.take(same.to_numpy(zero_copy_only=False))
     return records
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
-_TEXTS: Final = ("topic", "brokerName", "tags")
+_TEXTS: Final = ("topic", "brokerName", "tags", "keys", "uniqKey")
 _NUMBERS: Final = ("queueId", "queueOffset", "physicalOffset")
 _TIMES: Final = ("storeTimestamp", "bornTimestamp")
 NEVER_NULL: Final = frozenset(
@@ -58,7 +58,7 @@ class RowFilter:
     """Bounds that every row of the result is within."""
 
     texts: dict[str, frozenset[str]] = field(default_factory=dict)
-    """Column -> the values that it may have; for `topic`, `brokerName`, `tags`."""
+    """Column -> the values that it may have; for the columns of `_TEXTS`."""
     numbers: dict[str, Range] = field(default_factory=dict)
     """Column -> bounds; for `queueId`, `queueOffset`, `physicalOffset`."""
     times_ms: dict[str, Range] = field(default_factory=dict)

@@ -48,7 +48,9 @@ class TopicReader(DataSourceReader):
         """Yield the rows of one task as Arrow record batches."""
         if partition.value is None:  # Spark passes None if `partitions` returned nothing
             return iter(())
+        from pocketmq.pipeline.read_counts import in_worker
         from pocketmq.pipeline.topic_read import reading
 
+        in_worker()
         read = reading(self.settings, self.columns, self.row_filter)
         return rows_plainly(read.batches(partition.value))

@@ -1,22 +1,19 @@
 """Reads files of a broker's store, and never writes: log, queues, index (S-1 to S-4).
 
-Bytes are read into a buffer rather than mapped. A broker may truncate or delete a file at any time;
-access to a mapping would then kill this process (SIGBUS), while a read just returns less. It is no
-slower: 4 MiB fit into the cache, from which they are decoded next.
+The files may lie on this machine or elsewhere (`places`).
 """
 
 from __future__ import annotations
 
 import bisect
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pocketmq.pipeline.fixed_fields import QUEUE_ENTRY, Ints
+from pocketmq.pipeline.places import Bytes, Place
 from pocketmq.protocol.ledger import FOLDER_PREFIX, ledger_of
 from pocketmq.protocol.store_layout import FILLER_SIZE as FILLER_SIZE
 from pocketmq.runtime.errors import DiskError
@@ -32,10 +29,15 @@ class FileRow:
     Args:
         directory: If it does not exist, there are no files.
         later: The directory with the files that follow, if they are not all in one.
+        in_blocks: They are read in small pieces.
     """
 
-    def __init__(self, directory: Path, later: Path | None = None) -> None:
+    def __init__(
+        self, directory: Place, later: Place | None = None, *, in_blocks: bool = False
+    ) -> None:
         self.directory = directory
+        self._in_blocks = in_blocks
+        self.bytes_read = 0
         found = sorted(_files(directory))
         self._moved = len(found)
         self._later = later
@@ -45,7 +47,7 @@ class FileRow:
             found.pop()  # created by a broker that crashed before it gave it its size (S-3)
         self.starts = [start for start, _ in found]
         self.lengths = [length for _, length in found]
-        self._open: dict[int, int] = {}
+        self._open: dict[int, Bytes] = {}
 
     def __enter__(self) -> FileRow:
         return self
@@ -54,9 +56,9 @@ class FileRow:
         self.close()
 
     def close(self) -> None:
-        """Close all descriptors."""
-        for descriptor in self._open.values():
-            os.close(descriptor)
+        """Close all files."""
+        for file in self._open.values():
+            file.close()
         self._open.clear()
 
     def __len__(self) -> int:
@@ -72,8 +74,8 @@ class FileRow:
         """Offset behind the last file."""
         return self.starts[-1] + self.lengths[-1] if self.starts else 0
 
-    def path(self, index: int) -> Path:
-        """Path of a file."""
+    def path(self, index: int) -> Place:
+        """Where a file lies."""
         in_later = self._later is not None and index >= self._moved
         directory = self._later if in_later and self._later is not None else self.directory
         return directory / f"{self.starts[index]:020d}"
@@ -85,7 +87,7 @@ class FileRow:
             return -1
         return found
 
-    def place(self, offset: int) -> tuple[Path, int]:
+    def place(self, offset: int) -> tuple[Place, int]:
         """File and position of a byte, for error messages; also of a deleted byte."""
         found = bisect.bisect_right(self.starts, offset) - 1
         if found >= 0:
@@ -97,20 +99,15 @@ class FileRow:
         index = self.index(offset)
         if index < 0:
             return 0
-        descriptor = self._open.get(index)
-        if descriptor is None:
+        file = self._open.get(index)
+        if file is None:
             try:
-                descriptor = os.open(self.path(index), os.O_RDONLY)
+                file = self.path(index).open(in_blocks=self._in_blocks)
             except FileNotFoundError:  # deleted by retention after the directory was listed
                 return 0
-            self._open[index] = descriptor
-        position = offset - self.starts[index]
-        done = 0
-        while done < len(target):
-            count = os.preadv(descriptor, [target[done:]], position + done)
-            if count == 0:
-                break
-            done += count
+            self._open[index] = file
+        done = file.read_into(target, offset - self.starts[index])
+        self.bytes_read += done
         return done
 
     def read(self, offset: int, size: int) -> bytearray:
@@ -122,47 +119,58 @@ class FileRow:
         return data
 
 
-def log_files(root: Path) -> FileRow:
+def log_files(root: Place) -> FileRow:
     """The commit log of a store; DLedger's behind a plain one, if there is one (D-235).
 
     Raises:
         DiskError: There are two logs for the same offsets.
     """
     plain = root / "commitlog"
-    ledgers = {
-        str(path): [f"{start:020d}" for start, _ in sorted(_files(path))]
-        for path in root.glob(f"{FOLDER_PREFIX}*/data")
+    found = {
+        str(folder): (folder, [f"{start:020d}" for start, _ in sorted(_files(folder))])
+        for folder in _ledgers(root)
     }
-    ledgers = {path: names for path, names in ledgers.items() if names}
+    ledgers = {path: names for path, (_, names) in found.items() if names}
     if not ledgers:
         return FileRow(plain)
     try:
         names = [f"{start:020d}" for start, _ in _files(plain)]
-        return FileRow(plain, Path(ledger_of(names, ledgers)))
+        return FileRow(plain, found[ledger_of(names, ledgers)][0])
     except ValueError as exc:
-        raise DiskError(root, str(exc), advice="move the one away that is not to be read") from None
+        advice = "move the one away that is not to be read"
+        raise DiskError(str(root), str(exc), advice=advice) from None
 
 
-def _files(directory: Path) -> Iterator[tuple[int, int]]:
-    """(first offset, length) of each file; files deleted meanwhile are left out."""
-    if not directory.is_dir():
-        return
-    for name in os.listdir(directory):
-        if len(name) == 20 and name.isdigit():
-            try:
-                length = (directory / name).stat().st_size
-            except FileNotFoundError:
-                continue
-            yield int(name), length
+def is_store(root: Place) -> bool:
+    """Whether a directory has a log, or queues."""
+    names = {each.name for each in root.entries() if each.is_folder}
+    return bool(names & {"commitlog", "consumequeue"}) or any(
+        folder.is_folder() for folder in _ledgers(root)
+    )
+
+
+def _ledgers(root: Place) -> list[Place]:
+    return [
+        root / each.name / "data"
+        for each in root.entries()
+        if each.is_folder and each.name.startswith(FOLDER_PREFIX)
+    ]
+
+
+def _files(directory: Place) -> Iterator[tuple[int, int]]:
+    """(first offset, length) of each file."""
+    for each in directory.entries():
+        if len(each.name) == 20 and each.name.isdigit():
+            yield int(each.name), each.size
 
 
 class QueueFiles:
     """Reads the entries of one queue, `consumequeue/<topic>/<queueId>/`."""
 
-    def __init__(self, root: Path, topic: str, queue_id: int) -> None:
+    def __init__(self, root: Place, topic: str, queue_id: int) -> None:
         self.topic = topic
         self.queue_id = queue_id
-        self.row = FileRow(root / "consumequeue" / topic / str(queue_id))
+        self.row = FileRow(root / "consumequeue" / topic / str(queue_id), in_blocks=True)
         self._last_read: tuple[int, Ints] | None = None
 
     def __str__(self) -> str:
@@ -253,12 +261,12 @@ class QueueFiles:
         return self._last_read[1][begin - start : end - start]
 
 
-def queues_of(root: Path) -> Iterator[tuple[str, int]]:
+def queues_of(root: Place) -> Iterator[tuple[str, int]]:
     """(topic, queue id) of each queue that has a directory, in order."""
     base = root / "consumequeue"
-    if not base.is_dir():
-        return
-    for topic in sorted(each for each in base.iterdir() if each.is_dir()):
-        ids = [int(each.name) for each in topic.iterdir() if each.name.isdecimal()]
+    for topic in base.entries():
+        if not topic.is_folder:
+            continue
+        ids = [int(each.name) for each in (base / topic.name).entries() if each.name.isdecimal()]
         for queue_id in sorted(ids):
             yield topic.name, queue_id

@@ -15,39 +15,40 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
+from pocketmq.pipeline import store_keys
 from pocketmq.pipeline.errors import OptionError, near
 from pocketmq.pipeline.log_walk import sound_end
+from pocketmq.pipeline.places import Place, place_of
 from pocketmq.pipeline.record_columns import ROWS
 from pocketmq.pipeline.row_filter import RowFilter
-from pocketmq.pipeline.store_files import FILLER_SIZE, FileRow, QueueFiles, log_files, queues_of
-from pocketmq.protocol.ledger import FOLDER_PREFIX
+from pocketmq.pipeline.store_bounds import Slice, bounded
+from pocketmq.pipeline.store_files import (
+    FILLER_SIZE,
+    FileRow,
+    QueueFiles,
+    is_store,
+    log_files,
+    queues_of,
+)
 from pocketmq.protocol.record_check import RecordKind, check_record
 from pocketmq.protocol.store_layout import FIXED_SIZE
 
 LIGHT_QUEUE_PREFIX: Final = "%LMQ%"
 """Topics of light queues (RocketMQ 5), which list records of other topics a second time."""
 
+SLICES: Final = 1000
+"""Maximum messages that the index has found, of one part."""
+
 DEFAULT_PART_BYTES: Final = 128 * 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """Entries [low, high) of one queue."""
-
-    topic: str
-    queue_id: int
-    low: int
-    high: int
 
 
 @dataclass(frozen=True, slots=True)
 class QueuePart:
     """One task: the records of queue entries, within a section of the log."""
 
-    root: str
+    root: Place
     broker_name: str
     slices: tuple[Slice, ...]
 
@@ -61,10 +62,12 @@ class QueuePart:
 class LogPart:
     """One task: the records found by reading the log from a record's begin to `end`."""
 
-    root: str
+    root: Place
     broker_name: str
     start: int
     end: int
+    is_closed: bool = False
+    """Whether it is a whole file, at whose end a mark must stand."""
 
 
 Part = QueuePart | LogPart
@@ -74,11 +77,16 @@ Part = QueuePart | LogPart
 class Root:
     """Directory of a store to read, and its name in column `brokerName`."""
 
-    path: Path
+    path: Place
     broker_name: str
 
 
-def find_roots(paths: Sequence[str], names: Sequence[str], source: str) -> list[Root]:
+def find_roots(
+    paths: Sequence[str],
+    names: Sequence[str],
+    source: str,
+    storage: tuple[tuple[str, str], ...] = (),
+) -> list[Root]:
     """The stores that options `path` and `brokerName` name.
 
     Raises:
@@ -92,18 +100,26 @@ def find_roots(paths: Sequence[str], names: Sequence[str], source: str) -> list[
         raise OptionError(source, "brokerName", problem)
     roots = []
     for number, text in enumerate(paths):
-        path = Path(text.removeprefix("file://")).expanduser()
-        if not path.is_dir():
-            siblings = [each.name for each in path.parent.glob("*/")]
-            meant = [str(path.parent / name) for name in near(path.name, siblings)]
-            raise OptionError(source, "path", f"there is no directory {text!r}", near=meant)
-        marks = ("commitlog", "consumequeue", f"{FOLDER_PREFIX}*/data")
-        if not any(each.is_dir() for mark in marks for each in path.glob(mark)):
-            inner = sorted(str(each.parent) for each in path.glob("*/commitlog"))[:3]
-            problem = f"{text!r} is no store: it has neither commitlog nor consumequeue"
-            raise OptionError(source, "path", problem, near=inner)
+        try:
+            path = place_of(text, storage)
+            _check_store(path, text, source)
+        except (OSError, ValueError) as exc:
+            raise OptionError(source, "path", f"{text!r} cannot be read: {exc}") from exc
         roots.append(Root(path, names[number] if names else text))
     return roots
+
+
+def _check_store(path: Place, text: str, source: str) -> None:
+    if not path.is_folder():
+        around = path.folder()
+        siblings = [] if around is None else [each.name for each in around.entries()]
+        meant = [str(around / name) for name in near(path.name, siblings)] if around else []
+        raise OptionError(source, "path", f"there is no directory {text!r}", near=meant)
+    if not is_store(path):
+        inner = [path / each.name for each in path.entries() if each.is_folder]
+        stores = [str(each) for each in inner if is_store(each)][:3]
+        problem = f"{text!r} is no store: it has neither commitlog nor consumequeue"
+        raise OptionError(source, "path", problem, near=stores)
 
 
 def choose_queues(
@@ -137,13 +153,27 @@ def plan_queues(
     *,
     part_bytes: int,
     least_parts: int,
+    slots: int | None = None,
 ) -> list[QueuePart]:
-    """Plan the parts for the queues of one store."""
+    """Plan the parts for the queues of one store.
+
+    Conditions on offsets and times narrow the queues by bisection; those on keys are looked up in
+    the index, and only what it does not cover is read.
+    """
     with log_files(root.path) as log:
         slices, end = snapshot(root, queues, log)
-        bounds = [_bounded(files, low, high, row_filter) for files, low, high in slices]
+        bounds = [bounded(files, low, high, row_filter, log) for files, low, high in slices]
         bounds = [(files, low, high) for files, low, high in bounds if low < high]
-        parts = _split(root, bounds, end, part_bytes, least_parts)
+        by_key = store_keys.choose(root, row_filter, bounds, log, end, slots)
+        if by_key is None:
+            parts = _split(root, bounds, end, part_bytes, least_parts)
+        else:
+            parts = [
+                QueuePart(root.path, root.broker_name, tuple(by_key.slices[at : at + SLICES]))
+                for at in range(0, len(by_key.slices), SLICES)
+            ]
+            for spans in by_key.unindexed:
+                parts += _split(root, spans, end, part_bytes, 1)
     for files, _, _ in slices:
         files.row.close()
     return parts
@@ -200,21 +230,6 @@ def _sound_end(files: QueueFiles, low: int, high: int, log: FileRow) -> int:
     return low
 
 
-def _bounded(
-    files: QueueFiles, low: int, high: int, row_filter: RowFilter
-) -> tuple[QueueFiles, int, int]:
-    numbers, places = row_filter.range("queueOffset"), row_filter.range("physicalOffset")
-    if numbers.low is not None:
-        low = max(low, numbers.low)
-    if numbers.high is not None:
-        high = min(high, numbers.high + 1)
-    if low < high and places.low is not None:
-        low = files.index_at(places.low, low, high)
-    if low < high and places.high is not None:
-        high = files.index_at(places.high + 1, low, high)
-    return files, low, high
-
-
 def _split(
     root: Root,
     bounds: Sequence[tuple[QueueFiles, int, int]],
@@ -241,7 +256,7 @@ def _split(
             if cut[number] < cut[number + 1]
         )
         if slices:
-            parts.append(QueuePart(str(root.path), root.broker_name, slices))
+            parts.append(QueuePart(root.path, root.broker_name, slices))
     return parts
 
 
@@ -258,7 +273,7 @@ def plan_log(root: Root) -> list[LogPart]:
         if ends:
             ends[-1] = sound_end(log, log.starts[-1])
         return [
-            LogPart(str(root.path), root.broker_name, start, end)
+            LogPart(root.path, root.broker_name, start, end)
             for start, end in zip(log.starts, ends, strict=True)
             if start < end
         ]

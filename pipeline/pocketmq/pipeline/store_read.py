@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import json
+import socket
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pocketmq.pipeline import schema
-from pocketmq.pipeline.errors import OptionError
+from pocketmq.pipeline.errors import OptionError, StoreAwayError
 from pocketmq.pipeline.options import Option, Options
 from pocketmq.pipeline.row_filter import RowFilter
+
+if TYPE_CHECKING:
+    from pocketmq.pipeline.places import Place
+    from pocketmq.pipeline.store_plan import Root
 
 NAME: Final = "pocketmq-store"
 
 OPTIONS: Final = (
     Option(
         "path", "Store directories, separated by commas; or pass them to `load()`.", "", ("paths",)
+    ),
+    Option(
+        "storageOptions",
+        "For a path such as `s3://bucket/broker-a`: what fsspec's file system takes, as JSON.",
     ),
     Option("table", "`messages`, `consumequeue`, `index` or `offsets`.", "messages"),
     Option("topic", "Topics to read, separated by commas; by default all.", "", ("topics",)),
@@ -38,6 +48,9 @@ OPTIONS: Final = (
     ),
     Option("minPartitions", "Minimum number of tasks.", "1"),
     Option("partitionBytes", "Bytes of the log per task.", "134217728"),
+    Option("startingOffsets", "Streams: `earliest` or `latest`.", "earliest"),
+    Option("maxFilesPerTrigger", "Streams: maximum files of the log in a batch."),
+    Option("failOnDataLoss", "Streams: whether files that are gone stop the query.", "true"),
     Option("indexSlots", "Hash slots of an index file, if not a quarter of its entries."),
 )
 
@@ -62,6 +75,10 @@ class StoreSettings:
         self.mode = options.choice("mode", ("FAILFAST", "PERMISSIVE"))
         self.scan = options.choice("scan", ("auto", "consumequeue", "commitlog"))
         self.paths = options.words("path")
+        self.storage: tuple[tuple[str, str], ...] = ()
+        if "storageOptions" in options:
+            given_storage = options.json_object("storageOptions", '{"anon":true}')
+            self.storage = tuple((name, json.dumps(each)) for name, each in given_storage.items())
         self.broker_names = options.words("brokerName")
         self.topics = options.words("topic")
         self.tags = [tag for part in options.text("tags").split("||") if (tag := part.strip())]
@@ -70,6 +87,10 @@ class StoreSettings:
         self.least_parts = options.number("minPartitions", least=1)
         self.part_bytes = options.number("partitionBytes", least=1)
         self.index_slots = options.number_or_none("indexSlots", least=1)
+        starts = options.choice("startingOffsets", ("earliest", "latest"))
+        self.starts_earliest = starts == "earliest"
+        self.max_files = options.number_or_none("maxFilesPerTrigger", least=1)
+        self.fail_on_data_loss = options.flag("failOnDataLoss")
         self.columns = schema.chosen(options, TABLES[self.table])
         if not options.flag("includeProperties"):
             self.columns.pop("properties", None)
@@ -78,11 +99,22 @@ class StoreSettings:
         self.options = options
 
 
+def find_stores(settings: StoreSettings) -> list[Root]:
+    """The stores that the options name.
+
+    Raises:
+        OptionError: A path is no store, or there are not as many names as paths.
+    """
+    from pocketmq.pipeline.store_plan import find_roots
+
+    return find_roots(settings.paths, settings.broker_names, NAME, settings.storage)
+
+
 def plan(settings: StoreSettings, row_filter: RowFilter) -> list[Any]:
     """Sections of the log, or of the table's files."""
     from pocketmq.pipeline import store_plan, store_tables
 
-    roots = store_plan.find_roots(settings.paths, settings.broker_names, NAME)
+    roots = find_stores(settings)
 
     def wrong_topic(problem: str, **more: Any) -> OptionError:
         return settings.options.error("topic", problem, **more)
@@ -104,20 +136,48 @@ def plan(settings: StoreSettings, row_filter: RowFilter) -> list[Any]:
                 row_filter,
                 part_bytes=settings.part_bytes,
                 least_parts=settings.least_parts,
+                slots=settings.index_slots,
             )
     return parts
 
 
+def check_here(root: Place) -> None:
+    """Make sure, on a worker, that a store which the driver found is here too.
+
+    Raises:
+        StoreAwayError: It is not.
+    """
+    if not root.is_folder():
+        kind = (
+            "each process has its own memory"
+            if not str(root).startswith("/")
+            else ("a local path must be on every executor: mount or copy it there")
+        )
+        raise StoreAwayError(
+            NAME,
+            "path",
+            f"there is no {root} on {socket.gethostname()}, where this task runs, but the driver "
+            f"has it; {kind}, or use a path such as s3://",
+        )
+
+
 def _walks(settings: StoreSettings, root: Any) -> bool:
+    from pocketmq.pipeline.store_files import queues_of
+
     if settings.scan == "auto":
-        return not any((root.path / "consumequeue").glob("*/*"))
+        return next(queues_of(root.path), None) is None
     return settings.scan == "commitlog"
 
 
 def batches(
     settings: StoreSettings, columns: dict[str, str], row_filter: RowFilter, part: Any
 ) -> Iterator[Any]:
-    """The rows of one part as Arrow record batches."""
+    """The rows of one part as Arrow record batches.
+
+    Raises:
+        StoreAwayError: The store is not on this machine.
+    """
+    check_here(part.path if settings.table == "offsets" else part.root)
     from pocketmq.pipeline import store_tables
     from pocketmq.pipeline.arrow import Shape
     from pocketmq.pipeline.store_scan import Scan
@@ -127,7 +187,7 @@ def batches(
     if settings.table == "index":
         return store_tables.index_batches(part, columns)
     if settings.table == "offsets":
-        return store_tables.offset_batches(str(part.path), part.broker_name, columns)
+        return store_tables.offset_batches(part.path, part.broker_name, columns)
     shape = Shape(columns, settings.max_body_bytes, settings.verify_crc)
     permissive = settings.mode == "PERMISSIVE"
     return Scan(shape, row_filter, permissive, settings.topics).batches(part)

@@ -14,6 +14,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pocketmq.pipeline.plainly import plainly, rows_plainly
 from pocketmq.pipeline.pushdown import QuietPushdown
+from pocketmq.pipeline.read_counts import in_worker
 from pocketmq.pipeline.row_filter import RowFilter
 from pocketmq.pipeline.store_read import StoreSettings, batches, plan
 
@@ -29,7 +30,7 @@ class StoreReader(DataSourceReader):
             self.pushFilters = QuietPushdown(self._absorb)  # type: ignore[method-assign]
 
     def _absorb(self, filters: list[Any]) -> list[Any]:
-        exact = ("topic", "queueId", "queueOffset", "physicalOffset", "tags")
+        exact = ("topic", "queueId", "queueOffset", "physicalOffset", "tags", "keys", "uniqKey")
         return self.row_filter.absorb(filters, exact=exact)
 
     @plainly
@@ -41,5 +42,6 @@ class StoreReader(DataSourceReader):
         """Yield the rows of one task as Arrow record batches."""
         if partition.value is None:  # Spark passes None if `partitions` returned nothing
             return iter(())
+        in_worker()
         rows = batches(self.settings, self.columns, self.row_filter, partition.value)
         return rows_plainly(rows)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -13,20 +12,17 @@ import pyarrow as pa
 from pocketmq.pipeline.arrow import arrow_schema
 from pocketmq.pipeline.errors import CorruptRecordError
 from pocketmq.pipeline.fixed_fields import INDEX_ENTRY, INDEX_HEADER
+from pocketmq.pipeline.places import Place, read_at
 from pocketmq.pipeline.record_columns import timestamps
 from pocketmq.pipeline.store_files import FILLER_SIZE, FileRow, QueueFiles, log_files, queues_of
+from pocketmq.pipeline.store_index import SLOT_BYTES, slots_of
 from pocketmq.pipeline.store_plan import QueuePart, Root
 from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable
 from pocketmq.protocol.body import decode_json
 from pocketmq.protocol.errors import BadRequestError
-from pocketmq.protocol.store_layout import INDEX_SLOT
 
 ROWS: Final = 65_536
 """Maximum rows of a batch."""
-
-_SLOT_BYTES: Final = INDEX_SLOT.struct.size
-_ENTRIES_PER_SLOT: Final = 4
-"""RocketMQ makes 5,000,000 slots and 20,000,000 entries; the file does not contain these."""
 
 
 def _batch(columns: dict[str, str], values: dict[str, Any]) -> pa.RecordBatch:
@@ -48,7 +44,7 @@ def _same(value: str, count: int) -> pa.Array:
 def queue_batches(part: QueuePart, columns: dict[str, str]) -> Iterator[pa.RecordBatch]:
     """Yield entries of queues as stored; fillers are left out (S-33)."""
     for each in part.slices:
-        files = QueueFiles(Path(part.root), each.topic, each.queue_id)
+        files = QueueFiles(part.root, each.topic, each.queue_id)
         with files.row:
             for low in range(each.low, each.high, ROWS):
                 found = files.entries(low, min(low + ROWS, each.high))
@@ -76,7 +72,8 @@ def queue_batches(part: QueuePart, columns: dict[str, str]) -> Iterator[pa.Recor
 class IndexPart:
     """One task: entries [low, high) of an index file."""
 
-    path: str
+    root: Place
+    path: Place
     broker_name: str
     slots: int
     low: int
@@ -95,80 +92,65 @@ def plan_index(root: Root, *, slots: int | None, part_rows: int) -> list[IndexPa
     """
     parts = []
     directory = root.path / "index"
-    for path in sorted(directory.iterdir()) if directory.is_dir() else ():
-        if not (path.is_file() and path.name.isdigit()):
-            continue
-        length = path.stat().st_size
-        if length < INDEX_HEADER.itemsize:
-            continue  # a broker is creating it
-        found = _slots(path, length) if slots is None else slots
-        with path.open("rb") as file:
-            header = np.frombuffer(file.read(INDEX_HEADER.itemsize), INDEX_HEADER)[0]
-        first = INDEX_HEADER.itemsize + found * _SLOT_BYTES
+    for name, length, is_folder in directory.entries():
+        if is_folder or not name.isdigit() or length < INDEX_HEADER.itemsize:
+            continue  # also one that a broker is creating
+        path = directory / name
+        found = slots_of(path, length) if slots is None else slots
+        header = np.frombuffer(read_at(path, 0, INDEX_HEADER.itemsize), INDEX_HEADER)[0]
+        first = INDEX_HEADER.itemsize + found * SLOT_BYTES
         fits = max(0, length - first) // INDEX_ENTRY.itemsize
         end = min(int(header["next"]), fits)
         parts += [
-            IndexPart(str(path), root.broker_name, found, low, min(low + part_rows, end))
+            IndexPart(root.path, path, root.broker_name, found, low, min(low + part_rows, end))
             for low in range(1, end, part_rows)  # entry 0 is never used
         ]
     return parts
 
 
-def _slots(path: Path, length: int) -> int:
-    per_slot = _SLOT_BYTES + _ENTRIES_PER_SLOT * INDEX_ENTRY.itemsize
-    slots, rest = divmod(length - INDEX_HEADER.itemsize, per_slot)
-    if rest:
-        raise CorruptRecordError(
-            path,
-            length,
-            "it does not have four entries per slot like RocketMQ's files; give option indexSlots",
-        )
-    return slots
-
-
 def index_batches(part: IndexPart, columns: dict[str, str]) -> Iterator[pa.RecordBatch]:
     """Yield entries of an index file, in the order in which they were written (S-47)."""
-    path = Path(part.path)
-    entries_at = INDEX_HEADER.itemsize + part.slots * _SLOT_BYTES
-    with path.open("rb") as file:
-        begin = int(np.frombuffer(file.read(INDEX_HEADER.itemsize), INDEX_HEADER)["begin"][0])
-        for low in range(part.low, part.high, ROWS):
-            count = min(ROWS, part.high - low)
-            file.seek(entries_at + low * INDEX_ENTRY.itemsize)
-            data = file.read(count * INDEX_ENTRY.itemsize)
-            found = np.frombuffer(data, INDEX_ENTRY, len(data) // INDEX_ENTRY.itemsize)
-            count = len(found)
-            yield _batch(
-                columns,
-                {
-                    "brokerName": _same(part.broker_name, count),
-                    "file": _same(path.name, count),
-                    "number": np.arange(low, low + count, dtype=np.int32),
-                    "keyHash": found["hash"].astype(np.int32),
-                    "physicalOffset": found["offset"].astype(np.int64),
-                    "storeTimestamp": timestamps(begin + found["seconds"].astype(np.int64) * 1000),
-                    "older": found["older"].astype(np.int32),
-                },
-            )
+    path = part.path
+    entries_at = INDEX_HEADER.itemsize + part.slots * SLOT_BYTES
+    head = np.frombuffer(read_at(path, 0, INDEX_HEADER.itemsize), INDEX_HEADER)
+    begin = int(head["begin"][0])
+    for low in range(part.low, part.high, ROWS):
+        count = min(ROWS, part.high - low)
+        at = entries_at + low * INDEX_ENTRY.itemsize
+        data = read_at(path, at, count * INDEX_ENTRY.itemsize)
+        found = np.frombuffer(data, INDEX_ENTRY, len(data) // INDEX_ENTRY.itemsize)
+        count = len(found)
+        yield _batch(
+            columns,
+            {
+                "brokerName": _same(part.broker_name, count),
+                "file": _same(path.name, count),
+                "number": np.arange(low, low + count, dtype=np.int32),
+                "keyHash": found["hash"].astype(np.int32),
+                "physicalOffset": found["offset"].astype(np.int64),
+                "storeTimestamp": timestamps(begin + found["seconds"].astype(np.int64) * 1000),
+                "older": found["older"].astype(np.int32),
+            },
+        )
 
 
 # -- consumers' offsets -------------------------------------------------------------------------
 
 
 def offset_batches(
-    root: str, broker_name: str, columns: dict[str, str]
+    root: Place, broker_name: str, columns: dict[str, str]
 ) -> Iterator[pa.RecordBatch]:
     """Yield committed offsets of all groups beside the bounds of their queues (B-31)."""
-    path = Path(root, "config", "consumerOffset.json")
-    queues = set(queues_of(Path(root)))
+    folder = root / "config"
+    queues = set(queues_of(root))
     rows: dict[str, list[Any]] = {name: [] for name in columns}
-    with log_files(Path(root)) as log:
-        for key, offsets in sorted(_offset_table(path).items()):
+    with log_files(root) as log:
+        for key, offsets in sorted(_offset_table(folder).items()):
             topic, _, group = key.partition("@")
             for queue_id, offset in sorted(offsets.items()):
                 low = high = 0
                 if (topic, queue_id) in queues:
-                    low, high = _bounds(Path(root), topic, queue_id, log)
+                    low, high = _bounds(root, topic, queue_id, log)
                 row = {
                     "brokerName": broker_name,
                     "consumerGroup": group,
@@ -184,16 +166,17 @@ def offset_batches(
     yield _batch(columns, rows)
 
 
-def _bounds(root: Path, topic: str, queue_id: int, log: FileRow) -> tuple[int, int]:
+def _bounds(root: Place, topic: str, queue_id: int, log: FileRow) -> tuple[int, int]:
     files = QueueFiles(root, topic, queue_id)
     with files.row:
         high = files.written_end()
         return files.index_at(log.start, files.first, high), high
 
 
-def _offset_table(path: Path) -> dict[str, dict[int, int]]:
+def _offset_table(folder: Place) -> dict[str, dict[int, int]]:
     """Load the offset table, from the backup file while a broker replaces the file."""
-    for candidate in (path, path.with_name(path.name + ".bak")):
+    for name in ("consumerOffset.json", "consumerOffset.json.bak"):
+        candidate = folder / name
         try:
             data = candidate.read_bytes()
         except FileNotFoundError:
@@ -203,5 +186,5 @@ def _offset_table(path: Path) -> dict[str, dict[int, int]]:
         try:
             return decode_json(data, ConsumerOffsetTable).offset_table
         except BadRequestError as exc:
-            raise CorruptRecordError(candidate, 0, str(exc)) from exc
+            raise CorruptRecordError(str(candidate), 0, str(exc)) from exc
     return {}

@@ -135,9 +135,11 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield the rows of one task as Arrow record batches."""
+        from pocketmq.pipeline.read_counts import in_worker
         from pocketmq.pipeline.row_filter import RowFilter
         from pocketmq.pipeline.topic_read import reading
 
+        in_worker()
         read = reading(self.settings, self.columns, RowFilter.of_tags(self.settings.tags))
         return rows_plainly(read.batches(partition.value))
 

@@ -19,6 +19,7 @@ from pocketmq.pipeline.arrow import MessageBatch, Shape
 from pocketmq.pipeline.cluster_client import Access, ClusterClient
 from pocketmq.pipeline.loop import shared_loop
 from pocketmq.pipeline.pull_range import PullOptions, RangePull, Reply
+from pocketmq.pipeline.read_counts import ReadCounts
 from pocketmq.pipeline.record_columns import read_columns
 from pocketmq.pipeline.repeats import SeenRows
 from pocketmq.pipeline.row_choice import wanted
@@ -59,6 +60,7 @@ class WireRead:
     lost: int = 0
     skipped: int = 0
     repeats: int = 0
+    counts: ReadCounts = field(default_factory=lambda: ReadCounts("pocketmq", ""))
     _seen: SeenRows = field(default_factory=SeenRows)
 
     def batches(self, part: PullPart) -> Iterator[pa.RecordBatch]:
@@ -70,12 +72,14 @@ class WireRead:
             RecordError, BodyError: A message is broken, and the mode is FAILFAST.
         """
         self._seen = SeenRows()
+        self.counts = ReadCounts("pocketmq", str(part.queue))
         if self.dedupe and 0 <= part.seen_from < part.start:
             for portion in self._portions(part, part.seen_from, part.start, may_fail=False):
                 self._records(part, portion)
             self._seen.dropped = 0
         for portion in self._portions(part, part.start, part.end):
             made = self._batch(part, portion)
+            self.counts.rows += len(made)
             if len(made):
                 yield made
         self._tell(part)
@@ -95,9 +99,12 @@ class WireRead:
                 if isinstance(portion, BaseException):
                     raise portion
                 loop.loop.call_soon_threadsafe(credit.release)
+                self.counts.bytes += sum(len(reply.records) for reply in portion)
                 yield portion
         finally:
             feeding.cancel()
+        self.counts.requests += pull.requests
+        self.counts.repeated += pull.repeated
         if may_fail:
             self.lost += pull.lost
 
@@ -146,6 +153,8 @@ class WireRead:
 
     def _tell(self, part: PullPart) -> None:
         self.repeats += self._seen.dropped
+        self.counts.lost, self.counts.skipped = self.lost, self.skipped
+        self.counts.tell()
         for event, count in (
             ("messages.lost", self.lost),
             ("messages.skipped", self.skipped),

@@ -141,7 +141,7 @@ def latency(
     found = source_of(source, topics=topics, nameservers=nameservers)
     listed = [] if samples is None else [read_samples(Path(samples))]
     if isinstance(found, StoreSource):
-        listed += [samples_of_store(root.path, root.broker_name) for root in found.roots]
+        listed += [samples_of_store(Path(str(root.path)), root.broker_name) for root in found.roots]
     return latency_of(
         found.batches(COLUMNS), CommitSamples(chain.from_iterable(listed)), on_batch=on_batch
     )

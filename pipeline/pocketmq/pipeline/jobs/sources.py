@@ -80,7 +80,7 @@ class StoreSource:
         from pocketmq.pipeline.store_plan import Root, find_roots
 
         found = find_roots([path.strip() for path in paths], (), "store")
-        names = [root.path.resolve().name for root in found]
+        names = [root.path.name for root in found]
         unique = len(set(names)) == len(names)
         self.roots = [
             Root(root.path, name if unique else root.broker_name)
@@ -108,6 +108,7 @@ class StoreSource:
     def queues(self, columns: Sequence[str], start: Mapping[MessageQueue, int]) -> list[QueueRows]:
         """What is stored now."""
         from pocketmq.pipeline import store_plan
+        from pocketmq.pipeline.store_bounds import Slice
         from pocketmq.pipeline.store_files import log_files
 
         found = []
@@ -120,9 +121,9 @@ class StoreSource:
                 queue = MessageQueue(files.topic, root.broker_name, files.queue_id)
                 low = max(low, min(start.get(queue, low), high))
                 part = store_plan.QueuePart(
-                    str(root.path),
+                    root.path,
                     root.broker_name,
-                    (store_plan.Slice(files.topic, files.queue_id, low, high),),
+                    (Slice(files.topic, files.queue_id, low, high),),
                 )
                 found.append(QueueRows(queue, low, high, _read_part(columns, part)))
         return found

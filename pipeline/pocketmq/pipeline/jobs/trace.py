@@ -180,13 +180,15 @@ def _progress(
     sources: Iterable[Source], stored: dict[tuple[str, str, int, int], Step]
 ) -> Iterator[Step]:
     """How far each group is in the queues with the message, when the store was last written."""
+    from pathlib import Path
+
     from pocketmq.pipeline.jobs.commit_samples import samples_of_store
 
     for source in sources:
         if not isinstance(source, StoreSource):
             continue
         for root in source.roots:
-            samples = list(samples_of_store(root.path, root.broker_name))
+            samples = list(samples_of_store(Path(str(root.path)), root.broker_name))
             for sample in samples[-1:]:
                 for name, offsets in sorted(sample.offsets.items()):
                     topic, _, group = name.partition("@")

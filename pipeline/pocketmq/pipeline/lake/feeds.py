@@ -13,11 +13,11 @@ from pocketmq.pipeline.loop import shared_loop
 from pocketmq.pipeline.offsets import Offsets
 from pocketmq.pipeline.row_filter import RowFilter
 from pocketmq.pipeline.settings import ReadSettings
+from pocketmq.pipeline.store_bounds import Slice
 from pocketmq.pipeline.store_files import log_files
 from pocketmq.pipeline.store_plan import (
     QueuePart,
     Root,
-    Slice,
     check_topics,
     choose_queues,
     find_roots,
@@ -136,9 +136,7 @@ class StoreFeed:
             lambda problem, **more: self._settings.options.error("topic", problem, **more),
         )
         named = bool(self._settings.broker_names)
-        self._roots = [
-            root if named else Root(root.path, root.path.resolve().name) for root in roots
-        ]
+        self._roots = [root if named else Root(root.path, root.path.name) for root in roots]
         self._of_queue: dict[MessageQueue, Root] = {}
         self._bounds: dict[MessageQueue, tuple[int, int]] = {}
         for root in self._roots:
@@ -181,4 +179,4 @@ class StoreFeed:
         scan = Scan(shape, row_filter, settings.mode == "PERMISSIVE", settings.topics)
         queue = part.queue
         entries = Slice(queue.topic, queue.queue_id, part.start, part.end)
-        return scan.batches(QueuePart(str(root.path), root.broker_name, (entries,)))
+        return scan.batches(QueuePart(root.path, root.broker_name, (entries,)))

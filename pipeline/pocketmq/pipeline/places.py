@@ -1,0 +1,320 @@
+"""Where a store's files lie: on this machine, or wherever fsspec reaches (`s3://`, `memory://`).
+
+A place is a file or a folder. It travels from the driver to the workers, so it holds no
+connection; each process opens its own.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from pocketmq.runtime.errors import MissingToolError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+BLOCK_BYTES: Final = 256 * 1024
+"""Remote files that are read in small pieces are fetched in blocks of this size."""
+_BLOCKS: Final = 64
+_ELSEWHERE: Final = "://"
+_LOCAL: Final = "file://"
+
+
+class Entry(NamedTuple):
+    """What a folder has."""
+
+    name: str
+    size: int
+    is_folder: bool
+
+
+class Bytes(Protocol):
+    """An open file."""
+
+    def read_into(self, target: memoryview, position: int) -> int:
+        """Fill `target` from a position on; returns the number of bytes, fewer at the end."""
+
+    def close(self) -> None:
+        """Let go of it."""
+
+
+class Place(Protocol):
+    """A file or a folder, which need not exist."""
+
+    def __truediv__(self, name: str) -> Place:
+        """What is called so in this folder."""
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether other machines may have something else there."""
+
+    def is_folder(self) -> bool:
+        """Whether it is a folder that exists."""
+
+    def entries(self) -> Sequence[Entry]:
+        """What the folder has, by name; nothing if there is no such folder."""
+
+    def folder(self) -> Place | None:
+        """The folder around it."""
+
+    def open(self, *, in_blocks: bool = False) -> Bytes:
+        """Open the file for reading.
+
+        Args:
+            in_blocks: It is read in small pieces; where each read takes a request, more is fetched.
+
+        Raises:
+            FileNotFoundError: It does not exist.
+        """
+
+    def read_bytes(self) -> bytes:
+        """The whole file.
+
+        Raises:
+            FileNotFoundError: It does not exist.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class LocalPlace:
+    """A path of this machine."""
+
+    path: Path
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def __truediv__(self, name: str) -> LocalPlace:
+        return LocalPlace(self.path / name)
+
+    @property
+    def name(self) -> str:
+        """The last part, also of `.` and of links."""
+        return self.path.resolve().name
+
+    @property
+    def is_local(self) -> bool:
+        """It is."""
+        return True
+
+    def is_folder(self) -> bool:
+        """Whether it is a folder that exists."""
+        return self.path.is_dir()
+
+    def entries(self) -> list[Entry]:
+        """By name; files that are deleted meanwhile are left out."""
+        found = []
+        try:
+            names = sorted(os.listdir(self.path))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        for name in names:
+            path = self.path / name
+            try:
+                found.append(Entry(name, path.stat().st_size, path.is_dir()))
+            except FileNotFoundError:
+                continue
+        return found
+
+    def folder(self) -> LocalPlace:
+        """The folder around it."""
+        return LocalPlace(self.path.parent)
+
+    def open(self, *, in_blocks: bool = False) -> LocalBytes:
+        """Open it; the kernel keeps blocks."""
+        return LocalBytes(self.path)
+
+    def read_bytes(self) -> bytes:
+        """The whole file."""
+        return self.path.read_bytes()
+
+
+class LocalBytes:
+    """An open file of this machine.
+
+    It is read rather than mapped. A broker may truncate or delete a file at any time; access to a
+    mapping would then kill this process (SIGBUS), while a read just returns less. It is no slower:
+    4 MiB fit into the cache, from which they are decoded next.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_RDONLY)
+
+    def read_into(self, target: memoryview, position: int) -> int:
+        """One system call, as a rule."""
+        done = 0
+        while done < len(target):
+            count = os.preadv(self._descriptor, [target[done:]], position + done)
+            if count == 0:
+                break
+            done += count
+        return done
+
+    def close(self) -> None:
+        """Close the descriptor."""
+        os.close(self._descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class RemotePlace:
+    """An address that fsspec knows, such as `s3://bucket/broker-a`."""
+
+    protocol: str
+    path: str
+    """As the file system names it, without the protocol."""
+    storage: tuple[tuple[str, str], ...] = ()
+    """Options of the file system; values as JSON."""
+
+    def __str__(self) -> str:
+        return f"{self.protocol}{_ELSEWHERE}{self.path.lstrip('/')}"
+
+    def __truediv__(self, name: str) -> RemotePlace:
+        return RemotePlace(self.protocol, f"{self.path}/{name}", self.storage)
+
+    @property
+    def name(self) -> str:
+        """The last part."""
+        return self.path.rsplit("/", 1)[-1]
+
+    @property
+    def is_local(self) -> bool:
+        """`memory://` is: each process has its own."""
+        return self.protocol == "memory"
+
+    @property
+    def _files(self) -> Any:
+        return _file_system(os.getpid(), self.protocol, self.storage)
+
+    def is_folder(self) -> bool:
+        """Whether something is below it."""
+        return bool(self._files.isdir(self.path))
+
+    def entries(self) -> list[Entry]:
+        """By name."""
+        try:
+            listed = self._files.ls(self.path, detail=True)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        found = [
+            Entry(
+                each["name"].rstrip("/").rsplit("/", 1)[-1],
+                int(each["size"] or 0),
+                each["type"] == "directory",
+            )
+            for each in listed
+            if each["name"].strip("/") != self.path.strip("/")  # S3 may list the folder itself
+        ]
+        return sorted(found)
+
+    def folder(self) -> RemotePlace | None:
+        """The folder around it."""
+        above = self.path.rpartition("/")[0]
+        return RemotePlace(self.protocol, above, self.storage) if above else None
+
+    def open(self, *, in_blocks: bool = False) -> RemoteBytes:
+        """Each read is a request; a file that is not there reads as nothing."""
+        return RemoteBytes(self._files, self.path, BLOCK_BYTES if in_blocks else 0)
+
+    def read_bytes(self) -> bytes:
+        """The whole file."""
+        return bytes(self._files.cat_file(self.path))
+
+
+class RemoteBytes:
+    """A file behind fsspec.
+
+    Args:
+        files: The file system.
+        path: As it names the file.
+        block_bytes: Smaller reads fetch a whole block, and blocks are kept; 0 for exact reads.
+    """
+
+    def __init__(self, files: Any, path: str, block_bytes: int) -> None:
+        self._files = files
+        self._path = path
+        self._block_bytes = block_bytes
+        self._blocks: dict[int, bytes] = {}
+
+    def read_into(self, target: memoryview, position: int) -> int:
+        """A request, or none where the block is known."""
+        size, block = len(target), self._block_bytes
+        first = position // block if block else 0
+        if block and (position + size - 1) // block == first:
+            start = position - first * block
+            data = self._block(first)[start : start + size]
+        else:
+            data = self._fetch(position, position + size)
+        target[: len(data)] = data
+        return len(data)
+
+    def _block(self, number: int) -> bytes:
+        found = self._blocks.get(number)
+        if found is None:
+            if len(self._blocks) >= _BLOCKS:
+                self._blocks.pop(next(iter(self._blocks)))
+            found = self._fetch(number * self._block_bytes, (number + 1) * self._block_bytes)
+            self._blocks[number] = found
+        return found
+
+    def _fetch(self, start: int, end: int) -> bytes:
+        try:
+            return bytes(self._files.cat_file(self._path, start=start, end=end))
+        except FileNotFoundError:
+            return b""
+
+    def close(self) -> None:
+        """Forget the blocks."""
+        self._blocks.clear()
+
+
+@lru_cache(maxsize=32)
+def _file_system(process: int, protocol: str, storage: tuple[tuple[str, str], ...]) -> Any:
+    """The file system of this process; a forked one must not use its parent's connections."""
+    import json
+
+    import fsspec
+
+    options = {name: json.loads(value) for name, value in storage}
+    return fsspec.filesystem(protocol, use_listings_cache=False, **options)
+
+
+def place_of(text: str, storage: tuple[tuple[str, str], ...] = ()) -> Place:
+    """The place that a user's text means: an address with `://`, or else a local path.
+
+    Raises:
+        MissingToolError: What reaches such addresses is not installed.
+        ValueError: Nothing knows such addresses.
+    """
+    if _ELSEWHERE not in text or text.startswith(_LOCAL):
+        return LocalPlace(Path(text.removeprefix(_LOCAL)).expanduser())
+    try:
+        import fsspec
+    except ImportError:
+        raise MissingToolError("fsspec", text, "pip install 'pocketmq[remote]'") from None
+    protocol, _, _ = text.partition(_ELSEWHERE)
+    try:
+        kind = fsspec.get_filesystem_class(protocol)
+    except ImportError as exc:
+        raise MissingToolError(str(exc), text, "pip install 'pocketmq[remote]'") from None
+    return RemotePlace(protocol, str(kind._strip_protocol(text)).rstrip("/"), storage)
+
+
+def read_at(path: Place, position: int, size: int) -> bytearray:
+    """Some bytes of a file; fewer at its end."""
+    data = bytearray(size)
+    file = path.open()
+    try:
+        with memoryview(data) as view:
+            done = file.read_into(view, position)
+    finally:
+        file.close()
+    del data[done:]
+    return data

@@ -1,0 +1,117 @@
+"""A store as a stream: which files of the log are closed, and what is lost when they go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles
+
+from pocketmq.pipeline.errors import CorruptRecordError, DataLossError, OptionError
+from pocketmq.pipeline.store_read import StoreSettings
+from pocketmq.pipeline.store_stream import StoreStreamReader
+from support.spark_store import log_files, mixed, open_store, put, read_rows
+
+ALL = ReadAllAvailable()
+
+
+def stream(path: Path, **options: str) -> StoreStreamReader:
+    settings = StoreSettings({"path": str(path), "columns": "topic,physicalOffset,body", **options})
+    return StoreStreamReader(settings, settings.columns)
+
+
+def batch(reader: Any, start: dict[str, Any], limit: Any = ALL) -> tuple[dict[str, Any], list[int]]:
+    """The end of the next batch, and the log offsets of its rows."""
+    end = reader.latestOffset(start, limit)
+    parts = reader.partitions(start, end) if end != start else []
+    return end, [row["physicalOffset"] for row in read_rows(reader, parts)]
+
+
+def closed(root: Path, offsets: list[int]) -> list[int]:
+    """Those before the newest file."""
+    end = int(log_files(root)[-1].name)
+    return [offset for offset in offsets if offset < end]
+
+
+def test_files_come_as_they_close_each_record_once(tmp_path: Path) -> None:
+    root = tmp_path / "s"
+    seen: list[int] = []
+    with open_store(root) as store:
+        reader = None
+        at: dict[str, Any] = {}
+        for _ in range(4):
+            put(store, mixed(200))
+            if reader is None:
+                reader = stream(root)
+                at = reader.initialOffset()
+            at, found = batch(reader, at)
+            seen += found
+            assert batch(reader, at) == (at, [])
+        everything = stream(root, startingOffsets="earliest")
+        assert len(log_files(root)) == 4
+    assert seen == sorted(set(seen))
+    assert at[str(root)]["end"] == int(log_files(root)[-1].name)
+    assert batch(everything, everything.initialOffset())[1] == seen
+
+
+def test_a_batch_has_at_most_so_many_files_and_available_now_ends(copy: Path) -> None:
+    reader = stream(copy, maxFilesPerTrigger="2")
+    assert reader.getDefaultReadLimit() == ReadMaxFiles(2)
+    reader.prepareForTriggerAvailableNow()
+    at, seen, sizes = reader.initialOffset(), [], []
+    while True:
+        end, found = batch(reader, at, reader.getDefaultReadLimit())
+        if end == at:
+            break
+        sizes.append(len(reader.partitions(at, end)))
+        at, seen = end, seen + found
+    assert max(sizes) == 2
+    assert sum(sizes) == len(log_files(copy)) - 1
+    whole = stream(copy)
+    assert seen == batch(whole, whole.initialOffset())[1]
+
+
+def test_a_stream_from_the_latest_begins_with_an_empty_batch(copy: Path) -> None:
+    reader = stream(copy, startingOffsets="latest")
+    start = reader.initialOffset()
+    assert reader.latestOffset(start, ALL) == start
+    assert batch(reader, start) == (start, [])
+
+
+def test_files_that_retention_removed_stop_the_stream_or_are_left_out(copy: Path) -> None:
+    start = stream(copy).initialOffset()
+    for path in log_files(copy)[:2]:
+        path.unlink()
+    first = int(log_files(copy)[0].name)
+    with pytest.raises(DataLossError, match=f"the log begins at {first}, and the stream has read"):
+        batch(stream(copy), start)
+    _, found = batch(stream(copy, failOnDataLoss="false"), start)
+    assert found[0] == first
+
+
+def test_another_store_at_the_same_place_is_noticed(copy: Path) -> None:
+    reader = stream(copy)
+    at, _ = batch(reader, reader.initialOffset())
+    files = log_files(copy)
+    for path in files[2:]:
+        path.unlink()
+    with pytest.raises(DataLossError, match="the store was replaced"):
+        batch(stream(copy), at)
+    at = {str(copy): {"end": 65536, "mark": 17}}
+    with pytest.raises(DataLossError, match="the store was replaced"):
+        batch(stream(copy), at)
+
+
+def test_a_file_whose_copy_is_not_complete_is_an_error(copy: Path) -> None:
+    path = log_files(copy)[1]
+    data = path.read_bytes()
+    path.write_bytes(data[:30_000] + bytes(len(data) - 30_000))
+    reader = stream(copy)
+    with pytest.raises(CorruptRecordError, match=path.name):
+        batch(reader, reader.initialOffset())
+
+
+def test_only_messages_can_be_followed(copy: Path) -> None:
+    with pytest.raises(OptionError, match="'index' cannot be read as a stream"):
+        stream(copy, table="index", columns="keyHash")
