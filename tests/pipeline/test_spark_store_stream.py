@@ -1,66 +1,86 @@
-"""A store on S3 as a stream through Spark, file by file as they are copied there."""
+"""Stores through Spark: as a stream, file by file as they close; and from S3 (moto)."""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql.datasource import EqualTo
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from pocketmq.pipeline import read_counts, read_store
+from pocketmq.pipeline.errors import OptionError
+from pocketmq.pipeline.store_read import StoreSettings
+from pocketmq.pipeline.store_stream import StoreStreamReader
+from support import spark_store
 from support.object_store import object_store
-from support.spark_store import log_files, mixed, open_store, put
+from support.spark_store import log_files, mixed, open_store, put, read_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def test_log_files_on_s3_are_followed_as_they_close(spark: SparkSession, tmp_path: Path) -> None:
-    root = tmp_path / "broker-a"
+def test_log_files_are_followed_as_they_close_each_message_once(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    root, copied = tmp_path / "broker-a", tmp_path / "copied"
     with open_store(root) as store:
         put(store, mixed(600))
     files = log_files(root)
-    with object_store() as s3:
-        rest = tmp_path / "rest"
-        shutil.copytree(root, rest)
-        for path in log_files(rest)[2:]:
-            path.unlink()
-        address = s3.put(rest, "broker-a")
+    (copied / "commitlog").mkdir(parents=True)
 
-        def run() -> int:
-            query = (
-                spark.readStream.format("pocketmq-store")
-                .options(storageOptions=s3.storage_options, maxFilesPerTrigger="2")
-                .load(address)
-                .writeStream.format("parquet")
-                .option("path", str(tmp_path / "rows"))
-                .option("checkpointLocation", str(tmp_path / "checkpoint"))
-                .trigger(availableNow=True)
-                .start()
-            )
-            query.awaitTermination()
-            return spark.read.parquet(str(tmp_path / "rows")).count()
+    def run(number: int) -> int:
+        """With one more file in the folder."""
+        shutil.copy(files[number], copied / "commitlog")
+        query = (
+            spark.readStream.format("pocketmq-store")
+            .options(maxFilesPerTrigger="1")
+            .load(str(copied))
+            .writeStream.format("parquet")
+            .option("path", str(tmp_path / "rows"))
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        return spark.read.parquet(str(tmp_path / "rows")).count() if number else 0
 
-        numbers = [run()]
-        for path in files[2:]:
-            s3.put(path, f"broker-a/commitlog/{path.name}")
-        numbers.append(run())
-        numbers.append(run())  # nothing new
-        found = spark.read.parquet(str(tmp_path / "rows")).select("physicalOffset").collect()
-        keyed = {"path": address, "storageOptions": s3.storage_options}
-        row = spark.read.format("pocketmq-store").options(**keyed).load()
-        assert row.where("keys = 'key-300 other'").count() == 1
-        with pytest.raises(Exception, match="no directory 's3://pocketmq/none'"):
-            read_store("s3://pocketmq/none", storageOptions=s3.storage_options).read_all()
-    assert 0 < numbers[0] < numbers[1] == numbers[2]
+    counts = [run(number) for number in range(len(files))]
+    assert counts == sorted(set(counts))
+    rows = spark.read.parquet(str(tmp_path / "rows")).select("physicalOffset").collect()
     by_queue = spark.read.format("pocketmq-store").load(str(root))
-    last = int(files[-1].name)
-    expected = by_queue.where(f"physicalOffset < {last}").select("physicalOffset").collect()
-    assert sorted(row[0] for row in found) == sorted(row[0] for row in expected)
-    counted = (
-        read_counts(spark).where(f"place = '{address}'").groupBy().sum("rows", "bytes").first()
-    )
-    assert counted is not None
-    assert counted["sum(rows)"] == len(found)
-    assert counted["sum(bytes)"] >= last
+    expected = by_queue.where(f"physicalOffset < {int(files[-1].name)}").select("physicalOffset")
+    assert sorted(row[0] for row in rows) == sorted(row[0] for row in expected.collect())
+
+
+def test_a_store_on_s3_has_the_rows_of_the_directory(
+    spark: SparkSession, store: Path, expected: list[dict[str, Any]]
+) -> None:
+    with object_store() as s3:
+        address = s3.put(store, "broker-a")
+        options = {"storageOptions": s3.storage_options, "brokerName": str(store)}
+        for table in ("messages", "consumequeue", "offsets"):
+            found = read_store(address, table=table, **options).read_all().to_pylist()
+            assert found == read_store(str(store), table=table).read_all().to_pylist()
+        key = EqualTo(("keys",), "key-300 other")
+        assert [row["keys"] for row in spark_store.rows([key], path=address, **options)] == [
+            "key-300 other"
+        ]
+        with pytest.raises(OptionError, match="no directory 's3://pocketmq/none'"):
+            read_store("s3://pocketmq/none", **options).read_all()
+
+        settings = StoreSettings({"path": address, **options})
+        reader = StoreStreamReader(settings, settings.columns)
+        start = reader.initialOffset()
+        end = reader.latestOffset(start, ReadAllAvailable())
+        followed = read_rows(reader, reader.partitions(start, end))
+        last = int(log_files(store)[-1].name)
+        assert followed == [row for row in expected if row["physicalOffset"] < last]
+
+        table = spark.read.format("pocketmq-store").options(**options).load(address)
+        assert table.where("topic = 'T'").count() == sum(row["topic"] == "T" for row in expected)
+        (counted,) = read_counts(spark).where(f"place = '{address}'").collect()
+    assert counted.rows == sum(row["topic"] == "T" for row in expected)
+    assert counted.bytes > 0
