@@ -103,12 +103,12 @@ def test_an_export_goes_on_where_it_was_and_a_killed_one_makes_the_same_table(
 
 KILLED_AT_STORES = """
 import os, signal, sys
-from pocketmq.pipeline.lake import DeltaTarget, export
+from pocketmq.pipeline.lake import export, target_of
 table, stores, topic, commits = sys.argv[1:]
 def die(done):
     if done.commits == int(commits):
         os.kill(os.getpid(), signal.SIGKILL)
-target = DeltaTarget(table, key="keys", tombstone="gone")
+target = target_of(table, key="keys", tombstone="gone")
 export(topic, target, stores=stores, rows_per_commit=70, on_commit=die)
 """
 
@@ -132,12 +132,12 @@ def test_an_export_from_stores_goes_on_where_one_from_brokers_was(
         export("Stores", target, stores=stores)
 
 
-def test_a_table_of_the_last_row_of_each_key_is_the_same_whoever_is_killed(
-    cluster: SparkCluster, tmp_path: Path
-) -> None:
+@pytest.fixture(scope="module")
+def latest(cluster: SparkCluster) -> list[MessageQueue]:
+    """A topic of eight keys; a key's messages are in one queue, and two keys are deleted."""
     cluster.create_topic("Latest")
     queues = cluster.queues("Latest")
-    for key in range(8):  # a key's messages are in one queue; keys 6 and 7 are deleted at the end
+    for key in range(8):
         gone = [{}] * 49 + [{"gone": "1"} if key > 5 else {}]
         cluster.send(
             [
@@ -149,32 +149,54 @@ def test_a_table_of_the_last_row_of_each_key_is_the_same_whoever_is_killed(
             queue=queues[key % 4],
         )
     cluster.send([Message("Latest", b"no key %d" % number) for number in range(3)])
+    return queues
+
+
+@pytest.mark.parametrize("kind", ["delta", "parquet", "iceberg"])
+def test_a_table_of_the_last_row_of_each_key_is_the_same_whoever_is_killed(
+    cluster: SparkCluster, latest: list[MessageQueue], kind: str, tmp_path: Path
+) -> None:
     stores = ",".join(str(cluster.store(name)) for name in ("broker-a", "broker-b"))
-    path = tmp_path / "latest"
-    for commits in (1, 2, 1):
+    where = f"{kind}:{tmp_path}" + ("/lake.orders" if kind == "iceberg" else "/table")
+    for commits in (1, 2):
         killed = subprocess.run(
-            [*(sys.executable, "-c", KILLED_AT_STORES, str(path), stores, "Latest", str(commits))],
+            [*(sys.executable, "-c", KILLED_AT_STORES, where, stores, "Latest", str(commits))],
             check=False,
         )
         assert killed.returncode == -9
-    target = DeltaTarget(path, key="keys", tombstone="gone")
+    target = lake_target(where, key="keys", tombstone="gone")
     export("Latest", target, stores=stores, rows_per_commit=70)
-    expected = sorted([*(f"{key}:49" for key in range(6)), *(f"no key {n}" for n in range(3))])
+    newest = sorted(
+        [
+            *(f"{key}:49" for key in range(6) if key != 2),
+            *(f"no key {n}" for n in range(3)),
+            *LAST_OF_KEY_2,
+        ]
+    )
+    _, read = target_of(kind, tmp_path)
 
     def bodies() -> list[str]:
-        rows = DeltaTable(path).to_pyarrow_dataset().to_table()
-        return sorted(body.decode() for body in rows.column("body").to_pylist())
+        return sorted(body.decode() for body in read().column("body").to_pylist())
 
-    assert bodies() == expected
+    assert bodies() == newest
     assert export("Latest", target, stores=stores) == Exported()
-    cluster.send([Message("Latest", b"2:again", keys="k2")], queue=queues[2])
+    cluster.send([Message("Latest", f"2:{kind}".encode(), keys="k2")], queue=latest[2])
     assert export("Latest", target, nameServer=cluster.nameservers).rows == 1
-    assert bodies() == sorted(["2:again", *(each for each in expected if each != "2:49")])
+    assert bodies() == sorted([f"2:{kind}", *(each for each in newest if each[:2] != "2:")])
+    LAST_OF_KEY_2[:] = [f"2:{kind}"]
 
 
-def test_only_a_delta_table_keeps_last_rows() -> None:
-    with pytest.raises(CallerError, match="only a Delta table"):
-        lake_target("parquet:x", key="keys")
+LAST_OF_KEY_2 = ["2:49"]
+"""Each kind of table adds another."""
+
+
+def test_a_folder_of_another_export_is_refused(tmp_path: Path) -> None:
+    queue = MessageQueue("T", "b", 0)
+    (tmp_path / "T~b~0~0~9.parquet").touch()
+    with pytest.raises(CallerError, match="no file of such an export"):
+        ParquetTarget(tmp_path, key="keys").offsets([queue])
+    with pytest.raises(CallerError, match="say which column"):
+        lake_target("parquet:x", tombstone="gone")
 
 
 def test_a_topic_made_anew_stops_an_export(cluster: SparkCluster, tmp_path: Path) -> None:

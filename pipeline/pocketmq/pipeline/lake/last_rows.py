@@ -1,4 +1,4 @@
-"""Keeps of each key the last row only: in Arrow, and in a Delta table by MERGE.
+"""Keeps of each key the last row only: in Arrow, in a Delta table by MERGE, in others by rewriting.
 
 A row is later than another of its key by store time, then by queue offset. Rows without a key are
 all kept. A message whose property `tombstone` is there deletes its key.
@@ -65,6 +65,21 @@ def last_rows(rows: pa.Table, key: str, tombstone: str = "") -> LastRows:
     if isinstance(deleted, pa.ChunkedArray):
         deleted = deleted.combine_chunks()
     return LastRows(rows, deleted, key)
+
+
+def merged(existing: pa.Table, rows: pa.Table, key: str, tombstone: str = "") -> pa.Table:
+    """Rows of a table and new ones together: the last of each key, without deleted keys.
+
+    Args:
+        existing: Of the table; it must have the rows of all keys that the new ones have.
+        rows: The new ones.
+        key: The column.
+        tombstone: Property that marks a deletion.
+    """
+    import pyarrow as pa
+
+    both = pa.concat_tables([existing.select(rows.schema.names).cast(rows.schema), rows])
+    return last_rows(both, key, tombstone).kept()
 
 
 def merge(table: Any, last: LastRows, properties: Any) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pocketmq.pipeline.lake.delta import check_deltalake
-from pocketmq.pipeline.lake.last_rows import LastRows, last_rows, merge
+from pocketmq.pipeline.lake.last_rows import LastRows, last_rows, merge, merged
 from pocketmq.pipeline.offsets import Offsets
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.runtime.errors import CallerError, MissingToolError
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PREFIX: Final = "pocketmq.offset:"
+LAST_ROWS: Final = "last-rows.parquet"
 _FILE: Final = re.compile(r"(.+)~(.+)~(\d+)~(\d+)~(\d+)\.parquet")
 
 
@@ -33,29 +34,50 @@ class ParquetTarget:
 
     A range appears with one rename. Files of a commit that was cut off half way stay, since each
     says what it has; names that begin with a dot are remains and mean nothing.
+
+    With a key the folder has one file, which each commit replaces: in memory must be all its rows.
+    The file's metadata say how far each queue goes.
+
+    Args:
+        folder: Where; it is made with the first rows.
+        key: Column of which the table keeps the last row only (`last_rows`); all rows without it.
+        tombstone: Property that marks a message as the deletion of its key.
     """
 
-    def __init__(self, folder: str | Path) -> None:
+    def __init__(self, folder: str | Path, *, key: str = "", tombstone: str = "") -> None:
         self.folder = Path(folder)
+        self.key = key
+        self.tombstone = tombstone
 
     def offsets(self, queues: Sequence[MessageQueue]) -> Offsets:
-        """The ends in the files' names."""
+        """The ends in the files' names, or in the one file's metadata."""
         found: Offsets = {}
         for path in self.folder.glob("*.parquet"):
             match = _FILE.fullmatch(path.name)
+            if (path.name != LAST_ROWS) if self.key else (match is None):
+                raise CallerError(f"{path}: no file of such an export; choose a folder of its own")
             if match is None:
-                raise CallerError(f"{path}: no file of an export; choose a folder of its own")
+                return self._said(path, queues)
             queue = MessageQueue(match[1], match[2], int(match[3]))
             found[queue] = max(found.get(queue, 0), int(match[5]))
         return {queue: found[queue] for queue in queues if queue in found}
 
-    def append(self, rows: pa.Table, moved: Mapping[MessageQueue, tuple[int, int]]) -> None:
-        """Write a file for each queue."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
+    def _said(self, path: Path, queues: Sequence[MessageQueue]) -> Offsets:
         import pyarrow.parquet as pq
 
+        metadata = pq.read_schema(path).metadata or {}
+        said = {queue: metadata.get(_name_of(queue).encode()) for queue in queues}
+        return {queue: int(offset) for queue, offset in said.items() if offset is not None}
+
+    def append(self, rows: pa.Table, moved: Mapping[MessageQueue, tuple[int, int]]) -> None:
+        """Write a file for each queue, or the one file anew."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
         self.folder.mkdir(parents=True, exist_ok=True)
+        if self.key:
+            self._replace(rows, moved)
+            return
         for queue, (start, end) in moved.items():
             of_queue = pc.and_(
                 pc.and_(
@@ -65,11 +87,29 @@ class ParquetTarget:
                 pc.equal(rows.column("queueId"), pa.scalar(queue.queue_id, pa.int32())),
             )
             name = f"{queue.topic}~{queue.broker_name}~{queue.queue_id}~{start}~{end}.parquet"
-            part = self.folder / f".{name}.part"
-            pq.write_table(rows.filter(of_queue), part)
-            with part.open("rb") as file:
-                os.fsync(file.fileno())
-            part.rename(self.folder / name)
+            self._write(rows.filter(of_queue), name)
+
+    def _replace(self, rows: pa.Table, moved: Mapping[MessageQueue, tuple[int, int]]) -> None:
+        import pyarrow.parquet as pq
+
+        path = self.folder / LAST_ROWS
+        said: dict[bytes, bytes] = {}
+        existing = rows.slice(0, 0)
+        if path.exists():
+            existing = pq.read_table(path)
+            said = dict(existing.schema.metadata or {})
+        said |= {_name_of(queue).encode(): b"%d" % end for queue, (_, end) in moved.items()}
+        table = merged(existing, rows, self.key, self.tombstone)
+        self._write(table.replace_schema_metadata(said), LAST_ROWS)
+
+    def _write(self, rows: pa.Table, name: str) -> None:
+        import pyarrow.parquet as pq
+
+        part = self.folder / f".{name}.part"
+        pq.write_table(rows, part)
+        with part.open("rb") as file:
+            os.fsync(file.fileno())
+        part.rename(self.folder / name)
 
 
 class DeltaTarget:
@@ -145,14 +185,20 @@ class IcebergTarget:
     Args:
         catalog: A catalog of `pyiceberg`.
         table: `namespace.name`; it is made with the first rows.
+        key: Column of which the table keeps the last row only (`last_rows`); all rows without it.
+        tombstone: Property that marks a message as the deletion of its key.
     """
 
-    def __init__(self, catalog: Any, table: str) -> None:
+    def __init__(self, catalog: Any, table: str, *, key: str = "", tombstone: str = "") -> None:
         self.catalog = catalog
         self.table = table
+        self.key = key
+        self.tombstone = tombstone
 
     @classmethod
-    def local(cls, folder: str | Path, table: str) -> IcebergTarget:
+    def local(
+        cls, folder: str | Path, table: str, *, key: str = "", tombstone: str = ""
+    ) -> IcebergTarget:
         """A table of a catalog in SQLite, in a folder.
 
         Raises:
@@ -167,7 +213,8 @@ class IcebergTarget:
         where = Path(folder).absolute()
         where.mkdir(parents=True, exist_ok=True)
         address = f"sqlite:///{where / 'catalog.db'}"
-        return cls(SqlCatalog("pocketmq", uri=address, warehouse=where.as_uri()), table)
+        catalog = SqlCatalog("pocketmq", uri=address, warehouse=where.as_uri())
+        return cls(catalog, table, key=key, tombstone=tombstone)
 
     def offsets(self, queues: Sequence[MessageQueue]) -> Offsets:
         """What the table's properties say."""
@@ -178,15 +225,35 @@ class IcebergTarget:
         return {queue: int(offset) for queue, offset in said.items() if offset is not None}
 
     def append(self, rows: pa.Table, moved: Mapping[MessageQueue, tuple[int, int]]) -> None:
-        """One commit."""
+        """One commit: rows appended; with a key, those that they replace are deleted in it."""
         namespace, _, _ = self.table.rpartition(".")
         self.catalog.create_namespace_if_not_exists(namespace)
         table = self.catalog.create_table_if_not_exists(self.table, rows.schema)
+        replaced = None
+        if self.key:
+            replaced, existing = self._of_the_same_keys(table, rows)
+            rows = merged(existing, rows, self.key, self.tombstone)
+            replaced = replaced if len(existing) else None
         with table.transaction() as transaction:
+            if replaced is not None:
+                transaction.delete(replaced)
             transaction.append(rows)
             transaction.set_properties(
                 {_name_of(queue): str(end) for queue, (_, end) in moved.items()}
             )
+
+    def _of_the_same_keys(self, table: Any, rows: pa.Table) -> tuple[Any, pa.Table]:
+        """The condition for rows of the table with the keys of new ones, and those rows."""
+        import pyarrow.compute as pc
+        from pyiceberg import expressions
+
+        topics = pc.unique(rows.column("topic")).to_pylist()
+        keys = pc.unique(rows.column(self.key).drop_null()).to_pylist()
+        if not keys:
+            return None, rows.slice(0, 0)
+        is_in: Any = expressions.In  # its declared parameters are not those that it takes
+        condition = expressions.And(is_in("topic", topics), is_in(self.key, keys))
+        return condition, table.scan(row_filter=condition).to_arrow()
 
 
 def _name_of(queue: MessageQueue) -> str:
@@ -200,22 +267,22 @@ def target_of(
 
     Args:
         text: See above.
-        key: Keep the last row for each value of this column only; of Delta tables.
+        key: Keep the last row for each value of this column only.
         tombstone: Property that marks a deletion.
 
     Raises:
         CallerError: It means none.
     """
     kind, _, where = text.partition(":")
-    if (key or tombstone) and kind != "delta":
-        raise CallerError(f"{text}: only a Delta table keeps the last row of each key")
+    if tombstone and not key:
+        raise CallerError(f"{text}: a tombstone deletes a key; say which column has it")
     if where and kind == "parquet":
-        return ParquetTarget(where)
+        return ParquetTarget(where, key=key, tombstone=tombstone)
     if where and kind == "delta":
         return DeltaTarget(where, key=key, tombstone=tombstone)
     folder, _, table = where.rpartition("/")
     if kind == "iceberg" and folder and "." in table:
-        return IcebergTarget.local(folder, table)
+        return IcebergTarget.local(folder, table, key=key, tombstone=tombstone)
     raise CallerError(
         f"{text!r} is no table; write parquet:FOLDER, delta:TABLE or iceberg:FOLDER/NAMESPACE.NAME"
     )
