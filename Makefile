@@ -9,7 +9,7 @@ JOBS ?= 2
 MODULES := runtime protocol nameserver controller broker client pipeline cluster testing
 
 .DEFAULT_GOAL := help
-.PHONY: help setup system-tools demo test quick check mutants bench bench-spark docs clean
+.PHONY: help setup system-tools demo test rewritten-tests quick check mutants bench bench-spark docs clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -45,9 +45,19 @@ check: setup ## lint, format, types, layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-# Tests that share a session of Spark form a group, and a group stays in one process.
-test: check ## check, then every test
-	$(PYTEST) -n $(JOBS) --dist loadgroup
+# Half of the time a test waits, for processes and timers: twice as many as there are cores keep two
+# cores busy. What belongs together stays in one process, and what takes longest begins first
+# (tests/support/groups.py).
+test: JOBS = 4
+test: ## check, then every test; DURATIONS=tests/durations.tsv notes how long they took
+	@$(MAKE) --no-print-directory -j 2 check rewritten-tests
+	PYTHONDONTWRITEBYTECODE= $(PYTEST) -n $(JOBS) --dist loadgroup \
+		$(if $(DURATIONS),--durations-to $(DURATIONS))
+
+# pytest rewrites the asserts of 400 modules: once here, while mypy has the other core, and not for
+# ten seconds in each process.
+rewritten-tests: setup
+	@PYTHONDONTWRITEBYTECODE= $(PYTEST) --collect-only -qq >/dev/null 2>&1 || true
 
 quick: check ## check, then the pure and in-memory tests, under 3 minutes
 	$(PYTEST) -n $(JOBS) --dist loadgroup --loops one -m "not cluster and not java and not slow"

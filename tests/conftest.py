@@ -8,13 +8,14 @@ import os
 import shutil
 import zlib
 from collections.abc import Callable, Generator, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import hypothesis
 import pytest
 import structlog
 
-from support.groups import group_of
+from support.groups import durations_text, seconds_of, unit_of
 
 IN_CI = os.environ.get("CI", "").lower() in ("true", "1")
 
@@ -27,6 +28,7 @@ TOOLS_OF_MARKER = {
 NEVER_SKIPPED_IN_CI = {"java": "the Java tests", "browser": "the tests in Chromium", "go": "Go"}
 
 _unhandled: list[str] = []
+_seconds_of_test: dict[str, float] = {}
 
 hypothesis.settings.register_profile("dev", deadline=None, max_examples=50)
 hypothesis.settings.register_profile(
@@ -48,6 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="both",
         help="run each async test on both event loops, or on one of them drawn by its name",
     )
+    parser.addoption("--durations-to", help="write here how long the tests took")
 
 
 # -- loops --------------------------------------------------------------------------------------
@@ -109,16 +112,32 @@ def nothing_unhandled_on_the_loop(request: pytest.FixtureRequest) -> Iterator[No
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """With `--dist loadgroup` our groups stay together, as `make test` wants them."""
+    """With `--dist loadgroup`, as `make test` calls it, units are handed out longest first."""
     if config.getoption("dist") != "loadgroup":
         return None
     from xdist.scheduler import LoadScopeScheduling
 
-    class ByGroup(LoadScopeScheduling):
+    class ByUnit(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return group_of(nodeid)
+            return unit_of(nodeid)
 
-    return ByGroup(config, log)
+        def _assign_work_unit(self, node: Any) -> None:
+            self.workqueue.move_to_end(max(self.workqueue, key=seconds_of), last=False)
+            super()._assign_work_unit(node)
+
+    return ByUnit(config, log)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Add up set-up, test and tear-down."""
+    _seconds_of_test[report.nodeid] = _seconds_of_test.get(report.nodeid, 0.0) + report.duration
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """`--durations-to`: what the next runs order their tests by."""
+    path = session.config.getoption("durations_to")
+    if path and not hasattr(session.config, "workerinput"):
+        Path(path).write_text(durations_text(_seconds_of_test), encoding="utf-8")
 
 
 # -- tools --------------------------------------------------------------------------------------

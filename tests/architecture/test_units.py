@@ -1,0 +1,52 @@
+"""How `make test` shares the tests out over its processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from support.groups import (
+    LONG_S,
+    ONE_PROCESS,
+    durations_text,
+    group_of,
+    recorded_seconds,
+    seconds_of,
+    unit_of,
+)
+
+ROOT = Path(__file__).parents[2]
+LONG = "tests/cluster/test_crash_loop.py::test_nothing_acknowledged_is_lost_over_thirty_kills"
+
+
+def test_short_tests_run_with_their_file_and_long_ones_alone() -> None:
+    assert unit_of("tests/a/test_b.py::test_c[x::y]") == "tests/a/test_b.py"
+    assert unit_of(LONG) == LONG
+    assert seconds_of(LONG) >= LONG_S > seconds_of("tests/a/test_b.py") == 0
+
+
+def test_what_shares_a_session_stays_together_however_long_it_takes() -> None:
+    for start, group in ONE_PROCESS:
+        assert unit_of(f"{start}::test_x") == group_of(f"{start}::test_x") == group
+
+
+def test_durations_are_written_by_unit_the_longest_first() -> None:
+    text = durations_text(
+        {
+            "tests/a/test_b.py::test_long": 9.0,
+            "tests/a/test_b.py::test_c": 3.0,
+            "tests/a/test_b.py::test_d": 2.0,
+            "tests/a/test_e.py::test_short": 3.0,
+            "tests/pipeline/test_spark_x.py::test_y": 30.0,
+        }
+    )
+    assert text.splitlines()[1:] == [
+        "30\tspark",
+        "9\ttests/a/test_b.py::test_long",
+        "5\ttests/a/test_b.py",
+    ]
+
+
+def test_every_recorded_unit_is_there() -> None:
+    groups = {group for _, group in ONE_PROCESS}
+    for unit in recorded_seconds():
+        assert unit in groups or (ROOT / unit.split("::")[0]).is_file(), f"{unit} is gone"
