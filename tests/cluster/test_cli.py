@@ -13,13 +13,16 @@ from pathlib import Path
 import pytest
 
 from pocketmq.cluster.cli.clock import parse_duration_ms
+from pocketmq.cluster.cli.main import main
 from pocketmq.runtime.errors import CallerError
 from support.eventually import eventually
 
 POCKETMQ = [sys.executable, "-m", "pocketmq.cluster.cli.main"]
 
+BECOME_A_ROLE = ["nameserver", "broker"]
+"""Commands that replace their process: they cannot be called in ours."""
 COMMANDS = [
-    "nameserver", "broker", "up", "demo", "send", "consume", "connections", "explain message",
+    "up", "demo", "send", "consume", "connections", "explain message",
     "clock advance", "clock show", "config show", "config get", "config set",
     "topic create", "topic list", "topic route", "topic stats", "topic delete",
     "group list", "group show", "group simulate",
@@ -202,10 +205,27 @@ def test_a_wrong_command_line_is_one_line(arguments: list[str], message: str) ->
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_teaches_by_example(command: str) -> None:
-    shown = pocketmq(*command.split(), "--help")
+def test_every_command_teaches_by_example(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    assert main([*command.split(), "--help"]) == 0
+    assert re.search(rf"Examples?:\n +pocketmq {command}", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("command", BECOME_A_ROLE)
+def test_every_command_that_becomes_a_role_teaches_by_example(command: str) -> None:
+    shown = pocketmq(command, "--help")
     assert shown.returncode == 0
     assert re.search(rf"Examples?:\n +pocketmq {command}", shown.stdout)
+
+
+def test_a_process_of_its_own_prints_the_same_help(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    assert main(["up", "--help"]) == 0
+    assert pocketmq("up", "--help").stdout == capsys.readouterr().out
 
 
 @pytest.mark.cluster

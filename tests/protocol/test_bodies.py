@@ -45,23 +45,15 @@ ENCODINGS = list(Encoding)
 # -- round trips --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS, ids=lambda e: e.name)
 @pytest.mark.parametrize("cls", BODIES, ids=lambda cls: cls.__name__)
 @given(data=st.data())
 def test_every_body_comes_back_as_it_was_sent(
-    cls: type[msgspec.Struct], encoding: Encoding, data: st.DataObject
-) -> None:
-    body = data.draw(instances(cls))
-    assert decode_body(encode_body(body, encoding), cls, encoding) == body
-
-
-@pytest.mark.parametrize("cls", BODIES, ids=lambda cls: cls.__name__)
-@given(data=st.data())
-def test_every_body_comes_back_from_fastjson_s_dialect(
     cls: type[msgspec.Struct], data: st.DataObject
 ) -> None:
     body = data.draw(instances(cls))
-    assert decode_body(encode_fastjson(body), cls, Encoding.JSON) == body
+    for encoding in ENCODINGS:  # drawing takes far longer than the round trips
+        assert decode_body(encode_body(body, encoding), cls, encoding) == body, encoding
+    assert decode_body(encode_fastjson(body), cls, Encoding.JSON) == body, "fastjson's dialect"
 
 
 any_bodies = st.sampled_from(BODIES).flatmap(instances)

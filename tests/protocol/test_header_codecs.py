@@ -55,17 +55,15 @@ def json_request(**header: Any) -> Command:
 # -- round trips --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("encoding", ENCODINGS, ids=lambda e: e.name)
 @pytest.mark.parametrize("cls", HEADERS, ids=lambda cls: cls.__name__)
 @given(data=st.data())
-def test_every_header_comes_back_as_it_was_sent(
-    cls: type[Header], encoding: Encoding, data: st.DataObject
-) -> None:
+def test_every_header_comes_back_as_it_was_sent(cls: type[Header], data: st.DataObject) -> None:
     header = data.draw(instances(cls))
-    read = over_the_wire(Command(1, header, encoding=encoding))
-    assert read.header(cls) == header
-    # The fields are there by name as well, for whoever asks without a type.
-    assert set(read.fields) >= set(Command(1, header).fields)
+    for encoding in ENCODINGS:  # drawing takes far longer than the three round trips
+        read = over_the_wire(Command(1, header, encoding=encoding))
+        assert read.header(cls) == header, encoding
+        # The fields are there by name as well, for whoever asks without a type.
+        assert set(read.fields) >= set(Command(1, header).fields), encoding
 
 
 @given(
