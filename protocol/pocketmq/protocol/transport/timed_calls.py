@@ -48,8 +48,10 @@ class TimedCalls(PendingCalls):
             else:
                 future.set_exception(answer)
 
-        opaque = self.add(self._loop.time() + timeout_s, on_answer)
-        self._arm()
+        deadline = self._loop.time() + timeout_s
+        opaque = self.add(deadline, on_answer)
+        if self._timer is None or deadline < self._timer_at:
+            self._arm()
         return opaque, future
 
     def fail_all(self, error: Exception) -> None:
