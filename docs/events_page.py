@@ -43,9 +43,17 @@ def events_page() -> str:
 
 
 def _table(kind: type[Event]) -> list[str]:
+    """The fields of an event, those that it shares with others included."""
+    bases = [each for each in kind.__mro__ if issubclass(each, Event) and each is not Event]
+    rows = ["| field | type | default | meaning |", "|---|---|---|---|"]
+    return rows + [row for each in reversed(bases or [Event]) for row in _rows(each)]
+
+
+def _rows(kind: type[Event]) -> list[str]:
+    """The fields that a class declares itself."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
     assert isinstance(tree, ast.ClassDef)
-    rows = ["| field | type | default | meaning |", "|---|---|---|---|"]
+    rows = []
     for at, node in enumerate(tree.body):
         if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
             continue

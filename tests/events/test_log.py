@@ -5,7 +5,7 @@ from __future__ import annotations
 from pocketmq.protocol.events.log import EventLog
 from pocketmq.protocol.events.messages import MessageDispatched, MessageStored
 from pocketmq.protocol.events.roles import ClockMoved, EventsCounted
-from pocketmq.protocol.events.sink import NO_EVENTS, sample_number
+from pocketmq.protocol.events.sink import NO_EVENTS, Place, sample_number
 
 
 class Time:
@@ -64,7 +64,7 @@ def test_of_very_many_messages_a_sample_is_told_and_the_rest_counted() -> None:
             if log.wants(MessageStored, number):
                 told[log].add(number)
             else:
-                log.count(MessageStored, "orders", 0, size=100)
+                log.count(MessageStored, Place("orders", 0, "broker-a"), 1, 100)
         if number % 500 == 0:
             broker.read(0)
             client.read(0)

@@ -11,7 +11,7 @@ from pocketmq.broker.tables.unsaved import Unsaved
 from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable
 from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.events.messages import OffsetCommitted
-from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
+from pocketmq.protocol.events.sink import NO_EVENTS, EventSink, Place
 
 SEPARATOR = "@"
 """Separates topic and group. No topic contains it; the group in `T@g@broadcast` does (B-36)."""
@@ -76,7 +76,7 @@ class ConsumerOffsetManager:
     def _tell(self, group: str, topic: str, queue_id: int, offset: int, before: int | None) -> None:
         events = self._events
         if not events.wants(OffsetCommitted):
-            events.count(OffsetCommitted, topic, queue_id, group=group, messages=0)
+            events.count(OffsetCommitted, Place(topic, queue_id, self._broker, group), 0)
             return
         event = OffsetCommitted(
             *events.stamp(),

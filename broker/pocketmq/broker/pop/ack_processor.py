@@ -22,6 +22,7 @@ from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, error_reply, handles, handles_batch
 from pocketmq.protocol.events.messages import MessageAcknowledged
+from pocketmq.protocol.events.sink import Place
 from pocketmq.protocol.headers.pop import (
     AckMessageRequestHeader,
     ChangeInvisibleTimeRequestHeader,
@@ -222,7 +223,8 @@ class AckProcessor:
             return
         for offset in offsets:
             if not events.wants(MessageAcknowledged, offset):
-                events.count(MessageAcknowledged, topic, queue_id, group=group)
+                place = Place(topic, queue_id, self._core.config.name, group)
+                events.count(MessageAcknowledged, place)
                 continue
             event = MessageAcknowledged(
                 *events.stamp(),

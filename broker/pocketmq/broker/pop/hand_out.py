@@ -25,6 +25,7 @@ from pocketmq.broker.store import GetResult, GetStatus, PutStatus
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.events.messages import MessagePulled
+from pocketmq.protocol.events.sink import Place
 from pocketmq.protocol.hosts import parse_host_text
 from pocketmq.protocol.message import Buffer, MessageExt
 from pocketmq.protocol.properties import encode_properties
@@ -259,14 +260,8 @@ class Popper:
     def _tell(self, group: str, topic: str, queue_id: int, found: GetResult, first: int) -> None:
         events = self._core.events
         if not events.wants(MessagePulled):
-            events.count(
-                MessagePulled,
-                topic,
-                queue_id,
-                group=group,
-                messages=found.count,
-                size=found.size_bytes,
-            )
+            place = Place(topic, queue_id, self._core.config.name, group)
+            events.count(MessagePulled, place, found.count, found.size_bytes)
             return
         event = MessagePulled(
             *events.stamp(),

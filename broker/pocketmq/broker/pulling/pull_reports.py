@@ -8,7 +8,7 @@ from pocketmq.broker.pulling.offset_moved import OffsetMovedEvents
 from pocketmq.broker.store import GetResult
 from pocketmq.protocol.dispatch import Peer
 from pocketmq.protocol.events.messages import MessagePulled, PullHeld, PullWoken, Woken
-from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
+from pocketmq.protocol.events.sink import NO_EVENTS, EventSink, Place
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
 
 
@@ -39,14 +39,8 @@ class PullReports:
         events = self.events
         topic, queue_id, group = header.topic, header.queue_id, header.consumer_group
         if not events.wants(MessagePulled):
-            events.count(
-                MessagePulled,
-                topic,
-                queue_id,
-                group=group,
-                messages=result.count,
-                size=result.size_bytes,
-            )
+            place = Place(topic, queue_id, self._broker, group)
+            events.count(MessagePulled, place, result.count, result.size_bytes)
             return
         event = MessagePulled(
             *events.stamp(),
@@ -67,7 +61,7 @@ class PullReports:
         """A pull waits."""
         events = self.events
         if not events.wants(PullHeld):
-            events.count(PullHeld, header.topic, header.queue_id, group=header.consumer_group)
+            events.count(PullHeld, self._place(header))
             return
         event = PullHeld(
             *events.stamp(),
@@ -84,7 +78,7 @@ class PullReports:
         """A pull waits no longer."""
         events, header = self.events, pull.header
         if not events.wants(PullWoken):
-            events.count(PullWoken, header.topic, header.queue_id, group=header.consumer_group)
+            events.count(PullWoken, self._place(header))
             return
         event = PullWoken(
             *events.stamp(),
@@ -97,6 +91,9 @@ class PullReports:
             trigger=trigger,
         )
         events.emit(event)
+
+    def _place(self, header: PullMessageRequestHeader) -> Place:
+        return Place(header.topic, header.queue_id, self._broker, header.consumer_group)
 
     def _client_id(self, peer: Peer, group: str) -> str | None:
         info = None if self._consumers is None else self._consumers.get(group)

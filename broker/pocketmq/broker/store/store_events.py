@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from pocketmq.broker.store.stored_message import PutStatus
 from pocketmq.protocol.events.messages import MessageDispatched, MessageStored, StoreFlushed
-from pocketmq.protocol.events.sink import NO_EVENTS, EventSink, sample_number
+from pocketmq.protocol.events.sink import NO_EVENTS, EventSink, Place, sample_number
 
 if TYPE_CHECKING:
     from pocketmq.broker.store.queue_dispatch import PlacedBatch, StoredBatch
@@ -68,7 +68,7 @@ class StoreEvents:
         sink = self.sink
         (physical_offset, size), (unique_key, user_keys) = place, keys
         if not sink.wants(MessageStored, sample_number(unique_key, offset)):
-            sink.count(MessageStored, topic, queue_id, size=size)
+            sink.count(MessageStored, Place(topic, queue_id, self._broker), 1, size)
             return
         event = MessageStored(
             *sink.stamp(),
@@ -90,7 +90,7 @@ class StoreEvents:
         """Neighbouring messages of a queue are in their consume queue."""
         sink = self.sink
         if not sink.wants(MessageDispatched):
-            sink.count(MessageDispatched, topic, queue_id, messages=count)
+            sink.count(MessageDispatched, Place(topic, queue_id, self._broker), count)
             return
         event = MessageDispatched(
             *sink.stamp(),

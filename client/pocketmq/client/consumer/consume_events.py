@@ -7,7 +7,7 @@ from typing import Final
 
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.events.messages import Consumed, MessageConsumed
-from pocketmq.protocol.events.sink import NO_EVENTS, EventSink, sample_number
+from pocketmq.protocol.events.sink import NO_EVENTS, EventSink, Place, sample_number
 from pocketmq.protocol.message import MessageExt, MessageQueue
 
 
@@ -34,7 +34,8 @@ class ConsumeEvents:
             unique_key = message.properties.get(names.UNIQ_KEY)
             offset = message.queue_offset
             if not sink.wants(MessageConsumed, sample_number(unique_key, offset)):
-                sink.count(MessageConsumed, message.topic, queue.queue_id, group=self._group)
+                place = Place(message.topic, message.queue_id, queue.broker_name, self._group)
+                sink.count(MessageConsumed, place)
                 continue
             event = MessageConsumed(
                 *sink.stamp(),

@@ -9,7 +9,7 @@ from pocketmq.client.producer.send_result import STATUS_BY_CODE
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.events.messages import MessageSent, SendAnswered
-from pocketmq.protocol.events.sink import NO_EVENTS, EventSink, sample_number
+from pocketmq.protocol.events.sink import NO_EVENTS, EventSink, Place, sample_number
 from pocketmq.protocol.headers.send import SendMessageResponseHeader
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.properties import decode_properties
@@ -34,14 +34,8 @@ class SendEvents:
         sink = self.sink
         keys = prepared.uniq_key.split(",")
         if not sink.wants(MessageSent, sample_number(keys[0])):
-            sink.count(
-                MessageSent,
-                prepared.topic,
-                queue.queue_id,
-                group=self._group,
-                messages=len(keys),
-                size=len(prepared.body),
-            )
+            place = Place(prepared.topic, queue.queue_id, queue.broker_name, self._group)
+            sink.count(MessageSent, place, len(keys), len(prepared.body))
             return
         properties = decode_properties(prepared.properties)
         event = MessageSent(
@@ -81,7 +75,8 @@ class SendEvents:
         sink = self.sink
         key = prepared.uniq_key.split(",")[0]
         if not sink.wants(SendAnswered, sample_number(key)):
-            sink.count(SendAnswered, prepared.topic, queue.queue_id, group=self._group)
+            place = Place(prepared.topic, queue.queue_id, queue.broker_name, self._group)
+            sink.count(SendAnswered, place)
             return
         event = SendAnswered(
             *sink.stamp(),

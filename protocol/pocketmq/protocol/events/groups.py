@@ -21,24 +21,30 @@ Trigger: TypeAlias = Literal["start", "notification", "period", "other"]
 """What woke a rebalance."""
 
 
-class MemberJoined(Event, frozen=True, kw_only=True):
+class OfMember(Event, frozen=True, kw_only=True):
+    """Base of those that a member of a group tells."""
+
+    group: str
+    client_id: str
+
+
+class OfMembership(OfMember, frozen=True, kw_only=True):
+    """Base of those that a broker tells of a member."""
+
+    broker: str
+
+
+class MemberJoined(OfMembership, frozen=True, kw_only=True):
     """A consumer is a member of a group, at this broker."""
 
     RULE: ClassVar[str | None] = "B-24"
 
-    group: str
-    client_id: str
-    broker: str
 
-
-class MemberLeft(Event, frozen=True, kw_only=True):
+class MemberLeft(OfMembership, frozen=True, kw_only=True):
     """A consumer is no member of its group any more, at this broker."""
 
     RULE: ClassVar[str | None] = "B-26"
 
-    group: str
-    client_id: str
-    broker: str
     how: Literal["unregistered", "closed"]
 
 
@@ -52,32 +58,23 @@ class MemberSilent(Event, frozen=True, kw_only=True):
     silent_ms: int
 
 
-class MemberNotified(Event, frozen=True, kw_only=True):
+class MemberNotified(OfMembership, frozen=True, kw_only=True):
     """A broker tells a member that its group changed."""
 
     RULE: ClassVar[str | None] = "B-24"
 
-    group: str
-    client_id: str
-    broker: str
 
-
-class NotificationHeard(Event, frozen=True, kw_only=True):
+class NotificationHeard(OfMember, frozen=True, kw_only=True):
     """A client was told that a group changed; its rebalance wakes."""
 
     RULE: ClassVar[str | None] = "C-21"
 
-    group: str
-    client_id: str
 
-
-class Allocated(Event, frozen=True, kw_only=True):
+class Allocated(OfMember, frozen=True, kw_only=True):
     """A member has worked out which queues of a topic are its own."""
 
     RULE: ClassVar[str | None] = "C-22"
 
-    group: str
-    client_id: str
     topic: str
     strategy: str
     queues: list[str]
@@ -90,39 +87,31 @@ class Allocated(Event, frozen=True, kw_only=True):
     """How the strategy came to it, in words."""
 
 
-class Rebalanced(Event, frozen=True, kw_only=True):
+class Rebalanced(OfMember, frozen=True, kw_only=True):
     """A member owns other queues than before."""
 
     RULE: ClassVar[str | None] = "C-25"
 
-    group: str
-    client_id: str
     queues: list[str]
     """All that it owns now: `topic broker/queue`, sorted."""
     gained: list[str] = []  # noqa: RUF012 - msgspec copies empty defaults
     lost: list[str] = []  # noqa: RUF012
 
 
-class QueuesLocked(Event, frozen=True, kw_only=True):
+class QueuesLocked(OfMembership, frozen=True, kw_only=True):
     """A broker was asked for the locks of queues by an ordered consumer."""
 
     RULE: ClassVar[str | None] = "B-46"
 
-    group: str
-    client_id: str
-    broker: str
     queues: list[str]
     """Those whose lock it has now: `topic broker/queue`, sorted."""
     refused: list[str] = []  # noqa: RUF012
     """Those that another client holds."""
 
 
-class QueuesUnlocked(Event, frozen=True, kw_only=True):
+class QueuesUnlocked(OfMembership, frozen=True, kw_only=True):
     """An ordered consumer gave locks of queues back."""
 
     RULE: ClassVar[str | None] = "B-48"
 
-    group: str
-    client_id: str
-    broker: str
     queues: list[str]

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
 from pocketmq.protocol.events.event import Event
 from pocketmq.protocol.events.roles import EventsCounted
-from pocketmq.protocol.events.sink import Stamp
+from pocketmq.protocol.events.sink import Place, Stamp
 
 MOST_EVENTS: Final = 20_000
 """Kept for who reads."""
@@ -41,9 +41,6 @@ MOST_LEVEL: Final = 12
 _MOST_TOLD: Final = 2 * SINGLE_PER_WINDOW
 _EVERY: Final = 7
 """Of the calls for a kind, every 8th looks whether the window is over."""
-
-_Place: TypeAlias = tuple[type[Event], str, int, str | None]
-"""(kind, topic, queue, group)."""
 
 
 class Reading(NamedTuple):
@@ -92,7 +89,7 @@ class EventLog:
         self._off_us = 0
         self._window_us = 0
         self._rates: dict[type[Event], _Rate] = {}
-        self._counted: dict[_Place, list[int]] = {}
+        self._counted: dict[tuple[type[Event], Place], list[int]] = {}
 
     # -- from the role ----------------------------------------------------------------------
 
@@ -121,22 +118,12 @@ class EventLog:
         rate.told += 1
         return True
 
-    def count(
-        self,
-        kind: type[Event],
-        topic: str,
-        queue: int,
-        *,
-        group: str | None = None,
-        messages: int = 1,
-        size: int = 0,
-    ) -> None:
+    def count(self, kind: type[Event], place: Place, messages: int = 1, size: int = 0) -> None:
         if not self.is_on:
             return
-        place = (kind, topic, queue, group)
-        counts = self._counted.get(place)
+        counts = self._counted.get((kind, place))
         if counts is None:
-            counts = self._counted[place] = [0, 0, 0]
+            counts = self._counted[kind, place] = [0, 0, 0]
         counts[0] += 1
         counts[1] += messages
         counts[2] += size
@@ -187,14 +174,15 @@ class EventLog:
 
     def _tell_counted(self) -> None:
         counted, self._counted = self._counted, {}
-        for (kind, topic, queue, group), (count, messages, size) in list(counted.items()):
+        for (kind, place), (count, messages, size) in list(counted.items()):
             event = EventsCounted(
                 *self.stamp(),
                 kind=kind.name(),
                 count=count,
-                topic=topic,
-                queue=queue,
-                group=group,
+                topic=place.topic,
+                queue=place.queue,
+                broker=place.broker,
+                group=place.group,
                 messages=messages,
                 size=size,
             )

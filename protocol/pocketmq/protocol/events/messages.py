@@ -17,14 +17,28 @@ Consumed: TypeAlias = Literal["success", "later", "suspend"]
 Woken: TypeAlias = Literal["arrived", "deadline", "topic-deleted"]
 
 
-class MessageSent(Event, frozen=True, kw_only=True):
-    """A producer sends a message to a queue; a second try is a second event."""
-
-    RULE: ClassVar[str | None] = "P-30"
+class OfQueue(Event, frozen=True, kw_only=True):
+    """Base of those that happen to a queue."""
 
     topic: str
     broker: str
     queue: int
+
+
+class OfPull(OfQueue, frozen=True, kw_only=True):
+    """Base of those about a pull that waits."""
+
+    offset: int
+    group: str
+    peer: str
+    """Address of the consumer's connection."""
+
+
+class MessageSent(OfQueue, frozen=True, kw_only=True):
+    """A producer sends a message to a queue; a second try is a second event."""
+
+    RULE: ClassVar[str | None] = "P-30"
+
     unique_key: str
     client_id: str
     group: str
@@ -39,14 +53,11 @@ class MessageSent(Event, frozen=True, kw_only=True):
     """Of a batch: the unique keys of its other messages, which follow in the queue."""
 
 
-class SendAnswered(Event, frozen=True, kw_only=True):
+class SendAnswered(OfQueue, frozen=True, kw_only=True):
     """A producer has the answer to a send."""
 
     RULE: ClassVar[str | None] = "B-144"
 
-    topic: str
-    broker: str
-    queue: int
     unique_key: str
     client_id: str
     status: str
@@ -55,14 +66,11 @@ class SendAnswered(Event, frozen=True, kw_only=True):
     """Queue offset, of what is stored."""
 
 
-class MessageStored(Event, frozen=True, kw_only=True):
+class MessageStored(OfQueue, frozen=True, kw_only=True):
     """A message is in the commit log of a broker."""
 
     RULE: ClassVar[str | None] = "S-5"
 
-    topic: str
-    broker: str
-    queue: int
     offset: int
     physical_offset: int
     size: int
@@ -73,28 +81,22 @@ class MessageStored(Event, frozen=True, kw_only=True):
     """How often it was consumed in vain before: `reconsumeTimes`."""
 
 
-class MessageDispatched(Event, frozen=True, kw_only=True):
+class MessageDispatched(OfQueue, frozen=True, kw_only=True):
     """Messages are in their consume queue: from now on they can be pulled."""
 
     RULE: ClassVar[str | None] = "S-20"
 
-    topic: str
-    broker: str
-    queue: int
     offset: int
     count: int
     physical_end: int
     """Physical offset behind the last of them."""
 
 
-class MessagePulled(Event, frozen=True, kw_only=True):
+class MessagePulled(OfQueue, frozen=True, kw_only=True):
     """A broker answers a pull with messages, or a pop."""
 
     RULE: ClassVar[str | None] = "B-64"
 
-    topic: str
-    broker: str
-    queue: int
     offset: int
     count: int
     size: int
@@ -109,43 +111,29 @@ class MessagePulled(Event, frozen=True, kw_only=True):
     how: Literal["pull", "pop"] = "pull"
 
 
-class PullHeld(Event, frozen=True, kw_only=True):
+class PullHeld(OfPull, frozen=True, kw_only=True):
     """A pull found nothing, and waits at the broker."""
 
     RULE: ClassVar[str | None] = "B-70"
 
-    topic: str
-    broker: str
-    queue: int
-    offset: int
-    group: str
-    peer: str
 
-
-class PullWoken(Event, frozen=True, kw_only=True):
+class PullWoken(OfPull, frozen=True, kw_only=True):
     """A held pull waits no longer: it is carried out again."""
 
     RULE: ClassVar[str | None] = "B-72"
 
-    topic: str
-    broker: str
-    queue: int
-    offset: int
-    group: str
-    peer: str
     trigger: Woken
 
 
-class MessageConsumed(Event, frozen=True, kw_only=True):
-    """A listener has returned."""
+class MessageConsumed(OfQueue, frozen=True, kw_only=True):
+    """A listener has returned.
+
+    `topic` is as the listener saw it: of a retry the topic that it came from first, while `queue`
+    and `offset` are those of the retry topic.
+    """
 
     RULE: ClassVar[str | None] = "C-54"
 
-    topic: str
-    """As the listener saw it; of a retry the topic that it came from first, while `queue` and
-    `offset` are those of the retry topic."""
-    broker: str
-    queue: int
     offset: int
     group: str
     client_id: str
@@ -155,60 +143,52 @@ class MessageConsumed(Event, frozen=True, kw_only=True):
     physical_offset: int | None = None
 
 
-class MessageAcknowledged(Event, frozen=True, kw_only=True):
+class MessageAcknowledged(OfQueue, frozen=True, kw_only=True):
     """A broker took the acknowledgement of a message that was popped."""
 
     RULE: ClassVar[str | None] = "K-51"
 
-    topic: str
-    broker: str
-    queue: int
     offset: int
     group: str
 
 
-class MessageSentBack(Event, frozen=True, kw_only=True):
+class OfReturned(Event, frozen=True, kw_only=True):
+    """Base of those about a message that could not be consumed."""
+
+    topic: str
+    """In which it comes again, or lies as a dead letter."""
+    broker: str
+    group: str
+    origin_topic: str
+    attempt: int
+    """Tries that are behind it, this one included."""
+    unique_key: str | None = None
+
+
+class MessageSentBack(OfReturned, frozen=True, kw_only=True):
     """A consumer could not consume a message; it comes again by the group's retry topic."""
 
     RULE: ClassVar[str | None] = "B-83"
 
-    topic: str
-    """The retry topic."""
-    broker: str
-    group: str
     physical_offset: int
     """Of the message that was sent back."""
-    origin_topic: str
-    attempt: int
-    """Tries that are behind it, this one included."""
     delay_level: int
-    unique_key: str | None = None
 
 
-class MessageDead(Event, frozen=True, kw_only=True):
+class MessageDead(OfReturned, frozen=True, kw_only=True):
     """A message has used up its tries; it lies in the group's dead letter topic."""
 
     RULE: ClassVar[str | None] = "B-83"
 
-    topic: str
-    """The dead letter topic."""
-    broker: str
-    group: str
-    origin_topic: str
-    attempt: int
     physical_offset: int | None = None
     """Of the message that was sent back; None: the consumer sent it to the retry topic itself."""
-    unique_key: str | None = None
 
 
-class OffsetCommitted(Event, frozen=True, kw_only=True):
+class OffsetCommitted(OfQueue, frozen=True, kw_only=True):
     """A broker took the offset of a group: the next message to consume."""
 
     RULE: ClassVar[str | None] = "B-32"
 
-    topic: str
-    broker: str
-    queue: int
     offset: int
     group: str
     before: int | None = None

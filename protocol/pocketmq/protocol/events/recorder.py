@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from pocketmq.protocol.events.event import Event
 from pocketmq.protocol.events.sink import EventSink, Stamp
@@ -25,8 +26,10 @@ class Recorder:
         return _RecordingSink(by, now_ms, self._now_us, self._write)
 
 
-class _RecordingSink:
-    """An `EventSink` that is always on."""
+class _RecordingSink(EventSink):
+    """Always on, and tells each event."""
+
+    is_on: Final = True
 
     def __init__(
         self,
@@ -35,28 +38,18 @@ class _RecordingSink:
         now_us: Callable[[], int],
         write: Callable[[Event], None],
     ) -> None:
-        self.is_on = True
         self._by = by
         self._now_ms = now_ms
         self._now_us = now_us
         self._seq = 0
-        self.emit = write
+        self._write = write
 
     def stamp(self) -> Stamp:
         self._seq += 1
         return Stamp(self._now_ms(), self._by, self._seq, self._now_us())
 
+    def emit(self, event: Event) -> None:
+        self._write(event)
+
     def wants(self, kind: type[Event], number: int = 0) -> bool:
         return True
-
-    def count(
-        self,
-        kind: type[Event],
-        topic: str,
-        queue: int,
-        *,
-        group: str | None = None,
-        messages: int = 1,
-        size: int = 0,
-    ) -> None:
-        pass

@@ -24,27 +24,27 @@ class RoleStopped(Event, frozen=True, kw_only=True):
     """`ended` or `frozen`."""
 
 
-class BrokerRegistered(Event, frozen=True, kw_only=True):
+class OfRegistration(Event, frozen=True, kw_only=True):
+    """Base of those that a nameserver tells of a broker."""
+
+    broker: str
+    nameserver: str
+    broker_id: int = 0
+    address: str | None = None
+
+
+class BrokerRegistered(OfRegistration, frozen=True, kw_only=True):
     """A nameserver knows a broker that it did not know before."""
 
     RULE: ClassVar[str | None] = "B-2"
 
-    broker: str
-    nameserver: str
-    broker_id: int = 0
-    address: str | None = None
 
-
-class BrokerForgotten(Event, frozen=True, kw_only=True):
+class BrokerForgotten(OfRegistration, frozen=True, kw_only=True):
     """A nameserver has dropped a broker: silent for too long, or its connection closed."""
 
     RULE: ClassVar[str | None] = "N-21"
 
-    broker: str
-    nameserver: str
     how: Forgotten
-    broker_id: int = 0
-    address: str | None = None
 
 
 class RoleChanged(Event, frozen=True, kw_only=True):
@@ -122,6 +122,7 @@ class EventsCounted(Event, frozen=True, kw_only=True):
     """So many events."""
     topic: str
     queue: int
+    broker: str | None = None
     group: str | None = None
     messages: int = 0
     """Which are about so many messages,"""

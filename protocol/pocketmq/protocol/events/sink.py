@@ -23,6 +23,15 @@ class Stamp(NamedTuple):
     real_us: int
 
 
+class Place(NamedTuple):
+    """Where events happen that are counted."""
+
+    topic: str
+    queue: int
+    broker: str
+    group: str | None = None
+
+
 class EventSink(Protocol):
     """Takes the events of one role or client."""
 
@@ -45,20 +54,19 @@ class EventSink(Protocol):
                 whichever role they are of.
         """
 
-    def count(
-        self,
-        kind: type[Event],
-        topic: str,
-        queue: int,
-        *,
-        group: str | None = None,
-        messages: int = 1,
-        size: int = 0,
-    ) -> None:
-        """Count an event that is not told singly."""
+    def count(self, kind: type[Event], place: Place, messages: int = 1, size: int = 0) -> None:
+        """Count an event that is not told singly; who tells all of them, or none, counts nothing.
+
+        Args:
+            kind: The event's class.
+            place: Where it happened.
+            messages: It is about so many,
+            size: of so many bytes.
+        """
+        return
 
 
-class NoEvents:
+class NoEvents(EventSink):
     """Takes nothing."""
 
     is_on: Final = False
@@ -71,18 +79,6 @@ class NoEvents:
 
     def wants(self, kind: type[Event], number: int = 0) -> bool:
         return False
-
-    def count(
-        self,
-        kind: type[Event],
-        topic: str,
-        queue: int,
-        *,
-        group: str | None = None,
-        messages: int = 1,
-        size: int = 0,
-    ) -> None:
-        pass
 
 
 NO_EVENTS: Final = NoEvents()
