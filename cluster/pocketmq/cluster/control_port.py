@@ -1,6 +1,6 @@
-"""A port over which the clock of a client process is moved; clients have no other port.
+"""A port over which the clock of a client process is moved, and its events are read.
 
-Only a process started with `--clock manual` has one.
+Clients have no other port; one that runs on the real clock and tells no events has none.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pocketmq.cluster.control import announce, withdraw
 from pocketmq.protocol.control import ControlProcessor
 from pocketmq.protocol.dispatch import Dispatcher
+from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.runtime.clock import Clock
@@ -24,20 +25,22 @@ async def control_port(
     status: Callable[[], Mapping[str, str]],
     *,
     announce_to: Sequence[str] = (),
+    events: EventSink = NO_EVENTS,
 ) -> AsyncIterator[int]:
-    """Answer GET_CLOCK, MOVE_CLOCK and ROLE_STATUS; yields the port, 0 if the clock is real.
+    """Answer GET_CLOCK, MOVE_CLOCK, ROLE_STATUS and GET_EVENTS; yields the port, 0 without one.
 
     Args:
         name: Name under which the port is announced.
         clock: The clock of this process.
         status: Returns the answer to ROLE_STATUS.
         announce_to: Nameservers to announce the port to, for `pocketmq clock advance`.
+        events: Those of the client, which are read over the port.
     """
-    if not isinstance(clock, ManualClock):
+    if not (isinstance(clock, ManualClock) or events.is_on):
         yield 0
         return
     network = TcpNetwork()
-    control = ControlProcessor(clock, status)
+    control = ControlProcessor(clock, status, events)
     dispatcher = Dispatcher()
     dispatcher.add(control)
     listener = await network.serve("127.0.0.1", 0, dispatcher)

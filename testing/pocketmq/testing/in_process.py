@@ -51,6 +51,11 @@ class RoleThreads:
         return list(self._roles)
 
     @property
+    def clients(self) -> Mapping[str, str]:
+        """None is started by the roles; a test hands its clients the events' sink itself."""
+        return {}
+
+    @property
     def nameserver_addresses(self) -> list[str]:
         """`127.0.0.1:port` of each nameserver."""
         return [each.address for each in self._of("nameserver")]

@@ -25,6 +25,7 @@ Examples:
   pocketmq demo --failures 0.05       listeners fail at random: retries and dead letters
   pocketmq demo --pop                 no consumer owns queues: messages are popped and acknowledged
   pocketmq demo --replicas 3 --kill-master    three replicas; their master is killed on the way
+  pocketmq demo --record demo.jsonl   and then: pocketmq watch --from demo.jsonl
 """
 
 
@@ -67,6 +68,12 @@ def demo(
     kill_master: Annotated[
         bool, typer.Option("--kill-master", help="Kill the master of the replicas with SIGKILL.")
     ] = False,
+    record: Annotated[
+        Path | None,
+        typer.Option(
+            "--record", metavar="FILE", help="Record what happens, for pocketmq watch --from FILE."
+        ),
+    ] = None,
     no_spark: Annotated[
         bool, typer.Option("--no-spark", help="Skip the last step, the table by Spark.")
     ] = False,
@@ -85,5 +92,11 @@ def demo(
         orderly=orderly, broadcast=broadcast, failures=failures, pop=pop, kill_master=kill_master
     )
     return run_demo(
-        flights=flights, seed=seed, data=data, mode=mode, spark=not no_spark, replicas=replicas
+        flights=flights,
+        seed=seed,
+        data=data,
+        mode=mode,
+        spark=not no_spark,
+        replicas=replicas,
+        record=record,
     )

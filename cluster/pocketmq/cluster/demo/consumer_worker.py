@@ -30,10 +30,13 @@ from pocketmq.cluster.demo.workers import (
     CONSUMER_GROUP,
     TOPIC,
     ConsumerOptions,
+    client_events,
+    identity,
     load_options,
     now_ms,
     tell,
 )
+from pocketmq.protocol.events.sink import EventSink
 from pocketmq.protocol.message import MessageExt, MessageQueue
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.errors import DiskError, PocketMQError
@@ -154,12 +157,16 @@ class Ownership:
         tell("pulled", broker=queue.broker_name, queue=queue.queue_id, at_ms=at_ms)
 
 
-def consumer_options(options: ConsumerOptions, clock: Clock) -> PushOptions:
+def consumer_options(options: ConsumerOptions, clock: Clock, events: EventSink) -> PushOptions:
     """The consumer's options, those of its mode included."""
+    known = identity(options.name, events)
     found: PushOptions = {
         "nameservers": options.nameservers,
         "clock": clock,
         "consume_from_where": ConsumeFromWhere.FIRST_OFFSET,
+        "client_ip": known["client_ip"],
+        "instance_name": known["instance_name"],
+        "events": known["events"],
     }
     if options.mode == "failures":
         found["max_reconsume_times"] = MAX_RECONSUME_TIMES
@@ -168,9 +175,8 @@ def consumer_options(options: ConsumerOptions, clock: Clock) -> PushOptions:
     if options.mode == "pop":
         found["client_rebalance"] = False
         found["pop_invisible_time_ms"] = POP_INVISIBLE_MS
-    if options.mode == "broadcast":  # its offset file's path contains the name
+    if options.mode == "broadcast":
         found["message_model"] = MessageModel.BROADCASTING
-        found["instance_name"] = options.name
         found["local_offset_store_dir"] = options.records.parent / "offsets"
     return found
 
@@ -183,12 +189,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return report(exc, "consumer")
 
     async def consume(role: RoleContext) -> None:
+        events = client_events(options.name, role.clock, is_on=role_options.events)
         ownership = Ownership()
         consumer = PushConsumer(
             CONSUMER_GROUP,
             on_assignment_changed=ownership.changed,
             on_pull=ownership.pulled,
-            **consumer_options(options, role.clock),
+            **consumer_options(options, role.clock, events),
         )
         consumer.subscribe(TOPIC)
         failing = options.mode == "failures"
@@ -198,7 +205,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 consumer.listen(FlakyListener(records, options.failure_rate, seed).consume)
             else:
                 consumer.listen_batch(records.consume, orderly=options.mode == "orderly")
-            async with control_port(options.name, role.clock, records.status) as port:
+            async with control_port(
+                options.name, role.clock, records.status, events=events
+            ) as port:
                 role.ready(port=port)
                 tell("joining", at_ms=now_ms())
                 async with consumer:

@@ -10,16 +10,18 @@ import json
 import os
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from pocketmq.cluster.demo import data
 from pocketmq.cluster.demo.allocation import AllocationLog, QueueName
 from pocketmq.cluster.demo.display import Display
 from pocketmq.cluster.demo.master_kill import MasterKill, all_in_sync, kill_master
 from pocketmq.cluster.demo.meter import Meter, Usage
-from pocketmq.cluster.demo.modes import DEFAULT_MODE, MAX_RECONSUME_TIMES, Mode
+from pocketmq.cluster.demo.modes import MAX_RECONSUME_TIMES
+from pocketmq.cluster.demo.options import DemoOptions, RecordFile
+from pocketmq.cluster.demo.recording import DemoRecording
 from pocketmq.cluster.demo.report import DemoReport, ProcessFigures
 from pocketmq.cluster.demo.retries import Retries
 from pocketmq.cluster.demo.spark_step import run_spark_step
@@ -65,38 +67,6 @@ class Worker:
     """Longest time in which a producer got no acknowledgement."""
 
 
-@dataclass(frozen=True, slots=True)
-class DemoOptions:
-    """The user's options."""
-
-    flights: int | None = None
-    """Number of rows of the CSV, None for all."""
-    seed: int = 2013
-    mode: Mode = DEFAULT_MODE
-    spark: bool = True
-    """Whether Spark computes the table too, if it is installed."""
-    replicas: int = 1
-    """Brokers of one broker name, with controllers that elect its master; 1: two brokers alone."""
-
-
-@dataclass(slots=True)
-class _RecordFile:
-    path: Path
-    file: BinaryIO | None = field(default=None)
-
-    def read_on(self) -> bytes:
-        """The bytes appended since the last call."""
-        if self.file is None:
-            if not self.path.exists():
-                return b""
-            self.file = self.path.open("rb")
-        return self.file.read()
-
-    def close(self) -> None:
-        if self.file is not None:
-            self.file.close()
-
-
 class Director:
     """One run of the demo.
 
@@ -121,6 +91,7 @@ class Director:
             brokers=1 if is_replicated else 2,
             replicas=options.replicas,
             any_port=True,
+            events=options.record is not None,
         )
         spec = cluster_spec(
             cluster,
@@ -132,7 +103,7 @@ class Director:
         self._cluster = Supervisor(spec, on_ended=self._process_ended)
         self._failure: ProcessDiedError | None = None
         self._workers: dict[str, Worker] = {}
-        self._records: dict[str, _RecordFile] = {}
+        self._records: dict[str, RecordFile] = {}
         self._tally = self._mode.tally(self._total)
         self._retries: Retries | None = None
         self._meter = Meter()
@@ -164,6 +135,15 @@ class Director:
 
     async def _run(self) -> dict[str, Any]:
         await self._cluster.start()
+        path = self._options.record
+        if path is None:
+            return await self._carry(None)
+        async with DemoRecording(self._cluster, path) as recording:
+            report = await self._carry(recording)
+        self._display.say(f"{recording.events:,} events in {path}: pocketmq watch --from {path}")
+        return report
+
+    async def _carry(self, recording: DemoRecording | None) -> dict[str, Any]:
         if self._options.replicas > 1:
             await all_in_sync(self._cluster, REPLICATED, self._options.replicas)
         topic = DemoTopic(self._cluster)
@@ -213,6 +193,8 @@ class Director:
             self._kill.silence_ms = max(self._workers[name].silence_ms for name in self._producers)
         for worker in self._workers.values():
             worker.ended_at_s = worker.ended_at_s or self._clock.monotonic()
+        if recording is not None:
+            await recording.caught_up()  # who has ended cannot be asked
         await asyncio.gather(*(each.stop() for each in self._cluster.of_role("client")))
         self._read_records()
         self._display.progress(self._sent, self._tally.distinct)
@@ -242,6 +224,10 @@ class Director:
         finally:
             draining.cancel()
 
+    @property
+    def _recording_arguments(self) -> tuple[str, ...]:
+        return ("--events",) if self._options.record else ()
+
     async def _start_producer(self, part: int) -> None:
         name = f"producer-{part + 1}"
         rate = self._total / SHORTEST_SEND_S / PRODUCERS
@@ -249,16 +235,18 @@ class Director:
             *("--name", name, "--part", str(part), "--parts", str(PRODUCERS)),
             *("--flights", str(self._options.flights or 0), "--rate", f"{rate:.3f}"),
             *(("--goes-on",) if self._mode.name == "failover" else ()),
+            *self._recording_arguments,
         )
         await self._start(ProcessSpec("client", name, PRODUCER_MODULE, arguments))
 
     async def _start_consumer(self, name: str) -> None:
         path = self._data / "consumed" / f"{name}.csv"
         path.parent.mkdir(exist_ok=True)
-        self._records[name] = _RecordFile(path)
+        self._records[name] = RecordFile(path)
         arguments = (
             *("--name", name, "--records", str(path), "--seed", str(self._options.seed)),
             *self._mode.consumer_arguments(),
+            *self._recording_arguments,
         )
         await self._start(ProcessSpec("client", name, CONSUMER_MODULE, arguments))
 

@@ -20,6 +20,8 @@ from pocketmq.cluster.demo.workers import (
     PRODUCER_GROUP,
     TOPIC,
     ProducerOptions,
+    client_events,
+    identity,
     load_options,
     tell,
 )
@@ -123,17 +125,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return report(exc, "producer")
 
     async def produce(role: RoleContext) -> None:
+        events = client_events(options.name, role.clock, is_on=role_options.events)
         producer = Producer(
             PRODUCER_GROUP,
             nameservers=options.nameservers,
             clock=role.clock,
             send_timeout_ms=SEND_LIMIT_MS,
+            **identity(options.name, events),
         )
         sender = Sender(
             role, producer, lanes=options.lanes, rate=options.rate, goes_on=options.goes_on
         )
         async with (
-            control_port(options.name, role.clock, lambda: {"sent": str(sender.sent)}) as port,
+            control_port(
+                options.name, role.clock, lambda: {"sent": str(sender.sent)}, events=events
+            ) as port,
             producer,
         ):
             role.ready(port=port)

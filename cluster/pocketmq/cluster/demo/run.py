@@ -7,9 +7,10 @@ from pathlib import Path
 from rich.console import Console
 
 from pocketmq.cluster.demo.data import TOTAL_FLIGHTS, find_csv
-from pocketmq.cluster.demo.director import DemoOptions, Director
+from pocketmq.cluster.demo.director import Director
 from pocketmq.cluster.demo.display import display_for
 from pocketmq.cluster.demo.modes import DEFAULT_MODE, Mode
+from pocketmq.cluster.demo.options import DemoOptions
 from pocketmq.cluster.demo.report import DemoReport, render
 from pocketmq.cluster.folder import data_folder
 from pocketmq.runtime.errors import CallerError
@@ -27,6 +28,7 @@ def run_demo(
     mode: Mode = DEFAULT_MODE,
     spark: bool = True,
     replicas: int = 1,
+    record: Path | None = None,
 ) -> int:
     """Run the demo and print its report.
 
@@ -49,7 +51,7 @@ def run_demo(
         nonlocal report
         total = min(flights or TOTAL_FLIGHTS, TOTAL_FLIGHTS)
         with data_folder(data) as folder, display_for(console, total) as display:
-            options = DemoOptions(flights, seed, mode, spark, replicas)
+            options = DemoOptions(flights, seed, mode, spark, replicas, record)
             report = await Director(options, folder.path, display).run()
             if not report.is_good and not folder.is_kept:
                 folder.is_kept = True

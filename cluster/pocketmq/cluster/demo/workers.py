@@ -11,16 +11,19 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import ClassVar, TypedDict, TypeVar
 
 from pocketmq.cluster.demo.modes import ModeName
-from pocketmq.runtime.clock import SystemClock
+from pocketmq.protocol.control import event_log
+from pocketmq.protocol.events.sink import NO_EVENTS, EventSink, SinkMaker
+from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.runtime.options import option
 from pocketmq.runtime.process import RoleOptions, load_all
 
 TOPIC = "flights"
 PRODUCER_GROUP = "flights-producers"
 CONSUMER_GROUP = "flights-consumers"
+CLIENT_IP = "127.0.0.1"
 
 _real_time = SystemClock()
 
@@ -72,6 +75,28 @@ def load_options(
     parser = argparse.ArgumentParser(description=description)
     role, own = load_all(parser, [RoleOptions, config_class], arguments)
     return role.config, own.config
+
+
+def client_events(name: str, clock: Clock, *, is_on: bool) -> EventSink:
+    """Keeps the events of this process's client from its start on, for who records the demo."""
+    return event_log(f"{CLIENT_IP}@{name}", clock, always=True) if is_on else NO_EVENTS
+
+
+class Identity(TypedDict):
+    """Options that every client of the demo is given."""
+
+    client_ip: str
+    instance_name: str
+    events: SinkMaker
+
+
+def identity(name: str, events: EventSink) -> Identity:
+    """The options by which this process's client is known under the process's name."""
+    return {
+        "client_ip": CLIENT_IP,
+        "instance_name": name,
+        "events": lambda _by, _now_ms: events,
+    }
 
 
 def tell(event: str, **facts: object) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import structlog
 
@@ -38,8 +38,15 @@ MOST_UNREAD = 50_000
 """Events that a slow watcher may be behind; older ones are lost to it, and it is told so."""
 
 
+class Watcher(Protocol):
+    """Whom events are told."""
+
+    def tell(self, event: Event) -> None:
+        """One more event. Must not raise: others are told after it."""
+
+
 class Watching:
-    """What one watcher has not read yet.
+    """What one watcher has not read yet; a `Watcher`.
 
     Args:
         own: Numbers what it is told itself.
@@ -77,7 +84,7 @@ class EventStream:
     def __init__(self, control: ClusterControl, *, from_start: bool = False) -> None:
         self._control = control
         self._from_start = from_start
-        self._watchers: list[Watching] = []
+        self._watchers: list[Watcher] = []
         self._looking: asyncio.Task[None] | None = None
         self._clock = SystemClock()
         self._states: dict[str, str] = {}
@@ -85,6 +92,8 @@ class EventStream:
         self._acted_on: set[str] = set()
         """Roles that are being stopped or started: what they will be is told already."""
         self._time_ms = 0
+        self._looks = 0
+        self._looked = asyncio.Event()
         self._own = EventLog("cluster", control.time_ms, real_us, samples=False)
         self.clients = ClientEvents(lambda: self.is_watched)
         """For clients of this process: `Producer(..., events=control.events.clients.sink)`."""
@@ -98,6 +107,12 @@ class EventStream:
     async def watch(self) -> AsyncIterator[Watching]:
         """The events from now on, for the length of a block."""
         watching = Watching(self._own)
+        async with self.telling(watching):
+            yield watching
+
+    @contextlib.asynccontextmanager
+    async def telling(self, watching: Watcher) -> AsyncIterator[None]:
+        """Tell a watcher the events from now on, for the length of a block."""
         if self._looking is None:
             roles = RoleEvents(self._control.roles, self.clients, self._own)
             self._time_ms = await self._control.refresh_time()
@@ -111,11 +126,21 @@ class EventStream:
         else:
             self._watchers.append(watching)
         try:
-            yield watching
+            yield
         finally:
             self._watchers.remove(watching)
             if not self._watchers:
                 await self.close()
+
+    async def caught_up(self) -> None:
+        """Return when watchers were told everything that had happened before the call.
+
+        Not while nobody watches: then nothing is looked at.
+        """
+        wanted = self._looks + 2  # the look that is under way may have begun before
+        while self._looks < wanted:
+            self._looked.clear()
+            await self._looked.wait()
 
     @contextlib.contextmanager
     def acting(self, role: str, state: str) -> Iterator[None]:
@@ -139,16 +164,24 @@ class EventStream:
         async with roles:
             while True:
                 await self._clock.sleep(LOOK_S)
+                now = members
                 try:
                     await self._look()
                     if self._clock.monotonic() - asked_at >= MEMBERS_S:
-                        members = await self._ask_members(members)
+                        now = await members_of(self._control)
                         asked_at = self._clock.monotonic()
                 except PocketMQError as exc:  # a role is on its way up or down
                     log.debug("events.look_failed", reason=str(exc))
                 for event in await roles.fetch():
                     for watching in self._watchers:
                         watching.tell(event)
+                # Who tells it itself is known only now that its events are fetched.
+                tell_themselves = roles.tellers.union(self.clients.logs)
+                for event in rebalanced(now, members, tell_themselves, self._own):
+                    self._own.emit(event)
+                members = now
+                self._looks += 1
+                self._looked.set()
 
     async def _look(self) -> None:
         for role in self._control.roles.names:
@@ -170,9 +203,3 @@ class EventStream:
             self._own.emit(RoleStarted(*stamp, role=role))
         else:
             self._own.emit(RoleStopped(*stamp, role=role, how=state))
-
-    async def _ask_members(self, before: Members) -> Members:
-        now = await members_of(self._control)
-        for event in rebalanced(now, before, self.clients.logs, self._own):
-            self._own.emit(event)
-        return now

@@ -70,6 +70,15 @@ class RoleProcesses:
         """Address of each role, also of one that has ended."""
         return {name: self.supervisor[name].address for name in self.names}
 
+    @property
+    def clients(self) -> Mapping[str, str]:
+        """Address of each running client process that can be asked for its events."""
+        return {
+            each.name: each.address
+            for each in self.supervisor.of_role("client")
+            if each.state is State.READY and each.address
+        }
+
     def role(self, name: str) -> str:
         """`nameserver`, `controller` or `broker`."""
         return self.supervisor[name].role

@@ -1,4 +1,4 @@
-"""Fetches the events of all roles of a cluster, and of clients in this process."""
+"""Fetches the events of a cluster's roles and client processes, and of clients in this process."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import structlog
 from pocketmq.cluster.steering.roles import Roles
 from pocketmq.protocol.control import real_us
 from pocketmq.protocol.events.event import Event
-from pocketmq.protocol.events.log import EventLog
+from pocketmq.protocol.events.log import MOST_PER_READ, EventLog
 from pocketmq.protocol.events.merge import EventMerge
 from pocketmq.protocol.events.roles import EventsDropped
 from pocketmq.protocol.events.sink import EventSink
@@ -73,6 +73,8 @@ class RoleEvents:
         self._first = 0
         self._known: dict[str, int] = {}
         """Number of the last event of each source."""
+        self.tellers: set[str] = set()
+        """Ids of clients in other processes that told events."""
         self._merge = EventMerge()
         self._remoting = RemotingClient(TcpNetwork())
         self._decoder = msgspec.json.Decoder(AnyEvent)
@@ -101,11 +103,15 @@ class RoleEvents:
             self._merge.gone(name)
             if self._roles.state(name) == "ended":
                 self._known[name] = 0  # its next life counts from the beginning
-        await asyncio.gather(*map(self._fetch, names))
+        addresses, clients = self._roles.addresses, self._roles.clients
+        await asyncio.gather(
+            *(self._fetch(name, addresses[name], is_client=False) for name in names),
+            *(self._fetch(name, address, is_client=True) for name, address in clients.items()),
+        )
         for by, each in list(self._clients.logs.items()):
             self._read(f"client {by}", each)
         self._read("cluster", self._own)
-        for source in set(self._known).difference(self._roles.names, ["cluster"]):
+        for source in set(self._known).difference(self._roles.names, clients, ["cluster"]):
             if source.removeprefix("client ") not in self._clients.logs:
                 del self._known[source]
                 self._merge.gone(source)
@@ -117,34 +123,31 @@ class RoleEvents:
         self._merge.took(source, reading.events, reading.now_us)
         self._tell_missed(source, reading.missed)
 
-    async def _fetch(self, name: str) -> None:
+    async def _fetch(self, name: str, address: str, *, is_client: bool) -> None:
         try:
             for _ in range(MOST_ROUNDS):
-                if not await self._ask(name):
+                events = await self._ask(name, address, is_client=is_client)
+                if is_client:
+                    self.tellers.update(each.by for each in events)
+                if len(events) < MOST_PER_READ:
                     return
         except (PocketMQError, TimeoutError, msgspec.DecodeError) as exc:
             self._merge.gone(name)
             log.debug("events.not_fetched", role=name, reason=str(exc))
 
-    async def _ask(self, name: str) -> bool:
-        """One question; whether there may be more events."""
+    async def _ask(self, name: str, address: str, *, is_client: bool) -> list[Event]:
+        """One question; there may be more events if so many come as an answer may have."""
         after = self._known.get(name, self._first)
         async with asyncio.timeout(ANSWER_S):
-            reply = expect(
-                await self._remoting.call(
-                    self._roles.addresses[name], GetEventsRequestHeader(after=after)
-                )
-            )
+            reply = expect(await self._remoting.call(address, GetEventsRequestHeader(after=after)))
         header = reply.header(GetEventsResponseHeader)
-        events: list[Event] = []
-        for line in bytes(reply.body_view).splitlines():
-            event = self._decoder.decode(line)
-            # A slave says its broker's name, which its master has too.
-            events.append(event if event.by == name else msgspec.structs.replace(event, by=name))
+        told: list[Event] = list(self._decoder.decode_lines(reply.body_view))
+        if not is_client:  # a slave says its broker's name, which its master has too
+            told = [e if e.by == name else msgspec.structs.replace(e, by=name) for e in told]
         self._known[name] = header.last
-        self._merge.took(name, events, header.now_us)
+        self._merge.took(name, told, header.now_us)
         self._tell_missed(name, header.missed)
-        return bool(events)
+        return told
 
     def _tell_missed(self, source: str, missed: int) -> None:
         if missed:

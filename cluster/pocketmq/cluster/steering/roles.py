@@ -18,6 +18,9 @@ class Roles(Protocol):
     def addresses(self) -> Mapping[str, str]: ...
 
     @property
+    def clients(self) -> Mapping[str, str]: ...
+
+    @property
     def names(self) -> list[str]: ...
 
     @property
