@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -54,6 +54,11 @@ class RoleThreads:
     def clients(self) -> Mapping[str, str]:
         """None is started by the roles; a test hands its clients the events' sink itself."""
         return {}
+
+    @property
+    def starting(self) -> Collection[str]:
+        """Roles that run, and cannot be asked yet: a thread is started at once."""
+        return ()
 
     @property
     def nameserver_addresses(self) -> list[str]:

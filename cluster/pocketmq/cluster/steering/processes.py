@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -78,6 +78,11 @@ class RoleProcesses:
             for each in self.supervisor.of_role("client")
             if each.state is State.READY and each.address
         }
+
+    @property
+    def starting(self) -> Collection[str]:
+        """Names of roles and client processes that run, and cannot be asked yet."""
+        return {each.name for each in self.supervisor.processes if each.state is State.STARTING}
 
     def role(self, name: str) -> str:
         """`nameserver`, `controller` or `broker`."""

@@ -30,7 +30,7 @@ MOST_CLIENTS = 200
 MOST_ROUNDS = 20
 """Questions to one role at a look: it may have more events than an answer holds."""
 
-ANSWER_S = 2.0
+ANSWER_S = 5.0
 """Real seconds that a role has to answer; one that stands still is not waited for."""
 
 
@@ -75,6 +75,8 @@ class RoleEvents:
         """Number of the last event of each source."""
         self.tellers: set[str] = set()
         """Ids of clients in other processes that told events."""
+        self._expected: set[str] = set()
+        """Roles and client processes that start."""
         self._merge = EventMerge()
         self._remoting = RemotingClient(TcpNetwork())
         self._decoder = msgspec.json.Decoder(AnyEvent)
@@ -99,8 +101,10 @@ class RoleEvents:
     async def fetch(self) -> list[Event]:
         """What happened since the last call, in causal order."""
         names = [name for name in self._roles.names if self._roles.state(name) == "running"]
+        self._expect(set(self._roles.starting), set(names).union(self._roles.clients))
         for name in set(self._roles.names).difference(names):
-            self._merge.gone(name)
+            if name not in self._expected:
+                self._merge.gone(name)
             if self._roles.state(name) == "ended":
                 self._known[name] = 0  # its next life counts from the beginning
         addresses, clients = self._roles.addresses, self._roles.clients
@@ -116,6 +120,15 @@ class RoleEvents:
                 del self._known[source]
                 self._merge.gone(source)
         return self._merge.ready()
+
+    def _expect(self, starting: set[str], running: set[str]) -> None:
+        """Wait for those that start: what they tell first is older than what others tell then."""
+        now_us = real_us()
+        for name in starting:
+            self._merge.expect(name, now_us)
+        for name in self._expected.difference(starting, running):  # it did not come up
+            self._merge.gone(name)
+        self._expected = starting
 
     def _read(self, source: str, events: EventLog) -> None:
         reading = events.read(self._known.get(source, self._first))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -19,6 +19,9 @@ class Roles(Protocol):
 
     @property
     def clients(self) -> Mapping[str, str]: ...
+
+    @property
+    def starting(self) -> Collection[str]: ...
 
     @property
     def names(self) -> list[str]: ...

@@ -23,6 +23,10 @@ class EventMerge:
         self._kept += events
         self._told_us[source] = now_us
 
+    def expect(self, source: str, now_us: int) -> None:
+        """A source is about to tell events, from now on."""
+        self._told_us.setdefault(source, now_us)
+
     def gone(self, source: str) -> None:
         """Do not wait for a source any more: it has ended, or does not answer."""
         self._told_us.pop(source, None)

@@ -13,6 +13,7 @@ const GAP_BYTES = 128 * 1024;
 const AT_ONCE = 6;
 const LOOKED_FOR_SENDERS = 8;
 const WINDOW_MS = 1500;
+const REST_MS = 80;
 const MOST_WINDOW_BYTES = 4 * 1024 * 1024;
 
 /** Frames that lie close to each other, as ranges of bytes. */
@@ -65,6 +66,8 @@ export class Large {
     this.overview = overview;
     this.details = { from: 0, to: -1, events: [], moments: [] };
     this.fetching = false;
+    this.cursor = null;
+    this.looked = NaN;
   }
 
   static async open(source) {
@@ -94,18 +97,32 @@ export class Large {
   detailed(state, moment) {
     const { from, to, events } = this.details;
     if (moment < from || moment > to) return state;
-    const found = structuredClone(state);
-    for (const event of events) {
-      if (momentOf(event) > moment) break;
-      if (!isStructure(event) && !STRUCTURE.includes(event.event) && event.event !== "events-counted") apply(found, event);
+    let { cursor } = this;
+    if (cursor?.events !== events || cursor.moment > moment || cursor.base !== state.count) {
+      cursor = { events, base: state.count, index: 0, state: structuredClone(state) };
     }
-    found.totals = state.totals;
-    return found;
+    for (; cursor.index < events.length && momentOf(events[cursor.index]) <= moment; cursor.index += 1) {
+      const event = events[cursor.index];
+      if (!isStructure(event) && !STRUCTURE.includes(event.event) && event.event !== "events-counted") apply(cursor.state, event);
+    }
+    cursor.moment = moment;
+    this.cursor = cursor;
+    cursor.state.totals = state.totals;
+    return cursor.state;
   }
 
-  /** Fetch the single events just before a moment, and call `come` when they are there. */
-  async wantedAt(moment, timeline, come) {
+  /** Whether a moment is looked at for a while, and not only on the way of a scrub. */
+  async #rests(moment, moves) {
+    this.looked = moment;
+    if (moves) return true;
+    await new Promise((done) => { setTimeout(done, REST_MS); });
+    return this.looked === moment && !this.fetching;
+  }
+
+  /** Fetch the single events just before a moment, and call `come` when they are there; `moves`: it plays. */
+  async wantedAt(moment, timeline, moves, come) {
     if (this.fetching || (moment <= this.details.to && moment - 700 >= this.details.from)) return;
+    if (!(await this.#rests(moment, moves))) return;
     const near = this.frames.filter((each) => each.real_us / 1000 > moment - WINDOW_MS && each.real_us / 1000 <= moment + WINDOW_MS);
     const kept = [];
     let bytes = 0;

@@ -245,7 +245,7 @@ class Page {
 
   draw() {
     const { timeline, player, t } = this;
-    if (this.large) this.large.wantedAt(player.at_ms, timeline, () => this.redraw());
+    if (this.large) this.large.wantedAt(player.at_ms, timeline, player.playing, () => this.redraw());
     this.state = timeline.at(player.at_ms);
     if (this.large) this.state = this.large.detailed(this.state, player.at_ms);
     this.selected = panel.resolve(this.state, this.selected);

@@ -9,35 +9,39 @@ const CELLS = 28;
 
 export const name = "offsets";
 
+const CELL = 11;
+const STYLES = { committed: { fill: "var(--c2)" }, consumed: { fill: "var(--c0)" }, out: { fill: "var(--c1)" },
+  process: { fill: "var(--panel)", "stroke-dasharray": "2 2" }, waiting: { fill: "var(--ground)", opacity: 0.75 } };
+const INNER = { committed: "m2.5 9l2 3l3.5 -6", consumed: "m2.5 9h5", out: "m5 5.5v7m-3 -3.5h6" };
+
+/** Cells of one kind at some places, as one shape: the view is drawn anew in each frame of a scrub. */
+function cells(kind, places) {
+  const at = (inner) => places.map((x) => `M${x} 4${inner}`).join("");
+  return [svg("path", { d: at("h10v18h-10z"), stroke: "var(--edge)", ...STYLES[kind] }),
+    INNER[kind] && svg("path", { d: at(INNER[kind]), stroke: "#111", fill: "none", "stroke-width": 1.3 })];
+}
+
 /** The offsets around where a queue is consumed, one cell for each message. */
 function strip(progress, stored, t, queue) {
   const { committed, next, pulled, out } = progress;
   const from = Math.max(0, Math.min(committed, next) - 4);
-  const cells = Array.from({ length: CELLS }, (_, at) => from + at).filter((offset) => offset < Math.max(stored, pulled, next));
+  const end = Math.min(from + CELLS, Math.max(stored, pulled, next));
   const kind = (offset) => {
     if (offset < committed) return "committed";
     if (offset < next) return "consumed";
     if (out.includes(offset)) return "out";
     return offset < pulled ? "process" : "waiting";
   };
+  const places = {};
+  for (let offset = from; offset < end; offset += 1) (places[kind(offset)] ??= []).push(1 + (offset - from) * CELL);
   const label = t("offset_picture", { queue: shortQueue(queue), committed, next, pulled, stored });
-  return svg("svg", { width: CELLS * 11 + 2, height: 26, viewBox: `0 0 ${CELLS * 11 + 2} 26`, role: "img", "aria-label": label },
-    svg("title", null, label),
-    cells.map((offset, at) => cell(kind(offset), 1 + at * 11, offset)));
-}
-
-function cell(kind, x, title = "") {
-  const style = { committed: { fill: "var(--c2)" }, consumed: { fill: "var(--c0)" }, out: { fill: "var(--c1)" },
-    process: { fill: "var(--panel)", "stroke-dasharray": "2 2" }, waiting: { fill: "var(--ground)", opacity: 0.75 } }[kind];
-  const inner = { committed: "M2.5 9 l2 3 l3.5 -6", consumed: "M2.5 9 h5", out: "M5 5.5 v7 M2 9 h6" }[kind];
-  return svg("g", { transform: `translate(${x},4)` }, svg("title", null, String(title)),
-    svg("rect", { width: 10, height: 18, rx: 2, stroke: "var(--edge)", ...style }),
-    inner && svg("path", { d: inner, stroke: "#111", fill: "none", "stroke-width": 1.3 }));
+  return svg("svg", { width: CELLS * CELL + 2, height: 26, viewBox: `0 0 ${CELLS * CELL + 2} 26`, role: "img", "aria-label": label },
+    svg("title", null, label), Object.entries(places).map(([each, all]) => cells(each, all)));
 }
 
 const legend = (t) => el("ul", { class: "legend" }, [["committed", "legend_committed_part"], ["consumed", "legend_consumed"], ["out", "legend_out"],
   ["process", "legend_process"], ["waiting", "legend_waiting"]].map(([kind, key]) => el("li", null,
-  svg("svg", { width: 12, height: 22, viewBox: "0 2 12 22", "aria-hidden": true }, cell(kind, 1)), t(key))));
+  svg("svg", { width: 12, height: 22, viewBox: "0 2 12 22", "aria-hidden": true }, cells(kind, [1])), t(key))));
 
 export function draw(place, page) {
   const { state, t } = page;
