@@ -9,7 +9,7 @@ from pocketmq.client import Admin
 
 
 def gone_after_s(how: str, registered_s: int, scan_s: int) -> int:
-    """Seconds from the stop of broker-a until it is gone from the route."""
+    """seconds from the stop of a broker until it is gone from the route."""
     if how != "frozen":
         return 0
     at_s = scan_s
