@@ -29,7 +29,7 @@ from time import perf_counter
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from pocketmq.cluster.simulation.recording import record_seed
+from pocketmq.cluster.simulation.recording import record_replicas, record_seed
 from pocketmq.cluster.simulation.replicas.plan import replica_plan
 from pocketmq.cluster.simulation.replicas.run import run_replicas
 from pocketmq.cluster.simulation.runner import Result, run
@@ -73,7 +73,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--keep", action="store_true", help="add failing seeds to that list")
     parser.add_argument("--ledger", type=Path, default=LEDGER, help="seeds that failed once")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.seed is None and (options.record or options.export or options.trace):
+        parser.error("--trace, --record and --export are of one seed; name it: --seed 17")
+    return options
 
 
 def _one(options: argparse.Namespace) -> int:
@@ -81,12 +84,10 @@ def _one(options: argparse.Namespace) -> int:
     if options.trace:
         print(replica_plan(seed) if options.replicas else scenario(seed))
     sink = print if options.trace else None
-    if options.replicas:
-        result = run_replicas(seed, sink=sink)
-    elif options.record is None and options.export is None:
-        result = run(seed, sink=sink)
+    if options.record is not None or options.export is not None:
+        result = _recorded(options, sink)
     else:
-        result = _recorded(seed, options.record, options.export, sink)
+        result = (run_replicas if options.replicas else run)(seed, sink=sink)
     print(f"seed {seed}: trace {result.digest}, {result.virtual_s:.0f} virtual seconds in "
           f"{result.real_s:.2f} s")  # fmt: skip
     _print_counts(result.stats)
@@ -96,13 +97,15 @@ def _one(options: argparse.Namespace) -> int:
     return 0
 
 
-def _recorded(
-    seed: int, record: Path | None, export: Path | None, sink: Callable[[str], object] | None
-) -> Result:
+def _recorded(options: argparse.Namespace, sink: Callable[[str], object] | None) -> Result:
     """Run a seed with a recording, which is kept, or shown in a page, or both."""
+    seed: int = options.seed
+    record: Path | None = options.record
+    export: Path | None = options.export
     with TemporaryDirectory() as folder:
         path = record or Path(folder) / f"seed{seed}.jsonl"
-        result, events = record_seed(seed, path, sink=sink)
+        made = record_replicas if options.replicas else record_seed
+        result, events = made(seed, path, sink=sink)
         if record is not None:
             print(f"{events} events in {record}")
         if export is not None:

@@ -8,11 +8,19 @@ from pathlib import Path
 import pytest
 
 from pocketmq.cluster.recordings.reader import open_index, open_recording
-from pocketmq.cluster.simulation.recording import record_seed
+from pocketmq.cluster.simulation.recording import record_replicas, record_seed
+from pocketmq.cluster.simulation.replicas.plan import REPLICAS, replica_plan
+from pocketmq.cluster.simulation.replicas.run import run_replicas
 from pocketmq.cluster.simulation.runner import run
 from pocketmq.protocol.events import Event
 from pocketmq.protocol.events.messages import MessageConsumed, MessageStored
 from pocketmq.protocol.events.replay import ClusterState
+from pocketmq.protocol.events.roles import (
+    LeaderElected,
+    MasterElected,
+    RoleChanged,
+    RoleStarted,
+)
 from support.event_order import in_order
 
 SEEDS = (17, 23)
@@ -86,3 +94,24 @@ def stored_as_acknowledged(events: list[Event], trace: list[str]) -> None:
     assert acked
     for broker, queue, offset in acked:
         assert (broker, queue, offset) in stored or (broker, offset) in delayed
+
+
+def test_a_recorded_run_of_replicas_tells_of_its_elections(tmp_path: Path) -> None:
+    seed, path = 3, tmp_path / "replicas.jsonl"
+    result, number = record_replicas(seed, path)
+    assert result.digest == run_replicas(seed).digest
+    recording = open_recording(path)
+    assert recording.problems == []
+    assert len(recording.events) == number
+    kinds = {each.role: each.kind for each in recording.events if isinstance(each, RoleStarted)}
+    controllers = replica_plan(seed).controllers
+    assert {name for name, kind in kinds.items() if kind == "controller"} == set(controllers)
+    assert {name for name, kind in kinds.items() if kind == "broker"} == set(REPLICAS)
+    leaders = [each for each in recording.events if isinstance(each, LeaderElected)]
+    masters = [each for each in recording.events if isinstance(each, MasterElected)]
+    changes = [each for each in recording.events if isinstance(each, RoleChanged)]
+    assert leaders[0].controller in controllers
+    assert [each.epoch for each in masters] == sorted(each.epoch for each in masters)
+    assert leaders[0].real_us < masters[0].real_us
+    assert "SLAVE" in {each.role for each in changes}
+    assert {"SYNC_MASTER", "ASYNC_MASTER"} & {each.role for each in changes}

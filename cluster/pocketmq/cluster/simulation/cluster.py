@@ -31,10 +31,10 @@ from pocketmq.cluster.simulation.machines import (
 from pocketmq.cluster.simulation.network import SimNetwork
 from pocketmq.cluster.simulation.scenario import NAMESERVER, PRODUCER, Group, Mode, Scenario
 from pocketmq.cluster.simulation.services.run import Services
+from pocketmq.cluster.simulation.telling import Telling
 from pocketmq.cluster.simulation.trace import Trace
 from pocketmq.cluster.simulation.watch import ADMIN, Watch
 from pocketmq.cluster.simulation.workload import FLAKY, LONG, POISON, POISON_PERIOD, Turns
-from pocketmq.protocol.events.roles import RoleStarted, RoleStopped
 from pocketmq.protocol.events.sink import SinkMaker, no_events
 from pocketmq.protocol.message import Message
 from pocketmq.protocol.record import decode_records
@@ -70,15 +70,11 @@ class SimCluster:
         self.loop = loop
         self.trace = trace
         self.clock = LoopClock(loop, START_MS)
-        self.network = SimNetwork(loop, self.clock, chance, plan.latency_s)
-        self.events = events("cluster", self.clock.time_ms)
-        self.setting = Setting(
-            plan, loop, self.network, profile_named(plan.profile), chance, trace, events
-        )
-        self.watch = watch = Watch(plan, self.setting.profile, loop, trace)
-        self.network.on_sent = watch.sent
-        self.network.on_delivered = watch.delivered
-        self.network.on_notification = watch.notified
+        profile = profile_named(plan.profile)
+        self.watch = watch = Watch(plan, profile, loop, trace)
+        self.network = SimNetwork(loop, self.clock, chance, plan.latency_s, watch)
+        self.telling = Telling(events("cluster", self.clock.time_ms))
+        self.setting = Setting(plan, loop, self.network, profile, chance, trace, events)
         self.nameserver = NameServerMachine(NAMESERVER, self.setting)
         self.brokers = {name: BrokerMachine(name, self.setting) for name in plan.brokers}
         for machine in self.brokers.values():
@@ -156,7 +152,7 @@ class SimCluster:
     async def start_nameserver(self) -> None:
         """Start a new process of the nameserver."""
         await self.nameserver.start()
-        self._tell_started(NAMESERVER)
+        self.telling.started(NAMESERVER)
 
     def end_nameserver(self) -> None:
         """End its process."""
@@ -165,22 +161,14 @@ class SimCluster:
         machine.server = None
         machine.process.kill()
         self.network.process_died(machine.process, silently=False)
-        self._tell_ended(NAMESERVER)
-
-    def _tell_started(self, name: str) -> None:
-        if self.events.is_on:
-            self.events.emit(RoleStarted(*self.events.stamp(), role=name))
-
-    def _tell_ended(self, name: str) -> None:
-        if self.events.is_on:
-            self.events.emit(RoleStopped(*self.events.stamp(), role=name, how="ended"))
+        self.telling.stopped(NAMESERVER)
 
     # -- brokers --------------------------------------------------------------------------------
 
     async def start_broker(self, machine: BrokerMachine) -> None:
         """Start a new process on the machine's disk."""
         await machine.start()
-        self._tell_started(machine.name)
+        self.telling.started(machine.name)
         self.watch.broker_started(machine)
         machine.crashed = False
         self.watch.queues_changed()
@@ -204,7 +192,7 @@ class SimCluster:
         self.kept.append(machine.broker)
         machine.broker = None
         machine.process.kill()
-        self._tell_ended(machine.name)
+        self.telling.stopped(machine.name)
         machine.disk.release_locks()
         if self.services is not None:
             self.services.broker_ended(machine)
@@ -252,7 +240,7 @@ class SimCluster:
         files = self._offset_files(name) if self.plan.mode is Mode.BROADCAST else None
         machine = self.consumers[name] = ConsumerMachine(name, self.setting, files)
         self.watch.machines[machine.process] = machine
-        self._tell_started(machine.client_id)
+        self.telling.started(machine.client_id)
         machine.start(self._listener(machine))
         self._members_changed()
 
@@ -285,7 +273,7 @@ class SimCluster:
 
     def _end(self, machine: ConsumerMachine, *, silently: bool) -> None:
         machine.process.kill()
-        self._tell_ended(machine.client_id)
+        self.telling.stopped(machine.client_id)
         self.network.process_died(machine.process, silently=silently)
         self.watch.progress(machine.name).client_gone(machine.name)
 

@@ -9,7 +9,6 @@ from pocketmq.cluster.simulation.cluster import SimCluster
 from pocketmq.cluster.simulation.machines import BrokerMachine
 from pocketmq.cluster.simulation.scenario import LOG, NAMESERVER, Event, Kind
 from pocketmq.cluster.simulation.weather import Pair
-from pocketmq.protocol.events.roles import TroubleBegan
 
 
 class Happenings:
@@ -38,16 +37,7 @@ class Happenings:
             return
         self.kinds[event.kind] += 1
         cluster.trace.note("event", event)
-        if cluster.events.is_on:
-            cluster.events.emit(
-                TroubleBegan(
-                    *cluster.events.stamp(),
-                    kind=event.kind.value,
-                    who=who,
-                    other=event.other or None,
-                    lasts_ms=round(event.lasts_s * 1000),
-                )
-            )
+        cluster.telling.trouble(event.kind, who, event.other, event.lasts_s)
         match event.kind:
             case Kind.JOIN:
                 cluster.join(who)

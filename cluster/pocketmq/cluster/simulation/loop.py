@@ -90,12 +90,12 @@ class SimProcess:
             self._held.append(handle)
 
 
-class VirtualLoop(asyncio.BaseEventLoop):
-    """Runs callbacks in the order in which they became due, without selector and threads.
+Check = Callable[[list[SimProcess]], None]
+"""Called with the processes that ran."""
 
-    Args:
-        on_step: Called with the processes that ran, after each batch of callbacks.
-    """
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """Runs callbacks in the order in which they became due, without selector and threads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._scheduled: list[tuple[float, int, asyncio.TimerHandle]] = []
         """A heap of (time, sequence number, timer)."""
         self._timers = 0
-        self.on_step: Callable[[list[SimProcess]], None] | None = None
+        self._check: Check | None = None
         self.steps = 0
         self.callbacks = 0
         self.failures: list[dict[str, Any]] = []
@@ -113,6 +113,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def time(self) -> float:
         return self._now
+
+    def run_checked(self, main: Coroutine[Any, Any, None], check: Check) -> None:
+        """Run until `main` has ended, and call `check` after each batch of callbacks."""
+        self._check = check
+        try:
+            self.run_until_complete(main)
+        finally:
+            self._check = None
 
     def _run_once(self) -> None:
         """Run one batch of callbacks at one time; `run_forever` calls it repeatedly."""
@@ -151,8 +159,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.steps += 1
         for process in ran:
             process.touched = False
-        if self.on_step is not None:
-            self.on_step(ran)
+        if self._check is not None:
+            self._check(ran)
 
     def call_soon(  # type: ignore[override]  # typeshed's is generic in the arguments
         self,
@@ -215,7 +223,6 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def finish(self) -> None:
         """Cancel every task, also those of killed processes, and close the loop."""
-        self.on_step = None
         for _ in range(5):
             tasks = asyncio.all_tasks(self)
             if not tasks:

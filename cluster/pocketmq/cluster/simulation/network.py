@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from pocketmq.cluster.simulation.links import Link, Ports, SimListener, SimStreams, SimTransport
 from pocketmq.cluster.simulation.loop import PROCESS, SimProcess, VirtualLoop
@@ -33,6 +33,19 @@ from pocketmq.runtime.errors import PortInUseError
 NOTIFICATION_MAX_BYTES = 400
 
 
+class NetworkWatch:
+    """Who is told what goes over the network; this one does nothing."""
+
+    def sent(self, sender: SimTransport, data: bytes) -> None:
+        """Bytes are sent by an end."""
+
+    def delivered(self, receiver: SimTransport, data: bytes) -> None:
+        """An end has processed bytes."""
+
+    def notified(self, broker: SimProcess, client: SimProcess, sent_at: float) -> None:
+        """A notification arrived that was sent at this time."""
+
+
 class SimNetwork:
     """All links of the cluster. The calling process is known from the context variable.
 
@@ -41,10 +54,16 @@ class SimNetwork:
         clock: The loop's time.
         rng: Draws latencies.
         latency_s: Shortest and longest latency without faults.
+        watch: Is told what happens.
     """
 
     def __init__(
-        self, loop: VirtualLoop, clock: Clock, rng: random.Random, latency_s: tuple[float, float]
+        self,
+        loop: VirtualLoop,
+        clock: Clock,
+        rng: random.Random,
+        latency_s: tuple[float, float],
+        watch: NetworkWatch,
     ) -> None:
         self._latency = latency_s
         self.loop = loop
@@ -52,12 +71,7 @@ class SimNetwork:
         self.weather = Weather()
         self.listeners: Ports = {}
         self.links: dict[Link, None] = {}
-        self.on_sent: Callable[[SimTransport, bytes], None] | None = None
-        """Called with (sender's end, bytes) when bytes are sent."""
-        self.on_delivered: Callable[[SimTransport, bytes], None] | None = None
-        """Called with (receiver's end, bytes) when they were processed."""
-        self.on_notification: Callable[[SimProcess, SimProcess, float], None] | None = None
-        """Called with (broker, client, send time) when a notification arrived."""
+        self._watch = watch
         self._rng = rng
         self._next_port = 40000
 
@@ -159,8 +173,7 @@ class SimNetwork:
             if not sender.link.is_cut:
                 self._transmit(receiver, data)
             return
-        if self.on_sent is not None:
-            self.on_sent(sender, data)
+        self._watch.sent(sender, data)
         if sender.link.is_cut:
             return
         weather = self.weather
@@ -212,10 +225,9 @@ class SimNetwork:
         if receiver.is_stream:
             return
         sender = receiver.other.process
-        if self.on_delivered is not None:
-            self.on_delivered(receiver, data)
-        if self.on_notification is not None and receiver.notified_at and is_notification(data):
-            self.on_notification(sender, receiver.process, receiver.notified_at.popleft())
+        self._watch.delivered(receiver, data)
+        if receiver.notified_at and is_notification(data):
+            self._watch.notified(sender, receiver.process, receiver.notified_at.popleft())
 
     def forget(self, link: Link) -> None:
         """Remove a link when both sides have closed it."""

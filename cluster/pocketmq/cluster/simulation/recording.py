@@ -7,6 +7,8 @@ from pathlib import Path
 
 from pocketmq.cluster.recordings.writer import RecordingWriter
 from pocketmq.cluster.simulation.loop import START_MS
+from pocketmq.cluster.simulation.replicas.plan import REPLICAS, replica_plan
+from pocketmq.cluster.simulation.replicas.run import run_replicas
 from pocketmq.cluster.simulation.runner import Result, run
 from pocketmq.cluster.simulation.scenario import NAMESERVER, Scenario
 from pocketmq.cluster.simulation.swarm import scenario
@@ -19,7 +21,7 @@ def record_seed(
     plan: Scenario | None = None,
     sink: Callable[[str], object] | None = None,
 ) -> tuple[Result, int]:
-    """Run a seed with a recording; what came of it, and the number of events.
+    """Run a seed of clients with a recording; what came of it, and the number of events.
 
     Args:
         seed: Decides everything.
@@ -34,4 +36,14 @@ def record_seed(
     roles = [NAMESERVER, *plan.brokers]
     with RecordingWriter(path, f"seed {seed}", START_MS, roles) as writer:
         result = run(seed, plan=plan, sink=sink, write=writer.write)
+    return result, writer.events
+
+
+def record_replicas(
+    seed: int, path: Path, *, sink: Callable[[str], object] | None = None
+) -> tuple[Result, int]:
+    """The same with a seed of replicas and controllers."""
+    roles = [NAMESERVER, *replica_plan(seed).controllers, *REPLICAS]
+    with RecordingWriter(path, f"seed {seed} of replicas", START_MS, roles) as writer:
+        result = run_replicas(seed, sink=sink, write=writer.write)
     return result, writer.events

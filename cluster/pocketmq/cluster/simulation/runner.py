@@ -31,7 +31,6 @@ from pocketmq.cluster.simulation.swarm import scenario
 from pocketmq.cluster.simulation.trace import Trace
 from pocketmq.protocol.events.event import Event
 from pocketmq.protocol.events.recorder import Recorder
-from pocketmq.protocol.events.roles import InvariantViolated
 from pocketmq.protocol.events.sink import SinkMaker, no_events
 
 DRAIN_S = 240.0
@@ -87,30 +86,29 @@ def run(
     loop = VirtualLoop()
     trace = Trace(loop.time, sink)
     with silent_logs(), no_collections():
-        events: SinkMaker = no_events
-        if write is not None:
-            events = Recorder(write, lambda: round(loop.time() * 1_000_000)).sink
+        events = sinks(loop, write)
         cluster = SimCluster(plan, loop, random.Random(seed ^ 0x5EED), trace, events)
         happenings = Happenings(cluster)
         try:
-            loop.on_step = _checker(cluster, loop)
-            loop.run_until_complete(_life(cluster, happenings, plan))
+            loop.run_checked(_life(cluster, happenings, plan), _checker(cluster, loop))
         except InvariantError as exc:
             result.violation = str(exc)
             trace.note("violation", exc)
-            if cluster.events.is_on:
-                words = str(exc)
-                cluster.events.emit(InvariantViolated(*cluster.events.stamp(), words=words))
+            cluster.telling.violated(exc)
         finally:
             result.virtual_s = loop.time()
             result.digest = trace.digest
             result.story = list(trace.lines)
-            loop.on_step = None
             loop.finish()
     random.setstate(state)
     result.real_s = process_time() - began_at
     result.stats = _stats(cluster, happenings)
     return result
+
+
+def sinks(loop: VirtualLoop, write: Callable[[Event], None] | None) -> SinkMaker:
+    """Where roles and clients leave their events, in virtual time; nowhere without `write`."""
+    return no_events if write is None else Recorder(write, lambda: round(loop.time() * 1e6)).sink
 
 
 def _stats(cluster: SimCluster, happenings: Happenings) -> dict[str, int]:

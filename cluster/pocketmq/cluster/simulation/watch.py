@@ -20,6 +20,7 @@ from pocketmq.cluster.simulation.invariants.durability import (
 from pocketmq.cluster.simulation.links import SimTransport
 from pocketmq.cluster.simulation.loop import SimProcess, VirtualLoop
 from pocketmq.cluster.simulation.machines import TOPIC, BrokerMachine, ConsumerMachine
+from pocketmq.cluster.simulation.network import NetworkWatch
 from pocketmq.cluster.simulation.scenario import Mode, Scenario
 from pocketmq.cluster.simulation.send_backs import SendBackWatch
 from pocketmq.cluster.simulation.trace import Trace
@@ -36,7 +37,7 @@ ADMIN = "admin"
 _NOBODY: dict[str, int] = {}
 
 
-class Watch:
+class Watch(NetworkWatch):
     """Observes one run.
 
     Args:

@@ -14,6 +14,8 @@ class RoleStarted(Event, frozen=True, kw_only=True):
     """A role began a life, or goes on after it was frozen."""
 
     role: str
+    kind: str | None = None
+    """`nameserver`, `controller` or `broker`; None: its name says it."""
 
 
 class RoleStopped(Event, frozen=True, kw_only=True):

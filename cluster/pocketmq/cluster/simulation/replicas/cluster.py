@@ -30,9 +30,11 @@ from pocketmq.cluster.simulation.replicas.plan import (
     ReplicaPlan,
 )
 from pocketmq.cluster.simulation.replicas.watch import TOPIC, ReplicaWatch
+from pocketmq.cluster.simulation.telling import Telling
 from pocketmq.cluster.simulation.trace import Trace
 from pocketmq.nameserver.config import NameServerConfig
 from pocketmq.nameserver.server import NameServer
+from pocketmq.protocol.events.sink import SinkMaker, no_events
 from pocketmq.runtime.errors import PocketMQError
 from pocketmq.runtime.loop_clock import LoopClock
 from pocketmq.runtime.profile import PROFILE_5_X
@@ -63,22 +65,29 @@ class ReplicaCluster:
         plan: The run.
         loop: Virtual time.
         chance: Draws what production code and machines leave to chance.
-        trace: Records events.
+        trace: Records all steps.
+        events: Takes what happens at roles and clients.
     """
 
     def __init__(
-        self, plan: ReplicaPlan, loop: VirtualLoop, chance: random.Random, trace: Trace
+        self,
+        plan: ReplicaPlan,
+        loop: VirtualLoop,
+        chance: random.Random,
+        trace: Trace,
+        events: SinkMaker = no_events,
     ) -> None:
         self.plan = plan
         self.loop = loop
         self.clock = LoopClock(loop, START_MS)
-        self.network = SimNetwork(loop, self.clock, chance, plan.latency_s)
         self.watch = ReplicaWatch(plan, loop, trace)
-        self.network.on_sent = self.watch.sent
+        self.network = SimNetwork(loop, self.clock, chance, plan.latency_s, self.watch)
+        self.telling = Telling(events("cluster", self.clock.time_ms))
+        self._sinks = events
         self.counts: Counter[str] = Counter()
         self.chance = chance
         self.trace = trace
-        stage = Stage(plan, loop, self.network, PROFILE_5_X, chance, trace)
+        stage = Stage(plan, loop, self.network, PROFILE_5_X, chance, trace, events)
         self.controllers = {name: ControllerMachine(name, stage) for name in plan.controllers}
         self.replicas = {name: ReplicaMachine(name, stage) for name in REPLICAS}
         self.machines: dict[str, ControllerMachine | ReplicaMachine] = {
@@ -106,12 +115,19 @@ class ReplicaCluster:
         """
         process = SimProcess(self.loop, NAMESERVER)
         server = NameServer(
-            NameServerConfig(port=9876), process.clock, self.network, PROFILE_5_X, kv_storage=NoKv()
+            NameServerConfig(port=9876),
+            process.clock,
+            self.network,
+            PROFILE_5_X,
+            kv_storage=NoKv(),
+            events=self._sinks(NAMESERVER, process.clock.time_ms),
         )
+        self.telling.started(NAMESERVER, "nameserver")
         await process.start(server.start(), NAMESERVER)
         self.kept.append(server)
         for machine in self.machines.values():
             machine.start()
+            self.telling.started(machine.name, machine.kind)
         await self._until(self.is_whole, BEGIN_S, "at the begin not everybody is in sync")
         admin = SimProcess(self.loop, "admin")
 
@@ -159,6 +175,7 @@ class ReplicaCluster:
             "profile": PROFILE_5_X,
             "client_ip": CLIENT_IP,
             "instance_name": process.name,
+            "events": self._sinks,
         }
 
     async def _produce(self, process: SimProcess) -> None:
@@ -219,6 +236,7 @@ class ReplicaCluster:
         self.trace.note("starts", machine.name)
         self.watch.restarted(machine)
         machine.start()
+        self.telling.started(machine.name, machine.kind)
 
     def revive_consumer(self) -> None:
         """Start the consumer again, unless it runs."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.server import Broker
@@ -19,6 +20,7 @@ from pocketmq.cluster.simulation.replicas.plan import CONTROLLERS, REPLICAS, Rep
 from pocketmq.cluster.simulation.trace import Trace
 from pocketmq.controller.config import ControllerConfig
 from pocketmq.controller.server import Controller, ControllerSeams
+from pocketmq.protocol.events.sink import SinkMaker
 from pocketmq.runtime.loop_clock import DriftingClock, LoopClock
 from pocketmq.runtime.profile import Profile
 
@@ -41,6 +43,7 @@ class Stage:
     profile: Profile
     chance: random.Random
     trace: Trace
+    events: SinkMaker
 
     def process(self, name: str) -> SimProcess:
         """A new process on a machine, whose clock drifts as its predecessor's did."""
@@ -85,6 +88,8 @@ class Machine:
 class ControllerMachine(Machine):
     """A controller's disk, and its current process."""
 
+    kind: Final = "controller"
+
     def __init__(self, name: str, stage: Stage) -> None:
         super().__init__(name, stage)
         self.files = JournalFiles(LoopClock(stage.loop, START_MS), stage.chance)
@@ -111,6 +116,7 @@ class ControllerMachine(Machine):
                 ),
                 stage.profile,
                 on_failure=self._failed,
+                events=stage.events(self.name, process.clock.time_ms),
             )
             self.controller = controller
             await controller.start()
@@ -128,6 +134,8 @@ class ControllerMachine(Machine):
 
 class ReplicaMachine(Machine):
     """A broker's disk, and its current process."""
+
+    kind: Final = "broker"
 
     def __init__(self, name: str, stage: Stage) -> None:
         super().__init__(name, stage)
@@ -175,6 +183,7 @@ class ReplicaMachine(Machine):
                     delete_when="",
                 ),
                 disk=self.disk,
+                events=stage.events(self.name, process.clock.time_ms),
             )
             await self.broker.start()
 

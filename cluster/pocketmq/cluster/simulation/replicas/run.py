@@ -17,8 +17,10 @@ from pocketmq.cluster.simulation.runner import (
     Result,
     no_collections,
     silent_logs,
+    sinks,
 )
 from pocketmq.cluster.simulation.trace import Trace
+from pocketmq.protocol.events.event import Event
 
 SWITCH = "--replicas"
 
@@ -28,6 +30,7 @@ def run_replicas(
     *,
     plan: ReplicaPlan | None = None,
     sink: Callable[[str], object] | None = None,
+    write: Callable[[Event], None] | None = None,
 ) -> Result:
     """Run a seed.
 
@@ -35,6 +38,7 @@ def run_replicas(
         seed: Decides everything.
         plan: A run to make instead of the seed's.
         sink: Called with each line of the trace.
+        write: Called with each event of roles and clients, in causal order (docs/events.md).
     """
     plan = plan or replica_plan(seed)
     result = Result(seed, switch=SWITCH)
@@ -44,18 +48,19 @@ def run_replicas(
     loop = VirtualLoop()
     trace = Trace(loop.time, sink)
     with silent_logs(), no_collections():
-        cluster = ReplicaCluster(plan, loop, random.Random(seed ^ 0x5EED), trace)
+        cluster = ReplicaCluster(
+            plan, loop, random.Random(seed ^ 0x5EED), trace, sinks(loop, write)
+        )
         try:
-            loop.on_step = _checker(cluster, loop)
-            loop.run_until_complete(_life(cluster, plan))
+            loop.run_checked(_life(cluster, plan), _checker(cluster, loop))
         except InvariantError as exc:
             result.violation = str(exc)
             trace.note("violation", exc)
+            cluster.telling.violated(exc)
         finally:
             result.virtual_s = loop.time()
             result.digest = trace.digest
             result.story = list(trace.lines)
-            loop.on_step = None
             loop.finish()
     random.setstate(state)
     result.real_s = process_time() - began_at

@@ -43,6 +43,7 @@ class Troubles:
         self._cluster.trace.note(
             "happens", event.trouble.value, event.who, event.other, event.lasts_s
         )
+        self._cluster.telling.trouble(event.trouble, event.who, event.other, event.lasts_s)
         if self._act(event):
             self._cluster.counts[event.trouble.value] += 1
             self._cluster.watch.offsets.troubled(self._cluster.loop.time() + event.lasts_s)
@@ -96,6 +97,7 @@ class Troubles:
         )
         process = machine.process
         machine.end()
+        self._cluster.telling.stopped(machine.name)
         self._cluster.network.process_died(process, silently=silently)
         if cuts_power:
             if isinstance(machine, ControllerMachine):
@@ -115,6 +117,7 @@ class Troubles:
             await process.start(broker.stop(), f"stop {machine.name}")
             self._cluster.kept.append(broker)
             machine.end()
+            self._cluster.telling.stopped(machine.name)
             self._cluster.network.process_died(process, silently=False)
             self._later(away_s, lambda: self._cluster.bring_up(machine))
 
@@ -128,7 +131,14 @@ class Troubles:
             return False
         process = machine.process
         process.freeze()
-        self._later(lasts_s, process.thaw)
+        self._cluster.telling.stopped(name, "frozen")
+
+        def thaw() -> None:
+            process.thaw()
+            if machine.process is process and process.alive:
+                self._cluster.telling.started(name, machine.kind)
+
+        self._later(lasts_s, thaw)
         return True
 
     def _kill_consumer(self, away_s: float) -> bool:

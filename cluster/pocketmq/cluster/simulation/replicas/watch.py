@@ -14,6 +14,7 @@ from pocketmq.cluster.simulation.invariants.replicas import (
 from pocketmq.cluster.simulation.invariants.replicas.elections import SeenController, SeenEntry
 from pocketmq.cluster.simulation.links import SimTransport
 from pocketmq.cluster.simulation.loop import SimProcess, VirtualLoop
+from pocketmq.cluster.simulation.network import NetworkWatch
 from pocketmq.cluster.simulation.replicas.log_reader import log_bytes, log_records
 from pocketmq.cluster.simulation.replicas.machines import ControllerMachine, ReplicaMachine
 from pocketmq.cluster.simulation.replicas.plan import ReplicaPlan
@@ -33,7 +34,7 @@ METADATA_PERIOD_S = 10.0 + 6.0
 LOOK_AT_OFFSETS_S = 1.0
 
 
-class ReplicaWatch:
+class ReplicaWatch(NetworkWatch):
     """Observes one run; it changes nothing.
 
     Args:

@@ -125,7 +125,8 @@ const REDUCERS = {
       Object.assign(found, { state: "running", since_ms: event.at_ms });
       return;
     }
-    Object.assign(roleOf(state, event.role, event.at_ms), { state: "running", since_ms: event.at_ms });
+    const found = Object.assign(roleOf(state, event.role, event.at_ms), { state: "running", since_ms: event.at_ms });
+    if (event.kind) found.kind = event.kind;
   },
   "role-stopped"(state, event) {
     if (isClient(event.role)) {
