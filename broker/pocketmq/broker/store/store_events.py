@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Final
 
 from pocketmq.broker.store.stored_message import PutStatus
 from pocketmq.protocol.events.messages import MessageDispatched, MessageStored, StoreFlushed
-from pocketmq.protocol.events.sink import NO_EVENTS, EventSink, Place, sample_number
+from pocketmq.protocol.events.sink import NO_EVENTS, Counted, EventSink, Place, sample_number
 
 if TYPE_CHECKING:
     from pocketmq.broker.store.queue_dispatch import PlacedBatch, StoredBatch
 
 _OK = PutStatus.PUT_OK
+
+MOST_KEPT: Final = 10_000
+"""Queues whose counters are kept."""
 
 
 class StoreEvents:
@@ -22,30 +25,40 @@ class StoreEvents:
         broker: Name of the broker.
     """
 
-    __slots__ = ("_broker", "sink")
+    __slots__ = ("_broker", "_counters", "sink")
 
     def __init__(self, sink: EventSink, broker: str) -> None:
         self.sink = sink
         self._broker = broker
+        self._counters: dict[tuple[str, int], tuple[Counted, Counted]] = {}
+        """(topic, queue) -> stored, dispatched: this is done for each message."""
 
     def stored(self, batch: StoredBatch) -> None:
         """Messages were appended to the log; those that were refused are left out."""
+        mask = self.sink.mask(MessageStored, len(batch.messages))
+        low = "0" if mask & 0xF == 0xF else ""
         for message, queue, result in zip(batch.messages, batch.queues, batch.results, strict=True):
-            if result.status is _OK:
-                self._stored(
-                    queue.topic,
-                    queue.queue_id,
-                    result.queue_offset,
-                    (result.physical_offset, result.size),
-                    (message.uniq_key, message.keys),
-                    message.reconsume_times,
-                )
+            if result.status is not _OK:
+                continue
+            key = message.uniq_key
+            if key and not key.endswith(low):  # most of them, at many messages a second
+                self._counted(queue.topic, queue.queue_id)[0].add(1, result.size)
+                continue
+            self._stored(
+                queue.topic,
+                queue.queue_id,
+                result.queue_offset,
+                (result.physical_offset, result.size),
+                (key, message.keys),
+                (message.reconsume_times, mask),
+            )
 
     def stored_batch(self, placed: PlacedBatch) -> None:
         """The messages of a batch request were appended to the log."""
         batch, result, queue = placed.batch, placed.result, placed.queue
         begins = result.physical_offsets
         ends = [*begins[1:], result.end]
+        mask = self.sink.mask(MessageStored, len(begins))
         for number, (begin, end) in enumerate(zip(begins, ends, strict=True)):
             self._stored(
                 queue.topic,
@@ -53,7 +66,7 @@ class StoreEvents:
                 result.queue_offset + number,
                 (begin, end - begin),
                 (batch.uniq_keys[number], batch.keys[number]),
-                0,
+                (0, mask),
             )
 
     def _stored(
@@ -63,12 +76,13 @@ class StoreEvents:
         offset: int,
         place: tuple[int, int],
         keys: tuple[str | None, str | None],
-        attempt: int,
+        attempt_and_mask: tuple[int, int],
     ) -> None:
         sink = self.sink
         (physical_offset, size), (unique_key, user_keys) = place, keys
-        if not sink.wants(MessageStored, sample_number(unique_key, offset)):
-            sink.count(MessageStored, Place(topic, queue_id, self._broker), 1, size)
+        attempt, mask = attempt_and_mask
+        if sample_number(unique_key, offset) & mask:
+            self._counted(topic, queue_id)[0].add(1, size)
             return
         event = MessageStored(
             *sink.stamp(),
@@ -90,7 +104,7 @@ class StoreEvents:
         """Neighbouring messages of a queue are in their consume queue."""
         sink = self.sink
         if not sink.wants(MessageDispatched):
-            sink.count(MessageDispatched, Place(topic, queue_id, self._broker), count)
+            self._counted(topic, queue_id)[1].add(count, 0)
             return
         event = MessageDispatched(
             *sink.stamp(),
@@ -102,6 +116,18 @@ class StoreEvents:
             physical_end=physical_end,
         )
         sink.emit(event)
+
+    def _counted(self, topic: str, queue_id: int) -> tuple[Counted, Counted]:
+        found = self._counters.get((topic, queue_id))
+        if found is None:
+            if len(self._counters) >= MOST_KEPT:
+                self._counters.clear()
+            place = Place(topic, queue_id, self._broker)
+            found = self._counters[topic, queue_id] = (
+                self.sink.counter(MessageStored, place),
+                self.sink.counter(MessageDispatched, place),
+            )
+        return found
 
     def flushed(self, before: int, end: int) -> None:
         """The log is on the disk up to `end`; it was up to `before`."""

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from pocketmq.protocol.events.event import Event
 from pocketmq.protocol.events.roles import EventsCounted
-from pocketmq.protocol.events.sink import Place, Stamp
+from pocketmq.protocol.events.sink import Counted, Place, Stamp
 
 MOST_EVENTS: Final = 20_000
 """Kept for who reads."""
@@ -31,14 +31,19 @@ LEASE_US: Final = 10_000_000
 WINDOW_US: Final = 100_000
 """Counted events are told so often."""
 
-SINGLE_PER_WINDOW: Final = 60
-"""Events of one kind in a window that are told one by one, before it becomes a sample."""
+SINGLE_PER_WINDOW: Final = 10
+"""Events of one kind in a window that are told one by one in the long run."""
+
+MOST_SAVED: Final = 300
+"""So many more may come at once, after a time in which fewer came, before it becomes a sample."""
+
+NONE_MASK: Final = (1 << 62) - 1
+"""Hardly any number has none of these bits."""
 
 MOST_LEVEL: Final = 12
 """At most one message of 2**12 is told: the counter of a key has 16 bits."""
 
 
-_MOST_TOLD: Final = 2 * SINGLE_PER_WINDOW
 _EVERY: Final = 7
 """Of the calls for a kind, every 8th looks whether the window is over."""
 
@@ -89,7 +94,7 @@ class EventLog:
         self._off_us = 0
         self._window_us = 0
         self._rates: dict[type[Event], _Rate] = {}
-        self._counted: dict[tuple[type[Event], Place], list[int]] = {}
+        self._counted: dict[tuple[type[Event], Place], Counted] = {}
 
     # -- from the role ----------------------------------------------------------------------
 
@@ -108,25 +113,35 @@ class EventLog:
             rate = self._rates[kind] = _Rate()
         seen = rate.seen = rate.seen + 1
         if seen & _EVERY == 1:  # a clock is not asked for nothing
-            now_us = self._now_us()
-            if now_us >= self._window_us:
-                self._next_window(now_us)
-                if not self.is_on:
-                    return False
-        if number & rate.mask or rate.told >= _MOST_TOLD:
+            self._look_at_time()
+            if not self.is_on:
+                return False
+        if number & rate.mask or rate.told >= rate.most:
             return False
         rate.told += 1
         return True
 
+    def mask(self, kind: type[Event], count: int) -> int:
+        if not self._samples:
+            return 0
+        rate = self._rates.get(kind)
+        if rate is None:
+            rate = self._rates[kind] = _Rate()
+        before = rate.seen
+        seen = rate.seen = before + count
+        if (seen ^ before) & ~_EVERY or not before:
+            self._look_at_time()
+        rate.told += (count + rate.mask) // (rate.mask + 1)
+        return rate.mask if rate.told <= rate.most else NONE_MASK
+
+    def counter(self, kind: type[Event], place: Place) -> Counted:
+        counted = self._counted.get((kind, place))
+        if counted is None:
+            counted = self._counted[kind, place] = Counted()
+        return counted
+
     def count(self, kind: type[Event], place: Place, messages: int = 1, size: int = 0) -> None:
-        if not self.is_on:
-            return
-        counts = self._counted.get((kind, place))
-        if counts is None:
-            counts = self._counted[kind, place] = [0, 0, 0]
-        counts[0] += 1
-        counts[1] += messages
-        counts[2] += size
+        self.counter(kind, place).add(messages, size)
 
     # -- to the reader ----------------------------------------------------------------------
 
@@ -159,22 +174,34 @@ class EventLog:
 
     # -- inside -----------------------------------------------------------------------------
 
+    def _look_at_time(self) -> None:
+        now_us = self._now_us()
+        if now_us >= self._window_us:
+            self._next_window(now_us)
+
     def _next_window(self, now_us: int) -> None:
         windows = max(1, (now_us - self._window_us) // WINDOW_US + 1)
         self._window_us = now_us + WINDOW_US
         if not self._always and now_us >= self._off_us:
             self.is_on = False
             self._events.clear()
-            self._counted.clear()
             self._rates.clear()
+            for counted in self._counted.values():
+                counted.count = counted.messages = counted.size = 0
             return
         for rate in self._rates.values():
             rate.next_window(windows)
         self._tell_counted()
 
     def _tell_counted(self) -> None:
-        counted, self._counted = self._counted, {}
-        for (kind, place), (count, messages, size) in list(counted.items()):
+        for (kind, place), counted in list(self._counted.items()):
+            count, messages, size = counted.count, counted.messages, counted.size
+            if not count:
+                continue
+            # What the role's thread has added meanwhile stays.
+            counted.count -= count
+            counted.messages -= messages
+            counted.size -= size
             event = EventsCounted(
                 *self.stamp(),
                 kind=kind.name(),
@@ -192,19 +219,23 @@ class EventLog:
 class _Rate:
     """How many events of a kind come, and which part of them is told."""
 
-    __slots__ = ("mask", "seen", "told")
+    __slots__ = ("mask", "most", "seen", "told")
 
     def __init__(self) -> None:
         self.mask = 0
         """Messages whose number has none of these bits are told."""
+        self.most = MOST_SAVED
+        """Events that may be told in this window."""
         self.seen = 0
         self.told = 0
 
     def next_window(self, windows: int) -> None:
         """Choose the sample of the next window by what came in the one before."""
         per_window = self.seen / windows
+        saved = max(0, self.most - self.told) + SINGLE_PER_WINDOW * windows
+        self.most = min(saved, MOST_SAVED)
         level = 0
-        while per_window / (1 << level) > SINGLE_PER_WINDOW and level < MOST_LEVEL:
+        while per_window / (1 << level) > self.most and level < MOST_LEVEL:
             level += 1
         self.mask = (1 << level) - 1
         self.seen = self.told = 0

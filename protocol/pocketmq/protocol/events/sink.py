@@ -32,6 +32,23 @@ class Place(NamedTuple):
     group: str | None = None
 
 
+class Counted:
+    """How many events of a kind were counted at one place since that was told last."""
+
+    __slots__ = ("count", "messages", "size")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.messages = 0
+        self.size = 0
+
+    def add(self, messages: int, size: int) -> None:
+        """One more event, about so many messages of so many bytes."""
+        self.count += 1
+        self.messages += messages
+        self.size += size
+
+
 class EventSink(Protocol):
     """Takes the events of one role or client."""
 
@@ -53,6 +70,18 @@ class EventSink(Protocol):
             number: Of the message (`sample_number`): of a few messages all events are told,
                 whichever role they are of.
         """
+
+    def mask(self, kind: type[Event], count: int) -> int:
+        """Announce so many events of a kind, each about a message.
+
+        Returns:
+            Those whose `sample_number` has none of these bits are to be told, the others counted.
+        """
+        return 0
+
+    def counter(self, kind: type[Event], place: Place) -> Counted:
+        """Where events are counted that happen very often; it may be kept."""
+        return Counted()
 
     def count(self, kind: type[Event], place: Place, messages: int = 1, size: int = 0) -> None:
         """Count an event that is not told singly; who tells all of them, or none, counts nothing.
