@@ -95,7 +95,7 @@ def watch(
 
     client = ControlClient.found(control, data)
     client.get("/healthz", Health)
-    _show(f"{client.url}/watch", browser=browser)
+    _show(client.page, browser=browser)
     return 0
 
 

@@ -62,6 +62,12 @@ class ControlClient:
         self._port = parts.port or 80
         self._token = token
 
+    @property
+    def page(self) -> str:
+        """Where a browser opens the page."""
+        query = "" if self._token is None else f"?{urlencode({'token': self._token})}"
+        return f"{self.url}/watch{query}"
+
     @classmethod
     def found(cls, given: str | None, data: Path | None = None) -> ControlClient:
         """Find the address, in the order that the module's docstring gives.

@@ -2,8 +2,9 @@
 
 A web page in the user's browser must not be able to steer the cluster. So a request is answered
 only if its `Host` is this address (which prevents DNS rebinding) and its `Origin`, if any, is this
-address too. Where the port is open to other machines it needs the token, which no page knows, and
-may then name this machine as it likes.
+address too. Where the port is open to other machines it needs the token, which no other page
+knows, and may then name this machine as it likes. Our own page is opened once with the token in its
+address, and has it in a cookie from then on, which browsers send with no request of another site.
 """
 
 from __future__ import annotations
@@ -21,6 +22,11 @@ from pocketmq.cluster.steering.errors import NotReachedError
 from pocketmq.runtime.errors import CallerError, PocketMQError
 
 log = structlog.get_logger()
+
+PAGE = "/watch"
+"""The one address that takes the token as `?token=`."""
+
+TOKEN_COOKIE = "pocketmq_token"  # noqa: S105 - its name
 
 LOCAL_NAMES = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
@@ -73,6 +79,10 @@ class Guard:
             raise RefusedError(403, f"pages of {origin} may not steer this cluster")
         if self._token is not None:
             given = request.headers.get("authorization", "").removeprefix("Bearer ")
+            if not given:
+                given = request.cookies.get(TOKEN_COOKIE, "")
+            if request.method == "GET" and request.url.path == PAGE:
+                given = request.query_params.get("token", given)
             if not hmac.compare_digest(given.encode(), self._token.encode()):
                 raise RefusedError(401, "send the token that `pocketmq up` printed, as Bearer")
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-LOOK_S = 0.1
+LOOK_S = 0.2
 """Real seconds between two questions to the roles."""
 
 MEMBERS_S = 1.0

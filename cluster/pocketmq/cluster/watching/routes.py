@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from pocketmq.cluster.control_address.guard import PAGE, TOKEN_COOKIE
 from pocketmq.cluster.recordings.reader import open_index
 from pocketmq.cluster.watching.page import media_type, page_files, security_policy
 from pocketmq.cluster.watching.present import present
@@ -49,7 +50,11 @@ def page_routes(guard: Guarding) -> list[Route]:
     """The page and its files."""
 
     def file(name: str) -> Endpoint:
-        async def endpoint(_request: Request) -> Response:
+        async def endpoint(request: Request) -> Response:
+            if name == "index.html" and (token := request.query_params.get("token")):
+                answer = RedirectResponse(PAGE)  # so that no link that is passed on has the token
+                answer.set_cookie(TOKEN_COOKIE, token, httponly=True, samesite="strict")
+                return answer
             headers = {"Cache-Control": "no-cache", "X-Content-Type-Options": "nosniff"}
             if name == "index.html":
                 headers["Content-Security-Policy"] = security_policy()
@@ -58,9 +63,9 @@ def page_routes(guard: Guarding) -> list[Route]:
         return endpoint
 
     async def home(_request: Request) -> Response:
-        return RedirectResponse("/watch")
+        return RedirectResponse(PAGE)
 
-    routes = [Route("/", guard(home)), Route("/watch", guard(file("index.html")))]
+    routes = [Route("/", guard(home)), Route(PAGE, guard(file("index.html")))]
     routes += [Route(f"/watch/{name}", guard(file(name))) for name in page_files()]
     return routes
 

@@ -7,7 +7,7 @@ who reads too late is told how many events it has missed.
 At thousands of messages a second, telling each of them would cost more than handling it. Then only
 a sample is told one by one: of every 2nd, 4th, 8th, ... message, by the counter of its unique key,
 so that a message of the sample has all its events. The others are counted, and `EventsCounted`
-tells their number every tenth of a second.
+tells their number every half second.
 """
 
 from __future__ import annotations
@@ -29,9 +29,12 @@ LEASE_US: Final = 10_000_000
 """It stays on for so long after a reading."""
 
 WINDOW_US: Final = 100_000
+"""So often the sample is chosen anew."""
+
+COUNTS_US: Final = 500_000
 """Counted events are told so often."""
 
-SINGLE_PER_WINDOW: Final = 10
+SINGLE_PER_WINDOW: Final = 5
 """Events of one kind in a window that are told one by one in the long run."""
 
 MOST_SAVED: Final = 300
@@ -93,6 +96,7 @@ class EventLog:
         self._seq = 0
         self._off_us = 0
         self._window_us = 0
+        self._counts_us = 0
         self._rates: dict[type[Event], _Rate] = {}
         self._counted: dict[tuple[type[Event], Place], Counted] = {}
 
@@ -157,20 +161,35 @@ class EventLog:
         now_us = self._now_us()
         self._off_us = now_us + LEASE_US
         self.is_on = True
-        self._tell_counted()
+        if now_us >= self._counts_us:
+            self._counts_us = now_us + COUNTS_US
+            self._tell_counted()
         if after < 0:
             return Reading([], 0, self._seq, now_us)
         if after > self._seq:
             after = 0
         if after == self._seq:
             return Reading([], 0, after, now_us)
-        kept = list(self._events)  # at once: the role may run in another thread
-        first = kept[0].seq if kept else self._seq + 1
-        begin = max(0, after + 1 - first)
-        found = kept[begin : begin + most]
+        found, first = self._behind(after, most)
         missed = max(0, first - after - 1) if after or self._always else 0
         last = found[-1].seq if found else self._seq
         return Reading(found, missed, last, now_us)
+
+    def _behind(self, after: int, most: int) -> tuple[list[Event], int]:
+        """The events behind number `after`, and the number of the first that is kept."""
+        events, last = self._events, self._seq
+        kept = len(events)
+        begin = max(0, kept - (last - after))
+        found = [events[at] for at in range(begin, min(kept, begin + most))]
+        if (
+            found
+            and found[0].seq == max(after + 1, last - kept + 1) == found[-1].seq - len(found) + 1
+        ):
+            return found, last - kept + 1
+        copied = list(events)  # at once: the role has told more in its thread meanwhile
+        first = copied[0].seq if copied else last + 1
+        begin = max(0, after + 1 - first)
+        return copied[begin : begin + most], first
 
     # -- inside -----------------------------------------------------------------------------
 
@@ -191,9 +210,12 @@ class EventLog:
             return
         for rate in self._rates.values():
             rate.next_window(windows)
-        self._tell_counted()
+        if now_us >= self._counts_us:
+            self._counts_us = now_us + COUNTS_US
+            self._tell_counted()
 
     def _tell_counted(self) -> None:
+        at_ms, now_us = self._now_ms(), self._now_us()
         for (kind, place), counted in list(self._counted.items()):
             count, messages, size = counted.count, counted.messages, counted.size
             if not count:
@@ -202,8 +224,12 @@ class EventLog:
             counted.count -= count
             counted.messages -= messages
             counted.size -= size
+            self._seq += 1
             event = EventsCounted(
-                *self.stamp(),
+                at_ms,
+                self.by,
+                self._seq,
+                now_us,
                 kind=kind.name(),
                 count=count,
                 topic=place.topic,
