@@ -35,18 +35,25 @@ def main() -> int:
     """Print all figures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--rounds", type=int, default=3, help="kills and stops of a master")
-    asyncio.run(_measure(parser.parse_args().rounds))
+    parser.add_argument("--only-losses", action="store_true", help="measure no throughput")
+    options = parser.parse_args()
+    asyncio.run(_measure(options.rounds, only_losses=options.only_losses))
     return 0
 
 
-async def _measure(rounds: int) -> None:
+async def _measure(rounds: int, *, only_losses: bool) -> None:
+    if not only_losses:
+        await _throughputs()
+    for how in ("SIGKILL", "SIGSTOP"):
+        for _ in range(rounds):
+            await _lose_master(how)
+
+
+async def _throughputs() -> None:
     alone = await _throughput("a single broker", 1, ())
     some = await _throughput("three replicas, async", 3, ("--no-all-ack-in-sync-state-set",))
     every = await _throughput("three replicas, all-ack", 3, ())
     print(f"ratios to a single broker: async {some / alone:.2f}, all-ack {every / alone:.2f}")
-    for how in ("SIGKILL", "SIGSTOP"):
-        for _ in range(rounds):
-            await _lose_master(how)
 
 
 async def _throughput(what: str, count: int, arguments: Sequence[str]) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -79,6 +80,24 @@ async def test_a_slaves_log_queues_and_index_are_the_masters(
     assert slave.put_messages([message(b"x")])[0].status is PutStatus.SERVICE_NOT_AVAILABLE
     again = open_store(disk=SteppedDisk(), store_path_root_dir=str(_closed(slave)))
     assert queues_of(again) == queues_of(master)
+
+
+async def test_a_long_log_is_appended_first_and_dispatched_afterwards(
+    open_store: Make, message: Message, tmp_path: Path
+) -> None:
+    master = open_store(disk=SteppedDisk(), store_path_root_dir=str(tmp_path / "m"))
+    master.put_messages([message(b"x" * 900, topic="T", queue_id=n % 2) for n in range(2500)])
+    slave = open_store(disk=SteppedDisk(), store_path_root_dir=str(tmp_path / "s"))
+    slave.replica.follow()
+    behind = 0
+    for number, (offset, data) in enumerate(pieces(master, 0, SIZE)):
+        slave.replica.append(offset, data)
+        if number % 4 == 3:  # as much as one turn of a fast connection brings
+            await asyncio.sleep(0)  # noqa: TID251 - one turn of the loop
+            behind = max(behind, slave.replica.undispatched_bytes)
+    assert behind > 1024 * 1024  # queues did not hold the log up
+    await dispatched(slave)
+    assert slave.max_offset("T", 0) == slave.max_offset("T", 1) == 1250
 
 
 async def test_an_empty_slave_may_begin_in_the_middle(

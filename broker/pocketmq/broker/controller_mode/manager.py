@@ -9,6 +9,7 @@ import structlog
 
 from pocketmq.broker.controller_mode.controllers import Controllers, Verdict
 from pocketmq.broker.controller_mode.identity import Identity, IdentityFiles
+from pocketmq.broker.controller_mode.lease import MasterLease
 from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.replication.assembly import Replication
 from pocketmq.broker.replication.role_changes import MasterAddresses
@@ -32,6 +33,12 @@ log = structlog.get_logger()
 TOO_FEW = "fewer replicas are in sync than minInSyncReplicas asks for"
 """Among the reasons why the store takes no message (D-90)."""
 
+NO_LEASE = "the controllers do not answer, so another master may have been elected"
+"""Likewise (W-2)."""
+
+LEASE_CHECK_S = 0.25
+LEASE_POLL_S = 1.0
+
 RETRY_S = 1.0
 """Until this broker asks again, at its start."""
 
@@ -49,6 +56,8 @@ class ManagerRules:
     all_ack: bool
     min_in_sync: int
     priority: int
+    lease_s: float = 0
+    """How long a master goes on without the controllers; 0: for ever (D-16)."""
 
 
 # behaviour 45
@@ -91,7 +100,10 @@ class ReplicaManager(Service):
         self._beats = PeriodicService(
             "controller heartbeat", clock, rules.heartbeat_s, self._beat, initial_delay_s=0
         )
-        self._polls = PeriodicService("controller poll", clock, rules.poll_s, self._poll)
+        self._lease = MasterLease(rules.lease_s)
+        poll_s = min(rules.poll_s, LEASE_POLL_S) if self._lease.is_wanted else rules.poll_s
+        self._polls = PeriodicService("controller poll", clock, poll_s, self._poll)
+        self._leases = PeriodicService("master lease", clock, LEASE_CHECK_S, self._check_lease)
         self._checks = PeriodicService("sync state", clock, CHECK_S, self._check)
         replication.slaves.acks_moved.connect(self._acks_moved)
 
@@ -115,9 +127,11 @@ class ReplicaManager(Service):
         self._beats.start()
         self._polls.start()
         self._checks.start()
+        if self._lease.is_wanted:
+            self._leases.start()
 
     async def stop(self) -> None:
-        for service in (self._beats, self._polls, self._checks):
+        for service in (self._beats, self._polls, self._checks, self._leases):
             await service.stop()
         await self._tasks.stop()
         await self._controllers.close()
@@ -193,12 +207,13 @@ class ReplicaManager(Service):
             core.store.blocked_by.add(TOO_FEW)
         await self._replication.roles.become_master(verdict.epoch, is_confirmed=not others_count)
         start = core.store.commit_log.max_offset
+        self._renew(core.clock.monotonic())
         sync.begin(ids, verdict.set_epoch, start, core.clock.monotonic())
         self._settle()
 
     async def _follow(self, verdict: Verdict) -> None:
         self._replication.sync.end()
-        self._core.store.blocked_by.discard(TOO_FEW)
+        self._core.store.blocked_by.difference_update((TOO_FEW, NO_LEASE))
         where = MasterAddresses(verdict.master_address, None)
         await self._replication.roles.become_slave(self._who.broker_id, where, verdict.epoch)
         self._checks.wakeup()
@@ -211,6 +226,9 @@ class ReplicaManager(Service):
         """Ask who is master; propose an election when nobody is (D-6)."""
         is_unsure, proposals = self._is_unsure, self._proposals
         try:
+            if self._lease.is_wanted:
+                await self._send_heartbeat()  # so that who answers has heard of us
+            asked_at = self._core.clock.monotonic()
             verdict = await self._controllers.master_of(self._who.name)
             if verdict.master_id is None:
                 elected = await self._controllers.elect(self._who)
@@ -221,11 +239,29 @@ class ReplicaManager(Service):
             log.warning("controller.not_asked", reason=str(exc))
             return
         await self.apply(verdict)
+        role = self._core.role
+        if (verdict.master_id, verdict.epoch) == (self._who.broker_id, role.epoch) and role.leads:
+            self._renew(asked_at)
         if is_unsure and proposals == self._proposals:
             self._is_unsure = False
             if verdict.epoch == self._core.role.epoch:
                 self._replication.sync.answered()
                 self._settle_if_leading()
+
+    # -- the lease ------------------------------------------------------------------------------
+
+    def _renew(self, asked_at: float) -> None:
+        self._lease.answered(asked_at)
+        if not self._lease.has_ended(self._core.clock.monotonic()):
+            self._core.store.blocked_by.discard(NO_LEASE)
+
+    async def _check_lease(self) -> None:
+        blocked_by = self._core.store.blocked_by
+        if not self._core.role.leads or NO_LEASE in blocked_by:
+            return
+        if self._lease.has_ended(self._core.clock.monotonic()):
+            log.warning("master.lease_ended", broker=self._who.name, reason=NO_LEASE)
+            blocked_by.add(NO_LEASE)
 
     # -- heartbeats -----------------------------------------------------------------------------
 

@@ -35,6 +35,12 @@ class ControllerModeOptions:
     min_in_sync_replicas: int = option(
         1, help="Fewer replicas in sync, and no message is taken.", rule="D-90"
     )
+    master_lease_enable: bool = option(
+        False,
+        help="As master, take no message after half that time without an answer of the controllers;"
+        " give them --broker-close-grace 5000.",
+        rule="W-2",
+    )
     broker_election_priority: int = option(
         2**31 - 1, help="The smaller, the sooner master among equals.", rule="D-33"
     )

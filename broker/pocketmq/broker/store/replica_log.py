@@ -8,7 +8,8 @@ piece may end inside a record, which is dispatched when the rest is there.
     truncate   100              log, queues and index end at 100, also after a crash (W-4)
 
 All of it runs on the event loop. Dispatching is done in portions, one per turn of the loop, so that
-a slave that catches up still answers; `append` does not wait for it (H-24).
+a slave that catches up still answers; `append` does not wait for it (H-24). While a long log comes
+the portions are small: a slave has it sooner, and dispatches the last 256 MiB afterwards.
 
 A store begins as one that leads. `follow` and `lead` change that; `MessageStore.confirm` sets how
 far consumers see.
@@ -22,6 +23,7 @@ import structlog
 
 from pocketmq.broker.store.checkpoint import StoreCheckpoint
 from pocketmq.broker.store.commit_log import UNCOUNTED, CommitLog
+from pocketmq.broker.store.config import MIB
 from pocketmq.broker.store.consume_queue import ConsumeQueue
 from pocketmq.broker.store.consume_queues import ConsumeQueues
 from pocketmq.broker.store.errors import StoreFileError
@@ -44,6 +46,9 @@ FOLLOWING = "the broker is a slave"
 
 _TRANSACTION = MessageSysFlag.TRANSACTION_MASK
 _RECORDS_PER_TURN = 512
+_RECORDS_WHILE_CATCHING_UP = 32
+_NEAR_BYTES = MIB
+_FAR_BYTES = 256 * MIB
 
 
 class ReplicaGapError(PocketMQError):
@@ -89,6 +94,8 @@ class ReplicaLog:
         self._visibility = visibility
         self._blocked_by = blocked_by
         self._scheduled = False
+        self._grew = False
+        """Whether bytes came since the last turn."""
         self._broken_at = -1
         """Where bytes stand that are no record; told once."""
 
@@ -115,6 +122,7 @@ class ReplicaLog:
         if self._log.files.files and offset != end:
             raise ReplicaGapError(offset, end)
         self._log.append_raw(offset, data)
+        self._grew = True
         self._flush.appended(self._flush.stored_ms)
         if self._visibility.sync_flush:
             self._flusher.flush()
@@ -286,17 +294,24 @@ class ReplicaLog:
     def _turn(self) -> None:
         self._scheduled = False
         try:
-            if self._dispatch_some():
+            if self._dispatch_some(self._portion()):
                 self.dispatch_soon()
         except DiskError as exc:
             log.error("replica.dispatch_failed", error=str(exc), offset=self._dispatcher.offset)
             # Nothing is lost: the next append or tick tries again.
 
-    def _dispatch_some(self) -> bool:
+    def _portion(self) -> int:
+        """How many records to dispatch in this turn."""
+        grew, self._grew = self._grew, False
+        if grew and _NEAR_BYTES < self.undispatched_bytes < _FAR_BYTES:
+            return _RECORDS_WHILE_CATCHING_UP
+        return _RECORDS_PER_TURN
+
+    def _dispatch_some(self, most: int = _RECORDS_PER_TURN) -> bool:
         """One portion; whether another may follow."""
         # An empty slave begins in the middle (H-26).
         start = max(self._dispatcher.offset, self._log.min_offset)
-        batch = self._read(start, self._visibility.limit, _RECORDS_PER_TURN)
+        batch = self._read(start, self._visibility.limit, most)
         if batch is None or batch.end == self._dispatcher.offset:
             return False
         self._dispatcher.dispatch(batch)

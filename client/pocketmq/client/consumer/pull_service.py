@@ -257,7 +257,9 @@ class PullMessageService:
     def _answered(
         self, consumer: PullingConsumer, request: PullRequest, answer: asyncio.Future[Command]
     ) -> None:
-        self._under_way.pop(request, None)
+        under_way = self._under_way.get(request)
+        if under_way is not None and under_way.answer is answer:
+            del self._under_way[request]  # else the queue is pulled elsewhere by now
         if answer.cancelled() or self._stopped:
             return
         error = answer.exception()
