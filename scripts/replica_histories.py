@@ -77,7 +77,7 @@ class ReplicaRun:
         folder.mkdir(parents=True, exist_ok=True)
         self.done: Counter[str] = Counter()
         self.back_s: dict[str, list[float]] = {}
-        """Kind of fault -> seconds from its begin until sends went on."""
+        """Kind of fault -> seconds from its begin until 30 more sends were acknowledged."""
         self.whole_s: dict[str, list[float]] = {}
         """Kind of fault -> seconds from its end until every replica was in sync."""
         self._cluster = cluster
@@ -127,11 +127,15 @@ class ReplicaRun:
     async def _break(self, kind: str) -> None:
         began_at = clock.monotonic()
         sent = self._acknowledged()
-        going_on = asyncio.ensure_future(self._sends_go_on(sent))
+
+        async def go_on() -> float:
+            await self._sends_go_on(sent)
+            return clock.monotonic() - began_at
+
+        going_on = asyncio.ensure_future(go_on())
         await self._faults[kind]()
         ended_at = clock.monotonic()
-        await going_on
-        back_s = clock.monotonic() - began_at
+        back_s = await going_on
         await self._wait(self._is_whole, f"all replicas are in sync after {kind}")
         whole_s = clock.monotonic() - ended_at
         await self._sends_go_on()
