@@ -41,15 +41,22 @@ def test_every_command_runs(tmp_path: Path) -> None:
             )
             assert (done.returncode, done.stderr) == (0, ""), (line, done.stdout, done.stderr)
             shown[line] = done.stdout
-    of = {line.split()[2]: text for line, text in shown.items() if " pipeline " in line}
-    (heading,) = [line for line in of["latency"].splitlines() if "p999" in line]
+    of = {
+        line.split()[2] + ("-table" if "-o table" in line else ""): text
+        for line, text in shown.items()
+        if " pipeline " in line
+    }
+    latencies = [line.split("\t") for line in of["latency"].splitlines()]
+    assert ["latency in ms", "born-to-store", "orders"] in [line[:3] for line in latencies]
+    assert ["sum", "2", "0"] in [line[:3] for line in latencies]
+    (heading,) = [line for line in of["latency-table"].splitlines() if "p999" in line]
     assert heading.split()[:4] == ["measure", "topic", "group", "minute"]
-    assert "born-to-store of orders: p99 by minute" in of["latency"]
-    assert "all right" in of["audit"]
-    assert "2 messages with 11 bytes sent to orders-again" in of["replay"]
-    assert of["trace"].count("was stored") == 2
-    assert of["trace"].count("was replayed from orders/broker-a/") == 2
+    assert "born-to-store of orders: p99 by minute" in of["latency-table"]
+    assert of["audit"].splitlines()[0] == "audit\t0"
+    assert of["replay"].split("\t")[:2] == ["2", "11"]
+    assert of["trace"].count("\twas stored\t") == 2
+    assert of["trace"].count("replayed from orders/broker-a/") == 2
     assert "consistent-hash" in of["rebalance"]
-    assert "1 rows in tables, 0 bad rows" in of["schema"]
+    assert of["schema"].splitlines()[0] == "1\t0"
     for name in ("latency.svg", "latency.parquet", "findings.json", "replay.json"):
         assert (tmp_path / name).exists(), name

@@ -65,6 +65,11 @@ def show(
             typer.echo(line)
 
 
+def is_table(output: OutputFormat | None) -> bool:
+    """Whether `show` makes tables for people, who can also be shown bars and hints."""
+    return (output or _default()) == "table"
+
+
 def show_names(output: OutputFormat | None, names: list[str]) -> None:
     """Print names: one a line, or a JSON list."""
     if output == "json":

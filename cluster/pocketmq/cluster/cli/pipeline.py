@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pocketmq.cluster.cli import pipeline_jobs, pipeline_replay, pipeline_schema
+from pocketmq.cluster.cli.output import Output, show
+from pocketmq.cluster.cli.tables import Table
 
 if TYPE_CHECKING:
     from pocketmq.pipeline.jobs.flights import Totals
@@ -81,37 +82,39 @@ def export(
         typer.Option(metavar="DIRS", help="Read these stores instead; separated by commas."),
     ] = "",
     last_by: Annotated[
-        str, typer.Option(metavar="COLUMN", help="Delta: keep the last row for each value of it.")
+        str, typer.Option(metavar="COLUMN", help="Keep the last row for each value of it.")
     ] = "",
     tombstone: Annotated[
         str, typer.Option(metavar="PROPERTY", help="With --last-by: a message with it deletes.")
     ] = "",
     rows_per_commit: Annotated[int, typer.Option(min=1, help="Most rows of a commit.")] = 100_000,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the sum as JSON.")] = False,
+    output: Output = None,
 ) -> int:
-    import json
     from dataclasses import asdict
-
-    from rich.console import Console
 
     from pocketmq.pipeline.lake import Exported, target_of
     from pocketmq.pipeline.lake import export as run
 
-    console = Console(stderr=True)
+    with pipeline_jobs.progress_bar() as progress:
 
-    def show(done: Exported) -> None:
-        console.print(f"{done.rows:,} rows in {done.commits} commits", highlight=False)
+        def on_commit(done: Exported) -> None:
+            progress("rows", done.rows, None)
 
-    done = run(
-        topic,
-        target_of(to, key=last_by, tombstone=tombstone),
-        stores=store,
-        rows_per_commit=rows_per_commit,
-        on_commit=show,
-        columns=columns,
-        **({} if store else {"nameServer": nameservers}),
+        done = run(
+            topic,
+            target_of(to, key=last_by, tombstone=tombstone),
+            stores=store,
+            rows_per_commit=rows_per_commit,
+            on_commit=on_commit,
+            columns=columns,
+            **({} if store else {"nameServer": nameservers}),
+        )
+    show(
+        output,
+        asdict(done),
+        Table("export", ("rows", "bytes", "commits"), [(done.rows, done.bytes, done.commits)]),
+        heading=f"added to {to}",
     )
-    typer.echo(json.dumps(asdict(done)) if as_json else f"{done.rows:,} rows added to {to}")
     return 0
 
 
@@ -150,17 +153,15 @@ def flights(
         str, typer.Option(help="How late a flight may be; the demo's are months apart.")
     ] = "400 days",
     follow: Annotated[bool, typer.Option("--follow", help="Keep reading until Ctrl-C.")] = False,
+    output: Output = None,
 ) -> int:
-    from rich.console import Console
-    from rich.live import Live
-
+    from pocketmq.cluster.cli.pipeline_jobs import progress_bar
     from pocketmq.pipeline.jobs.flights import FlightsJob
 
-    console = Console()
-    with Live(console=console, transient=True, auto_refresh=False) as live:
+    with progress_bar() as progress:
 
-        def show(batch: int, totals: Totals) -> None:
-            live.update(totals_table(totals, f"after batch {batch}"), refresh=True)
+        def on_batch(_: int, totals: Totals) -> None:
+            progress("flights", sum(row.flights for row in totals.values()), None)
 
         job = FlightsJob(
             nameservers,
@@ -169,23 +170,22 @@ def flights(
             to_topic=to,
             window=window,
             watermark=watermark,
-            on_batch=show,
+            on_batch=on_batch,
         )
         totals = job.run(follow=follow)
-    console.print(totals_table(totals, "all batches"))
-    console.print(f"windows: {out / 'delays'}; picture: {out / 'delays.png'}", highlight=False)
+    means = {name: None if row.mean is None else float(row.mean) for name, row in totals.items()}
+    columns = ("carrier", "flights", "departed", "mean delay in minutes")
+    show(
+        output,
+        [
+            {"carrier": name, "flights": row.flights, "departed": row.departed, "mean": means[name]}
+            for name, row in totals.items()
+        ],
+        Table(
+            "carrier",
+            columns,
+            [(name, row.flights, row.departed, means[name]) for name, row in totals.items()],
+        ),
+        heading=f"windows: {out / 'delays'}; picture: {out / 'delays.png'}",
+    )
     return 0
-
-
-def totals_table(totals: Mapping[str, Any], title: str) -> Any:
-    """One row per carrier."""
-    from rich.table import Table
-
-    table = Table(title=f"Flights by carrier, {title}", title_justify="left")
-    table.add_column("carrier")
-    for column in ("flights", "departed", "mean delay in minutes"):
-        table.add_column(column, justify="right")
-    for carrier, row in totals.items():
-        mean = "-" if row.mean is None else f"{float(row.mean):.5f}"
-        table.add_row(carrier, f"{row.flights:,}", f"{row.departed:,}", mean)
-    return table

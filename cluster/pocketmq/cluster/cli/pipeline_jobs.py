@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import dataclasses
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -10,6 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
+
+from pocketmq.cluster.cli.output import Output, OutputFormat, is_table, show
+from pocketmq.cluster.cli.tables import Table
+from pocketmq.runtime.words import counted
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -62,7 +66,6 @@ Examples:
 """
 
 _MOST_SHOWN: Final = 50
-_WIDTH: Final = 220
 
 Out = Annotated[
     Path | None,
@@ -70,7 +73,6 @@ Out = Annotated[
         metavar="FILE", help="Write all rows: .parquet, .json or .jsonl.", show_default=False
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Nameservers = Annotated[
     str, typer.Option(envvar="NAMESRV_ADDR", help="Nameservers, separated by ';'.")
 ]
@@ -94,7 +96,7 @@ def audit(
         bool, typer.Option("--replicas", help="Compare each store with the first.")
     ] = False,
     out: Out = None,
-    as_json: AsJson = False,
+    output: Output = None,
 ) -> int:
     from pocketmq.pipeline.jobs.audit import Finding
     from pocketmq.pipeline.jobs.audit import audit as run
@@ -102,30 +104,31 @@ def audit(
 
     if out is not None:
         check_path(out)
-    with progress_bar() as show:
+    with progress_bar() as progress:
 
         def on_read(store: str, done: int, total: int) -> None:
-            show(os.path.basename(store), done, total)
+            progress(os.path.basename(store), done, total)
 
         found = run(stores, against_first=replicas, workers=os.cpu_count() or 1, progress=on_read)
     if out is not None:
         write_rows(found.findings, out, Finding)
-    if as_json:
-        rows = _dicts(found.findings)
-        typer.echo(json.dumps({"count": found.count, "findings": rows, "notes": found.notes}))
-        return 1 if found.count else 0
-    for note in found.notes:
-        typer.echo(f"note: {note}")
-    for each in found.findings[:_MOST_SHOWN]:
-        typer.echo(f"{each.check}: {each.file}: byte {each.position}: {each.what}")
-    if (hidden := found.count - len(found.findings[:_MOST_SHOWN])) > 0:
-        typer.echo(f"... and {hidden:,} more")
-    for verified in found.stores:
-        typer.echo(
-            f"{verified.root}: {verified.records:,} records, {verified.entries:,} queue entries, "
-            f"{verified.index_entries:,} index entries"
-        )
-    typer.echo(f"{found.count:,} findings" if found.count else "all right")
+    facts = {"count": found.count, "findings": dicts(found.findings), "notes": found.notes}
+    if is_table(output):
+        for note in found.notes:
+            typer.echo(f"note: {note}")
+    show(
+        output,
+        facts,
+        table_of("finding", dicts(found.findings), Finding, most=most_of(output)),
+        Table(
+            "store",
+            ("store", "records", "queue entries", "index entries"),
+            [(each.root, each.records, each.entries, each.index_entries) for each in found.stores],
+        ),
+        heading=f"{counted(found.count, 'finding')}" if found.count else "all right",
+        summary=Table("audit", ("findings",), [(found.count,)]),
+    )
+    tell_hidden(output, found.count)
     return 1 if found.count else 0
 
 
@@ -148,7 +151,7 @@ def latency(
         Path | None, typer.Option(metavar="FILE", help="A picture: .png, .svg.", show_default=False)
     ] = None,
     out: Out = None,
-    as_json: AsJson = False,
+    output: Output = None,
     nameservers: Nameservers = LOCAL,
 ) -> int:
     from pocketmq.pipeline.jobs import latency as job
@@ -161,13 +164,13 @@ def latency(
     if bool(source) == (sample is not None):
         raise CallerError("name a source to read, or take looks with --sample FILE")
     if sample is not None:
-        with progress_bar() as show:
+        with progress_bar() as progress:
             lines = take_samples(
                 sample,
                 nameservers=nameservers,
                 every_s=every,
                 rounds=rounds,
-                on_round=lambda done: show("looks", done, rounds),
+                on_round=lambda done: progress("looks", done, rounds),
             )
         typer.echo(f"{lines:,} looks added to {sample}")
         return 0
@@ -176,47 +179,52 @@ def latency(
     if chart is not None:
         check_matplotlib()
     topics = [word.strip() for word in topic.split(",") if word.strip()]
-    with progress_bar() as show:
+    with progress_bar() as progress:
         found = job.latency(
             source,
             samples=samples,
             topics=topics,
             nameservers=nameservers,
-            on_batch=lambda done: show("messages", done, None),
+            on_batch=lambda done: progress("messages", done, None),
         )
     if out is not None:
         write_rows(found.rows, out, job.LatencyRow)
     if chart is not None:
         latency_chart.draw(found.rows, chart)
-    if as_json:
-        typer.echo(
-            json.dumps(
-                {
-                    "messages": found.messages,
-                    "clockAhead": found.clock_ahead,
-                    "committedBefore": found.committed_before,
-                    "latencies": _dicts(found.rows),
-                    "groups": _dicts(found.groups),
-                    "queues": _dicts(found.queues),
-                    "keys": _dicts(found.keys),
-                }
-            )
-        )
-        return 0
     latencies = [
         {**row, "minute_ms": latency_chart.minute_text(row["minute_ms"])}
-        for row in _dicts(found.rows)
+        for row in dicts(found.rows)
     ]
-    _show("latencies in ms", latencies)
-    for line in list(latency_chart.bars(found.rows))[:_MOST_SHOWN]:
-        typer.echo(line)
-    _show("groups", _dicts(found.groups))
-    _show("queues", _dicts(found.queues))
-    _show("most frequent keys", _dicts(found.keys))
-    typer.echo(
-        f"{found.messages:,} messages; {found.clock_ahead:,} stored before they were born; "
-        f"{found.committed_before:,} committed before the first look"
+    rest = (
+        ("group", found.groups, job.GroupRow),
+        ("queue", found.queues, job.QueueRow),
+        ("key", found.keys, job.KeyRow),
     )
+    show(
+        output,
+        {
+            "messages": found.messages,
+            "clockAhead": found.clock_ahead,
+            "committedBefore": found.committed_before,
+            "latencies": dicts(found.rows),
+            "groups": dicts(found.groups),
+            "queues": dicts(found.queues),
+            "keys": dicts(found.keys),
+        },
+        table_of("latency in ms", latencies, job.LatencyRow, most=most_of(output)),
+        *(table_of(name, dicts(rows), kind, most=most_of(output)) for name, rows, kind in rest),
+        heading=f"{found.messages:,} messages; {found.clock_ahead:,} stored before they were born; "
+        f"{found.committed_before:,} committed before the first look",
+        summary=Table(
+            "sum",
+            ("messages", "stored before they were born", "committed before the first look"),
+            [(found.messages, found.clock_ahead, found.committed_before)],
+        ),
+    )
+    tell_hidden(output, len(latencies), *(len(rows) for _, rows, _ in rest))
+    if is_table(output):
+        for line in list(latency_chart.bars(found.rows))[:_MOST_SHOWN]:
+            typer.echo(line)
     return 0
 
 
@@ -227,41 +235,48 @@ def trace(
     wanted: Annotated[str, typer.Argument(help="A key or a message id.")],
     sources: Annotated[list[str], typer.Argument(metavar="SOURCES...", help="Where to look.")],
     out: Out = None,
-    as_json: AsJson = False,
+    output: Output = None,
     nameservers: Nameservers = LOCAL,
 ) -> int:
-    from datetime import UTC, datetime
-
     from pocketmq.pipeline.jobs.output import check_path, write_rows
     from pocketmq.pipeline.jobs.trace import Step
     from pocketmq.pipeline.jobs.trace import trace as run
 
     if out is not None:
         check_path(out)
-    with progress_bar() as show:
+    with progress_bar() as progress:
         steps = run(
             wanted,
             sources,
             nameservers=nameservers,
-            on_batch=lambda done: show("messages", done, None),
+            on_batch=lambda done: progress("messages", done, None),
         )
     if out is not None:
         write_rows(steps, out, Step)
-    if as_json:
-        typer.echo(json.dumps(_dicts(steps), ensure_ascii=False))
-        return 0 if steps else 1
-    message = None
-    for step in steps:
-        if step.message != message:
-            message = step.message
-            typer.echo(f"{message}" + (f" (keys {step.keys})" if step.keys else ""))
-        when = datetime.fromtimestamp(step.time_ms / 1000, UTC)
-        group = f"group {step.group} " if step.group else ""
-        place = f"{step.topic} {step.broker}/{step.queue_id} offset {step.offset}"
-        typer.echo(f"  {when:%Y-%m-%d %H:%M:%S.%f}"[:-3] + f"  {group}{step.what}  [{place}]")
-    if not steps:
-        typer.echo(f"nothing has the key or id {wanted}")
+    found = f"{counted(len({step.message for step in steps}), 'message')}"
+    show(
+        output,
+        dicts(steps),
+        Table(
+            "step",
+            ("message", "keys", "time", "group", "what", "topic", "place", "offset"),
+            [
+                (
+                    *(step.message, step.keys, _moment(step.time_ms), step.group, step.what),
+                    *(step.topic, f"{step.broker}/{step.queue_id}", step.offset),
+                )
+                for step in steps
+            ],
+        ),
+        heading=found if steps else f"nothing has the key or id {wanted}",
+    )
     return 0 if steps else 1
+
+
+def _moment(time_ms: int) -> str:
+    from datetime import UTC, datetime
+
+    return f"{datetime.fromtimestamp(time_ms / 1000, UTC):%Y-%m-%d %H:%M:%S.%f}"[:-3]
 
 
 # -- rebalance ------------------------------------------------------------------------------------
@@ -280,7 +295,7 @@ def rebalance(
     seed: Annotated[int, typer.Option(help="Decides who leaves.")] = 7,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     out: Out = None,
-    as_json: AsJson = False,
+    output: Output = None,
 ) -> int:
     from pocketmq.pipeline.jobs.output import check_path, write_rows
     from pocketmq.pipeline.jobs.rebalance_fleet import Fleet, FleetStep, simulate
@@ -289,55 +304,57 @@ def rebalance(
         check_path(out)
     fleet = Fleet(groups, queues, consumers, brokers, steps, churn, seed)
     names = [name.strip() for name in strategy.split(",") if name.strip()]
-    with progress_bar() as show:
+    with progress_bar() as progress:
         found = simulate(
-            fleet, names, workers=workers, progress=lambda done, total: show("groups", done, total)
+            fleet,
+            names,
+            workers=workers,
+            progress=lambda done, total: progress("groups", done, total),
         )
     if out is not None:
         write_rows(found, out, FleetStep)
-    if as_json:
-        typer.echo(json.dumps(_dicts(found)))
-    else:
-        _show("rebalances of the fleet", _dicts(found))
+    show(output, dicts(found), table_of("rebalance", dicts(found), FleetStep, most=most_of(output)))
+    tell_hidden(output, len(found))
     return 0
 
 
 # -- printing -------------------------------------------------------------------------------------
 
 
-def _dicts(rows: Sequence[Any]) -> list[dict[str, Any]]:
+def dicts(rows: Sequence[Any]) -> list[dict[str, Any]]:
+    """Rows as JSON has them."""
     from pocketmq.pipeline.jobs.output import as_dicts
 
     return as_dicts(rows)
 
 
-def _show(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """A table, cut after the first rows."""
-    if not rows:
-        return
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
+def table_of(
+    name: str, rows: Sequence[Mapping[str, Any]], kind: type[Any], *, most: int | None
+) -> Table:
+    """A table of a job's rows.
 
-    console = Console(highlight=False)
-    if console.width < _WIDTH:
-        console.width = _WIDTH
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for name, value in rows[0].items():
-        is_number = isinstance(value, int | float)
-        heading = name.removesuffix("_ms").replace("_", " ")
-        table.add_column(heading, justify="right" if is_number else "left", no_wrap=True)
-    for row in rows[:_MOST_SHOWN]:
-        table.add_row(*map(_text, row.values()))
-    console.print(table)
-    if len(rows) > _MOST_SHOWN:
-        typer.echo(f"... and {len(rows) - _MOST_SHOWN:,} more; --out FILE has them all")
+    Args:
+        name: Singular.
+        rows: As `dicts` makes them.
+        kind: Their class, whose fields name the columns.
+        most: Maximum rows.
+    """
+    columns = tuple(
+        field.name.removesuffix("_ms").replace("_", " ") for field in dataclasses.fields(kind)
+    )
+    return Table(name, columns, [tuple(row.values()) for row in rows[:most]])
 
 
-def _text(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:.3f}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+def most_of(output: OutputFormat | None) -> int | None:
+    """How many rows of each table are printed: programs get all."""
+    return _MOST_SHOWN if is_table(output) else None
+
+
+def tell_hidden(output: OutputFormat | None, *counts: int) -> None:
+    """Say that a table was cut."""
+    hidden = sum(max(0, count - _MOST_SHOWN) for count in counts)
+    if hidden and is_table(output):
+        typer.echo(f"... and {hidden:,} more; --out FILE has them all")
 
 
 class ShowProgress:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from pocketmq.cluster.cli.pipeline_jobs import LOCAL, AsJson, Nameservers, progress_bar
+from pocketmq.cluster.cli.output import Output, show
+from pocketmq.cluster.cli.pipeline_jobs import LOCAL, Nameservers, progress_bar
+from pocketmq.cluster.cli.tables import Table
 
 REPLAY_HELP = """Send the messages of a store, a table or a topic to a topic again.
 
@@ -49,17 +50,17 @@ def replay(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what would be sent.")
     ] = False,
-    as_json: AsJson = False,
+    output: Output = None,
     nameservers: Nameservers = LOCAL,
 ) -> int:
     from pocketmq.pipeline.jobs.replay import Replayed, ReplayOptions
     from pocketmq.pipeline.jobs.replay import replay as run
 
     options = ReplayOptions(speed, rate, state, state_rows)
-    with progress_bar() as show:
+    with progress_bar() as progress:
 
         def on_state(done: Replayed) -> None:
-            show("messages", done.messages, None)
+            progress("messages", done.messages, None)
 
         done = run(
             source,
@@ -70,15 +71,20 @@ def replay(
             dry_run=dry_run,
             on_state=on_state,
         )
-    if as_json:
-        typer.echo(json.dumps(asdict(done)))
-        return 0
     verb = "would be sent" if dry_run else "sent"
-    typer.echo(f"{done.messages:,} messages with {done.bytes:,} bytes {verb} to {to}")
-    if dry_run:
-        typer.echo(f"{done.keys:,} keys; it would take {done.lasts_s:,.1f} s at least")
-    if done.already_sent:
-        typer.echo(f"{done.already_sent:,} were there from the run before")
-    if done.skipped_empty:
-        typer.echo(f"{done.skipped_empty:,} have no body and were left out")
+    show(
+        output,
+        asdict(done),
+        Table(
+            "replay",
+            ("messages", "bytes", "keys", "seconds at least", "there before", "without body"),
+            [
+                (
+                    *(done.messages, done.bytes, done.keys, round(done.lasts_s, 3)),
+                    *(done.already_sent, done.skipped_empty),
+                )
+            ],
+        ),
+        heading=f"{verb} to {to}",
+    )
     return 0

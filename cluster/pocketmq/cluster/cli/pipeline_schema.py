@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from pocketmq.cluster.cli.pipeline_jobs import LOCAL, AsJson, Nameservers, progress_bar
+from pocketmq.cluster.cli.output import Output, show
+from pocketmq.cluster.cli.pipeline_jobs import LOCAL, Nameservers, progress_bar
+from pocketmq.cluster.cli.tables import Table
+from pocketmq.runtime.words import counted
 
 DECODE_HELP = """Decode bodies by the schemas of their topics into Parquet, bad ones aside.
 
@@ -55,16 +57,16 @@ def decode(
     ] = False,
     envelope: Annotated[bool, typer.Option("--envelope", help="Bodies are change events.")] = False,
     keys: Annotated[str, typer.Option(help="Columns of the primary key.")] = "",
-    as_json: AsJson = False,
+    output: Output = None,
     nameservers: Nameservers = LOCAL,
 ) -> int:
     from pocketmq.pipeline.jobs.schemas.decode import Decoded
     from pocketmq.pipeline.jobs.schemas.decode import decode as run
 
-    with progress_bar() as show:
+    with progress_bar() as progress:
 
         def on_batch(done: Decoded) -> None:
-            show("rows", done.rows, None)
+            progress("rows", done.rows, None)
 
         done = run(
             source,
@@ -77,12 +79,14 @@ def decode(
             nameservers=nameservers,
             on_batch=on_batch,
         )
-    if as_json:
-        typer.echo(json.dumps(asdict(done)))
-    else:
-        typer.echo(f"{done.rows:,} rows in {out}, {done.bad:,} bad rows")
-        for reason, count in sorted(done.reasons.items(), key=lambda item: -item[1])[:10]:
-            typer.echo(f"  {count:,} times: {reason}")
+    reasons = sorted(done.reasons.items(), key=lambda item: -item[1])[:10]
+    show(
+        output,
+        asdict(done),
+        Table("reason", ("bad rows", "reason"), [(count, reason) for reason, count in reasons]),
+        heading=f"{counted(done.rows, 'row')} in {out}, {counted(done.bad, 'bad row')}",
+        summary=Table("schema", ("rows", "bad rows"), [(done.rows, done.bad)]),
+    )
     return 1 if done.bad else 0
 
 
@@ -92,7 +96,7 @@ def check(
     mode: Annotated[
         Literal["backward", "forward", "full"], typer.Option(help="Who must be able to read.")
     ] = "backward",
-    as_json: AsJson = False,
+    output: Output = None,
 ) -> int:
     from pocketmq.pipeline.jobs.schemas.evolution import misfits
     from pocketmq.pipeline.jobs.schemas.registry import registry_of
@@ -102,13 +106,17 @@ def check(
     if not versions:
         raise CallerError(f"the registry has no schema of topic {topic!r}")
     found = misfits(versions, mode)
-    if as_json:
-        typer.echo(json.dumps([asdict(each) for each in found]))
-    else:
-        for each in found:
-            typer.echo(f"version {each.reader} cannot read version {each.writer}: {each.what}")
-        verdict = f"{len(found)} reasons why not" if found else f"all {mode} compatible"
-        typer.echo(f"{len(versions)} versions of {topic}: {verdict}")
+    verdict = counted(len(found), "misfit") if found else f"all {mode} compatible"
+    show(
+        output,
+        [asdict(each) for each in found],
+        Table(
+            "misfit",
+            ("reading version", "of version", "what does not fit"),
+            [(each.reader, each.writer, each.what) for each in found],
+        ),
+        heading=f"{counted(len(versions), 'version')} of {topic}: {verdict}",
+    )
     return 1 if found else 0
 
 
