@@ -5,6 +5,7 @@
     store       the same through Spark on 2 cores: record batches against tuples
     topic       a topic read through Spark against our bare client, from the same broker
     sink        rows written through Spark against our producer with batches
+    jobs        export and audit against reading into nothing; two columns against Parquet's
     growth      100 MB to 4 GB: whether time grows linearly and memory stays constant
 
 Only ratios are meaningful, because the machine's speed varies.
@@ -23,6 +24,7 @@ from processes import HERE
 from rich.console import Console
 from rich.table import Table
 from spark_decode import decode_rows
+from spark_jobs import job_rows
 from spark_loads import Figures, make_store
 from spark_store import growth_rows, store_rows
 from spark_topic import topic_rows
@@ -52,7 +54,7 @@ def report(section: str, title: str, figures: Figures) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", default="decode,store,topic,growth")
+    parser.add_argument("--only", default="decode,jobs,store,topic,growth")
     parser.add_argument("--messages", type=int, default=2_000_000, help="of the topic")
     parser.add_argument("--store-messages", type=int, default=1_000_000)
     parser.add_argument("--sizes", default="100,500,1000,2000,4000", help="MB of the growth rows")
@@ -62,12 +64,16 @@ def main() -> int:
     with tempfile.TemporaryDirectory(dir=HERE) as name:
         folder = Path(name)
         root = folder / "store"
-        if {"decode", "store"} & set(only):
+        if {"decode", "jobs", "store"} & set(only):
             make_store(root, options.store_messages)
         if "decode" in only:
             title = "Store in one process, without Spark, 1 KiB bodies"
             report("decode", title, decode_rows(root, options.rounds))
-        if set(only) - {"decode"}:
+        if "jobs" in only:
+            report(
+                "jobs", "Jobs over a store, without Spark", job_rows(root, folder, options.rounds)
+            )
+        if set(only) - {"decode", "jobs"}:
             spark = session("bench", master="local[2]", settings={"spark.driver.memory": "2g"})
             if "store" in only:
                 figures = store_rows(spark, root, options.rounds)
