@@ -56,8 +56,8 @@ def main(arguments: list[str] | None = None) -> int:
             options.events or ALL,
             options.master,
             options.away,
-            options.seed,
-            tell,
+            seed=options.seed,
+            tell=tell,
         )
         try:
             crashes.run()

@@ -31,12 +31,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """The shared session: two cores, little memory."""
-    from pocketmq.pipeline import session
+def spark_programs(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Where Spark is, for tests that start programs of it."""
     from support.spark_home import use_spark_home
 
     use_spark_home(tmp_path_factory.mktemp("home"))
+
+
+@pytest.fixture(scope="session")
+def spark(spark_programs: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The shared session: two cores, little memory."""
+    from pocketmq.pipeline import session
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PySpark leaves sockets and subprocesses to the collector
         spark = session(

@@ -9,16 +9,15 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pytest
 
 from pocketmq.client import Message
 from pocketmq.pipeline.package import package
 from support.spark_cluster import SparkCluster
 from support.spark_standalone import connect_server, standalone
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
+pytestmark = pytest.mark.timeout(600)
 SUPPORT = Path(__file__).resolve().parents[1] / "support"
 JOB = SUPPORT / "spark_cluster_job.py"
 CONNECT_JOB = SUPPORT / "spark_connect_job.py"
@@ -45,8 +44,10 @@ def test_the_same_code_makes_the_same_files_and_a_zip_that_python_imports_from(
     assert ran.stdout.startswith(str(packed.code)), ran.stdout + ran.stderr
 
 
+@pytest.mark.java
+@pytest.mark.cluster
 def test_executors_of_a_standalone_cluster_need_no_installation(
-    spark: SparkSession, spark_brokers: SparkCluster, tmp_path: Path
+    spark_programs: None, spark_brokers: SparkCluster, tmp_path: Path
 ) -> None:
     for topic in ("Far", "FarCopy"):
         spark_brokers.create_topic(topic)
@@ -65,8 +66,10 @@ def test_executors_of_a_standalone_cluster_need_no_installation(
         assert "/pocketmq-deps/" in compiled
 
 
+@pytest.mark.java
+@pytest.mark.cluster
 def test_spark_connect_reads_writes_and_follows_topics(
-    spark: SparkSession, spark_brokers: SparkCluster, tmp_path: Path
+    spark_programs: None, spark_brokers: SparkCluster, tmp_path: Path
 ) -> None:
     """Server and client are two processes; only the server's side needs the package."""
     for topic in ("Connect", "ConnectCopy"):

@@ -25,11 +25,10 @@ def fragile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
         yield cluster
 
 
-@pytest.mark.parametrize("again", [20, 30])
 def test_a_topic_made_anew_stops_a_stream_or_is_read_from_its_new_beginning(
-    spark: SparkSession, spark_brokers: SparkCluster, tmp_path: Path, again: int
+    spark: SparkSession, spark_brokers: SparkCluster, tmp_path: Path
 ) -> None:
-    topic = f"Anew{again}"
+    topic, again = "Anew", 30
     on_a = MessageQueue(topic, "broker-a", 0)
     spark_brokers.create_topic(topic, queues=1)
     query = Query(spark, spark_brokers, topic, tmp_path, maxOffsetsPerTrigger="15")

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
-import sysconfig
-import venv
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pocketmq.client import Message
 from pocketmq.pipeline import check_java, session
 from pocketmq.pipeline.plainly import told_by_spark
 from pocketmq.runtime.errors import MissingToolError
-from support.spark_cluster import SparkCluster
-from support.spark_store import open_store, put, stored
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 ROOT = Path(__file__).resolve().parents[2]
 TWO_EXECUTORS = ROOT / "tests" / "support" / "spark_two_executors.py"
@@ -107,72 +101,3 @@ def test_an_error_inside_sparks_is_told_in_one_line() -> None:
     text = "[X] Failed: Traceback\n  File\npocketmq.pipeline.errors.OptionError: pocketmq: no\n SQL"
     assert str(told_by_spark(RuntimeError(text))) == "pocketmq: no"
     assert str(told_by_spark(RuntimeError("first\nsecond"))) == "first"
-
-
-# -- other processes ----------------------------------------------------------------------------
-
-
-def test_two_executors_in_processes_of_their_own(
-    spark: SparkSession, spark_brokers: SparkCluster, tmp_path: Path
-) -> None:
-    for topic in ("Apart", "ApartCopy"):
-        spark_brokers.create_topic(topic)
-    spark_brokers.send([Message("Apart", str(n).encode(), keys=str(n)) for n in range(400)])
-    with open_store(tmp_path / "s") as store:
-        put(store, [stored(str(number).encode(), topic="Apart") for number in range(50)])
-    ran = python(str(TWO_EXECUTORS), spark_brokers.nameservers, str(tmp_path / "s"))
-    line = next((each for each in ran.stdout.splitlines() if each.startswith("FOUND ")), None)
-    assert line is not None, ran.stdout + ran.stderr
-    found = json.loads(line.removeprefix("FOUND "))
-    assert found == {
-        "topic": list(range(400)),
-        "copy": list(range(400)),
-        "store": 50,
-        "executors": 2,
-    }
-
-
-def test_the_wheel_alone_is_enough_for_spark_to_find_the_sources(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    """A new environment with nothing of this checkout in it; PySpark is lent to it."""
-    built = python("-m", "pip", "wheel", "--no-deps", "--quiet", "-w", str(tmp_path), str(ROOT))
-    assert built.returncode == 0, built.stderr
-    (wheel,) = tmp_path.glob("pocketmq-*.whl")
-    clean = tmp_path / "clean"
-    venv.create(clean, with_pip=False)
-    (packages,) = (clean / "lib").glob("python*/site-packages")
-    installed = python(
-        "-m", "pip", "install", "--no-deps", "--quiet", "--target", str(packages), str(wheel)
-    )
-    assert installed.returncode == 0, installed.stderr
-    # A path in a .pth file is searched, but its own .pth files, such as our editable one, are not.
-    (packages / "lent.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    with open_store(tmp_path / "s") as store:
-        put(store, [stored(str(number).encode()) for number in range(5)])
-    code = (
-        "import pocketmq.pipeline as p, sys\n"
-        "assert 'clean' in p.__file__, p.__file__\n"
-        "from pyspark.sql import SparkSession\n"
-        "spark = SparkSession.builder.master('local[1]').config('spark.ui.enabled', 'false')"
-        ".config('spark.driver.host', '127.0.0.1').config('spark.driver.memory', '512m')"
-        ".getOrCreate()\n"
-        "read = spark.read.format\n"
-        f"print('ROWS', read('pocketmq-store').load({str(tmp_path / 's')!r}).count())\n"
-        "try:\n"
-        "    read('pocketmq').option('nameServer', 'a:1').load()\n"
-        "except Exception as exc:\n"
-        "    print('SAYS', str(exc).replace(chr(10), ' '))\n"
-        "spark.stop()\n"
-    )
-    ran = subprocess.run(
-        [clean / "bin" / "python", "-c", code],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYSPARK_PYTHON": str(clean / "bin" / "python"), "PYTHONPATH": ""},
-        cwd=tmp_path,
-        timeout=500,
-        check=False,
-    )
-    assert "ROWS 5" in ran.stdout, ran.stdout + ran.stderr
-    assert "option 'topic': must be given" in ran.stdout

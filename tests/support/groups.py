@@ -16,9 +16,14 @@ LONG_S = 4.0
 """Seconds from which a test is a unit of its own, and a unit is written down."""
 
 SPARK = "spark"
+APART = "spark apart"
+"""Tests that start JVMs of their own; they need not wait for those of the shared session."""
 ONE_PROCESS = (
+    ("tests/pipeline/test_spark_package.py", APART),
+    ("tests/pipeline/test_spark_crashes.py", APART),
+    ("tests/pipeline/test_spark_docs.py::test_the_first_page", APART),
+    ("tests/cluster/test_demo.py::test_the_demo_loses_nothing", APART),
     ("tests/pipeline/test_spark", SPARK),
-    ("tests/cluster/test_demo.py::test_the_demo_loses_nothing", SPARK),
     ("tests/pipeline/test_topic_reading.py", "topic"),
     ("tests/pipeline/test_stream_reading.py", "stream"),
     ("tests/pipeline/test_export.py", "export"),

@@ -116,6 +116,7 @@ class Crashes:
         events: What happens, in order; of `EVENTS`.
         master: Where Spark runs; `executor` needs `local-cluster[...]`.
         away_s: How long name servers stay away.
+        batches: How many there are at least.
         seed: Chooses the moments.
         tell: Gets a line for each step.
     """
@@ -126,6 +127,7 @@ class Crashes:
     events: Sequence[str]
     master: str = "local[2]"
     away_s: float = 0.0
+    batches: int = 20
     seed: int = 1
     tell: Callable[[str], None] = lambda _: None
 
@@ -159,7 +161,7 @@ class Crashes:
 
     def _driver(self) -> Driver:
         script = Path(__file__).with_name("spark_crash_driver.py")
-        rows = str(max(1, self.messages // 20))
+        rows = str(max(1, self.messages // self.batches))
         where = (self.cluster.nameservers, TOPIC, str(self.folder), self.master, rows)
         return Driver([sys.executable, str(script), *where])
 
