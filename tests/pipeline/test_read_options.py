@@ -67,6 +67,8 @@ def test_every_option_has_a_help_line_and_no_two_share_a_name() -> None:
         ({"nameServer": ""}, "option 'nameServer': must be given, such as '127.0.0.1:9876'"),
         ({"assign": '{"T":{"a":[0]}}'}, "option 'topic': cannot be given together with assign"),
         ({"topic": "T", "subscribe": "U"}, "contradicts"),
+        ({"advertise": "a:1"}, "option 'advertise': 'a:1' is not written as told=reached"),
+        ({"advertise": "a:1=b"}, "option 'advertise': 'a:1=b' has a port on one side only"),
         ({"startingOffsets": "earliset"}, "neither earliest, latest.*did you mean 'earliest'"),
         ({"startingOffsets": "group:"}, "names no group"),
         ({"startingOffsets": "{"}, "option 'startingOffsets': is no JSON .*it looks like"),

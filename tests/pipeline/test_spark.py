@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pocketmq.client import Message
+from pocketmq.pipeline import StreamFigures, measured
+from pocketmq.pipeline.lake import DeltaAppend
+from pocketmq.pipeline.stream_figures import BatchFigures
+from pocketmq.runtime.errors import CallerError
 from support import spark_store
+from support.eventually import eventually
 from support.golden import unpack_store
 from support.spark_cluster import SparkCluster
 from support.spark_store import mixed, open_store, put
@@ -18,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 COUNT = 1_000
+CLI = (sys.executable, "-m", "pocketmq.cluster.cli.main")
 
 
 class Frames:
@@ -281,27 +290,43 @@ def test_a_stream_reads_what_there_is_in_limited_batches_and_goes_on_where_it_wa
     frames.cluster.create_topic("Stream")
     frames.cluster.send([Message("Stream", str(number).encode()) for number in range(500)])
     stream = frames.stream("Stream", maxOffsetsPerTrigger="200", commitGroup="lag-of-spark")
-    query = available_now(stream, tmp_path)
+    told: list[BatchFigures] = []
+    listener = StreamFigures(told.append)
+    frames.spark.streams.addListener(listener)
+    try:
+        query = available_now(measured(stream), tmp_path)
+        last = query.lastProgress["batchId"]
+        is_told = eventually(lambda: told and told[-1].batch == last, "the listener was told")
+        frames.cluster.run(is_told)
+    finally:
+        frames.spark.streams.removeListener(listener)
     read = [progress["numInputRows"] for progress in query.recentProgress]
     assert [rows for rows in read if rows] == [200, 200, 100]
+    figures = [each for each in told if each.rows]
+    assert [(each.rows, each.lag) for each in figures] == [(200, 300), (200, 100), (100, 0)]
+    assert sum(each.bytes or 0 for each in figures) == sum(len(str(n)) for n in range(500))
+    assert sum(figures[0].lags.values()) == 300
+    assert (figures[-1].lost, listener.last[str(query.id)]) == (0, told[-1])
     source = query.lastProgress["sources"][0]
     stored = json.loads(source["endOffset"])
     assert stored.pop("@marks").keys() == {"Stream"}
-    assert json.loads(source["latestOffset"]) == stored
+    latest = json.loads(source["latestOffset"])
+    assert latest.pop("@counts") == {"repeated": 0, "lost": 0}
+    assert latest == stored
     frames.cluster.send([Message("Stream", str(number).encode()) for number in range(500, 600)])
     available_now(stream, tmp_path)
     rows = frames.spark.read.parquet(str(tmp_path / "rows"))
     assert bodies(rows) == list(range(600))
-    committed = frames.cluster.run(_committed(frames.cluster, "lag-of-spark", "Stream"))
-    assert committed == 600
-
-
-async def _committed(cluster: SparkCluster, group: str, topic: str) -> int:
-    from pocketmq.client import Admin
-
-    async with Admin(nameservers=cluster.nameservers) as admin:
-        queues = await admin.subscribe_queues(topic)
-        return sum([await admin.consumer_offset(group, queue) or 0 for queue in queues])
+    shown = subprocess.run(
+        [*CLI, "group", "show", "lag-of-spark", "-o", "json"],
+        env={**os.environ, "NAMESRV_ADDR": frames.cluster.nameservers},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    queues = json.loads(shown.stdout)["queues"]
+    assert len(queues) == 8
+    assert sum(each["consumer_offset"] for each in queues) == 600, shown
 
 
 def test_a_stream_into_a_topic_and_a_new_queue_on_the_way(frames: Frames, tmp_path: Path) -> None:
@@ -334,3 +359,16 @@ def test_a_stream_into_a_topic_and_a_new_queue_on_the_way(frames: Frames, tmp_pa
 def test_a_streams_error_names_the_option(frames: Frames, tmp_path: Path) -> None:
     with pytest.raises(Exception, match="no name server knows topic 'Steam'"):
         available_now(frames.stream("Steam", retries="0"), tmp_path)
+
+
+def test_a_batch_that_delta_has_is_not_appended_again(spark: SparkSession, tmp_path: Path) -> None:
+    from deltalake import DeltaTable
+
+    append = DeltaAppend(tmp_path / "table", app_id="query")
+    for batch in (0, 1, 1, 0, 2):
+        append(spark.range(10), batch)
+    assert DeltaTable(tmp_path / "table").to_pyarrow_dataset().count_rows() == 30
+    DeltaAppend(tmp_path / "table", app_id="other")(spark.range(10), 0)
+    assert DeltaTable(tmp_path / "table").to_pyarrow_dataset().count_rows() == 40
+    with pytest.raises(CallerError, match="give app_id"):
+        DeltaAppend(tmp_path / "table")(spark.range(10), 0)

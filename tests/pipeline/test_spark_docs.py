@@ -19,6 +19,7 @@ from pocketmq.pipeline.options import Option
 from pocketmq.pipeline.settings import READ, WRITE
 from pocketmq.pipeline.store_read import OPTIONS as STORE
 from support.spark_cluster import SparkCluster, spark_cluster
+from support.wheel import environment_of_the_wheel
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,6 +34,13 @@ UP = "$ pocketmq up --data ./cluster"
 SCREEN_LINES = 65
 ADDRESS = "127.0.0.1:9876"
 STORE_PATH = "cluster/broker-a"
+
+MORE = """
+print(spark.read.format("pocketmq-store").load("cluster/broker-a").where("topic='orders'").count())
+import pocketmq.client, pathlib
+print(pathlib.Path(pocketmq.client.__file__).parents[5])
+"""
+"""What the test asks behind the page's script."""
 
 Block = tuple[str, str]
 """Language and text."""
@@ -101,17 +109,23 @@ def test_every_block_runs_and_prints_what_is_shown(
 @pytest.mark.java
 @pytest.mark.cluster
 @pytest.mark.timeout(600)
-def test_the_first_page_runs_as_a_reader_types_it_in_an_empty_folder(tmp_path: Path) -> None:
-    """Its commands and one script, with an empty home; only ports are others."""
+def test_the_first_page_runs_as_a_reader_types_it_where_only_the_wheel_is(
+    spark_programs: None, tmp_path: Path
+) -> None:
+    """Its commands and one script, with an empty home; only ports are others.
+
+    Spark finds both sources there without a call.
+    """
     found = blocks((PAGE,))
     assert [language for language, _ in found] == ["console", "console", "python", "text"]
     up, commands, script, shown = (text for _, text in found)
     assert up.strip() == UP
     home = tmp_path / "home"
     home.mkdir()
-    known = ("PATH", "JAVA_HOME", "LANG")
+    known = ("PATH", "JAVA_HOME", "LANG", "JDK_JAVA_OPTIONS")
     env = {name: os.environ[name] for name in known if name in os.environ} | {"HOME": str(home)}
-    cli = [sys.executable, "-m", "pocketmq.cluster.cli.main"]
+    python = str(environment_of_the_wheel(tmp_path) / "python")
+    cli = [python, "-m", "pocketmq.cluster.cli.main"]
 
     def run(*words: str) -> str:
         done = subprocess.run(
@@ -139,8 +153,11 @@ def test_the_first_page_runs_as_a_reader_types_it_in_an_empty_folder(tmp_path: P
                 pytest.fail("`pocketmq up` has ended")
             for line in commands.strip().splitlines():
                 run(*cli, *line.split()[2:])
-            (tmp_path / "page.py").write_text(script.replace(ADDRESS, env["NAMESRV_ADDR"]))
-            assert stripped(run(sys.executable, "page.py")) == stripped(shown)
+            script = script.replace(ADDRESS, env["NAMESRV_ADDR"])
+            (tmp_path / "page.py").write_text(script + MORE)
+            printed = stripped(run(python, "page.py"))
+            assert printed[-2:] == ["4", f"{tmp_path / 'clean'}"]
+            assert printed[:-2] == stripped(shown)
             assert (tmp_path / "cluster/broker-a/commitlog").is_dir()
         finally:
             cluster.send_signal(signal.SIGINT)

@@ -82,6 +82,18 @@ def test_queues_are_split_for_more_tasks(cluster: SparkCluster) -> None:
     assert numbers(rows) == list(range(COUNT))
 
 
+def test_brokers_are_reached_where_they_are_advertised(cluster: SparkCluster) -> None:
+    rows, _ = read(cluster, columns="properties", advertise="127.0.0.1=localhost")
+    assert numbers(rows) == list(range(COUNT))
+    with pytest.raises(Exception, match=r"127\.0\.0\.2"):  # nobody listens there
+        read(cluster, advertise="127.0.0.1=127.0.0.2", retries="0")
+
+
+def test_keys_are_tested_by_the_source(cluster: SparkCluster) -> None:
+    rows, _ = read(cluster, [EqualTo(("keys",), "key-17")])
+    assert numbers(rows) == [17]
+
+
 def test_the_store_of_the_brokers_has_the_same_rows(cluster: SparkCluster) -> None:
     from support import spark_store
 

@@ -19,7 +19,27 @@ from pocketmq.pipeline.session import check_java, session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["check_java", "read_counts", "read_store", "read_topic", "register", "session"]
+    from pocketmq.pipeline.stream_figures import StreamFigures, measured
+
+__all__ = [
+    "StreamFigures",
+    "check_java",
+    "measured",
+    "read_counts",
+    "read_store",
+    "read_topic",
+    "register",
+    "session",
+]
+
+
+def __getattr__(name: str) -> object:
+    """What is made from PySpark's classes, on first use."""
+    if name in ("StreamFigures", "measured"):
+        from pocketmq.pipeline import stream_figures
+
+        return getattr(stream_figures, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def register(spark: SparkSession) -> None:

@@ -19,6 +19,8 @@ from pocketmq.pipeline.offsets import Offsets, from_tree, to_tree
 from pocketmq.protocol.message import MessageQueue
 
 MARKS: Final = "@marks"
+COUNTS: Final = "@counts"
+"""What the source has counted, beside the ends of its queues; for `stream_figures`."""
 
 
 class Mark(NamedTuple):

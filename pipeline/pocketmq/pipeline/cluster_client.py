@@ -61,6 +61,8 @@ class Access:
     encoding: str = "msgpack"
     timeout_s: float = 3.0
     patience: Patience = DEFAULT
+    advertised: tuple[tuple[str, str], ...] = ()
+    """Addresses as the name servers tell them, and as they are reached from here."""
     is_patient: bool = False
     """Whether unknown topics and silent name servers are waited for too, as by a stream: whoever
     reads a topic already knows that it exists."""
@@ -99,6 +101,8 @@ class ClusterClient:
             NameServers(access.name_servers),
             timeout_s=access.timeout_s,
         )
+        self.repeated = 0
+        """Requests that were not answered and sent again."""
         self._routes: dict[str, tuple[float, TopicRouteData]] = {}
 
     # -- name servers ---------------------------------------------------------------------------
@@ -122,7 +126,8 @@ class ClusterClient:
             return route
 
         patience = self.access.patience
-        return await patience.ask(self.clock, ask, TopicAwayError if self.access.is_patient else ())
+        when = TopicAwayError if self.access.is_patient else ()
+        return await patience.ask(self.clock, ask, when, self.count_repeat)
 
     async def route_now(self, topic: str) -> TopicRouteData | None:
         """Where a topic's queues are; None when no name server knows it. Asks anew.
@@ -192,7 +197,11 @@ class ClusterClient:
                 raise NameServersAwayError(self.access.source, "nameServer", problem) from None
 
         when = NameServersAwayError if self.access.is_patient else ()
-        return await self.access.patience.ask(self.clock, ask, when)
+        return await self.access.patience.ask(self.clock, ask, when, self.count_repeat)
+
+    def count_repeat(self) -> None:
+        """A request was not answered and is sent again."""
+        self.repeated += 1
 
     # -- brokers --------------------------------------------------------------------------------
 
@@ -204,10 +213,20 @@ class ClusterClient:
                 if data.broker_name == queue.broker_name:
                     master = data.master_address()
                     if master is not None:
-                        return master
+                        return self._reached(master)
                     if slaves and data.broker_addrs:
-                        return data.broker_addrs[min(data.broker_addrs)]
+                        return self._reached(data.broker_addrs[min(data.broker_addrs)])
         raise BrokerNotFoundError(queue.broker_name)
+
+    def _reached(self, address: str) -> str:
+        """Where a broker is from here, by option `advertise`; of hosts without a port, too."""
+        host, _, port = address.rpartition(":")
+        for told, reached in self.access.advertised:
+            if told == address:
+                return reached
+            if told == host:
+                return f"{reached}:{port}"
+        return address
 
     async def channel(self, queue: MessageQueue, *, slaves: bool = False) -> Channel:
         """The connection to the broker of a queue."""
@@ -285,7 +304,7 @@ class ClusterClient:
             address = data.master_address()
             if address is not None:
                 table = await self.api.call_for_body(
-                    address, GetAllConsumerOffsetRequestHeader(), ConsumerOffsetTable
+                    self._reached(address), GetAllConsumerOffsetRequestHeader(), ConsumerOffsetTable
                 )
                 found[name] = table.offset_table
         return found
@@ -310,7 +329,8 @@ class ClusterClient:
                     raise
 
             async with places:
-                return await patience.ask(self.clock, once, (RemotingError, BrokerNotFoundError))
+                when = (RemotingError, BrokerNotFoundError)
+                return await patience.ask(self.clock, once, when, self.count_repeat)
 
         asked: Sequence[MessageQueue] = list(queues)
         answers = await asyncio.gather(*(one(queue) for queue in asked))

@@ -29,12 +29,20 @@ class Patience(NamedTuple):
         """The wait after an attempt, counted from 0."""
         await clock.sleep(self.wait_s * (attempt + 1))
 
-    async def ask(self, clock: Clock, question: Callable[[], Awaitable[T]], when: Errors) -> T:
+    async def ask(
+        self,
+        clock: Clock,
+        question: Callable[[], Awaitable[T]],
+        when: Errors,
+        on_repeat: Callable[[], None] | None = None,
+    ) -> T:
         """The answer; the question is repeated after these errors, until the budget is used up."""
         for attempt in range(self.retries):
             try:
                 return await question()
             except when:
+                if on_repeat is not None:
+                    on_repeat()
                 await self.wait(clock, attempt)
         return await question()
 

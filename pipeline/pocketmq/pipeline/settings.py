@@ -39,6 +39,11 @@ COMMON: Final = (
         "500",
         ("fetchOffset.retryIntervalMs",),
     ),
+    Option(
+        "advertise",
+        "Where driver and executors reach brokers whose told addresses lead elsewhere, as "
+        "`told=reached,...`; of hosts, or of hosts and ports.",
+    ),
 )
 
 WHAT: Final = (
@@ -137,12 +142,21 @@ def access_of(options: Options, *, is_patient: bool = False) -> Access:
         host, _, port = address.rpartition(":")
         if not host or not port.isdecimal() or int(port) > 65535:
             raise options.error("nameServer", f"{address!r} is not written as host:port")
+    advertised: list[tuple[str, str]] = []
+    for pair in options.words("advertise"):
+        told, sign, reached = pair.partition("=")
+        if not told.strip() or not sign or not reached.strip():
+            raise options.error("advertise", f"{pair!r} is not written as told=reached")
+        if (":" in told) != (":" in reached):
+            raise options.error("advertise", f"{pair!r} has a port on one side only")
+        advertised.append((told.strip(), reached.strip()))
     return Access(
         options.source,
         addresses,
         options.choice("encoding", ("msgpack", "json", "rocketmq")),
         options.number("timeoutMs", least=1) / 1000,
         Patience(options.number("retries"), options.number("retryIntervalMs") / 1000),
+        tuple(advertised),
         is_patient,
     )
 

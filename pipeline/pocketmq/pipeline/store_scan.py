@@ -35,6 +35,7 @@ from pocketmq.protocol.subscription import tags_code
 
 CHUNK_BYTES: Final = 4 * 1024 * 1024
 """Read and decoded at a time: with it 1 KiB messages decode at 7 GB/s, mapped files at 5.8."""
+FIRST_BYTES: Final = 64 * 1024
 GAP_BYTES: Final = 4 * 1024
 """Gaps of up to this many bytes between records are read too: cheaper than a second read."""
 SHOWN: Final = 5
@@ -332,16 +333,21 @@ def _is_closed_at(log: FileRow, offset: int) -> bool:
 
 
 def _chunks(entries: _Entries) -> Iterator[tuple[int, int]]:
-    """Rows [low, high) to read and decode together: bounded in number and bytes."""
+    """Rows [low, high) to read and decode together: bounded in number and bytes.
+
+    The first are few, for a query that wants no more than some rows.
+    """
     count = len(entries.offsets)
     taken = entries.sizes.copy()
     gaps = entries.offsets[1:] - entries.ends[:-1]
     taken[1:] += np.where((gaps > 0) & (gaps <= GAP_BYTES), gaps, 0)
     until = np.cumsum(taken)
     low = 0
+    size = FIRST_BYTES
     while low < count:
         before = until[low - 1] if low else 0
-        high = int(np.searchsorted(until, before + CHUNK_BYTES, "right"))
+        high = int(np.searchsorted(until, before + size, "right"))
+        size = min(size * 8, CHUNK_BYTES)
         high = min(max(high, low + 1), low + ROWS, count)
         yield low, high
         low = high

@@ -42,6 +42,10 @@ class StreamPlan:
         """Whether the query reads what there is and ends."""
         return self._target is not None
 
+    def counts(self) -> dict[str, int]:
+        """What this process has counted since the query started."""
+        return {"repeated": self.client.repeated, "lost": self.policy.lost}
+
     async def initial(self) -> Checkpoint:
         """Where a new query begins."""
         client, settings = self.client, self.settings
@@ -128,6 +132,7 @@ class StreamPlan:
             needed = self.is_bounded or not start.offsets.keys() & set(present)
             away, losses = await self._why(start, missing)
             if away and needed and attempt < patience.retries:
+                self.client.count_repeat()
                 await patience.wait(self.client.clock, attempt)
                 continue
             self.policy.judge(losses)

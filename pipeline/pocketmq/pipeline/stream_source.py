@@ -118,10 +118,12 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly
     def reportLatestOffset(self) -> dict[str, Any]:
-        """The current end of every queue, for the query's progress."""
+        """The current end of every queue, and what was counted, for the query's progress."""
+        from pocketmq.pipeline.checkpoint import COUNTS
         from pocketmq.pipeline.offsets import to_tree
 
-        return dict(to_tree(_run(self.plan.ends())))
+        ends: dict[str, Any] = dict(to_tree(_run(self.plan.ends())))
+        return {**ends, COUNTS: self.plan.counts()}
 
     # -- batches --------------------------------------------------------------------------------
 

@@ -80,8 +80,7 @@ def export(
         feed = TopicFeed({"topic": topic, **options})
     done = Exported()
     for chunk in _chunks(feed.ranges(target.offsets(feed.queues())), rows_per_commit):
-        batches = [batch for part in chunk for batch in feed.batches(part)]
-        rows = pa.Table.from_batches(batches, arrow_schema(feed.columns))
+        rows = pa.Table.from_batches(feed.batches(chunk), arrow_schema(feed.columns))
         moved: dict[MessageQueue, tuple[int, int]] = {}
         for part in chunk:
             start, _ = moved.get(part.queue, (part.start, 0))

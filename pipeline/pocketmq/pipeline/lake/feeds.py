@@ -64,8 +64,8 @@ class Feed(Protocol):
             DataLossError: Offsets are not stored any more, or not yet.
         """
 
-    def batches(self, part: Range) -> Iterator[pa.RecordBatch]:
-        """The rows of a range."""
+    def batches(self, parts: Sequence[Range]) -> Iterator[pa.RecordBatch]:
+        """The rows of some ranges; those of a queue in its order."""
 
 
 class TopicFeed:
@@ -93,9 +93,10 @@ class TopicFeed:
         """Up to the present ends."""
         return shared_loop().run(_ranges(self._client, self._settings, self._queues, exported))
 
-    def batches(self, part: Range) -> Iterator[pa.RecordBatch]:
-        """Pulled from the broker."""
-        return self._read.batches(PullPart(part.queue, part.start, part.end))
+    def batches(self, parts: Sequence[Range]) -> Iterator[pa.RecordBatch]:
+        """Pulled from the brokers."""
+        for part in parts:
+            yield from self._read.batches(PullPart(part.queue, part.start, part.end))
 
 
 async def _ranges(
@@ -170,13 +171,17 @@ class StoreFeed:
                 found.append(Range(queue, start, high))
         return found
 
-    def batches(self, part: Range) -> Iterator[pa.RecordBatch]:
-        """Read from the store's files."""
-        root = self._of_queue[part.queue]
+    def batches(self, parts: Sequence[Range]) -> Iterator[pa.RecordBatch]:
+        """Read from each store's files, in the order of its log."""
         settings = self._settings
         shape = Shape(self.columns, settings.max_body_bytes, settings.verify_crc)
         row_filter = RowFilter.of_tags(settings.tags)
         scan = Scan(shape, row_filter, settings.mode == "PERMISSIVE", settings.topics)
-        queue = part.queue
-        entries = Slice(queue.topic, queue.queue_id, part.start, part.end)
-        return scan.batches(QueuePart(root.path, root.broker_name, (entries,)))
+        for root in self._roots:
+            slices = tuple(
+                Slice(part.queue.topic, part.queue.queue_id, part.start, part.end)
+                for part in parts
+                if self._of_queue[part.queue] is root
+            )
+            if slices:
+                yield from scan.batches(QueuePart(root.path, root.broker_name, slices))

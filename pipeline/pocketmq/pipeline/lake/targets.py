@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PREFIX: Final = "pocketmq.offset:"
+_FIELDS: Final = {"topic": "topic", "brokerName": "broker_name"}
 LAST_ROWS: Final = "last-rows.parquet"
 _FILE: Final = re.compile(r"(.+)~(.+)~(\d+)~(\d+)~(\d+)\.parquet")
 
@@ -78,14 +79,12 @@ class ParquetTarget:
         if self.key:
             self._replace(rows, moved)
             return
+        ids = rows.column("queueId").to_numpy()
         for queue, (start, end) in moved.items():
-            of_queue = pc.and_(
-                pc.and_(
-                    pc.equal(rows.column("topic"), queue.topic),
-                    pc.equal(rows.column("brokerName"), queue.broker_name),
-                ),
-                pc.equal(rows.column("queueId"), pa.scalar(queue.queue_id, pa.int32())),
-            )
+            of_queue = pa.array(ids == queue.queue_id)
+            for column, value in (("topic", queue.topic), ("brokerName", queue.broker_name)):
+                if len({getattr(each, _FIELDS[column]) for each in moved}) > 1:
+                    of_queue = pc.and_(of_queue, pc.equal(rows.column(column), value))
             name = f"{queue.topic}~{queue.broker_name}~{queue.queue_id}~{start}~{end}.parquet"
             self._write(rows.filter(of_queue), name)
 
