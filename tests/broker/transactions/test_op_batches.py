@@ -9,12 +9,12 @@ from pocketmq.broker.transactions.op_batches import OpBatches, OpLimits
 
 def test_a_batch_is_due_three_seconds_after_the_last_or_when_it_is_long() -> None:
     batches = OpBatches(lambda: OpLimits(max_chars=10, interval_s=3.0))
-    batches.add(0, 17, now=100.0)
+    batches.add(0, [17], now=100.0)
     assert batches.due(102.9) == []
     assert batches.next_due_in_s(102.0) == 1.0
     assert batches.due(103.0) == [0]
-    batches.add(0, 18, now=100.5)
-    batches.add(0, 1234, now=100.6)
+    batches.add(0, [18], now=100.5)
+    batches.add(0, [1234], now=100.6)
     assert batches.due(100.6) == [0]
     assert batches.next_due_in_s(100.6) == 0.0
     assert batches.take(0, 100.6) == "17,18,1234,"
@@ -23,7 +23,7 @@ def test_a_batch_is_due_three_seconds_after_the_last_or_when_it_is_long() -> Non
 
 def test_a_timer_that_fires_a_float_s_last_bit_early_finds_the_batch_due() -> None:
     batches = OpBatches(lambda: OpLimits(max_chars=10, interval_s=3.0))
-    batches.add(0, 17, now=1.0490000000000001)
+    batches.add(0, [17], now=1.0490000000000001)
     now = 4.049
     left_s = batches.next_due_in_s(now)
     assert left_s is not None
@@ -34,7 +34,7 @@ def test_a_timer_that_fires_a_float_s_last_bit_early_finds_the_batch_due() -> No
 def test_a_long_batch_is_taken_in_parts() -> None:
     batches = OpBatches(lambda: OpLimits(max_chars=6, interval_s=3.0))
     for offset in (17, 18, 19):
-        batches.add(5, offset, now=0.0)
+        batches.add(5, [offset], now=0.0)
     assert batches.take(5, 0.0) == "17,18,"
     assert batches.waiting() == [5]
     assert batches.take(5, 0.0) == "19,"
@@ -43,8 +43,8 @@ def test_a_long_batch_is_taken_in_parts() -> None:
 
 def test_what_could_not_be_stored_comes_first_again() -> None:
     batches = OpBatches(lambda: OpLimits(max_chars=3, interval_s=3.0))
-    batches.add(0, 1, now=0.0)
-    batches.add(0, 2, now=0.0)
+    batches.add(0, [1], now=0.0)
+    batches.add(0, [2], now=0.0)
     body = batches.take(0, 0.0)
     batches.put_back(0, body)
     assert batches.take(0, 0.0) + batches.take(0, 0.0) == "1,2,"
@@ -53,8 +53,8 @@ def test_what_could_not_be_stored_comes_first_again() -> None:
 
 def test_queues_do_not_mix() -> None:
     batches = OpBatches(lambda: OpLimits(max_chars=100, interval_s=0.0))
-    batches.add(0, 1, now=0.0)
-    batches.add(1, 2, now=0.0)
+    batches.add(0, [1], now=0.0)
+    batches.add(1, [2], now=0.0)
     assert sorted(batches.due(0.0)) == [0, 1]
     assert (batches.take(0, 0.0), batches.take(1, 0.0)) == ("1,", "2,")
 

@@ -75,7 +75,8 @@ def assemble_transactions(
     )
 
     def ensure(topic: str) -> None:
-        topics.configs.ensure_system_topic(topic, queue_nums=1, now_ms=clock.time_ms())
+        if topics.configs.get(topic) is None:
+            topics.configs.ensure_system_topic(topic, queue_nums=1, now_ms=clock.time_ms())
 
     def to_half_topic(message: StoredMessage, properties: dict[str, str], _now_ms: int) -> bool:
         if not is_half(message, properties):

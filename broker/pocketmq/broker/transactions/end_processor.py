@@ -46,6 +46,8 @@ _CODES = {
 }
 """Answered as a send would be; all others are SYSTEM_ERROR (1)."""
 
+_DELAYS = {name for name in names.RESERVED if name == names.DELAY or name.startswith("TIMER_")}
+
 MAX_SAME_KEY = 64
 """Messages with the same unique key that are looked at."""
 
@@ -174,12 +176,12 @@ class EndTransactionProcessor:
             )
         if before is not None or outcome is Outcome.ROLLBACK:
             self._decided(key, half, outcome, again=before is not None)
-            self._ops.add(half.queue_id, half.queue_offset)
+            self._ops.add(half.queue_id, [half.queue_offset])
             return None
         message = committed(half, half.commit_log_offset, names_real_topic=self._names_real_topic)
         # A delay of the message counts from now (X-11).
         asks = half.properties
-        if names.DELAY in asks or any(name.startswith("TIMER_") for name in asks):
+        if not _DELAYS.isdisjoint(asks):
             asks = dict(asks)
             for name in (names.TRANSACTION_PREPARED, names.REAL_TOPIC, names.REAL_QUEUE_ID):
                 asks.pop(name, None)
@@ -193,7 +195,9 @@ class EndTransactionProcessor:
         results = self._puts.put_all([each.message for each in commits.values()])
         must_wait = self._puts.must_wait
         waiting: list[tuple[Peer, Command, Command]] = []
-        last: PutResult | None = None
+        stored: list[PutResult] = []
+        done: dict[int, list[int]] = {}
+        topics: dict[str, int] = {}
         for (key, each), result in zip(commits.items(), results, strict=True):
             request = each.request
             if result.status is not PutStatus.PUT_OK:
@@ -203,15 +207,22 @@ class EndTransactionProcessor:
                     "stays open",
                 )
                 continue
-            self._decided(key, each.half, Outcome.COMMIT, again=False)
-            self._ops.add(each.half.queue_id, each.half.queue_offset)
+            half = each.half
+            self._decisions.decided(key, Outcome.COMMIT)
+            topic = half.properties[names.REAL_TOPIC]
+            topics[topic] = topics.get(topic, 0) + 1
+            done.setdefault(half.queue_id, []).append(half.queue_offset)
+            stored.append(result)
             if must_wait:
                 waiting.append((each.peer, request, request.reply()))
-                last = result
-            else:
+            elif not request.is_oneway:
                 replies[each.place] = request.reply()
-        if last is not None:
-            self._puts.answer_later(waiting, last)
+        for topic, count in topics.items():
+            self._counts.change(topic, -count, self._clock.time_ms())
+        for queue_id, offsets in done.items():
+            self._ops.add(queue_id, offsets)
+        if waiting:
+            self._puts.answer_later(waiting, stored[-1])
 
     def _decided_before(self, key: str, half: MessageExt, outcome: Outcome) -> Outcome | None:
         """How it was decided before; None when it is open."""

@@ -20,6 +20,8 @@ from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.subscription import tags_code
 from pocketmq.protocol.validation import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 
+_REAL_TOPIC = names.REAL_TOPIC.encode()
+
 REMOVED: str = "d"
 """Tag of an op record."""
 
@@ -71,11 +73,14 @@ def committed(
             ResponseCode.SYSTEM_ERROR, "the record there is no half message: it names no topic"
         )
     queue_id = max(0, _number(properties.get(names.REAL_QUEUE_ID)))
-    stored: bytes | None = bytes(half.raw_properties)
+    stored = bytes(half.raw_properties)
     if not names_real_topic:
         own = (names.REAL_TOPIC, names.REAL_QUEUE_ID)
+        last = encode_properties({name: properties[name] for name in own if name in properties})
+        stored = stored.removesuffix(last.encode())  # where `to_half` put them
         properties = {name: text for name, text in properties.items() if name not in own}
-        stored = None
+        if _REAL_TOPIC in stored:
+            stored = encode_properties(properties).encode()
     message = _copy(half, topic, queue_id, properties, stored)
     message.sys_flag |= MessageSysFlag.TRANSACTION_COMMIT
     message.prepared_transaction_offset = prepared_offset
@@ -169,15 +174,16 @@ def check_end(
         RequestRefusedError: ILLEGAL_OPERATION (604): the immunity time that the message asked for
             is over, and the producer was not asked; SYSTEM_ERROR (1): it is another message.
     """
-    immunity = half.properties.get(names.CHECK_IMMUNITY_TIME_IN_SECONDS)
-    if not header.from_transaction_check and immunity:
+    properties = half.properties
+    immunity = properties.get(names.CHECK_IMMUNITY_TIME_IN_SECONDS)
+    if immunity and not header.from_transaction_check:
         longest_ms = max(immunity_ms(immunity, timeout_ms), timeout_ms)
         if now_ms - half.born_timestamp_ms > longest_ms:
             raise RequestRefusedError(
                 ResponseCode.ILLEGAL_OPERATION,
                 f"the half message is older than its {longest_ms} ms; wait until you are asked",
             )
-    if half.properties.get(names.PRODUCER_GROUP) != header.producer_group:
+    if properties.get(names.PRODUCER_GROUP) != header.producer_group:
         raise RequestRefusedError(ResponseCode.SYSTEM_ERROR, "The producer group wrong")
     if half.queue_offset != header.tran_state_table_offset:
         raise RequestRefusedError(

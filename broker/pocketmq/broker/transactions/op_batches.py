@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -38,12 +38,14 @@ class OpBatches:
         self._limits = limits
         self._queues: dict[int, _Waiting] = {}
 
-    def add(self, queue_id: int, half_offset: int, now: float) -> None:
-        """A half message is committed or rolled back."""
-        waiting = self._queues.setdefault(queue_id, _Waiting(written_at=now))
-        text = f"{half_offset},"
-        waiting.text.append(text)
-        waiting.chars += len(text)
+    def add(self, queue_id: int, half_offsets: Sequence[int], now: float) -> None:
+        """Half messages are committed or rolled back."""
+        waiting = self._queues.get(queue_id)
+        if waiting is None:
+            waiting = self._queues[queue_id] = _Waiting(written_at=now)
+        texts = [f"{offset}," for offset in half_offsets]
+        waiting.text += texts
+        waiting.chars += sum(map(len, texts))
 
     def due(self, now: float) -> list[int]:
         """Queues to write now."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import structlog
 
@@ -55,11 +55,11 @@ class OpWriter(Service):
         await self._service.stop()
         self._write(self._batches.waiting())
 
-    def add(self, queue_id: int, half_offset: int) -> None:
-        """A half message is committed or rolled back, and what follows of it is stored."""
+    def add(self, queue_id: int, half_offsets: Sequence[int]) -> None:
+        """Half messages are committed or rolled back, and what follows of them is stored."""
         now = self._clock.monotonic()
         began = not self._batches.waiting()
-        self._batches.add(queue_id, half_offset, now)
+        self._batches.add(queue_id, half_offsets, now)
         if self._defer is not None:
             if not self._deferred:
                 self._deferred = True
