@@ -29,10 +29,7 @@ WHY_NOT = {
         *(50, 51, 52, 53, 54),
         *range(3001, 3011),
     ],
-    "no: brokers do not replicate": [
-        *(905, 906, 907, 908),
-        *(1007, 1008),
-    ],
+    "no: no slave acts as master, and none asks where its master's copy begins": [905, 908],
     "no: static topics are not built": [513],
     "no: reads of cold data are not limited": [2001, 2002, 2003, 2004],
     "not yet: 17 and 200 make one each; mqadmin's updateTopicList and updateSubGroupList ask": [
@@ -46,7 +43,6 @@ WHY_NOT = {
     "not needed: mqadmin's cloneGroupOffset asks 208, 105 and 15": [314],
     "not yet: 208 tells the same of one group": [317],
     "not yet: `pocketmq store` reads the entries of queues from the files": [321],
-    "not yet: 204 tells the producers of one group": [328],
     "not yet: expired files go at `deleteWhen`, or when the disk is full": [329],
     "not yet: only RocketMQ's Java admin class asks; 300 and 203 tell most of it": [343, 345],
     "not yet: `consumeEnable` of a group forbids all its topics": [353],
@@ -114,9 +110,27 @@ def compatibility_page() -> str:
             "|---|---|---|---|---|---|",
             *rows,
             "",
+            *_NOT_BUILT,
             *_java_clients(),
         ]
     )
+
+
+_NOT_BUILT = """\
+## Of RocketMQ 5 and not built
+
+| what | its codes and settings | what a client sees |
+|---|---|---|
+| static topics (5.0) | UPDATE_AND_CREATE_STATIC_TOPIC (513), `topicQueueMapping.json` | 513: REQUEST_CODE_NOT_SUPPORTED (3). No route has a mapping |
+| `queue.type` = `BatchCQ` (5.0) | attribute of a topic, set by 17; consume queues of 46 bytes an entry | 17 is refused and names `SimpleCQ`, the one value. Batches are stored message by message |
+| `cleanup.policy` = `COMPACTION` (5.0) | attribute of a topic | 17 is refused and names `DELETE` |
+| lite topics (5.5) | POP_LITE_MESSAGE (200070), LITE_SUBSCRIPTION_CTL (200071), ACK_LITE_MESSAGE (200072), NOTIFY_UNSUBSCRIBE_LITE (200073), 200074 to 200079 of tools, `message.type` = `LITE`, `__LITE_TOPIC` | REQUEST_CODE_NOT_SUPPORTED (3); 17 refuses the type. RocketMQ's remoting client of 5.5.0 has no consumer for them |
+| check points in RocksDB (5.3.2) | `popConsumerKVServiceEnable`, POP_ROLLBACK (200056) | REQUEST_CODE_NOT_SUPPORTED (3) |
+| latencies in 315 | `TOPIC_PUT_LATENCY`, `GROUP_GET_LATENCY` | SYSTEM_ERROR (1): no such item |
+
+Of 5.4 and 5.5 these are built, with profile 5.5: priority messages, `suspend` of CHANGE_MESSAGE_INVISIBLETIME (200053), expressions in
+NOTIFICATION (200054), committed messages without REAL_TOPIC.
+""".splitlines()  # noqa: E501
 
 
 def _java_clients() -> list[str]:
@@ -141,5 +155,7 @@ def _java_clients() -> list[str]:
         ),
         "",
         *(f"- {note}" for note in run["notes"]),
+        "",
+        *run["real"].strip().splitlines(),
         "",
     ]

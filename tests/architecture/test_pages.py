@@ -39,6 +39,10 @@ RUNNABLE = [
     ("protocol/README.md", ""),
     ("docs/pop.md", "True reconsumed 1"),
     ("docs/timers.md", "after: [b'in an hour']"),
+    ("docs/transactions.md", "at once: ['front']\nlater: ['slow']"),
+    ("docs/requests.md", "AAPL 123.45"),
+    ("docs/filters.md", ""),
+    ("docs/settings.md", "15 -> 5\nonly after a restart with this file: flushDiskType"),
 ]
 """Pages whose first program is whole, and what it prints."""
 

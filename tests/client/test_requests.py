@@ -77,6 +77,21 @@ async def test_a_reply_comes_to_whoever_asked(tmp_path: Path, encoding: str, sma
             )
 
 
+async def test_a_producer_that_only_sent_before_is_found_by_its_reply(tmp_path: Path) -> None:
+    async with memory_cluster(tmp_path) as cluster:
+        await cluster.create_topic("quotes")
+        requester = cluster.producer("askers", instance_name="asker")
+        replier = cluster.producer("repliers", instance_name="replier")
+        consumer = cluster.consumer()
+        consumer.subscribe("quotes")
+        consumer.listen(Answering(replier))
+        async with requester, replier, consumer:
+            await cluster.until(lambda: len(consumer.assignment) > 3, "it consumes")
+            await requester.publish_queues("quotes")  # as a plain send does, without a heartbeat
+            request = asyncio.ensure_future(requester.request(Message("quotes", b"1")))
+            assert (await asked(cluster, request)).body == b"re: 1"
+
+
 async def test_a_request_that_nobody_answers_ends_in_time(tmp_path: Path) -> None:
     async with memory_cluster(tmp_path) as cluster:
         await cluster.create_topic("quotes")

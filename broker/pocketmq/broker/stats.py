@@ -10,9 +10,12 @@ from collections.abc import Callable, Iterator
 
 from pocketmq.broker.put_times import PutTimes
 from pocketmq.broker.traffic import DAY_PERIOD_MS, HOUR_PERIOD_MS, Traffic, note_in
-from pocketmq.protocol.validation import is_system_topic
+from pocketmq.protocol.validation import SCHEDULE_TOPIC, is_system_topic
 
 WINDOW_S = 600
+
+SCHEDULE_CONSUMER = "SCHEDULE_CONSUMER"
+"""The group under which deliveries of delayed messages are counted."""
 
 
 class _Second:
@@ -108,6 +111,20 @@ class BrokerStats:
         self.pulls_found += 1
         second.got += messages
         second.found += 1
+
+    def note_delayed(self, queue_id: int, size_bytes: int) -> None:
+        """A send or a send-back was stored in a queue of the schedule topic (O-32)."""
+        self._named("QUEUE_PUT_NUMS", f"{SCHEDULE_TOPIC}@{queue_id}").note(1, size_bytes)
+
+    def note_delivered(self, topic: str, queue_id: int, size_bytes: int, now: float) -> None:
+        """A message of a queue of the schedule topic was delivered to its own (O-32)."""
+        key = f"{SCHEDULE_TOPIC}@{queue_id}@{SCHEDULE_CONSUMER}"
+        self._named("QUEUE_GET_NUMS", key).note(1, size_bytes)
+        reader = (SCHEDULE_TOPIC, SCHEDULE_CONSUMER)
+        if reader not in self.groups:
+            self.groups[reader] = Traffic(is_system=True)
+        self.groups[reader].note(1, size_bytes)
+        self.note_put(topic, 1, size_bytes, now)
 
     def note_send_back(self, topic: str, group: str) -> None:
         """A message of a topic was sent back by a group."""

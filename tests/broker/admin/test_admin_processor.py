@@ -236,6 +236,33 @@ async def test_what_pops_and_send_backs_count(tmp_path: Path) -> None:  # O-32
             assert data.stats_minute.sum == 1
 
 
+async def test_queues_are_counted_of_delayed_messages_only(tmp_path: Path) -> None:  # O-32
+    async with running_broker(tmp_path) as rig:
+        voice = await rig.voice()
+        await voice.send()
+        await voice.send(properties={"DELAY": "2"})
+        await rig.advance(10)  # the first sample, and the delivery
+        await rig.advance(10)
+        for name, key, most in (
+            ("QUEUE_PUT_NUMS", "SCHEDULE_TOPIC_XXXX@1", 1),
+            ("QUEUE_PUT_SIZE", "SCHEDULE_TOPIC_XXXX@1", 1000),
+            ("QUEUE_GET_NUMS", "SCHEDULE_TOPIC_XXXX@1@SCHEDULE_CONSUMER", 1),
+            ("QUEUE_GET_SIZE", "SCHEDULE_TOPIC_XXXX@1@SCHEDULE_CONSUMER", 1000),
+            ("GROUP_GET_NUMS", "SCHEDULE_TOPIC_XXXX@SCHEDULE_CONSUMER", 1),
+            ("TOPIC_PUT_NUMS", "orders", 2),
+        ):
+            header = ViewBrokerStatsDataRequestHeader(stats_name=name, stats_key=key)
+            reply = await voice.ask(header)
+            assert reply.code == 0, reply.remark
+            data = decode_body(reply.body_view, BrokerStatsData, reply.encoding)
+            if name.endswith("_SIZE"):
+                assert 100 < data.stats_minute.sum < most
+            else:
+                assert data.stats_minute.sum == most
+        header = ViewBrokerStatsDataRequestHeader(stats_name="QUEUE_PUT_NUMS", stats_key="orders@0")
+        assert (await voice.ask(header)).code == 1
+
+
 def test_totals_of_the_last_midnights() -> None:  # O-24
     stats = BrokerStats()
     stats.note_put("orders", 1, 100, now=0.0)

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from pocketmq.broker.stats import BrokerStats
 from pocketmq.broker.store import Disk, MessageStore, OsDisk, PutStatus, StoreConfig, StoredMessage
 from pocketmq.broker.timers.counts import TimerCounts
 from pocketmq.broker.timers.files import TimerFiles
@@ -45,7 +46,7 @@ class TimerRig:
         self.counts = TimerCounts()
         self.files = TimerFiles(disk, str(root), self.log, self.wheel, self.counts)
         self.timers = TimerService(
-            self.store, clock, rules, self.wheel, self.log, self.files, self.counts
+            self.store, clock, rules, self.wheel, self.log, self.files, self.counts, BrokerStats()
         )
 
     async def start(self) -> None:

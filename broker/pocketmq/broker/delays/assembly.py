@@ -32,7 +32,7 @@ def assemble_delays(core: BrokerCore, storing: Storing) -> Delays:
     """Rewrites messages with a delay level; listens to `message_arrived`."""
     store = core.store
     planner = DelayPlanner(store.config.delay_levels_ms())
-    schedule = ScheduleMessageService(planner, store, core.clock)
+    schedule = ScheduleMessageService(planner, store, core.clock, core.stats)
     storing.rewrites.add(delay_rewrite(planner.max_level))
     core.signals.message_arrived.connect(schedule.arrived, SCHEDULE_TOPIC)
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import structlog
 
 from pocketmq.broker.delays.delay import DelayPlanner, from_schedule_topic
+from pocketmq.broker.stats import BrokerStats
 from pocketmq.broker.store import GetStatus, MessageStore, PutStatus, StoredMessage
 from pocketmq.broker.subject import Service
 from pocketmq.protocol.record import decode_records
@@ -37,9 +38,13 @@ class ScheduleMessageService(Service):
         planner: progress and deadlines of the levels.
         store: read from and delivered to.
         clock: its wall clock says what is due.
+        stats: counts what is delivered.
     """
 
-    def __init__(self, planner: DelayPlanner, store: MessageStore, clock: Clock) -> None:
+    def __init__(
+        self, planner: DelayPlanner, store: MessageStore, clock: Clock, stats: BrokerStats
+    ) -> None:
+        self._stats = stats
         self._planner = planner
         self._store = store
         self._clock = clock
@@ -134,7 +139,9 @@ class ScheduleMessageService(Service):
         """Store the messages; False when one was not, and everything before it is delivered."""
         delivered_to: int | None = None
         failed = None
-        for result, end in zip(self._store.put_messages(messages), ends, strict=True):
+        results = self._store.put_messages(messages)
+        now = self._clock.monotonic()
+        for message, result, end in zip(messages, results, ends, strict=True):
             if result.status in _NEVER:
                 log.error("delayed.undeliverable", level=level, offset=end - 1)
                 continue  # it would fail again, and the level would stand still behind it
@@ -142,6 +149,7 @@ class ScheduleMessageService(Service):
                 failed = result.status
                 break
             delivered_to = end
+            self._stats.note_delivered(message.topic, level - 1, result.size, now)
         if delivered_to is not None:
             self._planner.moved(level, delivered_to)
         if failed is not None:

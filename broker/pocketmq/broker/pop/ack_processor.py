@@ -177,7 +177,7 @@ class AckProcessor:
         if handle.is_ordered:
             self._ack_ordered((topic, group, queue_id), offset, handle.pop_time_ms)
             return None
-        self._progress.returned((group, topic, queue_id))
+        self._progress.returned((group, topic, queue_id), handle.pop_time_ms)
         ack = _ack_of(handle, topic, group, queue_id, offset)
         if self._taken_in_memory(ack):
             return None
@@ -199,7 +199,7 @@ class AckProcessor:
             for offset in offsets:
                 self._ack_ordered((topic, group, queue_id), offset, each.pop_time)
             return None
-        self._progress.returned((group, topic, queue_id), len(offsets))
+        self._progress.returned((group, topic, queue_id), each.pop_time, len(offsets))
         ack = Ack(
             offset=-1,
             offsets=offsets,

@@ -55,7 +55,7 @@ def assemble_pop(
     network: Network,
 ) -> Pop:
     """Listens to `message_arrived`, `topic_deleted` and `channel_closed`. 4.9 has no pop."""
-    progress, orders = PopProgress(), ConsumerOrders()
+    progress, orders = PopProgress(core.clock.time_ms()), ConsumerOrders()
     config = core.config
 
     def default_mode() -> tuple[RequestMode, int]:
@@ -94,6 +94,7 @@ def assemble_pop(
         lambda: timers.service.is_caught_up,
     )
     core.signals.topic_deleted.connect(progress.forget_topic)
+    core.signals.group_deleted.connect(lambda group, _with_offsets: progress.forget_group(group))
 
     def cleaned() -> OrderTable:
         orders.clean(

@@ -10,9 +10,13 @@ class PopProgress:
     """Where the next pop of a queue begins while the last check point is not yet on the disk.
 
     A group's committed offset must not pass messages whose check point a power cut could take.
+
+    Args:
+        since_ms: when the broker started; what was popped before is not counted as in flight.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, since_ms: int = 0) -> None:
+        self._since_ms = since_ms
         self._ahead: dict[QueueOf, int] = {}
         self._in_flight: dict[QueueOf, int] = {}
 
@@ -34,8 +38,10 @@ class PopProgress:
         if self._ahead.get(key, offset) <= offset:
             self._ahead.pop(key, None)
 
-    def returned(self, key: QueueOf, count: int = 1) -> None:
-        """Messages were acknowledged, or stored for another delivery (K-146)."""
+    def returned(self, key: QueueOf, popped_ms: int, count: int = 1) -> None:
+        """Messages of a pop at that time were acknowledged, or are delivered again (K-146)."""
+        if popped_ms < self._since_ms:
+            return
         left = self._in_flight.get(key, 0) - count
         if left > 0:
             self._in_flight[key] = left
@@ -50,6 +56,11 @@ class PopProgress:
         """The group's offset was reset by a tool."""
         self._ahead.pop(key, None)
         self._in_flight.pop(key, None)
+
+    def forget_group(self, group: str) -> None:
+        """The group was deleted."""
+        for key in [key for key in self._in_flight if key[0] == group]:
+            del self._in_flight[key]
 
     def forget_topic(self, topic: str) -> None:
         """The topic was deleted."""

@@ -206,7 +206,7 @@ class ReviveService(Service):
                 log.warning("revive.put_failed", status=result.status.name)
                 return None
             point.acknowledge(offset)
-            self._progress.returned((point.group, point.topic, point.queue_id))
+            self._progress.returned((point.group, point.topic, point.queue_id), point.pop_time_ms)
             log_end = result.physical_offset + result.size
         return log_end
 

@@ -164,6 +164,8 @@ class SendProcessor(Service):
                 topic, stored, size_bytes = message.topic, 0, 0
             stored += 1
             size_bytes += result.size
+            if message.delay_level:
+                self._stats.note_delayed(message.queue_id, result.size)
             if request.encoding is not encoding:
                 encoding = request.encoding
                 build = templates.builder(encoding)

@@ -89,7 +89,10 @@ class SafePuts:
             RequestRefusedError: a rewrite does not want it stored.
         """
         self.rewrite(message, properties)
-        return self.put_all([message])[0]
+        [result] = self.put_all([message])
+        if message.delay_level and result.status is PutStatus.PUT_OK:
+            self._stats.note_delayed(message.queue_id, result.size)
+        return result
 
     def rewrite(self, message: StoredMessage, properties: dict[str, str] | None) -> None:
         """What `put` does before it stores a message; `put_all` leaves it to the caller.

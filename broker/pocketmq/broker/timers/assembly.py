@@ -44,7 +44,7 @@ def assemble_timers(core: BrokerCore, topics: Topics, storing: Storing) -> Timer
     wheel, counts = TimerWheel(rules.precision_ms), TimerCounts()
     timer_log = TimerLog(core.disk, store.root, config.mapped_file_size_timer_log)
     files = TimerFiles(core.disk, store.root, timer_log, wheel, counts)
-    service = TimerService(store, clock, rules, wheel, timer_log, files, counts)
+    service = TimerService(store, clock, rules, wheel, timer_log, files, counts, core.stats)
     if not core.profile.broker.arbitrary_delay:
         return Timers(service=service, rules=rules, counts=counts)
     storing.rewrites.add(timer_rewrite(rules, core.config.name))

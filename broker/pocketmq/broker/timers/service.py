@@ -16,6 +16,7 @@ from collections.abc import Sequence
 import msgspec
 import structlog
 
+from pocketmq.broker.stats import BrokerStats
 from pocketmq.broker.store import GetStatus, MessageStore, PutStatus, StoredMessage
 from pocketmq.broker.subject import Service
 from pocketmq.broker.timers.counts import TimerCounts
@@ -68,6 +69,7 @@ class TimerService(Service):
         timer_log: where it is logged.
         files: keeps both.
         counts: by topic.
+        stats: counts what is delivered.
     """
 
     def __init__(
@@ -79,7 +81,9 @@ class TimerService(Service):
         timer_log: TimerLog,
         files: TimerFiles,
         counts: TimerCounts,
+        stats: BrokerStats,
     ) -> None:
+        self._stats = stats
         self.queue_offset = 0
         """Next offset of the wheel topic to be taken in."""
         self._store = store
@@ -388,7 +392,9 @@ class TimerService(Service):
 
     def _put_all(self, messages: list[StoredMessage]) -> bool:
         """Store all; False when one could not be stored now. What never can be is reported."""
-        for result in self._store.put_messages(messages) if messages else ():
+        results = self._store.put_messages(messages) if messages else ()
+        now = self._clock.monotonic()
+        for message, result in zip(messages, results, strict=True):
             if result.status in _NEVER:
                 log.error("timers.undeliverable", status=result.status.name)
             elif result.status is not PutStatus.PUT_OK:
@@ -396,6 +402,7 @@ class TimerService(Service):
                 return False
             else:
                 self._delivered_end = result.physical_offset + result.size
+                self._stats.note_put(message.topic, 1, result.size, now)
         return True
 
     # -- the disk -------------------------------------------------------------------------------

@@ -108,6 +108,8 @@ class Producer(GroupClient):
         )
         self._detector: FaultDetector | None = None
         self.published_topics: set[str] = set()
+        self._requested_topics: set[str] = set()
+        """Whose brokers have had a heartbeat before the first request."""
         self._oneways = 0
         self._loop_time: Callable[[], float] = lambda: 0.0
 
@@ -245,9 +247,10 @@ class Producer(GroupClient):
         """
         instance = self._started()
         ends_at = self._loop_time() + timeout_ms / 1000
-        if message.topic not in self.published_topics:
+        if message.topic not in self._requested_topics:
             await self._find(message.topic)
             await instance.heartbeat()  # brokers find us by it, and so does the reply
+            self._requested_topics.add(message.topic)
         correlation_id = instance.requests.open(message, instance.client_id, timeout_ms)
         try:
             await self.send(message, queue=queue, selector=selector, key=key, timeout_ms=timeout_ms)
