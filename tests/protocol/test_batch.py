@@ -36,6 +36,18 @@ def test_messages_come_back_from_a_batch(batch):
             assert decode_properties(entry.properties.decode()) == message.properties
 
 
+@given(
+    st.integers(1, 9).flatmap(lambda n: st.lists(st.binary(min_size=n, max_size=n), min_size=1)),
+    st.integers(0, 1),
+)
+def test_messages_of_equal_lengths_are_read_as_others_are(bodies, extra):
+    alike = encode_batch([Message("T", body) for body in bodies])
+    mixed = alike + encode_batch([Message("T", b"x" * (10 + extra))])
+    expected = [(0, body, b"WAIT\x01true\x02") for body in bodies]
+    assert decode_batch(alike) == expected
+    assert decode_batch(mixed)[:-1] == expected
+
+
 @given(batches(), st.data())
 def test_a_batch_cut_inside_a_message_is_refused_whole(batch, data):
     body = encode_batch(batch)

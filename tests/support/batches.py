@@ -22,6 +22,6 @@ def batch_of(messages: Sequence[StoredMessage]) -> QueueBatch:
         properties=[message.properties for message in messages],
         flags=[message.flag for message in messages],
         tags_codes=[message.tags_code for message in messages],
-        uniq_keys=[message.uniq_key or "" for message in messages],
+        uniq_keys=[(message.uniq_key or "").encode() for message in messages],
         keys=[message.keys for message in messages],
     )

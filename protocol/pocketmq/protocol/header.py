@@ -53,10 +53,11 @@ class Header(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, g
         Only None is left out: RocketMQ declares fields mandatory that have a default here, and
         refuses a request without them.
         """
-        values = (getattr(self, name) for name in self.__struct_fields__)
         return {
-            wire_name: to_text_value(value)
-            for wire_name, value in zip(self.__struct_encode_fields__, values, strict=True)
+            name: value if type(value) is str else to_text_value(value)
+            for name, value in zip(
+                self.__struct_encode_fields__, msgspec.structs.astuple(self), strict=True
+            )
             if value is not None
         }
 

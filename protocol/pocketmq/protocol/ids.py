@@ -10,6 +10,7 @@ with IPv4, 56 with IPv6.
 import struct
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from random import getrandbits
 from typing import Final
 
@@ -19,6 +20,8 @@ from pocketmq.protocol.hosts import pack_host, unpack_host
 _INT64: Final = struct.Struct(">q")
 _KEY_HEAD: Final = struct.Struct(">HI")
 _KEY_TAIL: Final = struct.Struct(">IH")
+_MANY: Final = 512
+"""More ids than these are packed one by one: a `struct` takes 64 bytes for each, and is kept."""
 
 
 def offset_msg_id(store_host: bytes, physical_offset: int) -> str:
@@ -28,8 +31,19 @@ def offset_msg_id(store_host: bytes, physical_offset: int) -> str:
 
 def offset_msg_ids(store_host: bytes, physical_offsets: Sequence[int]) -> str:
     """`offset_msg_id` of several messages, separated by commas, as batches are answered."""
-    host = store_host.hex().upper()
-    return ",".join([f"{host}{offset:016X}" for offset in physical_offsets])
+    count, host_len = len(physical_offsets), len(store_host)
+    if count <= _MANY:
+        values: list[bytes | int] = [store_host] * (2 * count)
+        values[1::2] = physical_offsets
+        ids = _packed_ids(count, host_len).pack(*values)
+    else:
+        ids = b"".join([store_host + _INT64.pack(offset) for offset in physical_offsets])
+    return ids.hex(",", host_len + _INT64.size).upper()
+
+
+@lru_cache(maxsize=64)
+def _packed_ids(count: int, host_len: int) -> struct.Struct:
+    return struct.Struct(">" + f"{host_len}sq" * count)
 
 
 def parse_offset_msg_id(msg_id: str) -> tuple[str, int, int]:

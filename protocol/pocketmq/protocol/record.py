@@ -265,6 +265,8 @@ def host_bits(born_host: bytes, store_host: bytes) -> int:
         RecordError: a host has neither 8 nor 20 bytes.
     """
     sizes = (len(born_host), len(store_host))
+    if sizes == _SIZES[0]:
+        return 0
     for bits, expected in _SIZES.items():
         if sizes == expected:
             return bits

@@ -91,14 +91,14 @@ async def test_bytes_that_are_no_text_are_stored_as_text(rig: BrokerRig, voice: 
 def test_quick_hashes_are_javas(topic: str, keys: list[str]) -> None:  # S-46
     expected = [key_hash(topic, key) for key in keys]
     assert [unique_key_hash(topic, key) for key in keys] == expected
-    assert unique_key_hashes(topic, keys) == expected
+    assert unique_key_hashes(topic, [key.encode() for key in keys]) == expected
 
 
 def test_the_one_hash_without_a_positive_is_zero() -> None:  # S-46
     key = "113A3F0CC"
     assert java_hash(f"T#{key}") == -(2**31)
     assert unique_key_hash("T", key) == key_hash("T", key) == 0
-    assert unique_key_hashes("T", [key]) == [0]
+    assert unique_key_hashes("T", [key.encode()]) == [0]
 
 
 @given(st.binary(max_size=200))

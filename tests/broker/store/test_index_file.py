@@ -12,8 +12,9 @@ from pocketmq.broker.store import MessageStore, StoredMessage
 from pocketmq.broker.store.disk import OsDisk
 from pocketmq.broker.store.index_file import HEADER, IndexFile, index_file_size
 from pocketmq.broker.store.index_keys import key_hash
-from pocketmq.broker.store.index_service import IndexService, hashes_of
+from pocketmq.broker.store.index_service import IndexService, KeyColumns, hashes_of
 from pocketmq.protocol.record import decode_record
+from pocketmq.protocol.store_layout import INDEX_ENTRY
 
 Make = Callable[..., MessageStore]
 Message = Callable[..., StoredMessage]
@@ -28,6 +29,10 @@ def file_at(root: Path, slots: int = 4, entries: int = 10) -> IndexFile:
     return file
 
 
+def put(file: IndexFile, keys: list[tuple[int, int]], store_ms: int) -> None:
+    file.put([h for h, _ in keys], [offset for _, offset in keys], [store_ms] * len(keys))
+
+
 def test_the_size_is_rocketmqs() -> None:  # S-45
     assert index_file_size(5_000_000, 20_000_000) == 420_000_040
 
@@ -40,8 +45,8 @@ def test_the_hash_is_javas_made_positive() -> None:  # S-46
 
 def test_bytes_of_header_slots_and_entries(tmp_path: Path) -> None:  # S-45, S-47
     file = file_at(tmp_path)
-    file.put([(6, 1000)], NOW)
-    file.put([(10, 2000)], NOW + 5999)
+    put(file, [(6, 1000)], NOW)
+    put(file, [(10, 2000)], NOW + 5999)
     file.save_header()
     content = Path(file.path).read_bytes()
     assert HEADER.unpack(content[:40]) == (NOW, NOW + 5999, 1000, 2000, 1, 3)
@@ -53,8 +58,8 @@ def test_bytes_of_header_slots_and_entries(tmp_path: Path) -> None:  # S-45, S-4
 def test_the_newest_comes_first_and_times_bound_the_search(tmp_path: Path) -> None:  # S-48
     file = file_at(tmp_path)
     for n in range(5):
-        file.put([(6, n)], NOW + n * 1000)
-        file.put([(10, 100 + n)], NOW + n * 1000) if n < 2 else None
+        put(file, [(6, n)], NOW + n * 1000)
+        put(file, [(10, 100 + n)], NOW + n * 1000) if n < 2 else None
     assert list(file.find(6, 0, FOREVER)) == [4, 3, 2, 1, 0]
     assert list(file.find(10, 0, FOREVER)) == [101, 100]
     assert list(file.find(6, NOW + 1000, NOW + 3000)) == [3, 2, 1]
@@ -63,15 +68,15 @@ def test_the_newest_comes_first_and_times_bound_the_search(tmp_path: Path) -> No
 
 def test_entries_the_header_does_not_count_do_not_hide_older_ones(tmp_path: Path) -> None:
     file = file_at(tmp_path)
-    file.put([(6, 1)], NOW)
+    put(file, [(6, 1)], NOW)
     file.save_header()
-    file.put([(6, 2)], NOW)
-    file.put([(6, 3)], NOW)  # a kill came before the header was saved
+    put(file, [(6, 2)], NOW)
+    put(file, [(6, 3)], NOW)  # a kill came before the header was saved
     again = IndexFile(OsDisk(), file.path, 4, 10)
     again.load()
     assert list(again.find(6, 0, FOREVER)) == [1]
     again.reserve(1)
-    again.put([(6, 2)], NOW)
+    put(again, [(6, 2)], NOW)
     assert list(again.find(6, 0, FOREVER)) == [2, 1]
 
 
@@ -80,10 +85,10 @@ def test_keys_of_one_write_form_the_chains_that_single_ones_would(tmp_path: Path
     for name in ("together", "singly"):
         (tmp_path / name).mkdir()
     together, singly = file_at(tmp_path / "together"), file_at(tmp_path / "singly")
-    together.put(keys[:1], NOW)
-    together.put(keys[1:], NOW + 3000)
+    put(together, keys[:1], NOW)
+    put(together, keys[1:], NOW + 3000)
     for number, key in enumerate(keys):
-        singly.put([key], NOW + 3000 * (number > 0))
+        put(singly, [key], NOW + 3000 * (number > 0))
     for file in (together, singly):
         file.save_header()
     assert Path(together.path).read_bytes() == Path(singly.path).read_bytes()
@@ -102,6 +107,71 @@ def test_a_write_is_parted_where_a_file_ends(tmp_path: Path) -> None:  # S-49
     ]
     service.put([(6, n) for n in range(20, 27)], NOW)
     assert service.files[-1].next_entry == 10, "those up to 24 are there already"
+
+
+class Source:
+    """Messages of a batch; each has one key."""
+
+    def __init__(self, *offsets: int) -> None:
+        self.offsets = offsets
+
+    def add_keys_to(self, columns: KeyColumns) -> None:
+        for offset in self.offsets:
+            columns.add([offset * 7 % 23], offset, NOW + offset * 100)
+
+
+def test_what_waits_is_written_as_if_it_had_come_singly(tmp_path: Path) -> None:
+    services = [IndexService(OsDisk(), str(tmp_path / name), 4, 40) for name in ("late", "soon")]
+    late, soon = services
+    for n in range(0, 90, 3):
+        late.add(Source(n, n + 1, n + 2), 3, 100)
+        for offset in (n, n + 1, n + 2):
+            soon.put([(offset * 7 % 23, offset)], NOW + offset * 100)
+    assert late.files == []
+    late.flush()
+    soon.save()
+    contents = [[Path(file.path).read_bytes() for file in each.files] for each in services]
+    assert contents[0] == contents[1]
+    assert len(contents[0]) == 3
+
+
+def test_what_comes_twice_or_too_late_is_in_the_index_once(tmp_path: Path) -> None:
+    service = IndexService(OsDisk(), str(tmp_path), 4, 40)
+    for source in (Source(1, 2), Source(2, 3), Source(1), Source(3, 5, 4, 6)):
+        service.add(source, 1, 100)
+    service.flush()
+    service.add(Source(5, 6, 7), 3, 100)
+    service.flush()
+    file = service.files[0]
+    offsets = [entry[1] for entry in INDEX_ENTRY.struct.iter_unpack(file.entries(1))]
+    assert offsets == [1, 2, 3, 5, 6, 7]
+
+
+def test_what_waits_behind_a_cut_is_forgotten(tmp_path: Path) -> None:
+    service = IndexService(OsDisk(), str(tmp_path), 4, 40)
+    service.add(Source(1, 2, 3, 4), 4, 100)
+    service.truncate(3)
+    service.flush()
+    assert service.end_physical == 2
+
+
+def test_many_messages_do_not_wait(tmp_path: Path) -> None:
+    service = IndexService(OsDisk(), str(tmp_path), 4, 4000)
+    for n in range(1000):
+        service.add(Source(n), 1, 100)
+    assert service.end_physical >= 700
+    service.add(Source(1000), 1, 1 << 20)
+    service.add(Source(1001), 1, 100)
+    assert service.end_physical == 1000
+
+
+def test_what_is_confirmed_is_in_the_index(open_store: Make, message: Message) -> None:
+    store = open_store()
+    store.put_messages([message(b"a", properties=b"UNIQ_KEY\x01u\x02", uniq_key="u")])
+    assert store.index is not None
+    assert store.index.end_physical == -1
+    store.close_files()
+    assert store.index.end_physical == 0
 
 
 def test_a_full_file_is_followed_by_another(tmp_path: Path) -> None:  # S-49
@@ -196,7 +266,7 @@ def test_the_index_survives_a_restart(open_store: Make, message: Message) -> Non
 @pytest.mark.parametrize("value", [-1, 11, 2**31 - 1])
 def test_a_slot_that_points_nowhere_is_empty(tmp_path: Path, value: int) -> None:
     file = file_at(tmp_path)
-    file.put([(6, 1)], NOW)
+    put(file, [(6, 1)], NOW)
     file.save_header()
     with open(file.path, "r+b") as raw:
         raw.seek(40 + 2 * 4)

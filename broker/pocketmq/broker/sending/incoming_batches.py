@@ -12,6 +12,9 @@ message whose properties ask for more is decoded.
 
 from __future__ import annotations
 
+import struct
+from functools import lru_cache
+
 from pocketmq.broker.delays.delay import level_of
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.sending.send_checks import SendChecks
@@ -32,6 +35,8 @@ _SEPARATOR = b"\x02"
 _KEY = b"UNIQ_KEY\x01"
 _COPIED_BYTES = 65536
 """A body up to this length is copied once: slices of bytes cost half of what views do."""
+_ALIKE_MESSAGES = 512
+"""Larger batches are read one by one: a `struct` takes 96 bytes a message, and is kept."""
 
 
 class IncomingBatches:
@@ -111,20 +116,26 @@ class IncomingBatches:
             return False
         if uniq_key is None or keys is not None or not traits.is_plain:
             return False
-        at = first.index(_KEY) + len(_KEY)
-        stop = at + len(uniq_key.encode())
-        end = first[stop:]
-        if {text[:at] for text in sent} != {first[:at]} or {text[stop:] for text in sent} != {end}:
+        count, length = len(sent), len(first)
+        if count > _ALIKE_MESSAGES or list(map(len, sent)).count(length) != count:
             return False
-        uniq_keys = [text[at:stop] for text in sent]
+        at = first.index(_KEY) + len(_KEY)
+        key_len = len(uniq_key.encode())
+        values = _alike(count, at, key_len, length - at - key_len).unpack(b"".join(sent))
+        uniq_keys = list(values[1::3])
         joined = b"".join(uniq_keys)
-        if len(joined) != len(uniq_key) * len(sent) or not joined.isascii() or _SEPARATOR in joined:
+        if (
+            values[0::3].count(values[0]) != count
+            or values[2::3].count(values[2]) != count
+            or not joined.isascii()
+            or _SEPARATOR in joined
+        ):
             return False
         rest = self._rest(first)
         batch.properties = [text + rest for text in sent]
-        batch.uniq_keys = [key.decode() for key in uniq_keys]
-        batch.tags_codes = [traits.tags_code] * len(sent)
-        batch.keys = [None] * len(sent)
+        batch.uniq_keys = uniq_keys
+        batch.tags_codes = [traits.tags_code] * count
+        batch.keys = [None] * count
         batch.wait_store_ok = traits.wait_store_ok
         return True
 
@@ -141,7 +152,7 @@ class IncomingBatches:
             uniq_key = self._stamp.new_key()
             rest = rest[: -len(self._suffix)] + _KEY + uniq_key.encode() + _SEPARATOR + self._suffix
         batch.properties.append(text + rest)
-        batch.uniq_keys.append(uniq_key)
+        batch.uniq_keys.append(uniq_key.encode())
         batch.tags_codes.append(traits.tags_code)
         batch.keys.append(keys)
         batch.wait_store_ok |= traits.wait_store_ok
@@ -163,7 +174,13 @@ class IncomingBatches:
                 "a message of a batch can be neither delayed nor part of a transaction",
             )
         batch.properties.append(self._stamp.complete(properties))
-        batch.uniq_keys.append(properties[names.UNIQ_KEY])
+        batch.uniq_keys.append(properties[names.UNIQ_KEY].encode())
         batch.tags_codes.append(tags_code(properties.get(names.TAGS)))
         batch.keys.append(properties.get(names.KEYS))
         batch.wait_store_ok |= properties.get(names.WAIT) != "false"
+
+
+@lru_cache(maxsize=64)
+def _alike(count: int, start_len: int, key_len: int, end_len: int) -> struct.Struct:
+    """So many properties: what is before the key's value, that, what is behind."""
+    return struct.Struct(f"{start_len}s{key_len}s{end_len}s" * count)

@@ -47,7 +47,7 @@ from pocketmq.protocol.record import (
     encode_blank,
     record_parts,
 )
-from pocketmq.protocol.record_batch import batch_parts, batch_size
+from pocketmq.protocol.record_batch import BatchLengths, batch_lengths, batch_records
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.store_layout import FIXED_SIZE, MAGIC_V1, MAGIC_V2, RECORD
 from pocketmq.runtime.errors import DiskError, DiskFullError
@@ -143,9 +143,10 @@ class CommitLog:
             queue: of the batch; it hands out the offsets (S-12).
             now_ms: store timestamp of all of them.
         """
-        if (refusal := self._batch_refusal(batch, queue)) is not None:
+        lengths = batch_lengths(batch, queue.topic_field)
+        if (refusal := self._batch_refusal(lengths, queue)) is not None:
             return BatchResult(refusal)
-        size = batch_size(batch, queue.topic_field)
+        size = lengths.total
         first = queue.next_offset
         try:
             file = self._writable_file()
@@ -155,17 +156,19 @@ class CommitLog:
                 self._end_file(file)
                 file = self._writable_file()
             begin = file.start + file.wrote
-            offsets, parts = batch_parts(batch, queue.topic_field, first, begin, now_ms)
-            self._write(file, b"".join(parts))
+            offsets, records = batch_records(
+                batch, lengths, queue.topic_field, first, begin, now_ms
+            )
+            self._write(file, records)
         except DiskError as exc:
             return BatchResult(_failed(exc, len(batch.bodies)))
         queue.next_offset = first + len(offsets)
         return BatchResult(_OK, first, offsets, begin + size, now_ms)
 
-    def _batch_refusal(self, batch: QueueBatch, queue: ConsumeQueue) -> PutStatus | None:
-        if max(map(len, batch.bodies)) > self._config().max_message_size:
+    def _batch_refusal(self, lengths: BatchLengths, queue: ConsumeQueue) -> PutStatus | None:
+        if max(lengths.bodies) > self._config().max_message_size:
             return PutStatus.MESSAGE_ILLEGAL
-        if max(map(len, batch.properties)) > MAX_PROPERTIES_BYTES:
+        if max(lengths.properties) > MAX_PROPERTIES_BYTES:
             return PutStatus.PROPERTIES_SIZE_EXCEEDED
         return PutStatus.MESSAGE_ILLEGAL if self._is_too_long(queue) else None
 

@@ -34,6 +34,7 @@ from pocketmq.broker.store.flush import LogFlusher
 from pocketmq.broker.store.flush_queues import IndexFlusher, Progress, QueueFlusher
 from pocketmq.broker.store.queue_dispatch import QueueDispatcher
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.errors import DiskError
 from pocketmq.runtime.periodic import AT_REST, PeriodicService
 
 log = structlog.get_logger()
@@ -158,10 +159,11 @@ class FlushService:
 
         No further pass follows once the checkpoint covers all that was dispatched.
         """
+        is_indexed = self._finish_index()
         now, config = self._clock.monotonic(), self._config()
         unconfirmed = self._queue_dispatcher.offset - self._queue_flusher.confirmed
         waited_ms = (now - self._queue_thorough_at) * 1000
-        if unconfirmed and (
+        if (unconfirmed and is_indexed) and (
             waited_ms >= config.flush_consume_queue_thorough_interval_ms
             or unconfirmed >= config.confirm_distance_bytes
         ):
@@ -169,7 +171,7 @@ class FlushService:
             self._queue_flusher.flush_thoroughly(self._progress())
         else:
             self._queue_flusher.flush()
-        is_clean = not unconfirmed and not self._queue_dispatcher.dirty
+        is_clean = not unconfirmed and not self._queue_dispatcher.dirty and is_indexed
         return AT_REST if is_clean else None
 
     def log_flushed(self) -> None:
@@ -178,12 +180,15 @@ class FlushService:
 
     def confirm_soon(self) -> None:
         """Move the checkpoint now, as after a topic is deleted: its entries are no longer there."""
-        self._queue_flusher.flush_thoroughly(self._progress())
+        if self._finish_index():
+            self._queue_flusher.flush_thoroughly(self._progress())
 
     def flush_everything(self) -> bool:
         """Flush everything before returning; returns whether that worked. Call when stopped."""
         self._log_flusher.start(self._log_worker)
         self._queue_flusher.start(self._queue_worker)
+        if not self._finish_index():
+            return False
         index = self._queue_dispatcher.index
         if index is not None:
             self._index_flusher.flush_after(index.files)
@@ -203,6 +208,17 @@ class FlushService:
     def doubt(self, paths: Iterable[str]) -> None:
         """Queue files that an earlier process may have failed to sync."""
         self._queue_flusher.doubt(paths)
+
+    def _finish_index(self) -> bool:
+        """Have all in the index that is dispatched; what is confirmed has to be there."""
+        index = self._queue_dispatcher.index
+        if index is not None:
+            try:
+                index.flush()
+            except DiskError as exc:
+                log.error("index.write_failed", error=str(exc))
+                return False
+        return True
 
     def _progress(self) -> Progress:
         entries = sum(queue.max_offset for queue in self._queues)

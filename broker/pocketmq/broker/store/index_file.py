@@ -16,6 +16,8 @@ compares the real key in the record.
 from __future__ import annotations
 
 import os
+import sys
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -30,6 +32,10 @@ ENTRY = INDEX_ENTRY.struct
 
 _INT32_MAX = 2**31 - 1
 _INT32 = INDEX_SLOT.struct
+_SWAPS = sys.byteorder == "little"
+"""Whether integers of this machine have to be turned round: the file's are big endian."""
+_UPPER, _LOWER = (1, 0) if _SWAPS else (0, 1)
+"""Which half of 64 bits comes first in memory."""
 _WINDOW_LOW = 64 * KIB
 _WINDOW_HIGH = MIB
 
@@ -122,41 +128,69 @@ class IndexFile:
         reserved = (self._file.reserved - self._entries_at) // ENTRY.size
         self.room_until = min(self.max_entries, reserved)
 
-    def put(self, keys: Sequence[tuple[int, int]], store_ms: int) -> None:
-        """Add an entry for each (hash, physical offset); there is room for all below `room_until`.
+    def put(
+        self, hashes: Sequence[int], physical_offsets: Sequence[int], times_ms: Sequence[int]
+    ) -> None:
+        """Add an entry for each hash; there is room for all below `room_until`.
 
         The slots are written last: a process killed in between leaves every chain whole.
+
+        Args:
+            hashes: of keys, one at least.
+            physical_offsets: of the messages that have them.
+            times_ms: store times of these.
         """
         view = self._file.writable_view()
-        first = number = self.next_entry
-        slots, slots_at, slot_size = self.slots, HEADER.size, SLOT_SIZE
-        read, pack = _INT32.unpack_from, ENTRY.pack
-        newest: dict[int, int] = {}
-        entries: list[bytes] = []
-        seconds = self._seconds(store_ms)
-        for hashed, physical_offset in keys:
-            slot_at = slots_at + hashed % slots * slot_size
-            older = newest.get(slot_at, -1)
-            if older < 0:
-                (older,) = read(view, slot_at)
-                if older < 0 or older >= first:
-                    older = self._newest(view, slot_at)
-                if older == 0:
-                    self.used_slots += 1
-            entries.append(pack(hashed, physical_offset, seconds, older))
-            if number <= 1:
-                self.begin_physical = physical_offset
-                self.begin_ms = store_ms
-                seconds = 0
-            newest[slot_at] = number
-            number += 1
-        view[self.entry_at(first) : self.entry_at(number)] = b"".join(entries)
-        write = _INT32.pack_into
-        for slot_at, number_at in newest.items():
-            write(view, slot_at, number_at)
-        self.next_entry = number
-        self.end_physical = physical_offset
-        self.end_ms = store_ms
+        count, first, slot_count = len(hashes), self.next_entry, self.slots
+        slots = [hashed % slot_count for hashed in hashes]
+        cells = view[HEADER.size : self._entries_at].cast("i")
+        older = array("i", [cells[slot] for slot in slots])
+        if _SWAPS:
+            older.byteswap()
+        if min(older) < 0 or max(older) >= first:
+            for at, slot in enumerate(slots):
+                older[at] = self._newest(view, HEADER.size + slot * SLOT_SIZE)
+        if len(set(slots)) < count:  # some follow others of this call
+            newest: dict[int, int] = {}
+            for at, slot in enumerate(slots):
+                older[at] = newest.get(slot, older[at])
+                newest[slot] = first + at
+        self.used_slots += older.count(0)
+        entries = self._packed(hashes, physical_offsets, times_ms, older)
+        view[self.entry_at(first) : self.entry_at(first + count)] = entries
+        numbers = array("i", range(first, first + count))
+        if _SWAPS:
+            numbers.byteswap()
+        for slot, number in zip(slots, numbers, strict=True):
+            cells[slot] = number
+        self.next_entry = first + count
+        self.end_physical, self.end_ms = physical_offsets[-1], times_ms[-1]
+
+    def _packed(
+        self,
+        hashes: Sequence[int],
+        physical_offsets: Sequence[int],
+        times_ms: Sequence[int],
+        older: array[int],
+    ) -> memoryview:
+        """Entries as they are written; the first one of a file says when that begins."""
+        count = len(hashes)
+        before = self._seconds(times_ms[0])
+        is_first = self.next_entry <= 1
+        if is_first:
+            self.begin_physical, self.begin_ms = physical_offsets[0], times_ms[0]
+        seconds = {time_ms: self._seconds(time_ms) for time_ms in set(times_ms)}
+        words = array("i", bytes(ENTRY.size * count))
+        halves = array("i", array("q", physical_offsets).tobytes())
+        words[0::5] = array("i", hashes)
+        words[1::5], words[2::5] = halves[_UPPER::2], halves[_LOWER::2]
+        words[3::5] = array("i", [seconds[time_ms] for time_ms in times_ms])
+        words[4::5] = older
+        if is_first:
+            words[3] = before
+        if _SWAPS:
+            words.byteswap()
+        return memoryview(words).cast("B")
 
     def _seconds(self, store_ms: int) -> int:
         """A store time as entries hold it, counted from the file's first message (S-47)."""

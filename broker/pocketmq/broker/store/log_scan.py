@@ -17,7 +17,7 @@ from pocketmq.broker.store.commit_log import UNCOUNTED, CommitLog
 from pocketmq.broker.store.config import KIB, MIB
 from pocketmq.broker.store.consume_queue import ConsumeQueue
 from pocketmq.broker.store.consume_queues import ConsumeQueues
-from pocketmq.broker.store.index_service import hashes_of
+from pocketmq.broker.store.index_service import KeyColumns, hashes_of
 from pocketmq.broker.store.mapped_file import MappedFile
 from pocketmq.broker.store.queue_dispatch import QueueDispatcher, StoredBatch
 from pocketmq.broker.store.stored_message import PutResult, PutStatus, StoredMessage
@@ -27,6 +27,7 @@ from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.store_layout import FIXED_SIZE, MAGIC_V1, MAGIC_V2, RECORD
 from pocketmq.protocol.subscription import tags_code
 from pocketmq.protocol.validation import is_folder_name
+from pocketmq.runtime.errors import DiskFullError
 
 log = structlog.get_logger()
 
@@ -45,6 +46,8 @@ _V6 = MessageSysFlag.HOSTS_V6_MASK
 _MAGICS = (MAGIC_V1.to_bytes(4, "big", signed=True), MAGIC_V2.to_bytes(4, "big", signed=True))
 _MAGIC_AT = _MAGIC_SIZE = 4
 _BATCH = 512
+_MOST_KEYS = 4096
+"""Added to the index together; of what a killed broker had not indexed yet it is all."""
 _NEAR = 64 * KIB
 _MAX_QUEUES = 1 << 16
 
@@ -94,6 +97,8 @@ class LogScan:
         self._leapt: dict[ConsumeQueue, MessageExt] = {}
         """Records that leave places before them empty, if it is true what they say."""
         self._known: dict[tuple[bytes, int], ConsumeQueue] = {}
+        self._keys = KeyColumns([], [], [])
+        """Of records that are in their queues, and maybe not in the index."""
         self._messages: list[StoredMessage] = []
         self._of_queues: list[ConsumeQueue] = []
         self._results: list[PutResult] = []
@@ -114,6 +119,7 @@ class LogScan:
         for queue, record in self._leapt.items():
             self._add(queue, record)
         self._dispatch(offset)
+        self._finish_index()
         return offset
 
     def _run_in_file(self, file: MappedFile, position: int, limit: int) -> int:
@@ -241,11 +247,27 @@ class LogScan:
     def _index_alone(self, record: MessageExt) -> None:
         if self._results:
             self._dispatch(record.commit_log_offset)  # the index is written in the log's order
-        index = self._queue_dispatcher.index
-        if index is not None and record.sys_flag & _TRANSACTION != _ROLLBACK:
+        if record.sys_flag & _TRANSACTION != _ROLLBACK:
             hashes = hashes_of(record.topic, record.uniq_key, record.keys)
-            at = record.commit_log_offset
-            index.put([(hashed, at) for hashed in hashes], record.store_timestamp_ms)
+            self._keys.add(hashes, record.commit_log_offset, record.store_timestamp_ms)
+            if len(self._keys.hashes) >= _MOST_KEYS:
+                self._add_keys()
+
+    def _add_keys(self) -> None:
+        """Have those indexed that need nothing else."""
+        index = self._queue_dispatcher.index
+        if index is not None and self._keys.hashes:
+            index.add(self._keys, len(self._keys.hashes), 0)
+        self._keys = KeyColumns([], [], [])
+
+    def _finish_index(self) -> None:
+        """Write the index; without room for it the store serves all the same, and tries again."""
+        index = self._queue_dispatcher.index
+        if index is not None:
+            try:
+                index.flush()
+            except DiskFullError as exc:
+                log.warning("index.write_failed", error=str(exc), effect="it is tried again")
 
     def _add(self, queue: ConsumeQueue, record: MessageExt) -> None:
         self._messages.append(message_of(record))
@@ -263,6 +285,7 @@ class LogScan:
             self._dispatch(record.commit_log_offset + record.store_size)
 
     def _dispatch(self, end: int) -> None:
+        self._add_keys()
         self._queue_dispatcher.dispatch(
             StoredBatch(end, self._messages, self._of_queues, self._results)
         )

@@ -75,6 +75,7 @@ from pocketmq.broker.store.stored_message import (
 from pocketmq.broker.store.visibility import Visibility
 from pocketmq.protocol.validation import is_folder_name
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.errors import DiskError
 from pocketmq.runtime.periodic import PeriodicService
 from pocketmq.runtime.profile.broker import BrokerProfile
 from pocketmq.runtime.signals import Signal
@@ -472,8 +473,17 @@ class MessageStore(QueueReads):
         """Messages of a topic with this key or unique key, stored between, newest first (S-48)."""
         if self.index is None:
             return QueryResult()
+        self._finish_index(self.index)
         count = min(max_count, self.config.max_msgs_num_batch)
         return query_messages(self.index, self.commit_log, topic, key, count, begin_ms, end_ms)
+
+    @staticmethod
+    def _finish_index(index: IndexService) -> None:
+        """Have all in the index that is dispatched, if the disk has room for it."""
+        try:
+            index.flush()
+        except DiskError as exc:
+            log.warning("index.write_failed", error=str(exc), effect="the newest are not found")
 
     # -- queues ----------------------------------------------------------------------------------
 

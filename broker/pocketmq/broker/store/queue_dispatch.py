@@ -4,6 +4,8 @@ RocketMQ's `ReputMessageService` reads each record again a millisecond after it 
 the batch that was just appended is dispatched from memory, in the same turn of the event loop;
 records are read back only when that was not possible: at recovery, and after a full disk.
 
+Index entries wait until there are some more of them (`IndexService.add`); nobody is told of them.
+
 Under SYNC_FLUSH a batch waits until it is on the disk. What a consumer has seen, and has perhaps
 committed past, can then never be taken back by a power cut.
 """
@@ -11,13 +13,14 @@ committed past, can then never be taken back by a power cut.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import sub
 
 import msgspec
 
 from pocketmq.broker.store.commit_log import UNCOUNTED
 from pocketmq.broker.store.consume_queue import ENTRY, ConsumeQueue
-from pocketmq.broker.store.index_keys import unique_key_hash, unique_key_hashes
-from pocketmq.broker.store.index_service import IndexService, hashes_of
+from pocketmq.broker.store.index_keys import unique_key_hashes
+from pocketmq.broker.store.index_service import IndexService, KeyColumns, hashes_of
 from pocketmq.broker.store.store_events import NO_STORE_EVENTS, StoreEvents
 from pocketmq.broker.store.stored_message import (
     BatchResult,
@@ -45,6 +48,34 @@ class StoredBatch(msgspec.Struct, gc=False):
     queues: Sequence[ConsumeQueue]
     results: Sequence[PutResult]
 
+    @property
+    def count(self) -> int:
+        """How many messages it has."""
+        return len(self.messages)
+
+    def add_keys_to(self, columns: KeyColumns) -> None:
+        """Append what belongs into the index (S-22, S-46)."""
+        messages, results = self.messages, self.results
+        count, topic = len(messages), messages[0].topic
+        uniq_keys = [message.uniq_key for message in messages]
+        if (
+            [message.topic for message in messages].count(topic) == count
+            and [message.keys for message in messages].count(None) == count
+            and [result.status for result in results].count(_OK) == count
+            and _ROLLBACK not in [message.sys_flag & _TRANSACTION for message in messages]
+            and None not in uniq_keys
+        ):
+            keys = [key.encode() for key in uniq_keys if key is not None]
+            columns.hashes.extend(unique_key_hashes(topic, keys))
+            columns.physical_offsets.extend([result.physical_offset for result in results])
+            columns.times_ms.extend([result.store_timestamp_ms for result in results])
+            return
+        for message, result in zip(messages, results, strict=True):
+            if result.status is not _OK or message.sys_flag & _TRANSACTION == _ROLLBACK:
+                continue
+            hashes = hashes_of(message.topic, message.uniq_key, message.keys)
+            columns.add(hashes, result.physical_offset, result.store_timestamp_ms)
+
 
 class PlacedBatch(msgspec.Struct, gc=False):
     """The messages of one batch request, which were appended together."""
@@ -58,6 +89,23 @@ class PlacedBatch(msgspec.Struct, gc=False):
     def end(self) -> int:
         """Log offset behind the last record."""
         return self.result.end
+
+    @property
+    def count(self) -> int:
+        """How many messages it has."""
+        return len(self.result.physical_offsets)
+
+    def add_keys_to(self, columns: KeyColumns) -> None:
+        """Append what belongs into the index (S-46)."""
+        batch, places = self.batch, self.result.physical_offsets
+        topic, stored_ms = batch.topic, self.result.store_timestamp_ms
+        if not any(batch.keys):
+            columns.hashes.extend(unique_key_hashes(topic, batch.uniq_keys))
+            columns.physical_offsets.extend(places)
+            columns.times_ms.extend([stored_ms] * len(places))
+            return
+        for key, user_keys, at in zip(batch.uniq_keys, batch.keys, places, strict=True):
+            columns.add(hashes_of(topic, key.decode(), user_keys), at, stored_ms)
 
 
 class QueueDispatcher:
@@ -99,11 +147,8 @@ class QueueDispatcher:
         for run in runs:
             self.dirty.add(run.queue)
             run.queue.put(run.first, b"".join(run.entries), run.end)
-        if self.index is not None:
-            if isinstance(batch, StoredBatch):
-                self._index(self.index, batch)
-            else:
-                self._index_batch(self.index, batch)
+        if self.index is not None and batch.count:
+            self.index.add(batch, batch.count, max(0, batch.end - self.offset))
         if batch.end > self.offset:
             self.offset = batch.end
         if self._events.sink.is_on:
@@ -146,48 +191,11 @@ class QueueDispatcher:
         run = _Run(placed.queue, result.queue_offset)
         begins = result.physical_offsets
         pack = ENTRY.pack
-        run.entries = [
-            pack(begin, end - begin, code)
-            for begin, end, code in zip(begins, [*begins[1:], result.end], codes, strict=True)
-        ]
+        sizes = map(sub, [*begins[1:], result.end], begins)
+        run.entries = list(map(pack, begins, sizes, codes))
         run.codes = codes
         run.end = result.end
         return run
-
-    @staticmethod
-    def _index_batch(index: IndexService, placed: PlacedBatch) -> None:
-        batch, result = placed.batch, placed.result
-        topic, places = batch.topic, result.physical_offsets
-        keys = list(zip(unique_key_hashes(topic, batch.uniq_keys), places, strict=True))
-        if any(batch.keys):
-            keys = [
-                (hashed, at)
-                for key, user_keys, at in zip(batch.uniq_keys, batch.keys, places, strict=True)
-                for hashed in hashes_of(topic, key, user_keys)
-            ]
-        index.put(keys, result.store_timestamp_ms)
-        index.save()
-
-    @staticmethod
-    def _index(index: IndexService, batch: StoredBatch) -> None:
-        keys: list[tuple[int, int]] = []
-        stored_ms = 0
-        for message, result in zip(batch.messages, batch.results, strict=True):
-            uniq_key = message.uniq_key
-            if (uniq_key is None and not message.keys) or result.status is not _OK:
-                continue
-            if message.sys_flag & _TRANSACTION == _ROLLBACK:
-                continue
-            if result.store_timestamp_ms != stored_ms:
-                index.put(keys, stored_ms)
-                keys, stored_ms = [], result.store_timestamp_ms
-            if uniq_key is not None and not message.keys:
-                keys.append((unique_key_hash(message.topic, uniq_key), result.physical_offset))
-            else:
-                at = result.physical_offset
-                keys += [(each, at) for each in hashes_of(message.topic, uniq_key, message.keys)]
-        index.put(keys, stored_ms)
-        index.save()
 
     def entry_code(self, queue: ConsumeQueue, message: StoredMessage, stored_ms: int) -> int:
         """Tags code of a message's entry: of a delayed one the time at which it is due (B-91)."""

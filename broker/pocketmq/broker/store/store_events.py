@@ -65,7 +65,7 @@ class StoreEvents:
                 queue.queue_id,
                 result.queue_offset + number,
                 (begin, end - begin),
-                (batch.uniq_keys[number], batch.keys[number]),
+                (batch.uniq_keys[number].decode(), batch.keys[number]),
                 (0, mask),
             )
 

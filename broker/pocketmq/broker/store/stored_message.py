@@ -59,7 +59,8 @@ class QueueBatch(msgspec.Struct, gc=False):
     """The wire's text, with the broker's own; at most 32,767 bytes each (S-6)."""
     flags: list[int]
     tags_codes: list[int]
-    uniq_keys: list[str]
+    uniq_keys: list[bytes]
+    """UTF-8."""
     keys: list[str | None]
     """Index keys, separated by single spaces."""
     wait_store_ok: bool = True
