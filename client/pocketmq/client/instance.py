@@ -45,28 +45,22 @@ from pocketmq.client.heartbeat import ConsumerMember, heartbeat_addresses, heart
 from pocketmq.client.name_servers import NameServers
 from pocketmq.client.producer.request import OpenRequests, pushed_reply
 from pocketmq.client.rebalance.service import RebalanceService
-from pocketmq.client.routes import RouteTable, TopicPublishInfo, clipped_to_default
+from pocketmq.client.route_lookups import RouteLookups
+from pocketmq.client.routes import RouteTable
 from pocketmq.protocol.bodies.clients import HeartbeatData
 from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.errors import (
     BrokerError,
     ClientError,
-    NoNameServerError,
     RemotingError,
-    TopicNotFoundError,
 )
-from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.transport.remoting import RemotingClient
-from pocketmq.protocol.validation import is_retry
 from pocketmq.runtime.errors import PocketMQError
 from pocketmq.runtime.logs import configure_if_unset
 from pocketmq.runtime.periodic import Action, PeriodicService
 from pocketmq.runtime.tasks import TaskOwner
 
 log = structlog.get_logger()
-
-SUSPECT_S: Final = 1.0
-"""Between two questions for a route that failed requests cast doubt on, on the clock."""
 
 HEARTBEAT_WAIT_S: Final = 1.0
 """Real seconds for which a round of heartbeats waits for answers."""
@@ -118,7 +112,6 @@ class ClientInstance:
         self.profile = config.profile
         self.events = config.events(config.client_id, config.clock.time_ms)
         self.routes = RouteTable()
-        self.addresses = BrokerAddresses(self.routes, self.refresh_route)
         self.producers: dict[str, ProducerUser] = {}
         self.consumers: dict[str, ConsumerUser] = {}
         self.users = 0
@@ -143,12 +136,16 @@ class ClientInstance:
             ),
         )
         self.tasks = TaskOwner(f"client {self.client_id}")
+        self.lookups = RouteLookups(
+            config, self.api, self.routes, self.tasks, self._routes_changed, self.log
+        )
+        self.addresses = BrokerAddresses(self.routes, self.lookups.refresh_route)
         self.pull_service = PullMessageService(
             config.clock,
             self.api,
             self.addresses,
             self.tasks,
-            self.suspect_broker,
+            self.lookups.suspect_broker,
             max_body_bytes=config.max_body_bytes,
         )
         self.rebalance_service = RebalanceService(
@@ -170,11 +167,6 @@ class ClientInstance:
             )
         )
         self.dispatcher.require(COMMANDS)
-        self._suspected: dict[str, float] = {}
-        """When topics were asked for after a failed request."""
-        self._to_look_again: set[str] = set()
-        """Topics that are about to be asked for again."""
-        self._lookups: dict[tuple[str, str], asyncio.Task[bool | PocketMQError]] = {}
         self._heartbeats: dict[str, asyncio.Task[bool]] = {}
         self._timers = [
             self._timer("routes", config.poll_name_server_interval_ms, 10, self.refresh_routes),
@@ -250,123 +242,18 @@ class ClientInstance:
         """Ask for the route of every topic that somebody here produces to or consumes (P-3)."""
         for topic in sorted(self._topics()):
             try:
-                await self.refresh_route(topic)
+                await self.lookups.refresh_route(topic)
             except PocketMQError as exc:
-                self.route_failed(topic, exc)
+                self.lookups.route_failed(topic, exc)
 
-    async def refresh_route(
-        self, topic: str, *, model: str = "", model_queue_nums: int = 0
-    ) -> bool:
-        """Ask the name server for a topic's route (P-11).
-
-        Callers at the same time share one question. Not found keeps what was known.
-
-        Args:
-            topic: Whose route is wanted.
-            model: Ask for this topic instead and take its brokers (P-14, TBW102).
-            model_queue_nums: Queues per broker then.
-
-        Returns:
-            Whether a route was found.
-
-        Raises:
-            NoNameServerError: none is configured or answers.
-            BrokerError: the name server refused.
-        """
-        key = (topic, model)
-        lookup = self._lookups.get(key)
-        if lookup is None:
-            lookup = self.tasks.start(
-                self._look_up(topic, model, model_queue_nums), name=f"route of {topic}"
-            )
-            self._lookups[key] = lookup
-            lookup.add_done_callback(lambda _: self._lookups.pop(key, None))
-        found = await asyncio.shield(lookup)
-        if isinstance(found, PocketMQError):
-            raise found
-        return found
-
-    def suspect_route(self, topic: str) -> None:
-        """A request failed: ask for the topic's route, for another broker may be master by now
-        (W-12). Not more often than each second: what is soon after the last question waits."""
-        now = self.clock.monotonic()
-        if topic in self._to_look_again:
-            return
-        self._to_look_again.add(topic)
-        wait_s = max(0.0, self._suspected.get(topic, now - SUSPECT_S) + SUSPECT_S - now)
-        self.tasks.start(self._look_again(topic, wait_s), name=f"suspect route of {topic}")
-
-    def suspect_broker(self, queue: MessageQueue) -> bool:
-        """A consumer's request for a queue failed: as `suspect_route`, where the broker's name has
-        others that may lead now; whether it has."""
-        may_fail_over = self.routes.may_fail_over(queue.broker_name)
-        if may_fail_over:
-            self.suspect_route(queue.topic)
-        return may_fail_over
-
-    async def _look_again(self, topic: str, wait_s: float) -> None:
-        if wait_s > 0:
-            await self.clock.sleep(wait_s)
-        self._to_look_again.discard(topic)
-        self._suspected[topic] = self.clock.monotonic()
-        try:
-            await self.refresh_route(topic)
-        except PocketMQError as exc:
-            self.route_failed(topic, exc)
-
-    # behaviour 51
-    async def publish_info(
-        self, topic: str, *, model: str, model_queue_nums: int
-    ) -> TopicPublishInfo:
-        """Queues to send to, after up to two questions to the name server (P-14).
-
-        Raises:
-            NoNameServerError: NO_NAME_SERVER (10004): none is configured or answers.
-            TopicNotFoundError: NOT_FOUND_TOPIC (10005): no route, or nobody may write there.
-        """
-        info = self.routes.publish_info(topic)
-        if info is None or not info.queues:
-            if not self.config.nameservers:
-                raise NoNameServerError
-            found = await self.refresh_route(topic)
-            if not found and self.routes.publish_info(topic) is None:
-                await self.refresh_route(topic, model=model, model_queue_nums=model_queue_nums)
-            info = self.routes.publish_info(topic)
-        if info is None:
-            raise TopicNotFoundError(topic)
-        if not info.queues:
-            raise TopicNotFoundError(topic, "none of its queues can be written to now")
-        return info
-
-    async def _look_up(self, topic: str, model: str, model_queue_nums: int) -> bool | PocketMQError:
-        try:
-            route = await self.api.route(model or topic)
-        except PocketMQError as exc:
-            return exc  # for those who wait; the task itself did its work
-        if route is None:
-            return False
-        if model:
-            route = clipped_to_default(route, model_queue_nums)
-        if self.routes.apply(topic, route):
-            self.log.debug(
-                "route.changed",
-                topic=topic,
-                brokers=[data.broker_name for data in route.broker_datas],
-            )
-            self.pull_service.routes_changed()
-        return True
+    def _routes_changed(self) -> None:
+        self.pull_service.routes_changed()
 
     def _topics(self) -> set[str]:
         topics = {topic for each in self.producers.values() for topic in each.published_topics}
         for consumer in self.consumers.values():
             topics.update(subscription.topic for subscription in consumer.subscriptions)
         return topics
-
-    def route_failed(self, topic: str, error: PocketMQError) -> None:
-        """Log that a topic's route is not known now."""
-        # A %RETRY% topic exists only after the first heartbeat (T-3).
-        level = self.log.debug if is_retry(topic) else self.log.warning
-        level("route.lookup_failed", topic=topic, reason=str(error))
 
     # -- heartbeats -----------------------------------------------------------------------------
 

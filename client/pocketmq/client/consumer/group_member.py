@@ -53,10 +53,10 @@ class GroupMember(GroupClient):
         missing: list[str] = []
         for topic in sorted(self._subscriptions.topics):
             try:
-                if not await instance.refresh_route(topic) and not is_retry(topic):
+                if not await instance.lookups.refresh_route(topic) and not is_retry(topic):
                     missing.append(topic)
             except PocketMQError as exc:
-                instance.route_failed(topic, exc)
+                instance.lookups.route_failed(topic, exc)
         if missing:
             self.log.warning(
                 "topic.missing",

@@ -92,7 +92,7 @@ class LitePullConsumer(PullMember):
         selector = MessageSelector.of(expression, expression_type)
         self._subscriptions.set(topic, selector.expression, expression_type=selector.type)
         if self._instance is not None:
-            await self._instance.refresh_route(topic)
+            await self._instance.lookups.refresh_route(topic)
             await self._instance.heartbeat()
             self._instance.rebalance_service.wakeup()
 

@@ -35,7 +35,7 @@ async def look_for(instance: ClientInstance, topics: Sequence[str]) -> None:
 
 async def _found(instance: ClientInstance, topic: str) -> bool:
     try:
-        return await instance.refresh_route(topic)
+        return await instance.lookups.refresh_route(topic)
     except PocketMQError as exc:
-        instance.route_failed(topic, exc)
+        instance.lookups.route_failed(topic, exc)
         return False

@@ -201,9 +201,9 @@ class PopQueues:
                 busy = exc.code == ResponseCode.FLOW_CONTROL
                 delay_ms = BROKER_FLOW_CONTROL_DELAY_MS if busy else EXCEPTION_DELAY_MS
                 if not busy:
-                    self._member.instance.suspect_broker(popped.queue)
+                    self._member.instance.lookups.suspect_broker(popped.queue)
             except (PocketMQError, TimeoutError) as exc:
-                self._member.instance.suspect_broker(popped.queue)
+                self._member.instance.lookups.suspect_broker(popped.queue)
                 log.info("pop.put_off", queue=str(popped.queue), reason=str(exc))
                 delay_ms = EXCEPTION_DELAY_MS
             except Exception:  # a queue whose task ends would not be popped for two minutes

@@ -80,7 +80,7 @@ class PullMember(GroupMember):
         """The topic's readable queues, sorted (P-13); empty without a route."""
         instance = self._started()
         if topic not in instance.routes.subscribe:
-            await instance.refresh_route(topic)
+            await instance.lookups.refresh_route(topic)
         return list(instance.routes.subscribe.get(topic, ()))
 
     async def max_offset(self, queue: MessageQueue) -> int:

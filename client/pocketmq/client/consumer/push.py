@@ -375,9 +375,9 @@ class PushConsumer(GroupMember):
     async def _announce(self, topic: str) -> None:
         instance = self._started()
         try:
-            await instance.refresh_route(topic)
+            await instance.lookups.refresh_route(topic)
         except PocketMQError as exc:
-            instance.route_failed(topic, exc)
+            instance.lookups.route_failed(topic, exc)
         await instance.heartbeat()
 
     @property

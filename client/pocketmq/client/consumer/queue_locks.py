@@ -108,7 +108,7 @@ class QueueLocks:
                 "queues.lock_failed", group=self._group, broker=broker_name, reason=str(exc)
             )
             for topic_queue in {queue.topic: queue for queue in queues}.values():
-                self._instance.suspect_broker(topic_queue)
+                self._instance.lookups.suspect_broker(topic_queue)
             return None
         return frozenset(granted)
 

@@ -136,7 +136,7 @@ class Delivery:
         try:
             return result_of(await self.request(prepared, queue, timeout_s), prepared, queue)
         except (BrokerError, RemotingError, ClientError):
-            self._started().suspect_broker(queue)  # W-12
+            self._started().lookups.suspect_broker(queue)  # W-12
             raise
 
     # -- all tries ------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ class Delivery:
                 final = tries.answered(outcome, now)
             else:
                 self._learn(queue.broker_name, latency_ms, outcome)
-                self._started().suspect_route(info.topic)
+                self._started().lookups.suspect_route(info.topic)
                 final = tries.failed(outcome, now)
             if final is not None:
                 return final

@@ -426,7 +426,7 @@ class Producer(GroupClient):
     async def _find(self, topic: str) -> TopicPublishInfo:
         instance = self._started()
         self.published_topics.add(topic)
-        return await instance.publish_info(
+        return await instance.lookups.publish_info(
             topic,
             model=self.settings.create_topic_key,
             model_queue_nums=self.settings.default_topic_queue_nums,

@@ -135,9 +135,9 @@ class TransactionProducer(Producer):
         instance, model = self._started(), self.settings.create_topic_key
         self.published_topics.add(model)  # which all brokers have that make topics by themselves
         try:
-            await instance.refresh_route(model)
+            await instance.lookups.refresh_route(model)
         except PocketMQError as exc:
-            instance.route_failed(model, exc)
+            instance.lookups.route_failed(model, exc)
         await instance.heartbeat()
 
     async def stop(self) -> None:
