@@ -70,7 +70,12 @@ class Traffic:
         note_in((self,), messages, size_bytes)
 
     def sample(self, now_ms: int, *, hour: bool, day: bool) -> None:
-        """Keep how far the counters are, for the minute and, when it is time, the others."""
+        """Keep how far the counters are, for the minute and, when it is time, the others.
+
+        A counter begins with its first message, as RocketMQ's do.
+        """
+        if not self.times:
+            return
         sample = _Sample(now_ms, self.times, self.messages, self.size_bytes)
         self._minute.add(sample)
         if hour:

@@ -26,6 +26,9 @@ from typing import Protocol, TypeVar
 
 T = TypeVar("T")
 
+AtExpiry = Callable[[], float | None]
+"""Called when a wait is over without a wake-up: seconds to wait on, or None to end the wait."""
+
 
 class Timer(Protocol):
     """A callback that is due at some moment."""
@@ -100,10 +103,14 @@ class Clock(Protocol):
     def timeout(self, delay_s: float) -> AbstractAsyncContextManager[None]:
         """Raise `TimeoutError` in a block that takes longer than `delay_s` on this clock."""
 
-    async def wait(self, latch: Latch, timeout_s: float | None) -> bool:
+    async def wait(
+        self, latch: Latch, timeout_s: float | None, at_expiry: AtExpiry | None = None
+    ) -> bool:
         """Wait for a wake-up, for at most `timeout_s`; returns whether it came.
 
         A wake-up from before the call counts. The latch is clear afterwards in both cases.
+        A manual clock asks `at_expiry`, if given, before it ends the wait: a task whose work needs
+        no waiting then costs no turn of the loop. Other clocks never ask.
         """
 
     def peer_wait(self) -> AbstractContextManager[None]:
@@ -188,7 +195,9 @@ class SystemClock:
     def timeout(self, delay_s: float) -> AbstractAsyncContextManager[None]:
         return ClockTimeout(self, delay_s, lambda task: None)
 
-    async def wait(self, latch: Latch, timeout_s: float | None) -> bool:
+    async def wait(
+        self, latch: Latch, timeout_s: float | None, _at_expiry: AtExpiry | None = None
+    ) -> bool:
         if latch.take():
             await asyncio.sleep(0)  # a service that wakes itself must not starve the loop
             return True

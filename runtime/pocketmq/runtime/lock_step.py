@@ -7,11 +7,15 @@ member for its next deadline and moves all of them to the smallest.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Sequence
+import contextlib
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Sequence
+from functools import partial
+from types import TracebackType
 from typing import NamedTuple, Protocol, TypeVar
 
 from pocketmq.runtime.errors import ClockMemberError
 from pocketmq.runtime.manual_clock import DEFAULT_GUARD_S, AtMoment, Due, ManualClock
+from pocketmq.runtime.other_loops import run_in
 
 T = TypeVar("T")
 
@@ -26,9 +30,6 @@ class Traffic(Protocol):
     @property
     def writes(self) -> int:
         """Changes whenever something is sent."""
-
-    def in_flight(self) -> int:
-        """Bytes that were sent and not read; while it stays the same, all are read."""
 
 
 _MOST_ROUNDS = 10
@@ -51,6 +52,16 @@ class Deadline(NamedTuple):
     """Of the timer."""
 
 
+class Inbox(Protocol):
+    """What the connections of one loop bring; any thread may ask."""
+
+    def read(self) -> int:
+        """Bytes that it has read so far."""
+
+    def unread(self) -> int:
+        """Bytes that were sent in this process and that it has not read yet."""
+
+
 class ClockMember(Protocol):
     """One clock, usually another process's, reached over its own port."""
 
@@ -69,26 +80,34 @@ class ClockMember(Protocol):
 
 
 class NearMember:
-    """A `ManualClock` of this process as a member; subclasses know in which loop it lives.
+    """A `ManualClock` of this process as a member.
 
     Args:
         name: See `ClockMember`.
         clock: Any thread may read it; only its own loop fires its timers.
-        reads: How many bytes its loop has read so far; None: nobody counts.
+        inbox: What its loop reads; None: nobody counts.
+        loop: In which the clock lives; None: the caller's.
     """
 
     def __init__(
-        self, name: str, clock: ManualClock, reads: Callable[[], int] | None = None
+        self,
+        name: str,
+        clock: ManualClock,
+        inbox: Inbox | None = None,
+        loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         self.name = name
         self.clock = clock
-        self._reads = reads
+        self._inbox = inbox
+        self._loop = loop
         self._read_at_rest = -1
+        self._unread_at_rest = 0
 
     @property
     def has_news(self) -> bool:
-        """Whether it may have read something since it was last seen at rest."""
-        return self._reads is None or self._reads() != self._read_at_rest
+        """Whether there is something that it has read, or will, since it was seen at rest."""
+        inbox = self._inbox
+        return inbox is None or inbox.read() != self._read_at_rest or self._has_unread(inbox)
 
     async def time_ms(self) -> int:
         return self.clock.time_ms()
@@ -101,11 +120,63 @@ class NearMember:
 
     async def run(self, time_ms: int, at_moment: AtMoment | None = None) -> int:
         """`ManualClock.move_to`, in the clock's own loop."""
+        return await self._in_loop(self._run(time_ms, at_moment))
+
+    async def rest(self, time_ms: int) -> None:
+        """Return when what it has read has had its effects; its clock stands there already."""
+        loop, inbox = self._loop, self._inbox
+        here = asyncio.get_running_loop()
+        if loop is not None and loop is not here and inbox and not self._has_unread(inbox):
+            seen: asyncio.Future[bool] = here.create_future()
+            look = partial(self._look, inbox, loop, here, seen)
+            with self._explained():
+                loop.call_soon_threadsafe(look)
+            if await seen:
+                return
+        await self.run(time_ms)
+
+    def _look(
+        self,
+        inbox: Inbox,
+        loop: asyncio.AbstractEventLoop,
+        here: asyncio.AbstractEventLoop,
+        seen: asyncio.Future[bool],
+    ) -> None:
+        """Say whether it rests; in its own loop."""
+        rests = self.clock.stands_still(loop)
+        if rests:
+            self._read_at_rest = inbox.read()
+        here.call_soon_threadsafe(_resolve, seen, rests)
+
+    async def _run(self, time_ms: int, at_moment: AtMoment | None) -> int:
         reached_ms = await self.clock.move_to(time_ms, at_moment)
-        while self._reads is not None and self._reads() != self._read_at_rest:
-            self._read_at_rest = self._reads()
-            await self.clock.move_to(reached_ms)  # until what was read has had its effects
+        inbox = self._inbox
+        while inbox is not None and inbox.read() != self._read_at_rest:
+            self._read_at_rest = inbox.read()
+            if not self.clock.stands_still(asyncio.get_running_loop()):
+                await self.clock.move_to(reached_ms)  # until what was read has had its effects
+        if inbox is not None:
+            self._unread_at_rest = inbox.unread()  # what ended connections left never arrives
         return reached_ms
+
+    async def _in_loop(self, coroutine: Coroutine[object, object, T]) -> T:
+        if self._loop is None or self._loop is asyncio.get_running_loop():
+            return await coroutine
+        with self._explained():
+            return await run_in(self._loop, coroutine)
+
+    @contextlib.contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Tell a loop that was closed meanwhile from other errors."""
+        try:
+            yield
+        except RuntimeError as exc:
+            if self._loop is None or not self._loop.is_closed():
+                raise
+            raise ClockMemberError(self.name, "move its clock", "its loop has ended") from exc
+
+    def _has_unread(self, inbox: Inbox) -> bool:
+        return inbox.unread() != self._unread_at_rest
 
 
 LocalMember = NearMember
@@ -123,13 +194,13 @@ async def advance(
 
     Leave frozen members out of `members`: they would be waited for. See `advance_to`.
     """
-    step = _Step(members, on_lost, guard_s)
-    times = await step.ask("tell its time", lambda member: member.time_ms())
-    if not times:
-        raise ValueError("no clock is left to advance")
-    target_ms = max(times) + by_ms
-    await _advance(step, target_ms)
-    return target_ms
+    with contextlib.closing(_Step(members, on_lost, guard_s)) as step:
+        times = await step.ask("tell its time", lambda member: member.time_ms())
+        if not times:
+            raise ValueError("no clock is left to advance")
+        target_ms = max(times) + by_ms
+        await _advance(step, target_ms)
+        return target_ms
 
 
 async def advance_to(
@@ -157,7 +228,17 @@ async def advance_to(
         ClockMemberError: A member did not answer and there is no `on_lost`.
         ClockStuckError: A member's tasks did not rest.
     """
-    step = _Step(members, on_lost, guard_s)
+    with contextlib.closing(_Step(members, on_lost, guard_s)) as step:
+        return await _advance_to(step, members, time_ms, on_deadline, traffic)
+
+
+async def _advance_to(
+    step: _Step,
+    members: Sequence[ClockMember],
+    time_ms: int,
+    on_deadline: OnDeadline | None,
+    traffic: Traffic | None,
+) -> int:
     near = [each for each in members if isinstance(each, NearMember)]
     if traffic is not None and len(near) == len(members):
         return await _NearStep(step, near, on_deadline, traffic).advance(time_ms)
@@ -170,7 +251,8 @@ async def deadlines(members: Sequence[ClockMember]) -> list[Deadline]:
     Raises:
         ClockMemberError: A member did not answer.
     """
-    return await _Step(members, None, MEMBER_GUARD_S).deadlines()
+    with contextlib.closing(_Step(members, None, MEMBER_GUARD_S)) as step:
+        return await step.deadlines()
 
 
 async def _advance(step: _Step, time_ms: int, on_deadline: OnDeadline | None = None) -> int:
@@ -197,8 +279,7 @@ class _NearStep:
     """Members of this process: whoever has nothing due is moved on without a visit in its loop.
 
     What a member sends reaches others in their own loops. So whenever something was sent, those who
-    have read it are visited, and rest, before the next moment; all of them are when something may
-    still be on its way.
+    have read it or will are visited, and rest, before the next moment.
     """
 
     def __init__(
@@ -212,8 +293,6 @@ class _NearStep:
         self._members = members
         self._on_deadline = on_deadline
         self._traffic = traffic
-        self._in_flight = traffic.in_flight()
-        """When all were seen at rest: what is left then never arrives here."""
 
     async def advance(self, time_ms: int) -> int:
         """Move all to a moment; the number of steps taken."""
@@ -234,11 +313,9 @@ class _NearStep:
         """Let everybody rest who may have read something, until nobody sends anything more."""
         for _ in range(_MOST_ROUNDS):
             writes = self._traffic.writes
-            if self._traffic.in_flight() != self._in_flight:
-                await self._step.move_to(now_ms)
-                self._in_flight = self._traffic.in_flight()
-            elif news := [each for each in self._members if each.has_news]:
-                await self._step.move_to(now_ms, news)
+            for each in self._members:
+                if each.has_news:
+                    await self._step.rest(each, now_ms)
             if self._traffic.writes == writes:
                 return
 
@@ -284,6 +361,11 @@ class _Step:
         self._members = list(members)
         self._on_lost = on_lost
         self._guard_s = guard_s
+        self._patience = _Patience(guard_s)
+
+    def close(self) -> None:
+        """Forget the timer of its patience."""
+        self._patience.close()
 
     async def move_to(self, time_ms: int, asked: Sequence[ClockMember] | None = None) -> None:
         await self.ask("move its clock", lambda member: member.move_to(time_ms), asked)
@@ -301,6 +383,9 @@ class _Step:
             await self.move_to(time_ms - 1, late)  # and what they send each other: 1 ms at most
         if late:
             await self.move_to(time_ms, late)
+
+    async def rest(self, member: NearMember, time_ms: int) -> None:
+        await self.ask("come to rest", lambda _: member.rest(time_ms), [member])
 
     async def run(self, member: NearMember, time_ms: int, at_moment: AtMoment) -> None:
         await self.ask("move its clock", lambda _: member.run(time_ms, at_moment), [member])
@@ -323,7 +408,8 @@ class _Step:
         results: list[T | BaseException]
         if len(members) == 1:  # most often; a task of its own would cost as much as the rest
             try:
-                results = [await self._guarded(members[0], question)]
+                with self._patience:
+                    results = [await question(members[0])]
             except (OSError, EOFError, ClockMemberError) as exc:
                 results = [exc]
         else:
@@ -356,3 +442,58 @@ class _Step:
             raise error from cause
         self._members.remove(member)
         self._on_lost(member, error)
+
+
+class _Patience:
+    """`asyncio.timeout`, entered thousands of times in a row by one task: one timer for all.
+
+    Args:
+        limit_s: Real seconds that a block may take.
+    """
+
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s
+        self._ends_at = 0.0
+        self._task: asyncio.Task[object] | None = None
+        """Inside a block."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_over = False
+
+    def __enter__(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._is_over = False
+        self._task = asyncio.current_task()
+        self._ends_at = loop.time() + self._limit_s
+        if self._timer is None:
+            self._timer = loop.call_at(self._ends_at, self._look, loop)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        task, self._task = self._task, None
+        if self._is_over and task is not None and task.uncancel() == 0:
+            raise TimeoutError(f"nothing within {self._limit_s:g} s") from exc
+
+    def close(self) -> None:
+        """Forget the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = None
+        if self._task is None:
+            return
+        if loop.time() < self._ends_at:
+            self._timer = loop.call_at(self._ends_at, self._look, loop)
+            return
+        self._is_over = True
+        self._task.cancel()
+
+
+def _resolve(seen: asyncio.Future[bool], rests: bool) -> None:
+    if not seen.done():
+        seen.set_result(rests)

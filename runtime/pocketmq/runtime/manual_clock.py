@@ -22,7 +22,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import NamedTuple, TypeVar
 
-from pocketmq.runtime.clock import ClockTimeout, Latch, Timer, resolve
+from pocketmq.runtime.clock import AtExpiry, ClockTimeout, Latch, Timer, resolve
 from pocketmq.runtime.errors import ClockStuckError
 
 T = TypeVar("T")
@@ -136,6 +136,14 @@ class ManualClock:
         self._now_us = max(self._now_us, (time_ms - self._start_ms) * 1000)
         return True
 
+    def stands_still(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Whether nothing is going on at all in its loop, which must be the caller's.
+
+        False also means that it cannot be seen; `move_to` with the present time waits for it.
+        """
+        waiting = _calls_ahead(loop)
+        return waiting is not None and not (waiting or self._busy or self._moving.locked())
+
     # -- waiting ----------------------------------------------------------------------------
 
     def call_at(self, when_s: float, callback: Callable[[], None]) -> Timer:
@@ -157,7 +165,9 @@ class ManualClock:
             return
         await self._rest_until(asyncio.get_running_loop().create_future(), delay_s)
 
-    async def wait(self, latch: Latch, timeout_s: float | None) -> bool:
+    async def wait(
+        self, latch: Latch, timeout_s: float | None, at_expiry: AtExpiry | None = None
+    ) -> bool:
         if latch.take():
             await asyncio.sleep(0)
             return True
@@ -168,7 +178,7 @@ class ManualClock:
         task = _current_task()
         latch.arm(waiter, lambda: self._wake(task))
         try:
-            return await self._rest_until(waiter, timeout_s)
+            return await self._rest_until(waiter, timeout_s, at_expiry)
         finally:
             latch.disarm()
 
@@ -224,9 +234,13 @@ class ManualClock:
             ClockStuckError: Woken tasks did not rest within the guard's real seconds.
         """
         target_us = (time_ms - self._start_ms) * 1000
-        with self._peer_wait():  # another move may be in progress
+        if self._moving.locked():
+            with self._peer_wait():
+                await self._moving.acquire()
+        else:
             await self._moving.acquire()
         self._mover = _current_task()
+        waiting = _calls_ahead(asyncio.get_running_loop())
         try:
             if at_moment is None or self._busy:  # who asks at each moment has seen it at rest
                 await self._settle()
@@ -238,7 +252,8 @@ class ManualClock:
                 while (due := self._earliest()) is not None and due.when_us <= self._now_us:
                     heapq.heappop(self._timers)
                     self._fire(due)
-                await self._settle()
+                if self._busy or waiting is None or waiting:
+                    await self._settle()
             self._now_us = max(self._now_us, target_us)
             return self.time_ms()
         finally:
@@ -252,9 +267,9 @@ class ManualClock:
     async def _settle(self) -> None:
         loop = asyncio.get_running_loop()
         guard_ends_at = loop.time() + self._guard_s
-        # asyncio's loops show what they are about to call: when that is nothing, and no socket had
-        # anything in this turn, there is nothing to wait for. Uvloop's do not; then turns count.
-        waiting: Collection[object] | None = getattr(loop, "_ready", None)
+        # When nothing is about to be called, and no socket had anything in this turn, there is
+        # nothing to wait for. Where that cannot be seen, turns count.
+        waiting = _calls_ahead(loop)
         quiet = 0
         while quiet < _QUIET_TURNS:
             await asyncio.sleep(0)
@@ -307,20 +322,37 @@ class ManualClock:
 
     # -- book-keeping -----------------------------------------------------------------------
 
-    async def _rest_until(self, waiter: asyncio.Future[bool], delay_s: float | None) -> bool:
+    async def _rest_until(
+        self,
+        waiter: asyncio.Future[bool],
+        delay_s: float | None,
+        at_expiry: AtExpiry | None = None,
+    ) -> bool:
         task = _current_task()
         timer: Timer | None = None
         if delay_s is not None:
+            name = task.get_name()
+
+            def arm(after_s: float) -> Timer:
+                # A wait shorter than the clock's resolution must still wait, or a loop never ends.
+                now_us = self._now_us
+                when_s = max((now_us + 1) / 1_000_000, now_us / 1_000_000 + after_s)
+                return self.arm(when_s, expire, name)
 
             def expire() -> None:
-                if not waiter.done():
+                nonlocal timer
+                if waiter.done():
+                    return
+                again_s = None if at_expiry is None else at_expiry()
+                if waiter.done():  # what it called has woken the task
+                    return
+                if again_s is None:
                     self._wake(task)
                     resolve(waiter, woken=False)
+                else:
+                    timer = arm(again_s)
 
-            # A wait shorter than the clock's resolution must still wait, or its loop never ends.
-            shortest_s = (self._now_us + 1) / 1_000_000
-            when_s = max(shortest_s, self.monotonic() + delay_s)
-            timer = self.arm(when_s, expire, task.get_name())
+            timer = arm(delay_s)
         self._rest(task)
         try:
             return await waiter
@@ -380,6 +412,11 @@ class ManualClock:
         while self._timers and self._timers[0].callback is None:
             heapq.heappop(self._timers)
         return self._timers[0] if self._timers else None
+
+
+def _calls_ahead(loop: asyncio.AbstractEventLoop) -> Collection[object] | None:
+    """What a loop is about to call. Asyncio's loops show it; for uvloop's, None."""
+    return getattr(loop, "_ready", None)
 
 
 def _current_task() -> asyncio.Task[object]:

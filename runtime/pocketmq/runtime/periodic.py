@@ -6,7 +6,6 @@ All timer loops are instances of it. Waiting and waking follow `clock.Latch`.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import math
 from collections.abc import Awaitable, Callable
 
@@ -19,7 +18,7 @@ log = structlog.get_logger()
 AT_REST = math.inf
 """What an action returns when nothing is left to do: no timer runs until `resume` or `wakeup`."""
 
-Action = Callable[[], float | None] | Callable[[], Awaitable[float | None]]
+Action = Callable[[], float | None | Awaitable[float | None]]
 
 
 class PeriodicService:
@@ -65,6 +64,8 @@ class PeriodicService:
         """A rest was ended by `resume`, and by nothing that wants a run at once."""
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
+        self._began: list[float | Awaitable[float | None]] = []
+        """What a run came to that the clock's timer began and the task has to end; at most one."""
 
     @property
     def period_s(self) -> float:
@@ -124,13 +125,16 @@ class PeriodicService:
                 if self._must_stop():
                     return  # a `resume` just before `stop`: their one wakeup is used up
             if wait_s > 0 or self._latch.notified:
-                await self._clock.wait(self._latch, wait_s)
+                await self._clock.wait(self._latch, wait_s, self._expired)
             else:
                 await self._clock.sleep(0)
+            if self._began:
+                begun = self._began.pop()
+                wait_s = begun if isinstance(begun, (int, float)) else await self._until_done(begun)
+                continue
             if self._must_stop():
                 return
-            next_s = await self._run_once()
-            wait_s = self.period_s if next_s is None else next_s
+            wait_s = await self._run_once()
 
     async def _rest(self) -> float:
         """Wait until there is work; seconds until the next run."""
@@ -142,16 +146,43 @@ class PeriodicService:
     def _must_stop(self) -> bool:
         return self._stopping  # asked anew after each await; another task may have set it
 
-    async def _run_once(self) -> float | None:
+    def _expired(self) -> float | None:
+        """Run the action where the clock's timer fires; seconds until the next run.
+
+        None: the task has to go on, with what stands in `_began`.
+        """
+        if self._stopping:
+            return None
+        result = self._act()
+        if not isinstance(result, (int, float)) or result <= 0 or result == AT_REST:
+            self._began.append(result)
+            return None
+        return result
+
+    async def _run_once(self) -> float:
+        result = self._act()
+        return result if isinstance(result, (int, float)) else await self._until_done(result)
+
+    def _act(self) -> float | Awaitable[float | None]:
+        """Begin a run: seconds until the next one, or what has to be awaited for them."""
         self.runs += 1
         try:
             result = self._action()
-            if inspect.isawaitable(result):
-                result = await result
-        except Exception as exc:  # whatever it is, the next period must come
-            if self._on_error is None:
-                log.exception("service.failed", service=self.name)
-            else:
-                self._on_error(exc)
-            return None
-        return result
+        except Exception as exc:  # noqa: BLE001 - whatever it is, the next period must come
+            self._failed(exc)
+            return self.period_s
+        return self.period_s if result is None else result
+
+    async def _until_done(self, run: Awaitable[float | None]) -> float:
+        try:
+            result = await run
+        except Exception as exc:  # noqa: BLE001 - likewise
+            self._failed(exc)
+            return self.period_s
+        return self.period_s if result is None else result
+
+    def _failed(self, exc: Exception) -> None:
+        if self._on_error is None:
+            log.error("service.failed", service=self.name, exc_info=exc)
+        else:
+            self._on_error(exc)

@@ -12,10 +12,10 @@ from pocketmq.broker import Broker, BrokerConfig
 from pocketmq.cluster.spec import broker_names, nameserver_names
 from pocketmq.cluster.steering.shape import ClusterShape
 from pocketmq.nameserver import NameServer, NameServerConfig
-from pocketmq.protocol.transport.traffic import TRAFFIC
+from pocketmq.protocol.transport.traffic import LoopInbox
 from pocketmq.runtime.clock import Clock, SystemClock
 from pocketmq.runtime.lock_step import ClockMember, NearMember
-from pocketmq.runtime.manual_clock import AtMoment, ManualClock
+from pocketmq.runtime.manual_clock import ManualClock
 from pocketmq.runtime.profile import profile_named
 from pocketmq.testing import role_logs
 from pocketmq.testing.role_thread import MakeServer, RoleSeams, RoleThread
@@ -136,7 +136,7 @@ class RoleThreads:
 
     async def clock_members(self) -> Sequence[ClockMember]:
         """The roles whose clocks can be moved now."""
-        return [_RoleMember(each) for each in self._roles.values() if _runs(each)]
+        return [_member(each) for each in self._roles.values() if _runs(each)]
 
     # -- inside -----------------------------------------------------------------------------
 
@@ -176,18 +176,10 @@ class RoleThreads:
         )
 
 
-class _RoleMember(NearMember):
+def _member(role: RoleThread) -> NearMember:
     """A role's manual clock in a lock step."""
-
-    def __init__(self, role: RoleThread) -> None:
-        clock = role.clock
-        assert isinstance(clock, ManualClock)
-        flow = TRAFFIC.of(role.loop)
-        super().__init__(role.name, clock, lambda: flow.read)
-        self._role = role
-
-    async def run(self, time_ms: int, at_moment: AtMoment | None = None) -> int:
-        return await self._role.run(super().run(time_ms, at_moment))
+    assert isinstance(role.clock, ManualClock)
+    return NearMember(role.name, role.clock, LoopInbox(role.loop), role.loop)
 
 
 def _runs(role: RoleThread) -> bool:

@@ -18,6 +18,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 from pocketmq.runtime.errors import CallerError
+from pocketmq.runtime.other_loops import run_in
 
 T = TypeVar("T")
 
@@ -72,22 +73,7 @@ class LoopThread:
             return await coroutine
         if self.loop.is_closed():
             return await asyncio.wrap_future(self.submit(coroutine))
-        # As `asyncio.run_coroutine_threadsafe` does, without a future for other threads between:
-        # clocks are moved by thousands of these.
-        done: asyncio.Future[T] = here.create_future()
-        started: list[asyncio.Task[T]] = []
-
-        def begin() -> None:
-            task = self.loop.create_task(coroutine)
-            started.append(task)
-            task.add_done_callback(lambda ended: here.call_soon_threadsafe(_copy, ended, done))
-
-        self.loop.call_soon_threadsafe(begin)
-        try:
-            return await done
-        except asyncio.CancelledError:
-            self.loop.call_soon_threadsafe(lambda: [task.cancel() for task in started])
-            raise
+        return await run_in(self.loop, coroutine)
 
     def stop(self) -> None:
         """Cancel all tasks and end the thread; may be called twice."""
@@ -106,18 +92,6 @@ class LoopThread:
         finally:
             asyncio.set_event_loop(None)
             self.loop.close()
-
-
-def _copy(ended: asyncio.Task[T], done: asyncio.Future[T]) -> None:
-    """Let one loop's future have what another loop's task came to."""
-    if done.done():
-        return
-    if ended.cancelled():
-        done.cancel()
-    elif (error := ended.exception()) is not None:
-        done.set_exception(error)
-    else:
-        done.set_result(ended.result())
 
 
 async def _cancel_all() -> None:

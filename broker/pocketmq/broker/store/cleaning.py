@@ -75,6 +75,9 @@ class Cleaner:
         """One round; how many seconds to wait before the next, None for the usual time."""
         usage, config = self._disk.usage(self._root), self._config()
         self._note_level(usage)
+        if len(self._log.files.files) < 2:  # the last file never goes, so the hour does not matter
+            self._manual_rounds = max(0, self._manual_rounds - 1)
+            return None
         forced = (
             usage.used_ratio > config.disk_space_clean_forcibly_ratio
             and config.clean_file_forcibly_enable

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
 
@@ -67,9 +67,13 @@ class TransactionCheck:
         self._clock = clock
         self._on_give_up = on_give_up
 
-    async def run(self) -> None:
-        """One round over each half queue."""
-        for queue_id in sorted(q for topic, q in self._store.queues() if topic == HALF_TOPIC):
+    def run(self) -> Awaitable[None] | None:
+        """One round over each half queue; None when there is none."""
+        queues = sorted(q for topic, q in self._store.queues() if topic == HALF_TOPIC)
+        return self._walk_all(queues) if queues else None
+
+    async def _walk_all(self, queues: Sequence[int]) -> None:
+        for queue_id in queues:
             await self._walk(queue_id)
 
     # -- the queues, as `CheckRound` reads them --------------------------------------------------

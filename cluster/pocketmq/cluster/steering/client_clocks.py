@@ -13,10 +13,10 @@ import weakref
 from collections.abc import Callable
 from typing import ClassVar
 
-from pocketmq.protocol.transport.traffic import TRAFFIC
+from pocketmq.protocol.transport.traffic import LoopInbox
 from pocketmq.runtime.clock import Clock, Timer
 from pocketmq.runtime.lock_step import ClockMember, NearMember
-from pocketmq.runtime.manual_clock import AtMoment, ManualClock
+from pocketmq.runtime.manual_clock import ManualClock
 
 
 class ClientClock(ManualClock):
@@ -62,21 +62,12 @@ class ClientClocks:
         """The clocks that can be moved now; those of closed loops are forgotten."""
         with self._lock:
             clocks = list(self._clocks)
-        return [_ClientMember(each) for each in clocks if each.loop is None or _runs(each.loop)]
+        return [_member(each) for each in clocks if each.loop is None or _runs(each.loop)]
 
 
-class _ClientMember(NearMember):
-    def __init__(self, clock: ClientClock) -> None:
-        self._loop = clock.loop
-        flow = None if self._loop is None else TRAFFIC.of(self._loop)
-        reads = None if flow is None else lambda: flow.read
-        super().__init__(ClientClocks.MEMBER_NAME, clock, reads)
-
-    async def run(self, time_ms: int, at_moment: AtMoment | None = None) -> int:
-        if self._loop is None or self._loop is asyncio.get_running_loop():
-            return await super().run(time_ms, at_moment)
-        moving = asyncio.run_coroutine_threadsafe(super().run(time_ms, at_moment), self._loop)
-        return await asyncio.wrap_future(moving)
+def _member(clock: ClientClock) -> NearMember:
+    inbox = None if clock.loop is None else LoopInbox(clock.loop)
+    return NearMember(ClientClocks.MEMBER_NAME, clock, inbox, clock.loop)
 
 
 def _runs(loop: asyncio.AbstractEventLoop) -> bool:

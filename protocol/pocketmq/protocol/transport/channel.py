@@ -43,7 +43,7 @@ from pocketmq.protocol.frame import FrameDecoder, encode_frame
 from pocketmq.protocol.header import Header
 from pocketmq.protocol.transport.peer_memory import PeerMemory, PeerShare
 from pocketmq.protocol.transport.timed_calls import TimedCalls
-from pocketmq.protocol.transport.traffic import TRAFFIC
+from pocketmq.protocol.transport.traffic import TRAFFIC, Flow
 
 log = structlog.get_logger()
 
@@ -111,6 +111,9 @@ class Channel(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._calls = TimedCalls(self._loop)
         self._flow = TRAFFIC.of(self._loop)
+        self._ends = ("", "")
+        self._far: Flow | None = None
+        """The peer's loop, when it is in this process."""
         self._out: list[Buffer] = []
         self._out_bytes = 0
         """Of answers in `_out`; what goes out in other ways is not counted."""
@@ -242,12 +245,16 @@ class Channel(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=high_bytes)
         self.address = _address(transport.get_extra_info("peername"))
         self.local_address = _address(transport.get_extra_info("sockname"))
+        self._ends = (self.local_address, self.address)
+        TRAFFIC.opened(self._ends, self._flow)
         self.last_active_at = self._loop.time()
         if self._on_open is not None:
             self._on_open(self)
 
     def data_received(self, data: bytes) -> None:
         self._flow.read += len(data)
+        if self._far is not None or self._find_far():
+            self._flow.near_read += len(data)
         self.last_active_at = self._loop.time()
         decoder = self._decoder
         commands = decoder.feed(data)
@@ -290,6 +297,7 @@ class Channel(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        TRAFFIC.closed(self._ends)
         self._out.clear()
         self._put_off.clear()
         if self._share is not None:
@@ -418,7 +426,9 @@ class Channel(asyncio.Protocol):
         self.last_active_at = self._loop.time()
         data = out[0] if len(out) == 1 else b"".join(out)
         TRAFFIC.writes += 1
-        self._flow.written += len(data)
+        if (far := self._far or self._find_far()) is not None:
+            sent = self._flow.sent
+            sent[far] = sent.get(far, 0) + len(data)
         transport.write(data)
         share = self._share
         if share is None:
@@ -429,6 +439,10 @@ class Channel(asyncio.Protocol):
             transport.abort()
         elif unsent or share.noted_bytes:
             share.weigh()
+
+    def _find_far(self) -> Flow | None:
+        self._far = TRAFFIC.far_end(self._ends)
+        return self._far
 
 
 def _address(name: Any) -> str:
