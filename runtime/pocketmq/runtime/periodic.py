@@ -18,7 +18,7 @@ log = structlog.get_logger()
 AT_REST = math.inf
 """What an action returns when nothing is left to do: no timer runs until `resume` or `wakeup`."""
 
-Action = Callable[[], float | None | Awaitable[float | None]]
+Action = Callable[[], float | Awaitable[float | None] | None]
 
 
 class PeriodicService:
