@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pocketmq.runtime import manual_clock
 from pocketmq.runtime.clock import Latch
 from pocketmq.runtime.errors import ClockStuckError
 from pocketmq.runtime.manual_clock import ManualClock
@@ -279,3 +280,28 @@ async def test_a_timer_for_a_moment_that_has_passed_fires_without_a_move(
     fired = asyncio.Event()
     clock.call_at(clock.monotonic(), fired.set)
     await fired.wait()
+
+
+async def test_a_peer_that_is_known_to_be_frozen_is_not_waited_for(
+    clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manual_clock, "PEER_PATIENCE_S", 1000.0)  # longer than the clock's guard
+    ended: list[int] = []
+    answers: list[asyncio.Future[None]] = []
+
+    async def ask(peer: str, limit_s: float | None) -> None:
+        answers.append(asyncio.get_running_loop().create_future())
+        await clock.sleep(10)
+        try:
+            await clock.peer_answer(answers[-1], peer, limit_s)
+        except TimeoutError:
+            ended.append(clock.time_ms() - START_MS)
+
+    clock.note_frozen(["127.0.0.1:1"])
+    tasks = [asyncio.create_task(ask("127.0.0.1:1", limit)) for limit in (24, None)]
+    await asyncio.sleep(0)  # noqa: TID251 - one turn, so that both have armed their timers
+    await clock.move_to(START_MS + 60_000)
+    assert ended == [34_000]
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)

@@ -123,7 +123,7 @@ class ClientApi:
         answer = channel.request(
             header, body, timeout_s=self.timeout_s if timeout_s is None else timeout_s
         )
-        response = await self._clock.peer_answer(answer)
+        response = await self._clock.peer_answer(answer, address)
         if response.code == 0 or response.code in ok:
             return response
         raise BrokerError(response.code, response.remark, address=address)

@@ -44,12 +44,26 @@ ANSWER_LIMIT_S = 3.0
 
 
 class ControlledProcess:
-    """A process that is asked over its port; a `ClockMember` of a lock step."""
+    """A process that is asked over its port; a `ClockMember` of a lock step.
 
-    def __init__(self, name: str, address: str, remoting: RemotingClient) -> None:
+    Args:
+        name: Its name in errors and output.
+        address: `host:port`.
+        remoting: Asks it.
+        frozen: Addresses of frozen processes, for whose answers its clock shall not wait.
+    """
+
+    def __init__(
+        self, name: str, address: str, remoting: RemotingClient, frozen: Collection[str] = ()
+    ) -> None:
         self._name = name
         self.address = address
         self._remoting = remoting
+        self._frozen = ";".join(sorted(frozen)) or None
+
+    def beside(self, frozen: Collection[str]) -> ControlledProcess:
+        """The same process, beside others that are frozen."""
+        return ControlledProcess(self._name, self.address, self._remoting, frozen)
 
     @property
     def name(self) -> str:
@@ -70,9 +84,8 @@ class ControlledProcess:
     async def move_to(self, time_ms: int) -> None:
         """Move its manual clock; returns when the tasks that were due have come to rest."""
         # The process has its own limit, whose error names the task that does not come to rest.
-        await self._ask(
-            "move its clock", MoveClockRequestHeader(time_ms=time_ms), lock_step.MEMBER_GUARD_S
-        )
+        header = MoveClockRequestHeader(time_ms=time_ms, frozen=self._frozen)
+        await self._ask("move its clock", header, lock_step.MEMBER_GUARD_S)
 
     async def clock(self) -> ClockResponseHeader:
         """Its time, its next deadline, and whether it can be moved.
@@ -102,20 +115,27 @@ class ControlledProcess:
 async def reachable(
     members: Iterable[ControlledProcess],
     on_left_out: Callable[[ClockMemberError], None] | None = None,
+    *,
+    frozen: Collection[str] = (),
 ) -> list[ControlledProcess]:
-    """The members that answer and are on a manual clock; `on_left_out` gets those that do not."""
+    """The members that answer and are on a manual clock; `on_left_out` gets those that do not.
+
+    Their clocks will not wait for the answers of those that do not, nor of `frozen` addresses.
+    """
     found = []
+    silent = set(frozen)
     everyone = list(members)
     answers = await asyncio.gather(*(member.clock() for member in everyone), return_exceptions=True)
     for member, answer in zip(everyone, answers, strict=True):
         if isinstance(answer, ClockMemberError):
+            silent.add(member.address)
             if on_left_out is not None:
                 on_left_out(answer)
         elif isinstance(answer, BaseException):
             raise answer
         elif answer.manual:
             found.append(member)
-    return found
+    return [each.beside(silent) for each in found]
 
 
 async def discover(

@@ -106,7 +106,12 @@ class Supervisor(StartStop):
 
     def control(self, name: str) -> ControlledProcess:
         """Access to one process's clock and state, over its port."""
-        return ControlledProcess(name, self[name].address, self.remoting)
+        return ControlledProcess(name, self[name].address, self.remoting, self.frozen_addresses)
+
+    @property
+    def frozen_addresses(self) -> list[str]:
+        """`host:port` of each process that is frozen now."""
+        return [each.address for each in self.processes if each.state is State.FROZEN]
 
     # -- starting and stopping --------------------------------------------------------------
 

@@ -83,7 +83,9 @@ class ControlProcessor:
                 "this process runs on the real clock; start it with --clock manual to move it",
                 code=ResponseCode.ILLEGAL_OPERATION,
             )
-        time_ms = request.header(MoveClockRequestHeader).time_ms
+        header = request.header(MoveClockRequestHeader)
+        time_ms = header.time_ms
+        clock.note_frozen((header.frozen or "").split(";"))
         self._tasks.start(self._move(clock, time_ms, peer, request), name=f"move to {time_ms}")
         return None
 

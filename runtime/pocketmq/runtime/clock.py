@@ -119,12 +119,23 @@ class Clock(Protocol):
         A manual clock does not count such a task as busy; other clocks ignore this.
         """
 
-    async def peer_answer(self, answer: Awaitable[T]) -> T:
+    async def peer_answer(
+        self, answer: Awaitable[T], peer: str = "", limit_s: float | None = None
+    ) -> T:
         """Wait for what another process answers, and return it.
 
         A manual clock stands still for up to `PEER_PATIENCE_S` of real time, so that what the
         answer sets off belongs to the moment of the question; then the peer counts as frozen, as
-        in `peer_wait`. Other clocks just wait.
+        in `peer_wait`. It does not stand still at all for a peer that it was told is frozen.
+        Other clocks just wait.
+
+        Args:
+            answer: What to wait for; it has a limit of its own, in real time.
+            peer: Address of the process that is asked.
+            limit_s: Seconds on this clock that a frozen peer is waited for; None: no limit.
+
+        Raises:
+            TimeoutError: The peer is frozen, and `limit_s` is over.
         """
         ...
 
@@ -221,7 +232,9 @@ class SystemClock:
     def peer_wait(self) -> AbstractContextManager[None]:
         return contextlib.nullcontext()
 
-    async def peer_answer(self, answer: Awaitable[T]) -> T:
+    async def peer_answer(
+        self, answer: Awaitable[T], _peer: str = "", _limit_s: float | None = None
+    ) -> T:
         return await answer
 
 

@@ -85,6 +85,7 @@ class ManualClock:
         self._timers: list[_ManualTimer] = []
         self._armed = 0
         self._moving = asyncio.Lock()
+        self._frozen: frozenset[str] = frozenset()
         self._busy: dict[asyncio.Task[object], None] = {}
         """Tasks that the clock woke and has not seen resting since, in order of waking."""
         self._resting: set[asyncio.Task[object]] = set()
@@ -188,9 +189,23 @@ class ManualClock:
     def peer_wait(self) -> AbstractContextManager[None]:
         return self._peer_wait()
 
-    async def peer_answer(self, answer: Awaitable[T]) -> T:
+    def note_frozen(self, peers: Collection[str]) -> None:
+        """Addresses of the processes that somebody froze: `peer_answer` does not stand still.
+
+        Any thread may call it.
+        """
+        self._frozen = frozenset(peers)
+
+    async def peer_answer(
+        self, answer: Awaitable[T], peer: str = "", limit_s: float | None = None
+    ) -> T:
         future = asyncio.ensure_future(answer)
         try:
+            if peer in self._frozen:
+                limit = contextlib.nullcontext() if limit_s is None else self.timeout(limit_s)
+                with self._peer_wait():
+                    async with limit:
+                        return await future
             await asyncio.wait((future,), timeout=PEER_PATIENCE_S)
             if future.done():
                 return future.result()

@@ -136,7 +136,8 @@ class RoleThreads:
 
     async def clock_members(self) -> Sequence[ClockMember]:
         """The roles whose clocks can be moved now."""
-        return [_member(each) for each in self._roles.values() if _runs(each)]
+        frozen = [each.address for each in self._roles.values() if each.state == "frozen"]
+        return [_member(each, frozen) for each in self._roles.values() if _runs(each)]
 
     # -- inside -----------------------------------------------------------------------------
 
@@ -176,9 +177,10 @@ class RoleThreads:
         )
 
 
-def _member(role: RoleThread) -> NearMember:
-    """A role's manual clock in a lock step."""
+def _member(role: RoleThread, frozen: Sequence[str]) -> NearMember:
+    """A role's manual clock in a lock step, beside frozen roles with these addresses."""
     assert isinstance(role.clock, ManualClock)
+    role.clock.note_frozen(frozen)
     return NearMember(role.name, role.clock, LoopInbox(role.loop), role.loop)
 
 

@@ -162,7 +162,7 @@ class Controllers:
             leader = self._leader or await self._find_leader()
             try:
                 reply = await self._clock.peer_answer(
-                    self._client.call(leader, header, body, timeout_s=CALL_S)
+                    self._client.call(leader, header, body, timeout_s=CALL_S), leader
                 )
             except RemotingError:
                 self._leader = None
@@ -182,7 +182,8 @@ class Controllers:
                     await self._clock.peer_answer(
                         self._client.call(
                             address, GetControllerMetaDataRequestHeader(), timeout_s=CALL_S
-                        )
+                        ),
+                        address,
                     )
                 )
             except (RemotingError, BrokerError) as exc:

@@ -359,7 +359,8 @@ class ReplicaManager(Service):
         try:
             reply = expect(
                 await self._core.clock.peer_answer(
-                    self._peers.call(roles.master.broker, ExchangeHaInfoRequestHeader())
+                    self._peers.call(roles.master.broker, ExchangeHaInfoRequestHeader()),
+                    roles.master.broker,
                 )
             )
         except (PeerError, RemotingError, BrokerError) as exc:

@@ -254,8 +254,8 @@ class BrokerRegistration(Service):
         )
         try:
             calling = self._client.call(address, header, body, timeout_s=timeout_s)
-            return expect(await self._clock.peer_answer(calling))
-        except PeerError as exc:
+            return expect(await self._clock.peer_answer(calling, address, timeout_s))
+        except (PeerError, TimeoutError) as exc:
             log.warning("registration.failed", nameserver=address, reason=str(exc))
             return None
 
@@ -278,12 +278,12 @@ class BrokerRegistration(Service):
         )
         try:
             calling = self._client.call(address, header, version, timeout_s=QUERY_TIMEOUT_S)
-            response = expect(await self._clock.peer_answer(calling))
+            response = expect(await self._clock.peer_answer(calling, address, QUERY_TIMEOUT_S))
             if response.header(QueryDataVersionResponseHeader).changed:
                 return True
             body = response.body_view
             return bool(body) and decode_body(body, DataVersion, response.encoding) != version
-        except (PeerError, BrokerError) as exc:
+        except (PeerError, BrokerError, TimeoutError) as exc:
             log.info("data_version.unknown", nameserver=address, reason=str(exc))
             return True
 

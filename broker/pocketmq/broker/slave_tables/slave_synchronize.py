@@ -114,7 +114,8 @@ class SlaveSynchronize(Service):
     async def _synchronize(self, table: Table, master: str) -> bool:
         """One table; an error in one does not stop the others (H-70)."""
         try:
-            answer = expect(await self._clock.peer_answer(self._call(master, table.header())))
+            asked = self._call(master, table.header())
+            answer = expect(await self._clock.peer_answer(asked, master))
             if self._role.leads or master != self._roles.master.broker:
                 return False  # the role changed meanwhile (F-21)
             table.take(answer)

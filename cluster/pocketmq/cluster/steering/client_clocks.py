@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import ClassVar
 
 from pocketmq.protocol.transport.traffic import LoopInbox
@@ -58,10 +58,16 @@ class ClientClocks:
         with self._lock:
             return clock in self._clocks
 
-    def members(self) -> list[ClockMember]:
-        """The clocks that can be moved now; those of closed loops are forgotten."""
+    def members(self, frozen: Collection[str]) -> list[ClockMember]:
+        """The clocks that can be moved now; those of closed loops are forgotten.
+
+        Args:
+            frozen: Addresses of frozen roles, for whose answers they shall not wait.
+        """
         with self._lock:
             clocks = list(self._clocks)
+        for each in clocks:
+            each.note_frozen(frozen)
         return [_member(each) for each in clocks if each.loop is None or _runs(each.loop)]
 
 

@@ -126,8 +126,19 @@ class ClusterControl:
         return ";".join(self.roles.nameserver_addresses)
 
     def admin(self, nameservers: str | None = None) -> Admin:
-        """An admin client on real time, of one nameserver or of all."""
-        return Admin(nameservers=nameservers or self.nameservers, clock=self._real_time)
+        """An admin client on real time, of one nameserver or of all that run."""
+        return Admin(nameservers=nameservers or self._running_nameservers, clock=self._real_time)
+
+    @property
+    def _running_nameservers(self) -> str:
+        """Those that answer; when none does, all: the error names them."""
+        roles = self.roles
+        addresses = [
+            address
+            for name, address in roles.addresses.items()
+            if roles.role(name) == "nameserver" and roles.state(name) == "running"
+        ]
+        return ";".join(addresses) or self.nameservers
 
     async def missing_registrations(self, brokers: Sequence[str] | None = None) -> str:
         """Which nameserver does not know which broker, as text; empty when each knows all."""
@@ -369,7 +380,11 @@ class ClusterControl:
             self._time_ms = target_ms
 
     async def _members(self) -> list[ClockMember]:
-        return [*await self.roles.clock_members(), *self._clocks.members()]
+        roles = self.roles
+        frozen = [
+            address for name, address in roles.addresses.items() if roles.state(name) == "frozen"
+        ]
+        return [*await roles.clock_members(), *self._clocks.members(frozen)]
 
     async def _until_registered(self, brokers: Sequence[str]) -> None:
         async def missing() -> str:

@@ -140,5 +140,9 @@ class RoleProcesses:
         supervisor = self.supervisor
         own = supervisor.clock_members()
         known = {process.address for process in supervisor.processes}
-        everyone = await discover(self.nameserver_addresses, supervisor.remoting, known=known)
-        return [*own, *await reachable(each for each in everyone if each.address not in known)]
+        asked = [
+            each.address for each in supervisor.of_role("nameserver") if each.state is State.READY
+        ]
+        everyone = await discover(asked, supervisor.remoting, known=known)
+        others = [each for each in everyone if each.address not in known]
+        return [*own, *await reachable(others, frozen=supervisor.frozen_addresses)]

@@ -38,6 +38,8 @@ class MoveClockRequestHeader(Header, kw_only=True):
     RESPONSE = ClockResponseHeader
 
     time_ms: Int64
+    frozen: str | None = None
+    """`host:port;host:port` of processes that were frozen: their answers are not waited for."""
 
 
 class RoleStatusRequestHeader(Header, kw_only=True):
