@@ -1,0 +1,171 @@
+"""`docs/control.md` does what it shows: what stands there is asked as a reader would."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from pocketmq.cluster.cli.main import main
+from pocketmq.cluster.control_address.client import VARIABLE
+from pocketmq.protocol.faults.rule import Deed
+from pocketmq.testing import Cluster, start_cluster
+
+PAGE = (Path(__file__).parents[2] / "docs" / "control.md").read_text(encoding="utf-8")
+
+EXAMPLES: dict[str, Any] = {
+    "POST /topics": {"name": "bills", "queues": 1},
+    "POST /messages": {"topic": "bills", "body": "bill 1"},
+    "POST /clock/advance": {"seconds": 126},
+    "POST /clock/run": {"speed": 60},
+    "POST /roles/{role}/partition": {"other": "nameserver-1"},
+    "POST /faults": {"do": "lose", "code": "HEART_BEAT"},
+    "POST /snapshots": {"name": "kept"},
+    "POST /seed": {"topics": [{"name": "seeded"}]},
+}
+QUERIES = {"GET /readyz": "?topic=bills", "GET /messages": "?topic=bills&limit=1"}
+PLACES = {"{topic}": "bills", "{role}": "broker-a", "{name}": "kept"}
+ELSEWHERE = {"POST /stop", "GET /events"}
+"""Of `pocketmq up` only; and it never ends."""
+
+FIELDS: dict[str, Any] = {
+    "role": "broker-a", "code": "SEND_MESSAGE", "topic": "orders", "group": "billing",
+    "nth": 3, "times": 2, "probability": 0.5, "seed": 7,
+}  # fmt: skip
+NEEDS: dict[str, dict[str, Any]] = {
+    "fail": {"with_code": "SYSTEM_BUSY", "remark": "later"},
+    "delay": {"delay_ms": 20},
+    "slow-fsync": {"delay_ms": 20},
+    "partition": {"role": "broker-a", "other": "clients"},
+}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with start_cluster(clock="manual") as started:
+        yield started
+
+
+def section(title: str) -> str:
+    return PAGE.split(f"\n## {title}\n")[1].split("\n## ")[0]
+
+
+def steps(text: str) -> list[tuple[list[str], list[str]]]:
+    """The words of each command with the lines below it."""
+    found: list[tuple[list[str], list[str]]] = []
+    for block in re.findall(r"```console\n(.*?)```", text, re.DOTALL):
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                found.append((shlex.split(line[2:]), []))
+            else:
+                found[-1][1].append(line)
+    return found
+
+
+def curl(words: list[str], url: str) -> str:
+    """What `curl` prints for the options that the page uses."""
+    method, body, target = None, None, ""
+    rest = iter(words)
+    for word in rest:
+        if word == "-X":
+            method = next(rest)
+        elif word == "-d":
+            body = next(rest)
+        elif word != "-s":
+            target = word.replace(f"${VARIABLE}", url)
+    return asked(method or ("GET" if body is None else "POST"), target, body)[1]
+
+
+def asked(method: str, url: str, body: str | None) -> tuple[int, str]:
+    data = None if body is None else body.encode()
+    request = urllib.request.Request(url, data, method=method)
+    try:
+        with urllib.request.urlopen(request) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as refused:
+        return refused.code, refused.read().decode()
+
+
+def test_what_curl_shows_is_what_the_page_shows(cluster: Cluster) -> None:
+    told = [each for each in steps(PAGE) if each[0][0] == "curl"]
+    assert len(told) >= 7
+    for words, lines in told:
+        assert curl(words[1:], cluster.control_url) == "\n".join(lines), words
+
+
+def test_each_command_of_the_page_can_be_run(
+    cluster: Cluster,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(VARIABLE, cluster.control_url)
+    told = [words[1:] for words, _ in steps(PAGE) if words[0] == "pocketmq"]
+    # The proxy runs until it is stopped; tests/cluster/test_fault_proxy.py starts it.
+    commands = [words for words in told if words[0] != "fault-proxy"]
+    assert len(commands) >= 8
+    for words in commands:
+        assert main(words) == 0, (words, capfd.readouterr().err)
+    assert asked("GET", f"{cluster.control_url}/readyz", None)[0] == 200
+
+
+def test_each_request_of_the_table_is_answered(cluster: Cluster) -> None:
+    rows = re.findall(r"^\| (`.*`) \|", section("What can be asked"), re.MULTILINE)
+    requests = [each for row in rows for each in re.findall(r"`([A-Z]+ [^`]+)`", row)]
+    assert len(requests) > 30
+    undone = {"DELETE /topics/{topic}", "POST /reset", "DELETE /faults"}  # after the others
+    places = dict(PLACES)
+    cluster.sync.create_topic("bills", queues=1)
+    wanted = [each for each in requests if each not in ELSEWHERE]
+    for request in sorted(wanted, key=lambda each: each in undone):
+        method, path = request.split()
+        for place, name in places.items():
+            path = path.replace(place, name)
+        question = EXAMPLES.get(request)
+        body = None if question is None else json.dumps(question)
+        url = cluster.control_url + path + QUERIES.get(request, "")
+        status, answer = asked(method, url, body)
+        assert status == 200, (request, answer)
+        if request == "POST /faults":
+            places["{id}"] = json.loads(answer)["id"]
+        if request.startswith("POST /roles/{role}/partition"):
+            asked("DELETE", f"{cluster.control_url}/faults/{json.loads(answer)['id']}", None)
+
+
+def test_the_rules_of_the_tables_are_taken(cluster: Cluster) -> None:
+    kinds, fields = re.findall(
+        r"^\| `do` .*?\n\n|^\| field .*?\n\n", PAGE, re.MULTILINE | re.DOTALL
+    )
+    named = re.findall(r"^\| `([a-z-]+)` \| ", kinds, re.MULTILINE)[1:]
+    assert set(named) == set(get_args(Deed))
+    of_rows = [row.split("|")[1] for row in fields.splitlines()[2:] if row]
+    assert set(re.findall(r"`(\w+)`", " ".join(of_rows))) == set(FIELDS)
+    wanted = [{"do": kind, **NEEDS.get(kind, {})} for kind in named]
+    for rule in [*wanted, {"do": "drop", **FIELDS}]:
+        status, answer = asked("POST", f"{cluster.control_url}/faults", json.dumps(rule))
+        assert status == 200, (rule, answer)
+        asked("DELETE", f"{cluster.control_url}/faults", None)
+
+
+def test_an_event_has_the_shape_that_the_page_shows(cluster: Cluster) -> None:
+    shown = section("Events").split("```text\n")[1].split("```")[0].splitlines()
+    keys = re.findall(r'"(\w+)":', shown[2])
+    host, port = cluster.control_url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=100) as connection:
+        connection.sendall(f"GET /events HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        lines = connection.makefile("r", encoding="utf-8")
+        assert "200" in lines.readline()
+        cluster.sync.create_topic("watched")
+        with cluster.sync.consumer("watchers", "watched"):
+            for line in lines:
+                if line == "event: member-joined\n":
+                    told = lines.readline()
+                    break
+    assert list(json.loads(told.removeprefix("data: ")))[: len(keys)] == keys
