@@ -324,7 +324,7 @@ class SimCluster:
         self.calm = True
         if self.services is not None:
             self.services.is_sending, self.services.is_calm = False, True
-        if not self.network.weather.is_fair:
+        if not self.network.faults.is_none:
             self.watch.trouble(self.loop.time())
         self.network.clear_up()
         for machine in self.brokers.values():

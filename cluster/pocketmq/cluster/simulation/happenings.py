@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from pocketmq.cluster.simulation.cluster import SimCluster
 from pocketmq.cluster.simulation.machines import BrokerMachine
+from pocketmq.cluster.simulation.network_faults import Pair
 from pocketmq.cluster.simulation.scenario import LOG, NAMESERVER, Event, Kind
-from pocketmq.cluster.simulation.weather import Pair
 
 
 class Happenings:
@@ -23,7 +23,7 @@ class Happenings:
         """How often each kind of event was applied."""
         self._cluster = cluster
         self._loop = cluster.loop
-        self._weather = cluster.network.weather
+        self._faults = cluster.network.faults
         self._watch = cluster.watch
 
     def apply(self, event: Event) -> None:
@@ -121,23 +121,23 @@ class Happenings:
         self._watch.trouble(self._loop.time() + event.lasts_s)
         match event.kind:
             case Kind.PARTITION:
-                self._weather.partitions.add(pair)
+                self._faults.partitions.add(pair)
                 self._later(event.lasts_s, lambda: network.heal(pair))
             case Kind.DELAY:
-                self._weather.delays_s[pair] = event.amount
-                self._later(event.lasts_s, lambda: self._weather.clear_delay(pair))
+                self._faults.delays_s[pair] = event.amount
+                self._later(event.lasts_s, lambda: self._faults.clear_delay(pair))
             case _:
                 network.reset(pair)
 
     def _to_consumer(self, event: Event) -> None:
-        who, machine, weather = event.who, self._cluster.consumers[event.who], self._weather
+        who, machine, faults = event.who, self._cluster.consumers[event.who], self._faults
         match event.kind:
             case Kind.LOSE_NOTIFICATIONS:
-                weather.lost_notifications.add(who)
-                self._later(event.lasts_s, lambda: weather.lost_notifications.discard(who))
+                faults.lost_notifications.add(who)
+                self._later(event.lasts_s, lambda: faults.lost_notifications.discard(who))
             case Kind.DOUBLE_NOTIFICATIONS:
-                weather.doubled_notifications.add(who)
-                self._later(event.lasts_s, lambda: weather.doubled_notifications.discard(who))
+                faults.doubled_notifications.add(who)
+                self._later(event.lasts_s, lambda: faults.doubled_notifications.discard(who))
             case Kind.SLOW_LISTENER:
                 machine.slow_s = event.amount
                 self._later(event.lasts_s, lambda: setattr(machine, "slow_s", 0.0))

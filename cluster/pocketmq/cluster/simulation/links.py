@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any, Protocol, TypeAlias
 
 from pocketmq.cluster.simulation.loop import SimProcess, VirtualLoop
-from pocketmq.cluster.simulation.weather import Pair
+from pocketmq.cluster.simulation.network_faults import Pair
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.network import MakeProtocol, OpenChannels
 

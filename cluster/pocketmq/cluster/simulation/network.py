@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from pocketmq.cluster.simulation.links import Link, Ports, SimListener, SimStreams, SimTransport
 from pocketmq.cluster.simulation.loop import PROCESS, SimProcess, VirtualLoop
-from pocketmq.cluster.simulation.weather import Pair, Weather
+from pocketmq.cluster.simulation.network_faults import NetworkFaults, Pair
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import VERSION_5_3_3, Encoding
 from pocketmq.protocol.dispatch import Dispatcher
@@ -68,7 +68,7 @@ class SimNetwork:
         self._latency = latency_s
         self.loop = loop
         self._clock = clock
-        self.weather = Weather()
+        self.faults = NetworkFaults()
         self.listeners: Ports = {}
         self.links: dict[Link, None] = {}
         self._watch = watch
@@ -135,7 +135,7 @@ class SimNetwork:
             await self._clock.sleep(self._latency_s(Pair()))
             raise ConnectError(address, "connection refused")
         pair = Pair((process.name, listener.process.name))
-        if pair in self.weather.partitions or self._is_cut_one_way(process, listener.process):
+        if pair in self.faults.partitions or self._is_cut_one_way(process, listener.process):
             await self._clock.sleep(timeout_s)
             raise ConnectError(address, "no answer: partitioned")
         await self._clock.sleep(self._latency_s(pair))
@@ -176,20 +176,20 @@ class SimNetwork:
         self._watch.sent(sender, data)
         if sender.link.is_cut:
             return
-        weather = self.weather
+        faults = self.faults
         if is_notification(data):
             client = receiver.process.name
-            if client in weather.lost_notifications:
+            if client in faults.lost_notifications:
                 return
             receiver.notified_at.append(self.loop.time())
-            if client in weather.doubled_notifications:
+            if client in faults.doubled_notifications:
                 receiver.notified_at.append(self.loop.time())
                 self._transmit(receiver, data)
         self._transmit(receiver, data)
 
     def _transmit(self, receiver: SimTransport, data: bytes | None) -> None:
-        link, weather = receiver.link, self.weather
-        if (link.pair in weather.partitions or link.waiting or weather.one_way) and self._waits(
+        link, faults = receiver.link, self.faults
+        if (link.pair in faults.partitions or link.waiting or faults.one_way) and self._waits(
             receiver
         ):
             link.waiting.append((receiver, data))
@@ -203,16 +203,16 @@ class SimNetwork:
 
     def _waits(self, receiver: SimTransport) -> bool:
         """Whether bytes to this end cannot arrive now, or would overtake some that wait."""
-        link, weather = receiver.link, self.weather
+        link, faults = receiver.link, self.faults
         return (
-            link.pair in weather.partitions
-            or (receiver.other.process.name, receiver.process.name) in weather.one_way
+            link.pair in faults.partitions
+            or (receiver.other.process.name, receiver.process.name) in faults.one_way
             or any(each is receiver for each, _ in link.waiting)
         )
 
     def _is_cut_one_way(self, one: SimProcess, other: SimProcess) -> bool:
         """Whether no connection can be opened, for which bytes must go both ways."""
-        cut = self.weather.one_way
+        cut = self.faults.one_way
         return (one.name, other.name) in cut or (other.name, one.name) in cut
 
     def finish(self, sender: SimTransport) -> None:
@@ -238,12 +238,12 @@ class SimNetwork:
 
     def heal(self, pair: Pair) -> None:
         """End a partition; waiting bytes are sent."""
-        self.weather.partitions.discard(pair)
+        self.faults.partitions.discard(pair)
         self._let_go(pair)
 
     def heal_one_way(self, sender: str, receiver: str) -> None:
         """End a cut of one direction; waiting bytes are sent."""
-        self.weather.one_way.discard((sender, receiver))
+        self.faults.one_way.discard((sender, receiver))
         self._let_go(Pair((sender, receiver)))
 
     def _let_go(self, pair: Pair) -> None:
@@ -254,13 +254,13 @@ class SimNetwork:
 
     def clear_up(self) -> None:
         """End all faults."""
-        for pair in sorted(self.weather.partitions, key=sorted):
+        for pair in sorted(self.faults.partitions, key=sorted):
             self.heal(pair)
-        for sender, receiver in sorted(self.weather.one_way):
+        for sender, receiver in sorted(self.faults.one_way):
             self.heal_one_way(sender, receiver)
-        self.weather.delays_s.clear()
-        self.weather.lost_notifications.clear()
-        self.weather.doubled_notifications.clear()
+        self.faults.delays_s.clear()
+        self.faults.lost_notifications.clear()
+        self.faults.doubled_notifications.clear()
 
     def reset(self, pair: Pair) -> None:
         """Reset the links of a pair; both sides notice, and bytes in flight are dropped."""
@@ -298,7 +298,7 @@ class SimNetwork:
         return (link for link in self.links if link.pair == pair)
 
     def _latency_s(self, pair: Pair) -> float:
-        return self._rng.uniform(*self._latency) + self.weather.delays_s.get(pair, 0.0)
+        return self._rng.uniform(*self._latency) + self.faults.delays_s.get(pair, 0.0)
 
     def _free_port(self) -> int:
         self._next_port += 1

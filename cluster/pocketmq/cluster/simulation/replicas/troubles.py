@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pocketmq.cluster.simulation.loop import SimProcess
+from pocketmq.cluster.simulation.network_faults import Pair
 from pocketmq.cluster.simulation.replicas.cluster import ReplicaCluster
 from pocketmq.cluster.simulation.replicas.machines import (
     BROKER,
@@ -20,7 +21,6 @@ from pocketmq.cluster.simulation.replicas.plan import (
     Happening,
     Trouble,
 )
-from pocketmq.cluster.simulation.weather import Pair
 from pocketmq.protocol.errors import BrokerError, RemotingError
 from pocketmq.protocol.headers.controller import ElectMasterRequestHeader
 from pocketmq.protocol.transport.remoting import RemotingClient
@@ -187,7 +187,7 @@ class Troubles:
         return True
 
     def _disturb_network(self, event: Happening) -> bool:
-        weather, one, other = self._cluster.network.weather, event.who, event.other
+        faults, one, other = self._cluster.network.faults, event.who, event.other
         if event.trouble is Trouble.ISOLATE:
             everybody = (*self._cluster.machines, NAMESERVER, PRODUCER, CONSUMER)
             for each in everybody:
@@ -198,17 +198,17 @@ class Troubles:
         if event.trouble is Trouble.CUT:
             self._cut(pair, event.lasts_s)
         elif event.trouble is Trouble.ONE_WAY:
-            weather.one_way.add((one, other))
+            faults.one_way.add((one, other))
             self._later(event.lasts_s, lambda: self._cluster.network.heal_one_way(one, other))
         elif event.trouble is Trouble.RESET:
             self._cluster.network.reset(pair)
         else:
-            weather.delays_s[pair] = min(1.5, event.lasts_s / 4)
-            self._later(event.lasts_s, lambda: weather.clear_delay(pair))
+            faults.delays_s[pair] = min(1.5, event.lasts_s / 4)
+            self._later(event.lasts_s, lambda: faults.clear_delay(pair))
         return True
 
     def _cut(self, pair: Pair, lasts_s: float) -> None:
-        self._cluster.network.weather.partitions.add(pair)
+        self._cluster.network.faults.partitions.add(pair)
         self._later(lasts_s, lambda: self._cluster.network.heal(pair))
 
     def _master(self) -> str | None:

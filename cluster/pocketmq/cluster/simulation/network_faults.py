@@ -5,7 +5,7 @@ from __future__ import annotations
 Pair = frozenset[str]
 
 
-class Weather:
+class NetworkFaults:
     """The current faults of the network, by names of processes."""
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class Weather:
         self.delays_s.pop(pair, None)
 
     @property
-    def is_fair(self) -> bool:
+    def is_none(self) -> bool:
         """Whether there is no fault."""
         return not (
             self.partitions
