@@ -72,14 +72,16 @@ def reader_of(root: Path, columns: str) -> StoreReader:
     return StoreReader(settings, settings.columns)
 
 
-def median_s(rounds: int, *works: Callable[[], Any]) -> list[float]:
+def median_s(
+    rounds: int, *works: Callable[[], Any], clock: Callable[[], float] = time.perf_counter
+) -> list[float]:
     """Median seconds of each work, done in turn."""
     taken: list[list[float]] = [[] for _ in works]
     for _ in range(rounds):
         for index, work in enumerate(works):
-            began = time.perf_counter()
+            began = clock()
             work()
-            taken[index].append(time.perf_counter() - began)
+            taken[index].append(clock() - began)
     return [statistics.median(each) for each in taken]
 
 
