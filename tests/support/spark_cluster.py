@@ -96,6 +96,22 @@ class SparkCluster:
         brokers = [each.name for each in self.supervisor.of_role("broker") if each.is_alive]
         self.run(self.supervisor.wait_for_brokers(brokers))
 
+    def wait_until_known(self, topic: str) -> None:
+        """Until the name servers know it on every broker: those register twice a minute."""
+
+        async def wait() -> None:
+            brokers = len(self.supervisor.of_role("broker"))
+            async with Admin(nameservers=self.nameservers) as admin:
+
+                async def is_known() -> bool:
+                    route = await admin.route(topic)
+                    return route is not None and len(route.queue_datas) == brokers
+
+                what = f"the name servers know {topic} again"
+                await eventually(is_known, what, limit_s=110)
+
+        self.run(wait())
+
     def wait_until_unknown(self, topic: str) -> None:
         """Until no name server knows a route of the topic."""
 

@@ -181,7 +181,8 @@ class Crashes:
                     cluster.kill(name)
                 cluster.run(SystemClock().sleep(self.away_s))
                 for name in names:
-                    cluster.restart(name)
+                    cluster.run(cluster.supervisor.restart(name))
+                cluster.wait_until_known(TOPIC)
             case "grow":
                 cluster.shape_topic(TOPIC, 8)
             case "executor":
