@@ -146,8 +146,7 @@ async def pop(client: RemotingClient, options: argparse.Namespace, queue_id: int
         if response.code != 0:
             return got
         messages = decode_records(response.body_view, broker_name="b")
-        found = response.header(PopMessageResponseHeader)
-        put_handles_on(messages, found, "b", response.body_view)
+        put_handles_on(messages, response.header(PopMessageResponseHeader), "b")
         handles = [handle_of(message) for message in messages]
         if options.kind == "pop-batch":
             await client.call(

@@ -227,6 +227,14 @@ def test_what_is_noted_is_read_as_text_and_splits_nothing_before():
     assert message.properties["A"] == "9"
 
 
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_what_properties_hold_is_found_without_splitting_them(kind):
+    first, second = decode_records(kind(JAVA_RECORD * 2))
+    assert first.stores(b"k\x01v")
+    assert second.stores(b"v")
+    assert not first.stores(b"hello")  # which is the body
+
+
 def test_left_over_bytes_after_the_last_record_are_an_error():
     with pytest.raises(RecordError, match="2 bytes") as caught:
         decode_records(JAVA_RECORD + b"\0\0")

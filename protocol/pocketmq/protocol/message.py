@@ -351,6 +351,13 @@ class MessageExt(_PropertyViews):
             return None
         return self._notes.get(name)
 
+    def stores(self, text: bytes) -> bool:
+        """Whether the stored properties hold these bytes anywhere; splits nothing."""
+        start, end, buffer = self._properties_at, self._at + self.store_size, self._buffer
+        if isinstance(buffer, memoryview):
+            return text in bytes(buffer[start:end])
+        return buffer.find(text, start, end) >= 0
+
     @property
     def raw_properties(self) -> memoryview:
         """The property string as stored; a view, no copy."""

@@ -217,16 +217,25 @@ class Popper:
             begin = found.next_begin_offset
             found = self._get(want, topic, queue_id, begin, wanted)
         if found.count:
-            self._take(out, want, topic, queue_id, found)
+            self._take(out, want, topic, queue_id, begin, found)
         elif found.status in _PASSED and not self._progress.is_ahead(key):
             # Filtered out, or deleted: the group's offset moves past them.
             self._offsets.commit(*key, found.next_begin_offset, out.pop_time_ms)
         out.rest += max(0, found.max_offset - found.next_begin_offset)
 
     def _take(
-        self, out: HandOut, want: PopRequest, topic: str, queue_id: int, found: GetResult
+        self,
+        out: HandOut,
+        want: PopRequest,
+        topic: str,
+        queue_id: int,
+        begin: int,
+        found: GetResult,
     ) -> None:
-        taken = [offset for view in found.records for offset in queue_offsets(view)]
+        if found.next_begin_offset - begin == found.count:  # nothing was passed over
+            taken = list(range(begin, found.next_begin_offset))
+        else:
+            taken = [offset for view in found.records for offset in queue_offsets(view)]
         mark = retry_mark(topic)
         if want.ordered:
             key = (topic, want.group, queue_id)

@@ -10,17 +10,18 @@ from typing import Final
 
 from pocketmq.protocol.errors import BadRequestError
 from pocketmq.protocol.headers.pop import PopMessageResponseHeader
-from pocketmq.protocol.message import Buffer, MessageExt
+from pocketmq.protocol.message import MessageExt
 from pocketmq.protocol.properties import FIRST_POP_TIME, POP_CK
 from pocketmq.protocol.receipts import (
+    NORMAL,
     ReceiptHandle,
     parse_msg_offset_info,
     parse_start_offset_info,
     retry_mark,
 )
 
-_POP_CK: Final = POP_CK.encode()
-_FIRST_POP_TIME: Final = FIRST_POP_TIME.encode()
+_POP: Final = b"POP_"
+"""What POP_CK and 1ST_POP_TIME have in common."""
 
 
 def handle_of(message: MessageExt) -> ReceiptHandle:
@@ -39,15 +40,9 @@ def handle_of(message: MessageExt) -> ReceiptHandle:
 
 
 def put_handles_on(
-    messages: list[MessageExt], found: PopMessageResponseHeader, broker_name: str, body: Buffer
+    messages: list[MessageExt], found: PopMessageResponseHeader, broker_name: str
 ) -> None:
     """Give each popped message its receipt handle, unless the broker did (K-47).
-
-    Args:
-        messages: Of the answer.
-        found: Its header.
-        broker_name: Who answered.
-        body: Of the answer. Where it names neither property, none of the messages has one.
 
     Raises:
         BadRequestError: the answer's offsets do not fit its messages.
@@ -56,29 +51,31 @@ def put_handles_on(
     offsets = {
         key: iter(taken) for key, taken in parse_msg_offset_info(found.msg_offset_info).items()
     }
-    content = bytes(body)
-    may_have = _POP_CK in content or _FIRST_POP_TIME in content
     nothing: Iterator[int] = iter(())
-    popped_at = str(found.pop_time)
-    topic, queue_id, key, taken = "", -1, (0, 0), nothing
+    pop_time, invisible_time, revive_qid = found.pop_time, found.invisible_time, found.revive_qid
+    popped_at = str(pop_time)
+    topic, queue_id, mark, taken = "", -1, NORMAL, nothing
+    start: int | None = None
     for message in messages:
-        if may_have:
+        if message.stores(_POP):
             message.properties.setdefault(FIRST_POP_TIME, popped_at)
             if POP_CK in message.properties:
                 continue
         if message.queue_id != queue_id or message.topic != topic:
             topic, queue_id = message.topic, message.queue_id
-            key = (retry_mark(topic), queue_id)
-            taken = offsets.get(key, nothing)
+            mark = retry_mark(topic)
+            taken, start = offsets.get((mark, queue_id), nothing), starts.get((mark, queue_id))
         offset = next(taken, None)
         if offset is None:
-            raise BadRequestError(f"the pop's answer names no offset for a message of queue {key}")
+            raise BadRequestError(
+                f"the pop's answer names no offset for a message of {(mark, queue_id)}"
+            )
         handle = ReceiptHandle(
-            starts.get(key, offset),
-            found.pop_time,
-            found.invisible_time,
-            found.revive_qid,
-            key[0],
+            offset if start is None else start,
+            pop_time,
+            invisible_time,
+            revive_qid,
+            mark,
             broker_name,
             queue_id,
             offset,

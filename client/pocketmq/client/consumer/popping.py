@@ -84,7 +84,7 @@ class PopClient:
         messages = decode_records(
             response.body_view, broker_name=broker_name, max_body_bytes=self._max_body_bytes
         )
-        put_handles_on(messages, found, broker_name, response.body_view)
+        put_handles_on(messages, found, broker_name)
         return messages
 
     async def ack(self, message: MessageExt) -> None:
