@@ -53,6 +53,22 @@ def test_the_wheel_has_the_package_and_nothing_else(wheel: Path) -> None:
     assert dict(entries["pytest11"]) == {"pocketmq": "pocketmq.testing.plugin"}
 
 
+def test_the_wheel_has_the_page_and_the_labs_and_no_solution(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as file:
+        contents = {name: file.read(name) for name in file.namelist()}
+    page = ROOT / "cluster" / "pocketmq" / "cluster" / "watching" / "page"
+    served = {path.relative_to(page).as_posix() for path in page.rglob("*.*")}
+    assert {"index.html", "style.css", "main.js", "views/cluster.js"} <= served
+    assert {f"pocketmq/cluster/watching/page/{each}" for each in served} <= contents.keys()
+    for number in range(1, 9):
+        assert f"pocketmq/cluster/labs/material/lab{number}/README.md" in contents
+        assert f"pocketmq/cluster/labs/material/lab{number}/lab.py" in contents
+    assert not [name for name in contents if "solution" in name.lower()]
+    solutions = [path.read_bytes() for path in (ROOT / "tests/labs/solutions").glob("lab*.py")]
+    assert len(solutions) == 8
+    assert not [name for name, content in contents.items() if content in solutions]
+
+
 def test_every_file_of_the_package_is_in_the_wheel(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as file:
         names = set(file.namelist())

@@ -10,8 +10,21 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser
 
 from pocketmq.cluster.watching.page import exported_page
+from pocketmq.protocol.allocation.consistent_hash import AllocateMessageQueueConsistentHash
+from pocketmq.protocol.events.groups import Allocated, Rebalanced, queue_texts
+from pocketmq.protocol.events.recording import encode_recording, header_of
+from pocketmq.protocol.message import MessageQueue
 from support.browser import Seen, chromium, seen
-from support.lesson import lesson_recording
+from support.lesson import (
+    BEGAN_MS,
+    BROKERS,
+    GROUP,
+    SERVERS,
+    TOPIC,
+    Lesson,
+    consumer,
+    lesson_recording,
+)
 
 pytestmark = pytest.mark.browser
 
@@ -111,6 +124,60 @@ def test_queues_without_an_owner_stand_out(page: Seen, lesson: str) -> None:
     page.open(f"{lesson}#t=3.25&view=queues")  # the second member has not computed yet
     assert "Without owner" in page.text()
     assert page.page.locator("rect.lane.none").count() > 0
+
+
+def allocated_by_hash(members: list[str], own: dict[str, list[MessageQueue]]) -> bytes:
+    """A recording of a group that shares out by consistent hash; all queues change hands at 1 s."""
+    lesson, strategy = Lesson(), AllocateMessageQueueConsistentHash()
+    queues = [MessageQueue(TOPIC, broker, number) for broker in BROKERS for number in range(4)]
+    names = [f"{each.broker_name}/{each.queue_id}" for each in queues]
+    for number, member in enumerate(members):
+        lesson.join(0.1 * number, number + 1, members[:number])
+        mine = own.get(member, [])
+        lesson.tell(
+            Allocated, 1.0, member, group=GROUP, client_id=member, topic=TOPIC,
+            strategy=strategy.name, queues=names, members=members,
+            own=[f"{each.broker_name}/{each.queue_id}" for each in mine],
+            arithmetic=strategy.explain(member, queues, members),
+        )  # fmt: skip
+        lesson.tell(
+            Rebalanced, 1.0, member, group=GROUP, client_id=member, queues=queue_texts(mine)
+        )
+    lesson.flush(2.0, "broker-a")
+    return encode_recording(header_of("hash", BEGAN_MS, [*SERVERS, *BROKERS]), lesson.events)
+
+
+def test_consistent_hash_is_drawn_as_its_ring(page: Seen, tmp_path: Path) -> None:
+    members = [consumer(number) for number in (1, 2, 3)]
+    strategy = AllocateMessageQueueConsistentHash()
+    queues = [MessageQueue(TOPIC, broker, number) for broker in BROKERS for number in range(4)]
+    own = {each: list(strategy.allocate(GROUP, each, queues, members)) for each in members}
+    path = tmp_path / "ring.html"
+    path.write_text(exported_page(allocated_by_hash(members, own), "ring"))
+    page.open(f"{path.as_uri()}#view=queues&t=1.5")
+    ring = page.page.locator("svg[aria-label^='Ring']")
+    assert ring.locator("circle:not(.axis)").count() == 10 * len(members)  # virtual nodes (A-30)
+    drawn = {each.text_content() for each in ring.locator("g > title").all()}
+    computed = {
+        f"{queue.broker_name.removeprefix('broker-')}/{queue.queue_id} → {member.partition('@')[2]}"
+        for member, mine in own.items()
+        for queue in mine
+    }
+    assert drawn == computed  # the page computes MD5 itself, and comes to what the strategy says
+
+
+def test_a_queue_with_two_owners_stands_out(page: Seen, tmp_path: Path) -> None:
+    members = [consumer(1), consumer(2)]
+    both = [MessageQueue(TOPIC, "broker-a", 0)]
+    path = tmp_path / "two.html"
+    recording = allocated_by_hash(members, {members[0]: both, members[1]: both})
+    path.write_text(exported_page(recording, "two"))
+    page.open(f"{path.as_uri()}#view=queues&t=1.5")
+    assert "Several owners" in page.text()
+    assert "Without owner" in page.text()
+    assert page.page.locator("rect.lane.several").count() == 2
+    page.page.keyboard.press("1")
+    until(page, "document.querySelectorAll('#view rect.several').length === 1")
 
 
 def test_offsets_out_of_order_hold_the_committable_one_back(page: Seen, lesson: str) -> None:

@@ -1,0 +1,377 @@
+"""What recordings show: each function finds the events at which something can be seen. Pure."""
+
+# ruff: noqa: SIM102 - the outer condition says which events, the inner one what is special of them
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from pocketmq.protocol.events import AnyEvent
+from pocketmq.protocol.events.groups import (
+    Allocated,
+    MemberJoined,
+    MemberLeft,
+    MemberNotified,
+    QueuesLocked,
+    Rebalanced,
+)
+from pocketmq.protocol.events.messages import (
+    MessageConsumed,
+    MessageDead,
+    MessagePulled,
+    MessageSentBack,
+    MessageStored,
+    OffsetCommitted,
+    PullHeld,
+    PullWoken,
+    SendAnswered,
+    StoreFlushed,
+)
+from pocketmq.protocol.events.roles import (
+    BrokerForgotten,
+    BrokerRegistered,
+    MasterElected,
+    RoleChanged,
+    RoleStarted,
+    RoleStopped,
+    TroubleBegan,
+)
+
+CUT_US = 20_000_000
+"""A master is elected at the latest so long after the old one was cut off."""
+
+Events = Sequence[AnyEvent]
+Sight = Iterator[AnyEvent]
+"""The events at which it can be seen."""
+
+Place = tuple[str, str, int, int]
+"""(group or topic, broker, queue, offset)"""
+
+
+def answered_before_flushed(events: Events) -> Sight:
+    """SEND_OK comes while the message is in the page cache only."""
+    stored: dict[str, MessageStored] = {}
+    flushed: dict[str, int] = defaultdict(int)
+    for event in events:
+        if isinstance(event, MessageStored) and event.unique_key:
+            stored[event.unique_key] = event
+        elif isinstance(event, StoreFlushed):
+            flushed[event.broker] = event.physical_to
+        elif isinstance(event, SendAnswered) and event.status == "SEND_OK":
+            message = stored[event.unique_key]
+            if message.physical_offset >= flushed[event.broker]:
+                yield event
+
+
+def flushed_late(events: Events) -> Sight:
+    """The log is flushed half a second after a message was stored, or later."""
+    waiting: dict[str, int] = {}
+    for event in events:
+        if isinstance(event, MessageStored):
+            waiting.setdefault(event.broker, event.real_us)
+        elif isinstance(event, StoreFlushed):
+            if event.real_us - waiting.pop(event.broker, event.real_us) >= 500_000:
+                yield event
+
+
+def consumed_twice(events: Events) -> Sight:
+    """One message is consumed by two clients."""
+    seen: dict[tuple[str, str, int, int], str] = {}
+    for event in events:
+        if isinstance(event, MessageConsumed) and event.status == "success" and not event.attempt:
+            place = (event.group, event.broker, event.queue, event.offset)
+            if seen.setdefault(place, event.client_id) != event.client_id:
+                yield event
+
+
+def twice_after_a_death(events: Events) -> Sight:
+    """What a client that has died had consumed comes again."""
+    dead: set[str] = set()
+    seen: dict[tuple[str, str, int, int], str] = {}
+    for event in events:
+        if isinstance(event, RoleStopped) and event.how == "ended":
+            dead.add(event.role)
+        elif isinstance(event, RoleStarted):
+            dead.discard(event.role)
+        elif isinstance(event, MessageConsumed) and event.status == "success" and not event.attempt:
+            place = (event.group, event.broker, event.queue, event.offset)
+            if seen.setdefault(place, event.client_id) in dead:
+                yield event
+
+
+def each_computes(events: Events) -> Sight:
+    """Every member works out its own part, of the same lists."""
+    found: dict[tuple[str, tuple[str, ...], tuple[str, ...]], set[str]] = defaultdict(set)
+    for event in events:
+        if isinstance(event, Allocated):
+            lists = (event.topic, tuple(event.queues), tuple(event.members))
+            found[lists].add(event.client_id)
+            if len(event.members) > 1 and found[lists] == set(event.members):
+                yield event
+
+
+def storm(events: Events) -> Sight:
+    """Queues change hands for the third time within 30 s."""
+    moved: list[int] = []
+    for event in events:
+        if isinstance(event, Rebalanced) and event.lost:
+            moved.append(event.real_us)
+            if len(moved) >= 3 and event.real_us - moved[-3] < 30_000_000:
+                yield event
+
+
+def owners_differ(events: Events) -> Sight:
+    """For a while a queue has two owners."""
+    owned: dict[tuple[str, str], set[str]] = {}
+    for event in events:
+        if isinstance(event, RoleStopped):
+            for key in [each for each in owned if each[1] == event.role]:
+                del owned[key]
+        elif isinstance(event, Rebalanced):
+            owned[event.group, event.client_id] = set(event.queues)
+            for (group, client_id), queues in owned.items():
+                if group == event.group and client_id != event.client_id:
+                    if queues.intersection(event.queues):
+                        yield event
+
+
+def nothing_to_own(events: Events) -> Sight:
+    """A member works out that no queue is left for it."""
+    for event in events:
+        if (
+            isinstance(event, Allocated)
+            and not event.own
+            and event.queues
+            and "%" not in event.topic
+        ):
+            yield event
+
+
+def consistent_hash(events: Events) -> Sight:
+    """A group that shares by consistent hash; its ring is drawn."""
+    for event in events:
+        if isinstance(event, Allocated) and "HASH" in event.strategy and len(event.members) > 1:
+            yield event
+
+
+def told_of_a_death(events: Events) -> Sight:
+    """A connection closes, and the members that are left are told at once."""
+    left: dict[str, MemberLeft] = {}
+    for event in events:
+        if isinstance(event, MemberLeft) and event.how == "closed":
+            left[event.broker] = event
+        elif isinstance(event, MemberNotified) and event.broker in left:
+            if event.real_us - left[event.broker].real_us < 100_000:
+                yield event
+
+
+def expired(events: Events) -> Sight:
+    """A nameserver forgets a broker that it has not heard of for 120 s."""
+    for event in events:
+        if isinstance(event, BrokerForgotten) and event.how == "expired":
+            yield event
+
+
+def nameserver_new(events: Events) -> Sight:
+    """Brokers register again with a nameserver that has begun with nothing."""
+    ended = False
+    for event in events:
+        if isinstance(event, RoleStopped) and event.role.startswith("n"):
+            ended = True
+        elif isinstance(event, BrokerRegistered) and ended:
+            yield event
+
+
+def without_nameserver(events: Events) -> Sight:
+    """Messages are sent and stored while no nameserver runs."""
+    ended = False
+    for event in events:
+        if isinstance(event, RoleStopped) and event.role in ("nameserver", "ns"):
+            ended = True
+        elif isinstance(event, RoleStarted) and event.role in ("nameserver", "ns"):
+            ended = False
+        elif isinstance(event, SendAnswered) and ended and event.status == "SEND_OK":
+            yield event
+
+
+def locked(events: Events) -> Sight:
+    """A queue is locked for its one owner before it is consumed."""
+    for event in events:
+        if isinstance(event, QueuesLocked) and event.queues:
+            yield event
+
+
+def refused_lock(events: Events) -> Sight:
+    """A member does not get the lock that another one still holds."""
+    for event in events:
+        if isinstance(event, QueuesLocked) and event.refused:
+            yield event
+
+
+def suspended(events: Events) -> Sight:
+    """A message fails again and again, and its queue stands still."""
+    failed: dict[tuple[str, str, int, int], int] = defaultdict(int)
+    for event in events:
+        if isinstance(event, MessageConsumed) and event.status == "suspend":
+            place = (event.group, event.broker, event.queue, event.offset)
+            failed[place] += 1
+            if failed[place] > 1:
+                yield event
+
+
+def sent_back(events: Events) -> Sight:
+    """A failed message is sent back, at a delay level from 3 on."""
+    for event in events:
+        if isinstance(event, MessageSentBack) and event.delay_level >= 3:
+            yield event
+
+
+def waits_for_its_retry(events: Events) -> Sight:
+    """Stored in SCHEDULE_TOPIC_XXXX, and when it is due in the retry topic."""
+    waiting: set[str] = set()
+    for event in events:
+        if isinstance(event, MessageStored) and event.unique_key:
+            if event.topic == "SCHEDULE_TOPIC_XXXX":
+                waiting.add(event.unique_key)
+            elif event.topic.startswith("%RETRY%") and event.unique_key in waiting:
+                yield event
+
+
+def dead_letter(events: Events) -> Sight:
+    """A message has used up its tries."""
+    for event in events:
+        if isinstance(event, MessageDead):
+            yield event
+
+
+def offsets_stay(events: Events) -> Sight:
+    """A group whose members have all left goes on where it was."""
+    members: dict[str, set[str]] = defaultdict(set)
+    committed: dict[tuple[str, str, str, int], int] = {}
+    returned: set[str] = set()
+    for event in events:
+        if isinstance(event, MemberJoined):
+            if not members[event.group] and any(key[0] == event.group for key in committed):
+                returned.add(event.group)
+            members[event.group].add(event.client_id)
+        elif isinstance(event, MemberLeft):
+            members[event.group].discard(event.client_id)
+        elif isinstance(event, OffsetCommitted):
+            committed[event.group, event.topic, event.broker, event.queue] = event.offset
+        elif isinstance(event, MessagePulled) and event.group in returned:
+            place = (event.group, event.topic, event.broker, event.queue)
+            if committed.get(place) == event.offset:
+                yield event
+
+
+def consumed_and_kept(events: Events) -> Sight:
+    """What one group has consumed is pulled by another one later."""
+    done: dict[tuple[str, str, int, int], str] = {}
+    for event in events:
+        if isinstance(event, MessageConsumed) and event.status == "success" and not event.attempt:
+            place = (event.topic, event.broker, event.queue, event.offset)
+            if done.setdefault(place, event.group) != event.group:
+                yield event
+
+
+def one_log(events: Events) -> Sight:
+    """Messages of different queues follow each other in one log."""
+    last: dict[str, MessageStored] = {}
+    for event in events:
+        if isinstance(event, MessageStored):
+            before = last.get(event.broker)
+            if before and before.physical_offset + before.size == event.physical_offset:
+                if (before.topic, before.queue) != (event.topic, event.queue):
+                    yield event
+            last[event.broker] = event
+
+
+def filtered(events: Events) -> Sight:
+    """The broker leaves messages with other tags out of an answer."""
+    for event in events:
+        if isinstance(event, MessagePulled) and event.end is not None:
+            if event.count < event.end - event.offset:
+                yield event
+
+
+def held(events: Events) -> Sight:
+    """A pull is held, and woken by a message that arrives."""
+    waiting: dict[str, int] = {}
+    for event in events:
+        if isinstance(event, PullHeld):
+            waiting[event.peer] = event.real_us
+        elif isinstance(event, PullWoken) and event.trigger == "arrived" and event.peer in waiting:
+            yield event
+
+
+def where_it_begins(events: Events) -> Sight:
+    """The first pull of a group that has no offset yet."""
+    known: set[tuple[str, str, str, int]] = set()
+    for event in events:
+        if isinstance(event, (MessagePulled, PullHeld)) and not event.topic.startswith("%RETRY%"):
+            queue = (event.group, event.topic, event.broker, event.queue)
+            if queue not in known:
+                yield event
+            known.add(queue)
+
+
+def half(events: Events) -> Sight:
+    """A half message is stored out of sight, and later as itself."""
+    halves: set[str] = set()
+    for event in events:
+        if isinstance(event, MessageStored) and event.unique_key:
+            if event.topic == "RMQ_SYS_TRANS_HALF_TOPIC":
+                halves.add(event.unique_key)
+            elif event.unique_key in halves and not event.topic.startswith("RMQ_SYS"):
+                yield event
+
+
+def decided_late(events: Events) -> Sight:
+    """The outcome of a half message is known only after the broker has asked for it."""
+    halves: dict[str, int] = {}
+    for event in events:
+        if isinstance(event, MessageStored) and event.unique_key:
+            if event.topic == "RMQ_SYS_TRANS_HALF_TOPIC":
+                halves.setdefault(event.unique_key, event.real_us)
+            elif event.unique_key in halves and not event.topic.startswith("RMQ_SYS"):
+                if event.real_us - halves[event.unique_key] > 6_000_000:
+                    yield event
+
+
+def elected(events: Events) -> Sight:
+    """A replica has ended, and the controllers agree on another master."""
+    ended: set[str] = set()
+    for event in events:
+        if isinstance(event, RoleStopped) and event.role.startswith("a"):
+            ended.add(event.role)
+        elif isinstance(event, MasterElected) and event.epoch > 1 and ended:
+            yield event
+
+
+def two_masters(events: Events) -> Sight:
+    """Another master is elected while the old one, cut off, still runs as one."""
+    master, cut_at, stopped = "", -CUT_US, False
+    for event in events:
+        if isinstance(event, TroubleBegan) and event.kind in ("links cut", "machines cut off"):
+            cut_at = event.real_us
+        elif isinstance(event, RoleStopped):
+            stopped = stopped or event.role == master
+        elif isinstance(event, RoleChanged) and event.role != "SLAVE":
+            was_cut = event.real_us - cut_at < CUT_US
+            if master not in ("", event.by) and was_cut and not stopped:
+                yield event
+            master, stopped = event.by, False
+
+
+def held_back(events: Events) -> Sight:
+    """A message that is not done holds the committed offset back, while later ones are done."""
+    done: dict[tuple[str, str, str, int], int] = defaultdict(int)
+    for event in events:
+        if isinstance(event, MessageConsumed) and event.status == "success" and not event.attempt:
+            queue = (event.group, event.topic, event.broker, event.queue)
+            done[queue] = max(done[queue], event.offset + 1)
+        elif isinstance(event, OffsetCommitted):
+            queue = (event.group, event.topic, event.broker, event.queue)
+            if event.offset < done[queue]:
+                yield event
