@@ -155,7 +155,7 @@ def test_consistent_hash_is_drawn_as_its_ring(page: Seen, tmp_path: Path) -> Non
     path = tmp_path / "ring.html"
     path.write_text(exported_page(allocated_by_hash(members, own), "ring"))
     page.open(f"{path.as_uri()}#view=queues&t=1.5")
-    ring = page.page.locator("svg[aria-label^='Ring']")
+    ring = page.page.locator("svg[aria-label^='Consistent hash as a ring']")
     assert ring.locator("circle:not(.axis)").count() == 10 * len(members)  # virtual nodes
     drawn = {each.text_content() for each in ring.locator("g > title").all()}
     computed = {
@@ -173,7 +173,7 @@ def test_a_queue_with_two_owners_stands_out(page: Seen, tmp_path: Path) -> None:
     recording = allocated_by_hash(members, {members[0]: both, members[1]: both})
     path.write_text(exported_page(recording, "two"))
     page.open(f"{path.as_uri()}#view=queues&t=1.5")
-    assert "Several owners" in page.text()
+    assert "With several owners" in page.text()
     assert "Without owner" in page.text()
     assert page.page.locator("rect.lane.several").count() == 2
     page.page.keyboard.press("1")
