@@ -1,8 +1,9 @@
 """Mutation tests of the pure modules: makes small faults, one at a time, and runs tests on each.
 
-The modules are those of the contract in `.importlinter` that belong to client, broker, nameserver
-and protocol. First all quick tests run once, to record which of them run which line. Then each
-fault is tried against the tests of its line, the fastest first. Results are kept: an interrupted
+The modules are those of the contract in `.importlinter` that belong to client, broker, nameserver,
+controller and protocol. First all quick tests run once, to record which of them run which line.
+Then each fault is tried against the tests of its line, the fastest first, in a fork of a process
+that has collected all tests. Results are kept: an interrupted
 run goes on, and after a change only the changed modules and the survivors are tried again. Faults
 that a user could not notice are listed in tests/mutants/equivalent.toml, each with the reason; any
 other survivor needs a test.
@@ -30,24 +31,20 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from shutil import rmtree
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from mutants.forked import Result, Runner  # noqa: E402 - tests first
+from mutants.collected import CollectedRunner  # noqa: E402 - tests first
+from mutants.forked import Result, Runner  # noqa: E402
 from mutants.generate import CodeMutant, mutants_of  # noqa: E402
 from mutants.run import copy_repository  # noqa: E402
 
-ROLES = ("client", "broker", "nameserver", "protocol")
-TESTS = tuple(f"tests/{name}" for name in (*ROLES, "behaviour"))
-QUICK = "not cluster and not java and not slow and not root"
+ROLES = ("client", "broker", "nameserver", "controller", "protocol")
+TESTS = tuple(f"tests/{name}" for name in (*ROLES, "behaviour", "events"))
+QUICK = "not cluster and not java and not slow and not root and not go and not browser"
 EQUIVALENT = ROOT / "tests" / "mutants" / "equivalent.toml"
-MOST_FILES = 16
-"""Number of tests that run at once for a fault."""
-
-MOST_SECONDS = 20.0
-"""Of all tests for one fault, as long as it is not caught."""
-
 FAR_BACK = 20
 """Lines: an expression over several lines is run as the first of them."""
 
@@ -90,53 +87,97 @@ def pure_modules(copy: Path, wanted: Iterable[str]) -> list[Module]:
 class Coverage:
     """The tests that run each line."""
 
-    def __init__(self, path: Path) -> None:
-        data = json.loads(path.read_text(encoding="utf-8"))
+    def __init__(self, data: dict[str, Any]) -> None:
         self._seconds: dict[str, float] = data["seconds"]
         self._files: dict[str, dict[str, list[str]]] = data["files"]
+        self._imported = {file: set(lines) for file, lines in data["imported"].items()}
 
-    def tests(self, file: str, line: int) -> list[list[str]]:
-        """The tests of a line, file by file; those of the module for a line that an import runs.
+    def is_imported(self, file: str, line: int) -> bool:
+        """Whether the line also runs when modules are imported."""
+        return line in self._imported.get(file, ())
 
-        The file named like the module comes first, then the fastest: importing many files takes
-        longer than running their tests.
+    def tests(self, file: str, line: int, most_s: float) -> list[str]:
+        """The tests of a line; those of the module for a line that only an import runs.
+
+        Those in the file named like the module come first, then the fastest, as many as take
+        `most_s` processor seconds together.
         """
         lines = self._files.get(file, {})
         found: Iterable[str] = {test for tests in lines.values() for test in tests}
         for back in range(FAR_BACK):
             if str(line - back) in lines:
-                found = lines[str(line - back)]
+                found = lines[str(line - back)] or found
                 break
-        by_file: dict[str, list[str]] = defaultdict(list)
-        for test in sorted(found, key=lambda test: (self._seconds.get(test, 0), test)):
-            by_file[_file_of(test)].append(test)
-        own = f"/test_{Path(file).stem}"
-        return sorted(
-            by_file.values(), key=lambda tests: (own not in tests[0], self.seconds(tests))
-        )
+        own = f"/test_{Path(file).stem}.py::"
+        seconds = 0.0
+        chosen: list[str] = []
+        for test in sorted(found, key=lambda test: (own not in test, self.seconds([test]), test)):
+            seconds += self.seconds([test])
+            if chosen and seconds > most_s:
+                break
+            chosen.append(test)
+        return chosen
 
     def seconds(self, tests: Iterable[str]) -> float:
-        """Seconds that the tests take."""
+        """Processor seconds that the tests take."""
         return sum(self._seconds.get(test, 0) for test in tests)
 
 
-def _file_of(test: str) -> str:
-    return test.split("::")[0]
-
-
-def measure(copy: Path, target: Path) -> None:
-    """Run the quick tests once, and record their lines."""
+def measure(copy: Path, modules: Sequence[Module], target: Path, jobs: int) -> None:
+    """Run the quick tests once, and record which of them run which lines."""
+    covered = target.with_suffix(".modules")
+    covered.write_text("\n".join(module.file for module in modules), encoding="utf-8")
     packages = [str(folder.parent) for folder in sorted(copy.glob("*/pocketmq"))]
     packages.append(str(copy / "tests"))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "mutants.covering", "-m", QUICK]
-    command += ["-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:pocketmq", *TESTS]
-    environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join(packages),
-        "COVERING": str(target),
+    command += ["-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:pocketmq", "--loops", "one"]
+    parts = [target.with_suffix(f".{number}") for number in range(jobs)]
+    running = []
+    for number, part in enumerate(parts):
+        part.unlink(missing_ok=True)
+        environment = os.environ | {
+            "PYTHONPATH": os.pathsep.join(packages),
+            "COVERING": str(part),
+            "COVERED": str(covered),
+            "HYPOTHESIS_PROFILE": "ci",
+        }
+        tests = TESTS[number::jobs]
+        running.append(subprocess.Popen([*command, *tests], cwd=copy, env=environment))
+    for process in running:
+        process.wait()
+    join_maps(parts, target)
+
+
+def join_maps(parts: Iterable[Path], target: Path) -> None:
+    """Make one map of those that several processes have recorded."""
+    seconds: dict[str, float] = {}
+    files: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    imported: dict[str, set[int]] = defaultdict(set)
+    for part in parts:
+        if not part.exists():
+            raise SystemExit("the tests could not be run")
+        data = json.loads(part.read_text(encoding="utf-8"))
+        seconds |= data["seconds"]
+        for file, lines in data["files"].items():
+            for line, tests in lines.items():
+                files[file][line] += tests
+        for file, numbers in data["imported"].items():
+            imported[file].update(numbers)
+    joined = {
+        "seconds": seconds,
+        "files": files,
+        "imported": {file: sorted(numbers) for file, numbers in imported.items()},
     }
-    subprocess.run(command, cwd=copy, env=environment, check=False)
-    if not target.exists():
-        raise SystemExit("the tests could not be run")
+    target.write_text(json.dumps(joined), encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How faults are tried."""
+
+    jobs: int
+    most_s: float
+    """Processor seconds of all tests for a fault."""
 
 
 @dataclass
@@ -183,29 +224,40 @@ def equivalents() -> dict[str, str]:
         return {each["name"]: each["why"] for each in tomllib.load(file).get("mutant", [])}
 
 
-def try_out(
-    runner: Runner, copy: Path, module: Module, mutant: CodeMutant, covered: Coverage
-) -> Result:
-    """Run the module's own tests first, then those of the line as long as time allows."""
-    own = sorted(copy.glob(f"tests/**/test_{Path(mutant.file).stem}.py"))
-    files = covered.tests(mutant.file, mutant.line)
-    result = Result("no tests", "", 0.0)
-    seconds = 0.0
-    mine = [[path.relative_to(copy).as_posix()] for path in own]
-    for chosen in (mine, files[:2], files[2:6], files[6:MOST_FILES]):
-        tests = [test for file in chosen for test in file]
-        seconds += covered.seconds(tests)
-        if seconds > MOST_SECONDS and result.verdict == "survived":
-            break
+class Worker:
+    """Tries faults, in forks of a process that has everything imported wherever that will do."""
+
+    def __init__(
+        self, copy: Path, modules: Sequence[Module], covered: Coverage, most_s: float
+    ) -> None:
+        tests = [name for name in TESTS if (copy / name).exists()]
+        self._collected = CollectedRunner(copy, [each.name for each in modules], tests, QUICK)
+        self._forked = Runner(copy)
+        self._covered = covered
+        self._most_s = most_s
+
+    def try_out(self, module: Module, mutant: CodeMutant) -> Result:
+        """Run the tests of the fault's line."""
+        tests = self._covered.tests(mutant.file, mutant.line, self._most_s)
         if not tests:
-            continue
-        result = runner.run(mutant, module.name, tests, 60 + 5 * covered.seconds(tests))
+            return Result("no tests", "", 0.0)
+        limit_s = 60 + 10 * self._covered.seconds(tests)
+        result = self._collected.run(mutant, module.name, tests, limit_s)
         if result.is_caught:
-            break
-    return result
+            return result
+        if result.verdict != "outside" and not self._covered.is_imported(mutant.file, mutant.line):
+            return result
+        return self._forked.run(mutant, module.name, tests, limit_s)
+
+    def close(self) -> None:
+        """End the processes."""
+        self._collected.close()
+        self._forked.close()
 
 
-def run(copy: Path, modules: Sequence[Module], covered: Coverage, kept: Kept, jobs: int) -> None:
+def run(
+    copy: Path, modules: Sequence[Module], covered: Coverage, kept: Kept, options: Options
+) -> None:
     """Try the faults without a result."""
     todo = [
         (module, mutant)
@@ -214,28 +266,28 @@ def run(copy: Path, modules: Sequence[Module], covered: Coverage, kept: Kept, jo
         if kept.result(module, mutant) is None
     ]
     print(f"{len(todo)} faults to try", flush=True)
-    runners: queue.SimpleQueue[Runner] = queue.SimpleQueue()
+    workers: queue.SimpleQueue[Worker] = queue.SimpleQueue()
 
     def one(number: int, module: Module, mutant: CodeMutant) -> None:
-        runner = runners.get()
+        worker = workers.get()
         try:
-            result = try_out(runner, copy, module, mutant, covered)
+            result = worker.try_out(module, mutant)
         finally:
-            runners.put(runner)
+            workers.put(worker)
         kept.note(module, mutant, result)
         if not result.is_caught:
             print(f"{result.verdict} {mutant.file}:{mutant.line} {mutant.old} -> {mutant.new}")
         if number % 100 == 0:
             print(f"{number} of {len(todo)}", flush=True)
 
-    started = [Runner(copy) for _ in range(jobs)]
-    for runner in started:
-        runners.put(runner)
-    with ThreadPoolExecutor(jobs) as pool:
+    started = [Worker(copy, modules, covered, options.most_s) for _ in range(options.jobs)]
+    for worker in started:
+        workers.put(worker)
+    with ThreadPoolExecutor(options.jobs) as pool:
         for done in [pool.submit(one, n, *each) for n, each in enumerate(todo, start=1)]:
             done.result()
-    for runner in started:
-        runner.close()
+    for worker in started:
+        worker.close()
 
 
 def report(modules: Sequence[Module], kept: Kept) -> int:
@@ -287,6 +339,9 @@ def main() -> int:
     )
     parser.add_argument("modules", nargs="*", help="parts of names of modules; all by default")
     parser.add_argument("--jobs", type=int, default=2, help="faults at the same time")
+    parser.add_argument(
+        "--most-s", type=float, default=20.0, help="processor seconds of all tests for a fault"
+    )
     parser.add_argument("--state", type=Path, default=ROOT / ".mutation", help="folder of results")
     parser.add_argument("--only-report", action="store_true", help="try nothing")
     parser.add_argument("--same-map", action="store_true", help="do not record lines again")
@@ -305,8 +360,9 @@ def main() -> int:
         return report(modules, kept)
     lines = options.state / "lines.json"
     if not (options.same_map and lines.exists()):
-        measure(copy, lines)
-    run(copy, modules, Coverage(lines), kept, options.jobs)
+        measure(copy, pure_modules(copy, ()), lines, options.jobs)
+    covered = Coverage(json.loads(lines.read_text(encoding="utf-8")))
+    run(copy, modules, covered, kept, Options(options.jobs, options.most_s))
     return report(modules, kept)
 
 

@@ -136,3 +136,67 @@ def test_the_better_half_of_nobody_is_nobody() -> None:  # P-32
     assert table.pick_one_at_least(0.0) is None
     table.update("a", 1, 0, 0.0, reachable=True)
     assert table.pick_one_at_least(0.0) == "a"
+
+
+def test_a_slower_answer_makes_a_broker_the_worse_one() -> None:  # P-32
+    table = FaultTable(only_extends=False)
+    for name, latency_ms in [("a", 1), ("b", 2), ("a", 3)]:
+        table.update(name, latency_ms, 0, 0.0, reachable=True)
+    assert {table.pick_one_at_least(0.0) for _ in range(4)} == {"b"}
+
+
+def test_available_brokers_come_before_faster_ones() -> None:  # P-32
+    table = FaultTable(only_extends=False)
+    table.update("fast", 1, 10_000, 0.0, reachable=True)
+    table.update("slow", 500, 0, 0.0, reachable=True)
+    assert {table.pick_one_at_least(1.0) for _ in range(4)} == {"slow"}
+
+
+def test_the_better_half_takes_turns_from_its_second_on() -> None:  # P-32
+    table = FaultTable(only_extends=False)
+    for number, name in enumerate("abcd"):
+        table.update(name, number, 1000, 0.0, reachable=True)
+    assert [table.pick_one_at_least(0.0) for _ in range(4)] == ["b", "a", "b", "a"]
+
+
+def test_in_5_x_a_try_without_avoidance_changes_no_time() -> None:  # P-36
+    table = FaultTable(only_extends=True)
+    table.update("a", 1, 0, 0.0, reachable=True)
+    table.update("a", 1, 0, 100.0, reachable=True)
+    assert table.items["a"].available_at == 0.0
+    table.update("a", 1, 1, 100.0, reachable=True)
+    assert table.items["a"].available_at == 100.001
+
+
+def test_in_5_x_a_second_try_begins_at_a_random_queue() -> None:  # P-33
+    class Topic(TopicPublishInfo):
+        drawn = 0
+
+        def randomise(self) -> None:
+            self.drawn += 1
+
+    listed = [MessageQueue("T", "a", i) for i in range(4)]
+    topic = Topic("T", listed, write_queue_nums={"a": 4})
+    strategy = FaultStrategy(PROFILE_5_X.client, enabled=True)
+    strategy.choose(topic, None, 0.0)
+    assert topic.drawn == 0
+    strategy.choose(topic, "a", 0.0, retry=True)
+    assert topic.drawn == 1
+
+
+def test_in_4_9_a_broker_without_write_queues_is_forgotten() -> None:  # P-32
+    strategy = FaultStrategy(PROFILE_4_9.client, enabled=True)
+    topic = TopicPublishInfo("T", [MessageQueue("T", "b", 0)], write_queue_nums={"b": 1})
+    strategy.remoting_failed("gone", 1, 0.0)
+    strategy.remoting_failed("b", 600, 0.0)
+    strategy.remoting_failed("b2", 700, 0.0)
+    assert strategy.choose(topic, None, 0.0).broker_name == "b"
+    assert "gone" not in strategy.table.items
+
+
+def test_in_4_9_one_write_queue_is_enough() -> None:  # P-32
+    strategy = FaultStrategy(PROFILE_4_9.client, enabled=True)
+    topic = TopicPublishInfo("T", [MessageQueue("T", "b", 0)], write_queue_nums={"b": 1})
+    strategy.remoting_failed("b", 1, 0.0)
+    assert strategy.choose(topic, None, 0.0) == MessageQueue("T", "b", 0)
+    assert "b" in strategy.table.items

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import random
+
 import msgspec
 import pytest
 
+from pocketmq.client.heartbeat import heartbeat_addresses
 from pocketmq.client.name_servers import NameServers, parse_addresses
 from pocketmq.client.routes import (
     RouteTable,
@@ -179,3 +182,45 @@ def test_a_broker_id_that_left_the_route_is_not_asked_any_more() -> None:  # P-1
     table.apply("T", TopicRouteData(queue_datas=queues, broker_datas=[broker_data("a", 0)]))
     assert table.broker("a", 1, only_this=True) is None
     assert table.addresses() == [("a", 0, "a-0:1")]
+
+
+def test_only_a_name_with_slaves_or_without_a_master_may_fail_over() -> None:  # W-12
+    table = RouteTable()
+    table.brokers = {"pair": {0: "a:1", 1: "b:1"}, "slave": {1: "c:1"}, "alone": {0: "d:1"}}
+    table.brokers["none"] = {}
+    found = {name for name in (*table.brokers, "unknown") if table.may_fail_over(name)}
+    assert found == {"pair", "slave"}
+
+
+def test_masters_only_leaves_slaves_out() -> None:  # P-8
+    table = RouteTable()
+    table.brokers = {"b": {0: "b:1", 1: "b:2"}, "a": {2: "a:3"}}
+    assert table.addresses() == [("a", 2, "a:3"), ("b", 0, "b:1"), ("b", 1, "b:2")]
+    assert table.addresses(masters_only=True) == [("b", 0, "b:1")]
+    assert heartbeat_addresses(table, has_consumers=True) == table.addresses()
+    assert heartbeat_addresses(table, has_consumers=False) == [("b", 0, "b:1")]
+
+
+def test_a_broker_name_without_addresses_is_forgotten() -> None:  # P-10
+    table = RouteTable()
+    table.brokers = {"gone": {0: "x:1"}}
+    assert table.clean_offline_brokers() == ["x:1"]
+    assert table.brokers == {}
+
+
+def test_the_round_robin_begins_anywhere_and_again_anywhere(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # P-30, P-33
+    asked: list[int] = []
+    drawn = iter([4, 8])
+
+    def getrandbits(bits: int) -> int:
+        asked.append(bits)
+        return next(drawn)
+
+    monkeypatch.setattr(random, "getrandbits", getrandbits)
+    info = TopicPublishInfo("T", [MessageQueue("T", "a", i) for i in range(10)])
+    assert info.next_queue().queue_id == 5
+    info.randomise()
+    assert info.next_queue().queue_id == 9
+    assert asked == [31, 31]  # never negative, as RocketMQ's index

@@ -40,3 +40,21 @@ def test_a_key_whose_hash_is_the_smallest_int_has_a_queue() -> None:  # T-9
 def test_random_chooses_any_and_machine_room_none() -> None:  # P-51
     assert {select_by_random(QUEUES, MESSAGE, None) for _ in range(200)} == set(QUEUES)
     assert select_by_machine_room(QUEUES, MESSAGE, None) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (-(2**31), -(2**31)),
+        (2**31 - 1, 2**31 - 1),
+        (2**31, -(2**31)),  # Long.hashCode
+        (2**32 - 1, -1),
+        (-(2**31) - 1, 2**31 - 1),
+        (b"\x7f", 31 + 127),
+        (b"\x80", 31 - 128),
+        (b"ab", (31 + 97) * 31 + 98),
+        (2.5, 49524),  # as its text, "2.5"
+    ],
+)
+def test_hash_codes_at_the_edges_of_java_s_types(value: object, expected: int) -> None:  # T-9
+    assert java_hash_code(value) == expected

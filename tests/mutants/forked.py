@@ -60,12 +60,14 @@ class Runner:
 
     Args:
         copy: a copy of the code and its tests; nothing in it is written.
+        program: what runs in the process, below `tests/mutants` of the copy.
+        arguments: its command line.
     """
 
-    def __init__(self, copy: Path) -> None:
+    def __init__(self, copy: Path, program: str = "forked.py", *arguments: str) -> None:
         packages = [str(folder.parent) for folder in sorted(copy.glob("*/pocketmq"))]
         self._process = subprocess.Popen(
-            [sys.executable, str(copy / "tests" / "mutants" / "forked.py")],
+            [sys.executable, str(copy / "tests" / "mutants" / program), *arguments],
             cwd=copy,
             env=os.environ
             | {
@@ -188,7 +190,7 @@ def _serve() -> None:
                 status = 1
             os._exit(status)
         os.close(writing)
-        hung = _wait(child, began + job["limit_s"])
+        hung = child_status(child, began + job["limit_s"])
         with os.fdopen(reading, "rb") as pipe:
             by = pipe.read(2000).decode(errors="replace").strip()
         if hung is None:
@@ -202,8 +204,8 @@ def _serve() -> None:
         answers.flush()
 
 
-def _wait(child: int, deadline: float) -> int | None:
-    """The child's exit status, None when it had to be killed; its group ends with it."""
+def child_status(child: int, deadline: float) -> int | None:
+    """A child's exit status, None when it had to be killed; its group ends with it."""
     watch = os.pidfd_open(child)
     try:
         ready, _, _ = select.select([watch], [], [], max(0.0, deadline - perf_counter()))
@@ -217,17 +219,19 @@ def _wait(child: int, deadline: float) -> int | None:
     return os.waitstatus_to_exitcode(status)
 
 
-class _First:
+class First:
     """Tells which test failed first, or could not even be imported."""
 
     def __init__(self, writing: int) -> None:
         self._writing = writing
+        self.has_failed = False
 
     def pytest_collectreport(self, report: object) -> None:
         self.pytest_runtest_logreport(report)
 
     def pytest_runtest_logreport(self, report: object) -> None:
         if getattr(report, "failed", False):
+            self.has_failed = True
             os.write(self._writing, f"{getattr(report, 'nodeid', '')}\n".encode())
 
 
@@ -245,7 +249,7 @@ def _run(pytest: ModuleType, job: dict[str, object], writing: int) -> int:
     options = ["-x", "-q", "--no-header", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist"]
     options += ["-p", "no:pocketmq"]  # our own plugin would import what is to be mutated
     options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # its plugins are loaded
-    status = pytest.main([*options, *tests], plugins=[_First(writing)])
+    status = pytest.main([*options, *tests], plugins=[First(writing)])
     return int(status)
 
 

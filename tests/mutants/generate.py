@@ -14,6 +14,7 @@ import ast
 from collections import Counter
 from collections.abc import Callable, Iterator, MutableSequence
 from dataclasses import dataclass
+from types import CodeType
 
 COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -89,6 +90,21 @@ def mutated(source: str, mutant: CodeMutant) -> ast.Module:
             change.apply()
             return ast.fix_missing_locations(tree)
     raise ValueError(f"{mutant.file} has no change number {mutant.place}")
+
+
+class Breakable:
+    """A module's tree, parsed once, of which a forked process makes one mutant."""
+
+    def __init__(self, source: str, path: str) -> None:
+        self.whole = compile(source, path, "exec", dont_inherit=True)
+        self._path = path
+        self._tree = ast.parse(source)
+        self._changes = [change.apply for change in _Changes(self._tree).all()]
+
+    def broken(self, place: int) -> CodeType:
+        """The module's code with a fault in it, which stays in the tree: call it once."""
+        self._changes[place]()
+        return compile(ast.fix_missing_locations(self._tree), self._path, "exec", dont_inherit=True)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,9 @@ from pocketmq.broker.groups.consumers import (
     ConsumerManager,
     HeartbeatOutcome,
 )
+from pocketmq.protocol.events.event import Event
+from pocketmq.protocol.events.groups import MemberJoined, MemberLeft
+from pocketmq.protocol.events.recorder import Recorder
 from support.broker_rig import FakePeer, consumer
 
 JAVA, VERSION = 0, 479
@@ -216,3 +219,113 @@ def test_subscriptions_that_go_count_no_more() -> None:
     assert one.kept_bytes > 100 * SUBSCRIPTION_BYTES
     beat(manager, one, topics=["t0"])
     assert one.kept_bytes < 3 * SUBSCRIPTION_BYTES
+
+
+def test_the_ids_of_channels_are_counted_as_they_come_rename_and_go() -> None:  # B-28
+    manager, first, second = ConsumerManager(), FakePeer(), FakePeer()
+    beat(manager, first, "one")
+    beat(manager, second, "one")
+    info = manager.get("readers")
+    assert info is not None
+    assert info.ids == {"one": 2}
+    info.id_lists[1] = b"kept"
+    assert beat(manager, first, "two").duplicate_client is False
+    assert info.id_lists == {}  # its encoded answers are made anew
+    assert info.ids == {"one": 1, "two": 1}
+    assert beat(manager, first, "one").duplicate_client  # B-28: on a channel that was there, too
+    assert info.ids == {"one": 2}
+    info.id_lists[1] = b"kept"
+    assert manager.unregister("readers", second) is info
+    assert info.ids == {"one": 1}
+    assert info.id_lists == {}
+    info.id_lists[1] = b"kept"
+    beat(manager, FakePeer(), "three")
+    assert info.id_lists == {}
+    info.remove(first)
+    assert info.ids == {"three": 1}
+
+
+def test_a_renamed_member_counts_with_its_new_name() -> None:
+    manager, peer = ConsumerManager(), FakePeer()
+    beat(manager, peer, "one", topics={})
+    beat(manager, peer, "a-longer-name", topics={})
+    assert peer.kept_bytes == MEMBER_BYTES + len("a-longer-name")
+    beat(manager, peer, "one", topics={})
+    assert peer.kept_bytes == MEMBER_BYTES + len("one")
+
+
+def test_a_member_s_language_and_version_are_those_of_its_last_heartbeat() -> None:  # B-22
+    manager, peer = ConsumerManager(), FakePeer()
+    beat(manager, peer)
+    manager.heartbeat(consumer(), peer, "one", language=12, version=500, now=1.0)
+    info = manager.get("readers")
+    assert info is not None
+    assert [(each.language, each.version) for each in info.members.values()] == [(12, 500)]
+
+
+def test_others_are_all_members_but_the_one_that_beats() -> None:  # B-23, B-29
+    manager, peers = ConsumerManager(), [FakePeer() for _ in range(3)]
+    found = [beat(manager, peer, f"c{n}").others for n, peer in enumerate(peers)]
+    assert found == [0, 1, 2]
+    outcome, _ = manager.heartbeat_without_subscriptions(
+        consumer(), peers[0], "c0", language=JAVA, version=VERSION, now=1.0, fingerprint=0
+    )
+    assert outcome.others == 2
+
+
+def test_a_group_that_nobody_gave_a_fingerprint_has_0() -> None:  # B-29
+    manager, peer = ConsumerManager(), FakePeer()
+    beat(manager, peer)
+    _, is_wanted = manager.heartbeat_without_subscriptions(
+        consumer(), peer, "one", language=JAVA, version=VERSION, now=1.0, fingerprint=0
+    )
+    assert not is_wanted
+
+
+def test_topics_without_subscribers_leave_the_index() -> None:  # B-20
+    manager, peer, other = ConsumerManager(), FakePeer(), FakePeer()
+    beat(manager, peer, topics={"T": "*", "U": "*"})
+    beat(manager, peer, topics={"T": "*"})
+    assert list(manager.groups_of_topic("U")) == []
+    manager.heartbeat(
+        consumer(group="others", topics={"T": "*"}),
+        other, "two", language=JAVA, version=VERSION, now=0.0,
+    )  # fmt: skip
+    assert sorted(manager.groups_of_topic("T")) == ["others", "readers"]
+    manager.channel_closed(peer)
+    assert list(manager.groups_of_topic("T")) == ["others"]
+    manager.unregister("others", other)
+    assert list(manager.groups_of_topic("T")) == []
+    assert manager.channel_closed(other) == []  # nothing is left of it
+    assert (manager._groups_of_topic, manager._groups_of_channel) == ({}, {})
+
+
+def test_who_joins_and_leaves_is_told() -> None:
+    told: list[Event] = []
+    sink = Recorder(told.append, lambda: 0).sink("broker-a", lambda: 0)
+    manager = ConsumerManager(events=sink, broker="broker-a")
+    first, second = FakePeer(), FakePeer()
+    beat(manager, first, "one")
+    beat(manager, first, "one")
+    beat(manager, second, "two")
+    manager.unregister("readers", first)
+    manager.channel_closed(second)
+    found = [
+        (type(each).__name__, each.group, each.client_id, each.broker, getattr(each, "how", None))
+        for each in told
+        if isinstance(each, MemberJoined | MemberLeft)
+    ]
+    assert found == [
+        ("MemberJoined", "readers", "one", "broker-a", None),
+        ("MemberJoined", "readers", "two", "broker-a", None),
+        ("MemberLeft", "readers", "one", "broker-a", "unregistered"),
+        ("MemberLeft", "readers", "two", "broker-a", "closed"),
+    ]
+
+
+def test_texts_and_tags_of_a_subscription_count() -> None:
+    manager, peer = ConsumerManager(), FakePeer()
+    beat(manager, peer, "one", topics={"Topic": "red || green"})
+    text = len("Topic") + len("red || green") + len("red") + len("green")
+    member = MEMBER_BYTES + len("one")
+    assert peer.kept_bytes == member + SUBSCRIPTION_BYTES + 4 * TAG_BYTES + text

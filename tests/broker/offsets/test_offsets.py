@@ -9,6 +9,9 @@ from hypothesis import strategies as st
 from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
 from pocketmq.protocol import fastjson
 from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable
+from pocketmq.protocol.events.event import Event
+from pocketmq.protocol.events.messages import OffsetCommitted
+from pocketmq.protocol.events.recorder import Recorder
 
 NOW_MS = 1_700_000_000_000
 
@@ -148,3 +151,90 @@ def test_a_name_that_the_broker_made_up_is_kept_whatever_is_removed() -> None:  
     assert again.groups_of("t") == frozenset(), "nobody consumes under this name"
     again.forget_topic("t")
     assert again.query("g@broadcast", "t", 0) is None
+
+
+def test_committed_offsets_are_counted_once() -> None:
+    offsets = ConsumerOffsetManager()
+    assert offsets.count == 0
+    for queue_id, offset in [(0, 1), (0, 2), (1, 1)]:
+        offsets.commit("g", "t", queue_id, offset, NOW_MS)
+    assert offsets.count == 2
+
+
+def test_a_commit_that_changes_nothing_is_not_told_and_not_saved() -> None:
+    told: list[Event] = []
+    sink = Recorder(told.append, lambda: 0).sink("broker-a", lambda: 0)
+    offsets = ConsumerOffsetManager(sink, "broker-a")
+    offsets.commit("g", "t", 3, 5, NOW_MS)
+    offsets.commit("g", "t", 3, 5, NOW_MS)
+    offsets.commit("g", "t", 3, 7, NOW_MS)
+    found = [
+        (each.group, each.topic, each.broker, each.queue, each.offset, each.before)
+        for each in told
+        if isinstance(each, OffsetCommitted)
+    ]
+    assert found == [("g", "t", "broker-a", 3, 5, None), ("g", "t", "broker-a", 3, 7, 5)]
+
+
+def test_offsets_are_counted_however_they_come_and_go() -> None:
+    offsets = ConsumerOffsetManager()
+    offsets.assign_reset("g", "t", 0, 4)
+    offsets.assign_reset("g", "t", 1, 4)
+    offsets.assign_reset("g", "t", 0, 5)
+    assert offsets.count == 2
+    offsets.commit("other", "t", 0, 1, NOW_MS)
+    offsets.forget("g", "t")
+    offsets.forget("g", "t")
+    assert offsets.count == 1
+    again = ConsumerOffsetManager()
+    again.load(offsets.wrapper())
+    assert again.count == 1
+    again.merge(ConsumerOffsetTable(offset_table={"t@g": {0: 1, 1: 1}, "t@other": {2: 1}}))
+    assert again.count == 3, "those of a master, too"
+    again.forget_topic("t")
+    assert again.count == 0
+
+
+def test_what_changes_the_table_has_it_saved() -> None:  # B-31
+    offsets = ConsumerOffsetManager()
+    table = ConsumerOffsetTable(offset_table={"t@g": {0: 7}})
+    offsets.commit("g", "t", 0, 5, NOW_MS)
+    assert offsets.unsaved.take()
+    offsets.commit("g", "t", 0, 5, NOW_MS)
+    assert not offsets.unsaved.take()
+    offsets.assign_reset("g", "t", 0, 4)
+    assert offsets.unsaved.take()
+    offsets.merge(table)
+    assert offsets.unsaved.take()
+    offsets.merge(table)
+    assert not offsets.unsaved.take()
+    assert offsets.clamp(lambda _topic, _queue_id: 7) == []
+    assert not offsets.unsaved.take()
+    assert offsets.clamp(lambda _topic, _queue_id: 6) == [("t", "g", 0, 7)]
+    assert offsets.unsaved.take()
+    offsets.forget("g", "t")
+    assert offsets.unsaved.take()
+
+
+def test_all_groups_of_a_master_are_taken_over() -> None:  # H-70, H-12
+    offsets = ConsumerOffsetManager()
+    offsets.commit("g", "t", 0, 5, NOW_MS)
+    offsets.commit("g", "t", 1, 5, NOW_MS)
+    master = {"nonsense": {0: 1}, "t@g": {0: 7}, "t@h": {0: 1}}
+    offsets.merge(ConsumerOffsetTable(offset_table=master))
+    assert dict(offsets.queues("g", "t")) == {0: 7}
+    assert dict(offsets.queues("h", "t")) == {0: 1}
+
+
+def test_a_group_without_offsets_is_in_no_index() -> None:
+    offsets = ConsumerOffsetManager()
+    offsets.commit("g", "t", 0, 5, NOW_MS)
+    offsets.commit("g", "u", 0, 5, NOW_MS)
+    offsets.forget("g", "t")
+    assert offsets.topics_of("g") == {"u"}
+    offsets.forget_group("g")
+    assert (offsets._groups_of_topic, offsets._topics_of_group) == ({}, {})
+    offsets.assign_reset("g", "t", 0, 4)
+    assert offsets.take_reset("g", "t", 0) == 4
+    assert offsets.pending_reset("g", "t", 0) is None
+    assert offsets._resets == {}

@@ -175,3 +175,41 @@ async def test_a_group_far_behind_is_stopped_where_that_is_configured(tmp_path: 
                 from support.broker_rig import pull_header
 
                 assert (await reader.ask(pull_header())).code == 16
+
+
+def test_the_remark_tells_how_long_the_request_has_waited() -> None:  # B-161
+    turn = Turn()
+    assert turn.overload.waited_ms == 0
+    turn.now = 100.0
+    turn.overload.check(Work.SEND)
+    assert turn.overload.waited_ms == 0
+    turn.now = 101.5
+    assert turn.overload.waited_ms == 1500
+    remark = turn.refusal(Work.SEND)
+    assert remark is not None
+    assert remark.endswith("period in queue: 1500ms")
+
+
+def test_a_slow_append_is_forgotten_with_its_turn() -> None:  # B-160
+    turn = Turn()
+    turn.overload.check(Work.SEND)
+    turn.overload.note_append(1.0)
+    assert turn.refusal(Work.SEND) is None, "only more than a second is slow"
+    turn.overload.note_append(1.001)
+    assert turn.refusal(Work.PULL) is None
+    assert turn.refusal(Work.SEND) is not None
+    turn.end()
+    assert turn.refusal(Work.SEND) is None
+    assert turn.refusal(Work.SEND) is None
+
+
+def test_a_queue_at_its_end_is_not_behind_and_order_does_not_matter() -> None:  # B-168
+    places = {0: 90, 1: 20, 2: 60, 3: None}
+    pulls = [("t", "g", queue_id, 5) for queue_id in places]
+
+    def position(_topic: str, queue_id: int, _offset: int) -> int | None:
+        return places[queue_id]
+
+    assert groups_far_behind(pulls, 100, position, 30) == {"g": 80}
+    assert groups_far_behind(pulls, 100, position, 80) == {}
+    assert groups_far_behind([("t", "g", 3, 5)], 100, position, -1) == {}

@@ -9,7 +9,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketmq.broker.pop.assignments import Question, RequestModes, assign
+from pocketmq.broker.pop.assignments import Question, RequestModes, assign, readable_queues
 from pocketmq.protocol.allocation.averagely import AllocateMessageQueueAveragely
 from pocketmq.protocol.bodies.pop import (
     MessageRequestModes,
@@ -17,6 +17,7 @@ from pocketmq.protocol.bodies.pop import (
     QueueAssignments,
     RequestModeBody,
 )
+from pocketmq.protocol.bodies.route import QueueData, TopicRouteData
 from pocketmq.protocol.body import decode_body, encode_json
 from pocketmq.protocol.headers.pop import (
     GetAllMessageRequestModeRequestHeader,
@@ -128,3 +129,34 @@ async def test_without_a_route_a_client_keeps_what_it_has(rig: BrokerRig, voice:
     reply = await voice.ask(QueryAssignmentRequestHeader(), body)
     found = decode_body(reply.body_view, QueueAssignments, reply.encoding)
     assert (reply.code, found.message_queue_assignments) == (0, None)
+
+
+def test_only_pops_share_queues_and_retry_topics_are_pulled() -> None:  # K-20
+    assert RequestModes().of("t", "g").pop_share_queue_num == 0
+    pops = RequestModes(lambda: ("POP", 3))
+    found = pops.of("t", "g")
+    assert (found.mode, found.pop_share_queue_num) == ("POP", 3)
+    found = pops.of("%RETRY%g", "g")
+    assert (found.mode, found.pop_share_queue_num) == ("PULL", 0)
+
+
+def test_a_copy_of_the_master_s_modes_is_saved_when_it_is_another() -> None:  # K-26
+    master, modes = RequestModes(), RequestModes()
+    saved: list[str] = []
+    modes.changed.connect(lambda: saved.append("saved"))
+    master.set(RequestModeBody(topic="t", consumer_group="g", mode="POP", pop_share_queue_num=2))
+    modes.replace(master.wrapper())
+    modes.replace(master.wrapper())
+    assert saved == ["saved"]
+    assert modes.of("t", "g").pop_share_queue_num == 2
+
+
+def test_only_readable_queues_are_shared_out_in_order() -> None:  # K-22
+    datas = [
+        QueueData(broker_name=name, read_queue_nums=2, write_queue_nums=2, perm=perm)
+        for name, perm in [("b", 6), ("c", 2), ("a", 4)]
+    ]
+    route = TopicRouteData(queue_datas=datas, broker_datas=[])
+    assert readable_queues("t", route) == [
+        MessageQueue("t", name, queue_id) for name in "ab" for queue_id in (0, 1)
+    ]

@@ -77,3 +77,18 @@ def test_what_is_no_record_is_refused(body: bytes) -> None:
         decode_check_point(body)
     with pytest.raises(BadRequestError):
         decode_ack(body)
+
+
+def test_an_ack_of_what_the_check_point_does_not_hold_changes_nothing() -> None:  # K-74
+    point = check_point(7, 9, 12)
+    assert point.acknowledge(8) is False
+    assert point.acknowledge(9) is True
+    assert point.bit_map == 2
+    assert point.open_offsets() == [7, 12]
+
+
+@pytest.mark.parametrize(("text", "times"), [(None, 0), ("", 0), ("3", 3), ("many", 127)])
+def test_how_often_it_was_put_again_is_a_number(text: str | None, times: int) -> None:
+    point = check_point(7)
+    point.put_again = text
+    assert point.times_put_again == times

@@ -237,6 +237,7 @@ class ConsumerOffsetManager:
                 continue
             mine = self._add((topic, group))
             if mine != queues:
+                self._count += len(queues) - len(mine)
                 mine.clear()
                 mine.update(queues)
                 self.unsaved.note()
