@@ -228,6 +228,18 @@ def test_for_30_s_after_a_broker_restart_order_is_not_promised(orderly: Progress
     assert orderly.violations
 
 
+def test_a_listener_that_began_in_those_30_s_may_end_after_them(orderly: ProgressLedger) -> None:
+    orderly.broker_restarted("a", {}, {}, 100.0, crashed=True)
+    start(orderly, 0, now=110.0)
+    start(orderly, 0, client="c2", epoch=2, now=110.0)
+    orderly.ended("c1", Q0, 0, "m0", 0, ok=True)
+    start(orderly, 1, now=135.0)  # while the listener of c2 still has the first message
+    assert not orderly.violations
+    orderly.ended("c2", Q0, 0, "m0", 0, ok=True)
+    start(orderly, 1, client="c2", epoch=3, now=136.0)
+    assert "two consumers" in orderly.violations.pop()
+
+
 # -- owners --------------------------------------------------------------------------------------
 
 

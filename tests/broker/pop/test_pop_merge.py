@@ -110,6 +110,19 @@ async def test_a_broker_that_stops_writes_what_is_in_memory(tmp_path: Path) -> N
         assert (await take(voice)).bodies == [b"001", b"002", b"003"]
 
 
+async def test_a_broker_that_stops_saves_how_far_pops_had_come(tmp_path: Path) -> None:
+    """Its last check points reach the disk, and then the offsets that have passed them."""
+    options = {"enable_pop_buffer_merge": True, "flush_disk_type": "SYNC_FLUSH"}
+    async with running_broker(tmp_path, **options) as rig:
+        voice = await rig.voice()
+        await fill(voice, 4)
+        await take(voice)
+    async with running_broker(tmp_path, clock=ManualClock(START_MS + 5_000)) as rig:
+        voice = await rig.voice()
+        assert await committed(voice) == 4
+        assert (await take(voice)).bodies == []
+
+
 def point(start: int = 0, count: int = 3) -> CheckPoint:
     return CheckPoint.of_pop(
         ("G", "T", 0, "a"), range(start, start + count), START_MS + start, 60_000

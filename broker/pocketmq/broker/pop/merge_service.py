@@ -51,9 +51,13 @@ class MergeService(Service):
         self._service.start()
 
     async def stop(self) -> None:
-        """Write everything that is only in memory (K-104)."""
+        """Write everything that is only in memory (K-104), and wait until it is on the disk.
+
+        Offsets are saved after this: they have to be past what was handed out.
+        """
         await self._service.stop()
         self._write(list(self.merge))
+        await self._core.store.flush()
 
     def resume(self) -> None:
         """Something is in memory."""

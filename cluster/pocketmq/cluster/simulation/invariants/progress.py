@@ -115,6 +115,9 @@ class ProgressLedger:
         self._taken_at: dict[int, float] = {}
         self._committed: dict[tuple[str, MessageQueue], _Commit] = {}
         self._restarted_at: dict[str, float] = {}
+        self._met: dict[MessageQueue, set[tuple[str, int]]] = defaultdict(set)
+        """(client, ownership) that had listeners at once within the grace after a restart, as long
+        as one of them runs."""
 
     # -- messages -------------------------------------------------------------------------------
 
@@ -150,7 +153,11 @@ class ProgressLedger:
         grace = now - self._restarted_at.get(queue.broker_name, -1e9) <= ORDER_GRACE_S
         running, first_left = self._running[queue], self._first_left(queue, offset)
         self.seen["orderly deliveries"] += not grace
-        if running and not grace:
+        there = {(client, epoch)}
+        there.update((each, self._turns[each, queue].epoch) for each in running)
+        if running and grace:
+            self._met[queue] |= there
+        elif running and not there <= self._met[queue]:
             self._violated(f"{queue} has two consumers: {client} joins {list(running)}", now)
         if offset > first_left and not grace:
             self._violated(
@@ -185,6 +192,8 @@ class ProgressLedger:
     ) -> None:
         """Note the result of a listener."""
         self._running[queue].pop(client, None)
+        if not self._running[queue]:
+            self._met[queue].clear()
         if ok or self._broadcast:
             self.consumed[key] += 1
         if not ok:
