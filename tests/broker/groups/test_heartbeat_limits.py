@@ -44,7 +44,11 @@ AT_THE_LIMIT = {
         beat(consumer("a", {"t": "*", "u": "tag55"})),
     ),
     "client id": (Budget(name_chars=4), beat(client="four"), beat(client="fives")),
-    "consumer group": (Budget(name_chars=4), beat(consumer("four")), beat(consumer("fives"))),
+    "consumer group": (
+        Budget(name_chars=4),
+        beat(consumer("four", ["t"])),
+        beat(consumer("fives", ["t"])),
+    ),
     "topic": (
         Budget(name_chars=4),
         beat(consumer("a", ["four"])),
