@@ -61,11 +61,10 @@ def test_the_header_of_a_batch_says_whether_to_wait_and_nothing_else() -> None: 
     first, second = Message("T", b"1"), Message("U", b"2")
     found = preparer().batch([first, second])
     assert (found.topic, found.flag, found.sys_flag, found.uniq_key) == ("T", 0, 0, "KEY,KEY")
-    assert found.properties == ""
+    assert found.properties == names.encode_properties({names.WAIT: "true"})
     first.properties[names.WAIT] = "false"
     found = preparer().batch([first, second])
     assert found.properties == names.encode_properties({names.WAIT: "false"})
-    second.properties[names.WAIT] = "true"
     del first.properties[names.WAIT]
     assert preparer().batch([first, second]).properties == ""
 

@@ -175,17 +175,3 @@ def test_a_run_goes_on_until_nothing_is_left() -> None:  # C-59
     held.take(1)
     assert held.put(messages(2)) is False, "the run that is under way takes it"
     assert [m.queue_offset for m in held.take(5)] == [1, 2]
-
-
-def test_what_comes_after_a_clear_begins_anew() -> None:  # C-50
-    held = buffer()
-    assert held.remove(messages(1)) == -1
-    held.put(messages(5, 6))
-    held.take(1)
-    held.clear()
-    assert held.take(10) == []
-    assert held.remove(messages(5)) == -1
-    held.put(messages(2))
-    assert (held.first_offset, held.span) == (2, 0)
-    assert [m.queue_offset for m in held.take(10)] == [2]
-    assert held.remove(messages(2)) == 3
