@@ -12,7 +12,10 @@ import pytest
 from pocketmq.broker.replication.epochs import Epoch, Epochs
 from pocketmq.broker.server import Broker
 from pocketmq.controller import Controller, ControllerConfig, ControllerSeams
+from pocketmq.protocol.bodies.replication import HARuntimeInfo
+from pocketmq.protocol.body import decode_body
 from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.headers.replication import GetBrokerHAStatusRequestHeader
 from support.controller_rig import MemoryFiles
 from support.eventually import eventually
 from support.replicas import ReplicaRig, log_of
@@ -154,3 +157,25 @@ async def test_a_slave_of_another_history_is_left_as_it_is(pair: Pair, tmp_path:
     assert link is not None
     assert "have none in common" in link.reason
     assert log_of(again.store) == before
+
+
+async def test_who_is_in_sync_is_told_by_the_set_and_not_by_the_gap(pair: Pair) -> None:  # H-41
+    rig = pair.rig
+    a = await pair.start("a", 11000)
+    b = await pair.start("b", 11100)
+    voice = await rig.voice(a)
+    await voice.send("orders", b"1")
+    await pair.until_in_sync({1, 2})
+
+    async def in_sync() -> int:
+        reply = await voice.ask(GetBrokerHAStatusRequestHeader())
+        return decode_body(reply.body_view, HARuntimeInfo, reply.encoding).in_sync_slave_nums
+
+    assert await in_sync() == 1
+    link = b.subjects.replication.client.connection
+    assert link is not None
+    assert link._transport is not None
+    link._transport.pause_reading()
+    await voice.send("orders", b"2")  # the slave lacks a few bytes, for too long
+    await pair.until_in_sync({1})
+    assert await in_sync() == 0

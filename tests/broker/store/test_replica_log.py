@@ -202,6 +202,24 @@ async def test_consumers_see_what_is_confirmed(
     assert first.queue_offset == 0
 
 
+@pytest.mark.timeout(60)
+async def test_what_was_confirmed_may_end_inside_a_record(
+    open_store: Make, message: Message, tmp_path: Path
+) -> None:
+    """Acknowledgements count bytes. A returning master whose confirmed offset lay inside a record
+    dropped its queue's entries for ever, on the event loop, and never joined again."""
+    store = filled(open_store, message, tmp_path / "m")
+    whole = queues_of(store)
+    ends = sorted(queue.max_physical for queue in store.consume_queues)
+    for inside in (ends[0] - 1, ends[-1] - 1, ends[-1] - 40):
+        store.checkpoint.confirm_phy_offset = inside
+        store.replica.hide_unconfirmed()
+        assert all(queue.max_physical <= inside for queue in store.consume_queues)
+        store.confirm(None)
+        store.replica.dispatch_all()
+        assert queues_of(store) == whole
+
+
 async def test_under_sync_flush_a_slave_shows_what_is_flushed(
     open_store: Make, message: Message, tmp_path: Path
 ) -> None:  # S-24

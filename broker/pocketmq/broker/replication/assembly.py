@@ -106,6 +106,9 @@ def assemble_replication(core: BrokerCore, network: Network) -> Replication:
         core.signals.role_changed,
     )
 
+    def is_in_set(connection: SlaveConnection) -> bool:
+        return isinstance(connection, EpochSlaveConnection) and connection.slave_id in sync.ids
+
     def master_told(broker: str | None, replication: str | None) -> None:
         known = roles.master.broker if by_controller else None
         if known is not None and broker != known:
@@ -122,7 +125,7 @@ def assemble_replication(core: BrokerCore, network: Network) -> Replication:
         replicas=replicas,
         roles=roles,
         sync=sync,
-        tools=(StatusProcessor(role, store, ha, client),),
+        tools=(StatusProcessor(role, store, ha, client, is_in_set if by_controller else None),),
         services=(roles, ha, client),
     )
 

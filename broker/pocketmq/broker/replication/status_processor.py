@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pocketmq.broker.replication.ha_client import HaClient
 from pocketmq.broker.replication.ha_service import HaService
+from pocketmq.broker.replication.slave_connection import SlaveConnection
 from pocketmq.broker.role import RoleState
 from pocketmq.broker.store import MessageStore
 from pocketmq.protocol.bodies.replication import (
@@ -25,11 +28,18 @@ class StatusProcessor:
         store: the log.
         ha: its slaves.
         client: its master.
+        is_in_set: with controllers: whether the replica at a connection is in the sync-state set.
     """
 
     def __init__(
-        self, role: RoleState, store: MessageStore, ha: HaService, client: HaClient
+        self,
+        role: RoleState,
+        store: MessageStore,
+        ha: HaService,
+        client: HaClient,
+        is_in_set: Callable[[SlaveConnection], bool] | None = None,
     ) -> None:
+        self._is_in_set = is_in_set
         self._role = role
         self._store = store
         self._ha = ha
@@ -50,19 +60,24 @@ class StatusProcessor:
                     master_addr=self._client.master or "", max_offset=end
                 ),
             )
-        links = [connection.link for connection in self._ha.connections]
+        slaves = [
+            HAConnectionRuntimeInfo(
+                addr=connection.link.address,
+                slave_ack_offset=connection.link.acked,
+                diff=connection.link.lag_bytes(end),
+                in_sync=self._in_sync(connection, end),
+                transfer_from_where=connection.link.next_offset,
+            )
+            for connection in self._ha.connections
+        ]
         return HARuntimeInfo(
             master=True,
             master_commit_log_max_offset=end,
-            in_sync_slave_nums=sum(link.is_in_sync(end) for link in links),
-            ha_connection_info=[
-                HAConnectionRuntimeInfo(
-                    addr=link.address,
-                    slave_ack_offset=link.acked,
-                    diff=link.lag_bytes(end),
-                    in_sync=link.is_in_sync(end),
-                    transfer_from_where=link.next_offset,
-                )
-                for link in links
-            ],
+            in_sync_slave_nums=sum(slave.in_sync for slave in slaves),
+            ha_connection_info=slaves,
         )
+
+    def _in_sync(self, connection: SlaveConnection, end: int) -> bool:
+        if self._is_in_set is not None:
+            return self._is_in_set(connection)
+        return connection.link.is_in_sync(end)

@@ -71,6 +71,12 @@ def _is_live(file: MappedFile, index: int, limit: int) -> bool:
     return bool(size > 0 and 0 <= physical < limit)
 
 
+def _ends_by(file: MappedFile, index: int, limit: int) -> bool:
+    """Whether an entry is a filler, or one of a record that ends at `limit` or before it."""
+    physical, size, _ = ENTRY.unpack_from(file.view(), index * ENTRY_SIZE)
+    return bool(size == FILLER_SIZE or (size > 0 and 0 <= physical <= limit - size))
+
+
 def _live(file: MappedFile, limit: int) -> int:
     """Number of a file's first entry that is none, or of a record at `limit` or behind it."""
     total = file.size // ENTRY_SIZE
@@ -155,10 +161,12 @@ def cut_at(queue: ConsumeQueue, log_end: int) -> None:
         last = row.last
         if last is None:
             return
-        while len(row.files) > 1 and not _is_live(last, 0, log_end):
+        while len(row.files) > 1 and not _ends_by(last, 0, log_end):
             row.files.pop().remove()
             last = row.files[-1]
         count = min(last.wrote // ENTRY_SIZE, _live(last, log_end))
+        if count and not _ends_by(last, count - 1, log_end):
+            count -= 1  # `log_end` lies inside its record: acknowledgements know no records
         last.wrote = count * ENTRY_SIZE
         queue.max_offset = last.start // ENTRY_SIZE + count
         queue.checked_below = min(queue.checked_below, queue.max_offset)

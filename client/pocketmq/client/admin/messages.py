@@ -67,6 +67,16 @@ class MessageAdmin(AdminBase):
         """
         ip, port, offset = parse_offset_msg_id(offset_msg_id)
         address = f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
+        return await self.message_at(address, offset, topic=topic)
+
+    async def message_at(
+        self, address: str, offset: int, *, topic: str | None = None
+    ) -> MessageExt:
+        """The message whose record begins at a log offset of a broker: VIEW_MESSAGE_BY_ID (33).
+
+        Raises:
+            BrokerError: no record begins there.
+        """
         response = await self._api.call(
             address, ViewMessageRequestHeader(offset=offset, topic=topic)
         )

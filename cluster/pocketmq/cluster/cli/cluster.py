@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import Annotated
 
@@ -15,13 +15,14 @@ from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, addresses
 from pocketmq.cluster.cli.tables import Cell, Table
 from pocketmq.protocol.bodies.replication import HARuntimeInfo
 from pocketmq.protocol.errors import BrokerError, BrokerNotFoundError
+from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import PeerError
 
 SHOW_HELP = """Show the brokers: role, end of the log, and what slaves lack.
 
-With controllers also the epoch of the last master that wrote to the log, and where it began.
-
-A master that waits for slaves counts those as in sync that lack less than haMaxGapNotInSync.
+With controllers also the epoch of the last master that wrote to the log, and where it began;
+in sync are the slaves in the sync-state set. Without them, those that lack less than
+haMaxGapNotInSync. "lag ms" is the age of the oldest message that a slave lacks.
 
 \b
 Example:
@@ -50,6 +51,9 @@ class ReplicaView:
     """Slaves in sync with a master."""
     lag_bytes: int | None = None
     """What a slave lacks; None for a master, and while there is none."""
+    lag_ms: int | None = None
+    """Age of the oldest message that it lacks; 0 when it lacks none, None when that cannot be told,
+    because its log ends inside a record or its master does not answer."""
     epoch: str | None = None
     """Of the last master that wrote to the log, and where it began; with controllers only."""
     problem: str | None = None
@@ -75,7 +79,7 @@ def show_cluster(
                     for address in replicas.values():
                         if (epoch := await _epoch(admin, address)) is not None:
                             epochs[address] = epoch
-        return list(views(found, states, epochs))
+            return [await _with_age(admin, each, found) for each in views(found, states, epochs)]
 
     found = run(command())
     show(output, [asdict(each) for each in found], *replica_tables(found))
@@ -86,6 +90,20 @@ async def _state(admin: Admin, address: str) -> HARuntimeInfo | str:
         return await admin.ha_status(address)
     except (PeerError, BrokerError) as exc:
         return str(exc)
+
+
+async def _with_age(
+    admin: Admin, view: ReplicaView, brokers: Mapping[str, Mapping[int, str]]
+) -> ReplicaView:
+    """The same, with the age of what a slave lacks."""
+    master = brokers[view.broker].get(0)
+    if not view.lag_bytes or view.log_end is None or master is None:
+        return replace(view, lag_ms=view.lag_bytes)
+    try:
+        oldest = await admin.message_at(master, view.log_end)
+    except (PeerError, BrokerError):
+        return view
+    return replace(view, lag_ms=max(0, SystemClock().time_ms() - oldest.store_timestamp_ms))
 
 
 async def _epoch(admin: Admin, address: str) -> str | None:
@@ -132,9 +150,14 @@ def views(
 
 def replica_tables(found: list[ReplicaView]) -> list[Table]:
     """A row for each, and one for each problem."""
-    columns: tuple[str, ...] = ("broker", "role", "address", "log end", "in sync", "lag bytes")
+    columns: tuple[str, ...] = (
+        *("broker", "role", "address", "log end", "in sync", "lag bytes", "lag ms"),
+    )
     rows: list[tuple[Cell, ...]] = [
-        (each.broker, each.role, each.address, each.log_end, each.in_sync, each.lag_bytes)
+        (
+            *(each.broker, each.role, each.address, each.log_end, each.in_sync),
+            *(each.lag_bytes, each.lag_ms),
+        )
         for each in found
     ]
     if any(each.epoch for each in found):
