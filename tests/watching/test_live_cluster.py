@@ -119,6 +119,35 @@ def test_a_broker_is_frozen_killed_and_started_again_by_clicks(page: Seen) -> No
     until(page, f"{NEWEST}.totals.consumed > {before}")
 
 
+def test_a_link_is_cut_a_disk_slowed_and_a_notification_lost_by_clicks(page: Seen) -> None:
+    choose(page, "break")
+
+    def click(role: str, action: str, words: str) -> None:
+        # Text, not position: the table is drawn anew when anything happens.
+        page.page.locator(f"#view [data-key^='{role} {action}']", has_text=words).first.click()
+
+    def holds(do: str) -> str:
+        return f"pocketmqWatch.faults.some(({{rule}}) => rule.do === '{do}')"
+
+    click("broker-b", "partition", "Cut off from nameserver-1")
+    until(page, holds("partition"))
+    until(page, "document.querySelector('#view').innerText.includes('cut off')")
+    page.page.click("[data-key='clear all']")
+    until(page, "pocketmqWatch.faults.length === 0")
+    click("broker-a", "fault slow-fsync", "Slow disk")
+    until(page, holds("slow-fsync"))
+    fired = f"({NEWEST}.faults[pocketmqWatch.faults.find(({{rule}}) => rule.do === 'slow-fsync')"
+    until(page, f"{fired}?.rule.id]?.fired ?? 0) > 0")
+    page.page.click("[data-key='clear all']")
+    until(page, "pocketmqWatch.faults.length === 0")
+    click("broker-a", "fault lose", "Lose next notification")
+    until(page, holds("lose"))
+    lost = "pocketmqWatch.faults.find(({rule}) => rule.do === 'lose')"
+    until(page, f"Object.values({lost}?.fired ?? {{}}).some((times) => times > 0)")  # the guest
+    page.page.click("[data-key='clear all']")
+    until(page, "pocketmqWatch.faults.length === 0")
+
+
 def test_what_happens_is_recorded_and_exported(url: str, tmp_path: Path, page: Seen) -> None:
     recording, lesson = tmp_path / "live.jsonl", tmp_path / "live.html"
     ran = subprocess.run(
