@@ -57,7 +57,8 @@ def send_flights(cluster: SparkCluster, topic: str, limit: int | None = None) ->
                     list(map(pa.array, zip(*rows, strict=True))), names
                 )
                 rows.clear()
-        yield pa.RecordBatch.from_arrays(list(map(pa.array, zip(*rows, strict=True))), names)
+        if rows:
+            yield pa.RecordBatch.from_arrays(list(map(pa.array, zip(*rows, strict=True))), names)
 
     return send_rows(settings, batches(), topic, 0, 0).rows
 
