@@ -113,7 +113,8 @@ class Channel(asyncio.Protocol):
         self._flow = TRAFFIC.of(self._loop)
         self._ends = ("", "")
         self._far: Flow | None = None
-        """The peer's loop, when it is in this process."""
+        """The peer's loop, when it is in this process; what it sent first settles that."""
+        self._knows_far = False
         self._out: list[Buffer] = []
         self._out_bytes = 0
         """Of answers in `_out`; what goes out in other ways is not counted."""
@@ -253,7 +254,10 @@ class Channel(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._flow.read += len(data)
-        if self._far is not None or self._find_far():
+        if not self._knows_far:
+            self._knows_far = True
+            self._find_far()
+        if self._far is not None:
             self._flow.near_read += len(data)
         self.last_active_at = self._loop.time()
         decoder = self._decoder
@@ -426,7 +430,8 @@ class Channel(asyncio.Protocol):
         self.last_active_at = self._loop.time()
         data = out[0] if len(out) == 1 else b"".join(out)
         TRAFFIC.writes += 1
-        if (far := self._far or self._find_far()) is not None:
+        far = self._far if self._knows_far else self._find_far()
+        if far is not None:
             sent = self._flow.sent
             sent[far] = sent.get(far, 0) + len(data)
         transport.write(data)
