@@ -169,7 +169,8 @@ def test_the_flights_job_adds_up_while_the_flights_come_in(
         on_batch=on_batch,
     )
     totals = job.run(spark=spark)
-    assert seen == [(0, 15_000), (1, 30_000), (2, SOME)]
+    assert seen[:3] == [(0, 15_000), (1, 30_000), (2, SOME)]
+    assert {total for _, total in seen[2:]} == {SOME}  # Spark may add a batch without data
     assert {carrier: row.mean for carrier, row in totals.items()} == summary.delays.means()
 
     windows = spark.read.parquet(str(tmp_path / "delays"))
