@@ -296,7 +296,7 @@ async def test_a_held_answer_that_cannot_be_sent_becomes_an_error(network: Netwo
         served(network, echo.dispatcher) as (_, address),
         connected(network, address) as channel,
     ):
-        asked = channel.request(Word(), code=SILENT)
+        asked = channel.request(Word(), code=SILENT, timeout_s=60)
         await channel.request(Word())
         [(peer, request)] = echo.waiting
         peer.reply(request, request.reply(body=bytes(17 * 1024 * 1024)))
