@@ -14,7 +14,7 @@ import gc
 import logging
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -149,10 +149,17 @@ async def _life(cluster: SimCluster, happenings: Happenings, plan: Scenario) -> 
     exactly = not cluster.watch.send_backs.lost
     for name, ledger in cluster.watch.ledger_of.items():
         ledger.check_dead_letters(cluster.dead_letters(Group(name)), exactly=exactly)
-        # A broker that could not save its delay offsets delivers delayed messages again (B-94).
-        if not happenings.kinds.keys() & {Kind.BROKER_CRASH, Kind.POWER_CUT}:
+        if not _may_deliver_again(happenings.kinds):
             ledger.check_copies(exactly=exactly)
     _raise_first(cluster, cluster.loop)
+
+
+def _may_deliver_again(kinds: Collection[Kind]) -> bool:
+    """Whether a broker could not save its delay offsets, and delivers messages again (B-94)."""
+    if Kind.BROKER_CRASH in kinds or Kind.POWER_CUT in kinds:
+        return True
+    # A stop in order saves them, once the log is on the disk; it does not wait for a bad one.
+    return Kind.BROKER_RESTART in kinds and (Kind.HUNG_DISK in kinds or Kind.FAILING_DISK in kinds)
 
 
 def _checker(cluster: SimCluster, loop: VirtualLoop) -> Callable[[list[SimProcess]], None]:

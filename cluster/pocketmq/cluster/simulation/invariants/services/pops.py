@@ -50,8 +50,10 @@ class PopLedger(ServiceLedger):
         """A member got it."""
         self.seen["popped"] += 1
         earlier = self._had.setdefault(key, [])
-        # A kill makes copies, each of which lives on for itself.
-        since_ms = min((each.popped_ms for each in earlier), default=0)
+        # A kill makes copies, each of which lives on for itself; also of a delivery whose answer it
+        # cut off, which was hidden for as long as this one.
+        hidden_ms = delivery.until_ms - delivery.popped_ms
+        since_ms = min((each.popped_ms for each in earlier), default=0) - hidden_ms
         for each in earlier:
             if self.was_killed(each.broker, since_ms):
                 continue
