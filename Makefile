@@ -45,10 +45,10 @@ check: setup ## lint, format, types, layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-# Half of the time a test waits, for processes and timers: twice as many as there are cores keep two
-# cores busy. What belongs together stays in one process, and what takes longest begins first
+# A third of the time a test waits, for processes and timers: three processes keep two cores busy.
+# What belongs together stays in one process, and what takes longest begins first
 # (tests/support/groups.py).
-test: JOBS = 4
+test: JOBS = 3
 test: ## check, then every test; DURATIONS=tests/durations.tsv notes how long they took
 	@$(MAKE) --no-print-directory -j 2 check rewritten-tests
 	PYTHONDONTWRITEBYTECODE= $(PYTEST) -n $(JOBS) --dist loadgroup \

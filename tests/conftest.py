@@ -42,6 +42,12 @@ hypothesis.settings.register_profile("nightly", deadline=None, max_examples=2000
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if IN_CI else "dev"))
 
 
+def pytest_collection_finish() -> None:
+    """Thousands of tests stay as they are: the garbage collector need not walk them again."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--loops one`: what `make quick` asks for."""
     parser.addoption(

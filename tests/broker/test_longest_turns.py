@@ -137,8 +137,8 @@ async def look_for_a_key_of_a_full_slot(rig: BrokerRig) -> None:
     wanted = key_hash("orders", "k")
     file = index._add_file(START_MS)
     file.reserve(200_000)
-    keys = [(wanted + file.slots * (1 + nth % 3), nth) for nth in range(200_000)]
-    file.put(keys, START_MS)
+    hashes = [wanted + file.slots * (1 + nth % 3) for nth in range(200_000)]
+    file.put(hashes, range(200_000), [START_MS] * 200_000)
     index.save()
     header = QueryMessageRequestHeader(
         topic="orders", key="k", max_num=32, begin_timestamp=0, end_timestamp=2**62

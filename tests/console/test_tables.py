@@ -60,7 +60,9 @@ REPLICAS = [
     ReplicaView(
         BROKER, "master", "192.168.117.204:10911", BILLIONS, 2, epoch=f"17 from {BILLIONS}"
     ),
-    ReplicaView(BROKER, "slave 1", "192.168.117.204:10921", BILLIONS, None, BILLIONS, "17 from 0"),
+    ReplicaView(
+        BROKER, "slave 1", "192.168.117.204:10921", BILLIONS, None, BILLIONS, 3_600_000, "17 from 0"
+    ),
     ReplicaView(BROKER, "slave 2", "192.168.117.204:10931", problem="the connection was refused"),
 ]
 

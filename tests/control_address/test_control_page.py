@@ -162,6 +162,7 @@ def test_an_event_has_the_shape_that_the_page_shows(cluster: Cluster) -> None:
         connection.sendall(f"GET /events HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
         lines = connection.makefile("r", encoding="utf-8")
         assert "200" in lines.readline()
+        assert ": events\n" in lines, "from here on it is told what happens"
         cluster.sync.create_topic("watched")
         with cluster.sync.consumer("watchers", "watched"):
             for line in lines:

@@ -65,6 +65,6 @@ def seen(
     page = Seen(context.new_page())
     try:
         yield page
-        assert page.complaints == []
+        assert page.complaints == [], page.complaints
     finally:
         context.close()

@@ -123,8 +123,8 @@ async def test_a_message_that_can_never_be_delivered_stops_nobody_behind_it(
     put = rig.broker.store.put_messages
 
     def refusing(messages):  # type: ignore[no-untyped-def]
-        results = put([m for m in messages if bytes(m.body) != b"bad"])
-        return [PutResult(status) if bytes(m.body) == b"bad" else results.pop(0) for m in messages]
+        results = iter(put([m for m in messages if bytes(m.body) != b"bad"]))
+        return [PutResult(status) if bytes(m.body) == b"bad" else next(results) for m in messages]
 
     rig.broker.store.put_messages = refusing  # type: ignore[method-assign]
     await rig.advance(2)

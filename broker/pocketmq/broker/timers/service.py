@@ -42,9 +42,6 @@ AFTER_FAILURE_S = 0.5
 LONGEST_WAIT_S = 10.0
 """Setting the wall clock forward wakes no sleeping task, so the clock is read this often."""
 
-TURNS = 8
-"""Of the loop that pass first: what they bring is taken in together."""
-
 BATCH = 32
 DELIVERY_BATCH = 128
 
@@ -198,8 +195,6 @@ class TimerService(Service):
 
     async def _run(self) -> float:
         """Take in and deliver all there is; seconds until the next slot is over."""
-        for _ in range(TURNS):
-            await self._clock.sleep(0)
         while True:
             try:
                 taken = self._take_in()

@@ -160,10 +160,10 @@ def replica_tables(found: list[ReplicaView]) -> list[Table]:
         )
         for each in found
     ]
-    if any(each.epoch for each in found):
-        columns = (*columns, "epoch")
-        rows = [(*row, each.epoch) for row, each in zip(rows, found, strict=True)]
     tables = [Table("broker", columns, rows)]
+    epochs = [(each.broker, each.role, each.epoch) for each in found if each.epoch]
+    if epochs:
+        tables.append(Table("epoch", ("broker", "role", "epoch"), epochs))
     problems = [(each.broker, each.role, each.problem) for each in found if each.problem]
     if problems:
         tables.append(Table("problem", ("broker", "role", "problem"), problems))
