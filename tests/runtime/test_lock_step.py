@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
+from pocketmq.runtime.clock_members import ClockMember, Deadline, LocalMember
 from pocketmq.runtime.errors import ClockMemberError, ClockStuckError
-from pocketmq.runtime.lock_step import ClockMember, Deadline, LocalMember, advance, advance_to
+from pocketmq.runtime.lock_step import advance, advance_to
 from pocketmq.runtime.manual_clock import AtMoment, Due, ManualClock
 from pocketmq.runtime.periodic import PeriodicService
 

@@ -23,7 +23,7 @@ from pocketmq.cluster.process import ChildProcess
 from pocketmq.cluster.spec import ClusterOptions, ProcessSpec, cluster_spec
 from pocketmq.cluster.supervisor import Supervisor
 from pocketmq.runtime.clock import Clock, SystemClock
-from pocketmq.runtime.lock_step import ClockMember, LocalMember
+from pocketmq.runtime.clock_members import ClockMember, LocalMember
 from pocketmq.runtime.manual_clock import ManualClock
 from support.eventually import eventually
 

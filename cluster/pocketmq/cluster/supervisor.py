@@ -26,9 +26,9 @@ from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.runtime import lock_step
 from pocketmq.runtime.clock import SystemClock
+from pocketmq.runtime.clock_members import ClockMember
 from pocketmq.runtime.errors import ClockMemberError, PeerError
 from pocketmq.runtime.lifetime import StartStop
-from pocketmq.runtime.lock_step import ClockMember
 
 log = structlog.get_logger()
 

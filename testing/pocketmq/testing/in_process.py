@@ -14,7 +14,7 @@ from pocketmq.cluster.steering.shape import ClusterShape
 from pocketmq.nameserver import NameServer, NameServerConfig
 from pocketmq.protocol.transport.traffic import LoopInbox
 from pocketmq.runtime.clock import Clock, SystemClock
-from pocketmq.runtime.lock_step import ClockMember, NearMember
+from pocketmq.runtime.clock_members import ClockMember, NearMember
 from pocketmq.runtime.manual_clock import ManualClock
 from pocketmq.runtime.profile import profile_named
 from pocketmq.testing import role_logs

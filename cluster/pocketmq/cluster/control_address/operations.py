@@ -42,7 +42,7 @@ from pocketmq.cluster.steering.snapshots import SnapshotInfo
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.faults.rule import FaultRule
 from pocketmq.protocol.validation import DLQ_PREFIX
-from pocketmq.runtime import lock_step
+from pocketmq.runtime import clock_members
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import CallerError, PocketMQError
 from pocketmq.runtime.words import counted
@@ -321,7 +321,7 @@ class Operations:
         fired: list[Deadline] = []
         more = 0
 
-        def note(deadline: lock_step.Deadline) -> None:
+        def note(deadline: clock_members.Deadline) -> None:
             nonlocal more
             if len(fired) < MAX_FIRED:
                 fired.append(_deadline(deadline, began_ms))
@@ -332,7 +332,7 @@ class Operations:
         return Moved(self._control.time_ms(), fired, more)
 
 
-def _deadline(found: lock_step.Deadline, from_ms: int) -> Deadline:
+def _deadline(found: clock_members.Deadline, from_ms: int) -> Deadline:
     in_s = (found.at_ms - from_ms) / 1000
     return Deadline(found.name, found.at_ms, in_s, found.what)
 

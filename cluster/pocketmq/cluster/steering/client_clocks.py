@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from pocketmq.protocol.transport.traffic import LoopInbox
 from pocketmq.runtime.clock import Clock, Timer
-from pocketmq.runtime.lock_step import ClockMember, NearMember
+from pocketmq.runtime.clock_members import ClockMember, NearMember
 from pocketmq.runtime.manual_clock import ManualClock
 
 

@@ -28,8 +28,9 @@ from pocketmq.protocol.faults.rule import FaultRule
 from pocketmq.protocol.transport.traffic import TRAFFIC
 from pocketmq.runtime import lock_step
 from pocketmq.runtime.clock import Clock, SystemClock
+from pocketmq.runtime.clock_members import ClockMember, Deadline
 from pocketmq.runtime.errors import ClockMemberError, PocketMQError
-from pocketmq.runtime.lock_step import ClockMember, Deadline, OnDeadline
+from pocketmq.runtime.lock_step import OnDeadline
 
 LOOK_S = 0.005
 """Real seconds between two checks of an awaited condition."""

@@ -12,7 +12,7 @@ from pocketmq.cluster.spec import ClusterOptions, cluster_spec
 from pocketmq.cluster.steering.shape import ClusterShape
 from pocketmq.cluster.supervisor import Supervisor
 from pocketmq.runtime.clock import SystemClock
-from pocketmq.runtime.lock_step import ClockMember
+from pocketmq.runtime.clock_members import ClockMember
 from pocketmq.runtime.logs import configure_if_unset
 
 _STATES = {State.READY: "running", State.FROZEN: "frozen"}

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from pocketmq.runtime.lock_step import ClockMember
+from pocketmq.runtime.clock_members import ClockMember
 
 
 class Roles(Protocol):
