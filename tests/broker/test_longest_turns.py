@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from pocketmq.broker.store.index_keys import key_hash
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command, Encoding
 from pocketmq.protocol.frame import encode_frame
 from pocketmq.protocol.headers.pull import PullMessageResponseHeader
 from pocketmq.protocol.headers.query import QueryMessageRequestHeader
+from pocketmq.protocol.index_hash import key_hash
 from pocketmq.protocol.subscription import SQL92
 from support.broker_rig import (
     START_MS,

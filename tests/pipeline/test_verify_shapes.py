@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pocketmq.broker.store.index_keys import key_hash
 from pocketmq.pipeline import verify_shapes
 from pocketmq.pipeline.fixed_fields import Ints
 from pocketmq.pipeline.verify_shapes import ABSENT, Mask, Shapes
+from pocketmq.protocol.index_hash import key_hash
 from pocketmq.protocol.java import java_hash
 from pocketmq.protocol.properties import encode_properties
 from pocketmq.protocol.subscription import tags_code

@@ -26,13 +26,14 @@ import argparse  # isort: skip
 import os  # isort: skip
 import sys  # isort: skip
 from collections.abc import Sequence  # isort: skip
+from dataclasses import replace  # isort: skip
 from pathlib import Path  # isort: skip
 from typing import NoReturn  # isort: skip
 
 from pocketmq.nameserver import __main__ as nameserver
 from pocketmq.nameserver.config import NameServerConfig
 from pocketmq.protocol.budget import Budget
-from pocketmq.runtime.config import load
+from pocketmq.runtime.config import load, options_file
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.runtime.ports import told_ip
 
@@ -59,8 +60,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ConfigError as exc:
         return report(exc, "nameserver")
     options: RoleOptions = options_loaded.config
-    config = nameserver.with_options_file(config_loaded.config, conf)
-    beside = controller.with_options_file(controller_loaded.config, conf)
+    config, beside = config_loaded.config, controller_loaded.config
+    config = replace(config, config_store_path=options_file(config.config_store_path, conf))
+    beside = replace(beside, config_store_path=options_file(beside.config_store_path, conf))
 
     async def serve(role: RoleContext) -> None:
         async with (

@@ -20,13 +20,13 @@ import sys  # isort: skip
 from collections.abc import AsyncIterator, Sequence  # isort: skip
 from contextlib import asynccontextmanager  # isort: skip
 from dataclasses import replace  # isort: skip
-from pathlib import Path  # isort: skip
 
 from typing import TYPE_CHECKING  # isort: skip
 
 from pocketmq.controller.config import ControllerConfig
 from pocketmq.protocol.budget import Budget
 from pocketmq.protocol.transport.network import split_address
+from pocketmq.runtime.config import options_file
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.runtime.ports import check_port_free, told_ip
 from pocketmq.runtime.profile import profile_named
@@ -46,7 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return report(exc, "controller")
     options: RoleOptions = options_loaded.config
     config: ControllerConfig = config_loaded.config
-    config = with_options_file(config, parser.parse_args(arguments).broker_conf)
+    started_with = parser.parse_args(arguments).broker_conf
+    config = replace(config, config_store_path=options_file(config.config_store_path, started_with))
 
     async def serve(role: RoleContext) -> None:
         async with serving(role, options, config, budget_loaded.config) as controller:
@@ -55,13 +56,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             await role.stopped()
 
     return run_role(serve, role="controller", name=config.name, options=options)
-
-
-def with_options_file(config: ControllerConfig, file: str | None) -> ControllerConfig:
-    """Options that tools change go into the file that it was started with (O-8)."""
-    if file is None or config.config_store_path is not None:
-        return config
-    return replace(config, config_store_path=Path(file))
 
 
 @asynccontextmanager

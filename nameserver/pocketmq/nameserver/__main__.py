@@ -20,12 +20,12 @@ import sys  # isort: skip
 from collections.abc import AsyncIterator, Sequence  # isort: skip
 from contextlib import asynccontextmanager  # isort: skip
 from dataclasses import replace  # isort: skip
-from pathlib import Path  # isort: skip
 
 from typing import TYPE_CHECKING  # isort: skip
 
 from pocketmq.nameserver.config import NameServerConfig
 from pocketmq.protocol.budget import Budget
+from pocketmq.runtime.config import options_file
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.runtime.ports import check_port_free, told_ip
 from pocketmq.runtime.profile import profile_named
@@ -51,7 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "enable_controller_in_namesrv", "no controller is in here", advice=advice
         )
         return report(wrong, "nameserver")
-    config = with_options_file(config, parser.parse_args(arguments).broker_conf)
+    started_with = parser.parse_args(arguments).broker_conf
+    config = replace(config, config_store_path=options_file(config.config_store_path, started_with))
 
     async def serve(role: RoleContext) -> None:
         async with serving(role, options, config, budget_loaded.config) as server:
@@ -59,13 +60,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             await role.stopped()
 
     return run_role(serve, role="nameserver", name=config.name, options=options)
-
-
-def with_options_file(config: NameServerConfig, file: str | None) -> NameServerConfig:
-    """Options that tools change go into the file that it was started with (O-8)."""
-    if file is None or config.config_store_path is not None:
-        return config
-    return replace(config, config_store_path=Path(file))
 
 
 @asynccontextmanager

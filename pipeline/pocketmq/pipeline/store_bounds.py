@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from pocketmq.pipeline.row_filter import Range, RowFilter
-from pocketmq.pipeline.store_files import FILLER_SIZE, FileRow, QueueFiles
-from pocketmq.protocol.store_layout import RECORD
+from pocketmq.pipeline.store_files import FileRow, QueueFiles
+from pocketmq.protocol.store_layout import FILLER_SIZE, RECORD
 
 SLACK_MS: Final = 60_000
 """So far back a broker's clock may have been set, and rows are found by their time all the same."""

@@ -15,10 +15,8 @@ import numpy.typing as npt
 from pocketmq.pipeline.fixed_fields import QUEUE_ENTRY, Ints
 from pocketmq.pipeline.places import Bytes, Place
 from pocketmq.protocol.ledger import FOLDER_PREFIX, ledger_of
-from pocketmq.protocol.store_layout import FILLER_SIZE as FILLER_SIZE
+from pocketmq.protocol.store_layout import FILLER_SIZE
 from pocketmq.runtime.errors import DiskError
-
-"""Size in entries that fill up a file and belong to no message (S-33)."""
 
 Entries = npt.NDArray[Any]
 

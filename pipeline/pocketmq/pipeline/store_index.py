@@ -14,7 +14,7 @@ import numpy as np
 
 from pocketmq.pipeline.errors import CorruptRecordError
 from pocketmq.pipeline.fixed_fields import INDEX_ENTRY, INDEX_HEADER
-from pocketmq.protocol.java import java_hash
+from pocketmq.protocol.index_hash import key_hash
 from pocketmq.protocol.properties import KEY_SEPARATOR
 from pocketmq.protocol.store_layout import INDEX_ENTRY as ENTRY
 from pocketmq.protocol.store_layout import INDEX_SLOT
@@ -29,7 +29,6 @@ _ENTRIES_PER_SLOT: Final = 4
 MOST_FOUND: Final = 20_000
 """With more places than this, reading the log in its order is cheaper."""
 MOST_HASHES: Final = 10_000
-_INT32_MAX: Final = 2**31 - 1
 
 
 class Span(NamedTuple):
@@ -46,12 +45,6 @@ class Found(NamedTuple):
     """Log offsets where records with these hashes begin, ascending."""
     covered: list[Span]
     """Where in the log every message has its entries, ascending."""
-
-
-def key_hash(topic: str, key: str) -> int:
-    """The hash under which the index has a key: Java's of `topic#key`, made positive (S-46)."""
-    value = abs(java_hash(f"{topic}#{key}"))
-    return 0 if value > _INT32_MAX else value
 
 
 def hashes_of(topics: Collection[str], keys: Collection[str]) -> set[int] | None:

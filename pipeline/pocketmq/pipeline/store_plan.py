@@ -25,7 +25,6 @@ from pocketmq.pipeline.record_columns import ROWS
 from pocketmq.pipeline.row_filter import RowFilter
 from pocketmq.pipeline.store_bounds import Slice, bounded
 from pocketmq.pipeline.store_files import (
-    FILLER_SIZE,
     FileRow,
     QueueFiles,
     is_store,
@@ -33,7 +32,7 @@ from pocketmq.pipeline.store_files import (
     queues_of,
 )
 from pocketmq.protocol.record_check import RecordKind, check_record
-from pocketmq.protocol.store_layout import FIXED_SIZE
+from pocketmq.protocol.store_layout import FILLER_SIZE, FIXED_SIZE
 
 LIGHT_QUEUE_PREFIX: Final = "%LMQ%"
 """Topics of light queues (RocketMQ 5), which list records of other topics a second time."""

@@ -24,13 +24,13 @@ from pocketmq.pipeline.read_counts import ReadCounts
 from pocketmq.pipeline.record_columns import ROWS, RecordColumns, read_columns
 from pocketmq.pipeline.row_choice import of_topics, wanted
 from pocketmq.pipeline.row_filter import RowFilter
-from pocketmq.pipeline.store_files import FILLER_SIZE, FileRow, QueueFiles, log_files
+from pocketmq.pipeline.store_files import FileRow, QueueFiles, log_files
 from pocketmq.pipeline.store_plan import LIGHT_QUEUE_PREFIX, LogPart, Part, QueuePart
 from pocketmq.pipeline.worker_log import log as worker_log
 from pocketmq.protocol.ledger import HEAD_SIZE, REST_OF_FILE, record_place
 from pocketmq.protocol.record_check import RecordKind, check_record
 from pocketmq.protocol.scalars import MessageSysFlag
-from pocketmq.protocol.store_layout import BLANK, FIXED_SIZE, MAGIC_BLANK
+from pocketmq.protocol.store_layout import BLANK, FILLER_SIZE, FIXED_SIZE, MAGIC_BLANK
 from pocketmq.protocol.subscription import tags_code
 
 CHUNK_BYTES: Final = 4 * 1024 * 1024

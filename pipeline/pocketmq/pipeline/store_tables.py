@@ -14,12 +14,13 @@ from pocketmq.pipeline.errors import CorruptRecordError
 from pocketmq.pipeline.fixed_fields import INDEX_ENTRY, INDEX_HEADER
 from pocketmq.pipeline.places import Place, read_at
 from pocketmq.pipeline.record_columns import timestamps
-from pocketmq.pipeline.store_files import FILLER_SIZE, FileRow, QueueFiles, log_files, queues_of
+from pocketmq.pipeline.store_files import FileRow, QueueFiles, log_files, queues_of
 from pocketmq.pipeline.store_index import SLOT_BYTES, slots_of
 from pocketmq.pipeline.store_plan import QueuePart, Root
 from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable
 from pocketmq.protocol.body import decode_json
 from pocketmq.protocol.errors import BadRequestError
+from pocketmq.protocol.store_layout import FILLER_SIZE
 
 ROWS: Final = 65_536
 """Maximum rows of a batch."""

@@ -82,6 +82,16 @@ def load(
     return Loaded(config, origins)
 
 
+def options_file(chosen: Path | None, started_with: str | None) -> Path | None:
+    """The file that takes what tools change (O-8).
+
+    Args:
+        chosen: By option `config_store_path`.
+        started_with: The `-c` file of the process; it is taken where none was chosen.
+    """
+    return Path(started_with) if chosen is None and started_with is not None else chosen
+
+
 def unknown_names(
     config_classes: Sequence[type[Any]], env: Mapping[str, str], broker_conf: Path | None = None
 ) -> list[str]:

@@ -1,4 +1,4 @@
-"""`SharedTimeout`: a time-out that is entered thousands of times in a row, with one timer for all."""
+"""`SharedTimeout`: a time-out entered thousands of times in a row, with one timer for all."""
 
 from __future__ import annotations
 

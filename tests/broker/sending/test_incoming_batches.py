@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketmq.broker.store.index_keys import key_hash, unique_key_hash, unique_key_hashes
+from pocketmq.broker.store.index_keys import unique_key_hash, unique_key_hashes
 from pocketmq.protocol.batch import batch_columns, decode_batch
 from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.index_hash import key_hash
 from pocketmq.protocol.java import java_hash
 from support.broker_rig import BrokerRig, Voice, send_header
 

@@ -11,8 +11,8 @@ import pytest
 from pocketmq.broker.store import MessageStore, StoredMessage
 from pocketmq.broker.store.disk import OsDisk
 from pocketmq.broker.store.index_file import HEADER, IndexFile, index_file_size
-from pocketmq.broker.store.index_keys import key_hash
 from pocketmq.broker.store.index_service import IndexService, KeyColumns, hashes_of
+from pocketmq.protocol.index_hash import key_hash
 from pocketmq.protocol.record import decode_record
 from pocketmq.protocol.store_layout import INDEX_ENTRY
 

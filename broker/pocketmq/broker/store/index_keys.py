@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
+from pocketmq.protocol.index_hash import key_hash
 from pocketmq.protocol.java import java_hash
 
 _MASK: Final = 0xFFFFFFFF
@@ -28,12 +29,6 @@ _HIGH: Final = [value * _31_2 for value in _LOW]
 """The same for the two digits before them."""
 _MOST_ALIKE: Final = 512
 """More keys than these are hashed one by one: a `struct` takes 64 bytes for each, and is kept."""
-
-
-def key_hash(topic: str, key: str) -> int:
-    """Hash of `topic#key`: Java's, made positive; 0 for the one that has no positive (S-46)."""
-    value = abs(java_hash(f"{topic}#{key}"))
-    return 0 if value > _INT32_MAX else value
 
 
 def unique_key_hash(topic: str, key: str) -> int:

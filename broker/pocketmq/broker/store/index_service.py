@@ -13,7 +13,8 @@ import structlog
 from pocketmq.broker.store.config import KIB
 from pocketmq.broker.store.disk import Disk
 from pocketmq.broker.store.index_file import IndexFile, Walk
-from pocketmq.broker.store.index_keys import key_hash, unique_key_hash
+from pocketmq.broker.store.index_keys import unique_key_hash
+from pocketmq.protocol.index_hash import key_hash
 
 log = structlog.get_logger()
 

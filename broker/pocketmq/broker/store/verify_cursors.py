@@ -13,8 +13,9 @@ from pocketmq.broker.store.config import ENTRY_SIZE, SCHEDULE_TOPIC
 from pocketmq.broker.store.consume_queue import ENTRY, FILLER_SIZE
 from pocketmq.broker.store.index_file import ENTRY as INDEX_ENTRY
 from pocketmq.broker.store.index_file import IndexFile
-from pocketmq.broker.store.index_keys import key_hash, unique_key_hash
+from pocketmq.broker.store.index_keys import unique_key_hash
 from pocketmq.broker.store.stopped_store import Problem, StoppedQueue, StoppedStore
+from pocketmq.protocol.index_hash import key_hash
 from pocketmq.protocol.message import MessageExt
 from pocketmq.protocol.record_check import check_record
 
