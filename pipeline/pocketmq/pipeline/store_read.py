@@ -148,16 +148,16 @@ def check_here(root: Place) -> None:
         StoreAwayError: It is not.
     """
     if not root.is_folder():
-        kind = (
-            "each process has its own memory"
-            if not str(root).startswith("/")
-            else ("a local path must be on every executor: mount or copy it there")
+        advice = (
+            "a local path must be on every executor: mount or copy it there"
+            if str(root).startswith("/")
+            else "each process has its own memory"
         )
         raise StoreAwayError(
             NAME,
             "path",
             f"there is no {root} on {socket.gethostname()}, where this task runs, but the driver "
-            f"has it; {kind}, or use a path such as s3://",
+            f"has it; {advice}, or use a path such as s3://",
         )
 
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PREFIX: Final = "pocketmq.offset:"
-_FIELDS: Final = {"topic": "topic", "brokerName": "broker_name"}
 LAST_ROWS: Final = "last-rows.parquet"
 _FILE: Final = re.compile(r"(.+)~(.+)~(\d+)~(\d+)~(\d+)\.parquet")
 
@@ -72,21 +71,13 @@ class ParquetTarget:
 
     def append(self, rows: pa.Table, moved: Mapping[MessageQueue, tuple[int, int]]) -> None:
         """Write a file for each queue, or the one file anew."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         self.folder.mkdir(parents=True, exist_ok=True)
         if self.key:
             self._replace(rows, moved)
             return
-        ids = rows.column("queueId").to_numpy()
         for queue, (start, end) in moved.items():
-            of_queue = pa.array(ids == queue.queue_id)
-            for column, value in (("topic", queue.topic), ("brokerName", queue.broker_name)):
-                if len({getattr(each, _FIELDS[column]) for each in moved}) > 1:
-                    of_queue = pc.and_(of_queue, pc.equal(rows.column(column), value))
             name = f"{queue.topic}~{queue.broker_name}~{queue.queue_id}~{start}~{end}.parquet"
-            self._write(rows.filter(of_queue), name)
+            self._write(_of_queue(rows, queue), name)
 
     def _replace(self, rows: pa.Table, moved: Mapping[MessageQueue, tuple[int, int]]) -> None:
         import pyarrow.parquet as pq
@@ -253,6 +244,18 @@ class IcebergTarget:
         is_in: Any = expressions.In  # its declared parameters are not those that it takes
         condition = expressions.And(is_in("topic", topics), is_in(self.key, keys))
         return condition, table.scan(row_filter=condition).to_arrow()
+
+
+def _of_queue(rows: pa.Table, queue: MessageQueue) -> pa.Table:
+    """The rows of one queue."""
+    import pyarrow.compute as pc
+
+    column = pc.field
+    return rows.filter(
+        (column("queueId") == queue.queue_id)
+        & (column("topic") == queue.topic)
+        & (column("brokerName") == queue.broker_name)
+    )
 
 
 def _name_of(queue: MessageQueue) -> str:
