@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,22 @@ def test_a_batch_has_at_most_so_many_files_and_available_now_ends(copy: Path) ->
     assert sum(sizes) == len(log_files(copy)) - 1
     whole = stream(copy)
     assert seen == batch(whole, whole.initialOffset())[1]
+
+
+def test_several_stores_share_the_files_of_a_batch(copy: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(copy, other)
+    reader = stream(Path(f"{copy},{other}"), maxFilesPerTrigger="1")
+    at, turns = reader.initialOffset(), []
+    while True:
+        end, _ = batch(reader, at, reader.getDefaultReadLimit())
+        if end == at:
+            break
+        turns.append([root for root in end if end[root] != at[root]])
+        at = end
+    assert all(len(turn) == 1 for turn in turns), "one file a batch"
+    assert len(turns) == 2 * (len(log_files(copy)) - 1)
+    assert {turn[0] for turn in turns[:2]} == {str(copy), str(other)}, "none waits for the other"
 
 
 def test_a_stream_from_the_latest_begins_with_an_empty_batch(copy: Path) -> None:

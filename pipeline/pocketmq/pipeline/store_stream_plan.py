@@ -70,8 +70,8 @@ class ClosedFiles:
 
     def after(self, start: int, most: int | None = None) -> int:
         """The end of the last of the next `most` files."""
-        ends = [at + length for at, length in self.files if at >= start]
-        return start if not ends else ends[-1 if most is None else min(most, len(ends)) - 1]
+        ends = [at + length for at, length in self.files if at >= start][:most]
+        return ends[-1] if ends else start
 
     def count(self, start: int, end: int) -> int:
         """How many files there are between."""
@@ -157,7 +157,7 @@ class StoreStreamPlan:
         self._target = {name: each.end for name, each in self.files().items()}
 
     def latest(self, start: Stands, most: int | None) -> Stands:
-        """Where the next batch ends.
+        """Where the next batch ends; stores with most files to read come first.
 
         Args:
             start: Where it begins.
@@ -167,18 +167,22 @@ class StoreStreamPlan:
             DataLossError: Files are gone that were not read.
         """
         found: Stands = {}
+        files = self.files()
+        begins: dict[str, int] = {}
+        for name, each in files.items():
+            found[name] = start.get(name, each.stand(each.first))
+            begins[name] = each.begin(found[name], fails=self._fails)
         room = most
-        for name, each in self.files().items():
-            at = start.get(name, each.stand(each.first))
-            begin = each.begin(at, fails=self._fails)
+        waiting = {name: each.count(begins[name], each.end) for name, each in files.items()}
+        for name in sorted(files, key=lambda name: -waiting[name]):
+            each, begin = files[name], begins[name]
             end = each.after(begin, room)
             if self._target is not None:
                 end = max(begin, min(end, self._target[name]))
             if room is not None:
                 room -= each.count(begin, end)
-                if room <= 0:
-                    room = 0
-            found[name] = at if end == at.end == begin else each.stand(end)
+            if not end == begin == found[name].end:
+                found[name] = each.stand(end)
         return found
 
     def parts(self, start: Stands, end: Stands) -> list[LogPart]:
