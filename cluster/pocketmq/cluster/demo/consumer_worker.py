@@ -6,15 +6,9 @@ owner gets messages again that are already in the file.
 
 from pocketmq.runtime.process import RoleContext, report, run_role  # isort: skip
 
-import os
 import random
 import sys
 from collections.abc import Sequence
-from pathlib import Path
-from types import TracebackType
-from typing import Self
-
-import msgspec
 
 from pocketmq.client import (
     ConsumeConcurrentlyStatus,
@@ -25,7 +19,7 @@ from pocketmq.client import (
 from pocketmq.client.consumer.settings import PushOptions
 from pocketmq.cluster.control_port import control_port
 from pocketmq.cluster.demo.modes import MAX_RECONSUME_TIMES, POP_INVISIBLE_MS, WITH_IDS
-from pocketmq.cluster.demo.tally import FlightId, record_line
+from pocketmq.cluster.demo.record_file import RecordWriter
 from pocketmq.cluster.demo.workers import (
     CONSUMER_GROUP,
     TOPIC,
@@ -39,61 +33,9 @@ from pocketmq.cluster.demo.workers import (
 from pocketmq.protocol.events.sink import EventSink
 from pocketmq.protocol.message import MessageExt, MessageQueue
 from pocketmq.runtime.clock import Clock
-from pocketmq.runtime.errors import DiskError, PocketMQError
+from pocketmq.runtime.errors import PocketMQError
 
 BATCH = 32
-
-
-class FlightBody(msgspec.Struct):
-    """The fields of a flight's JSON object that the demo adds up."""
-
-    carrier: str
-    dep_delay: int | None = None
-
-
-class RecordFile:
-    """Appends record lines; each batch is one write, which survives the death of this process.
-
-    Args:
-        path: The file.
-        with_ids: Add each message's id, which its retries keep.
-    """
-
-    def __init__(self, path: Path, *, with_ids: bool = False) -> None:
-        try:
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-        except OSError as exc:
-            raise DiskError(path, exc.strerror or str(exc)) from exc
-        self.count = 0
-        self._with_ids = with_ids
-        self._decode = msgspec.json.Decoder(FlightBody).decode
-
-    async def consume(self, messages: list[MessageExt], _context: object) -> None:
-        """A listener: write messages to the file; success is reported when it returns."""
-        lines = []
-        for message in messages:
-            body = self._decode(message.body)
-            flight = FlightId(message.keys or "", body.carrier, body.dep_delay)
-            place = (message.broker_name, message.queue_id, message.queue_offset)
-            message_id = message.msg_id if self._with_ids else ""
-            lines.append(record_line(*place, flight, message_id=message_id))
-        os.write(self._fd, b"".join(lines))
-        self.count += len(lines)
-
-    def status(self) -> dict[str, str]:
-        """The answer to ROLE_STATUS (30003)."""
-        return {"consumed": str(self.count)}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        os.close(self._fd)
 
 
 class RandomFailureError(Exception):
@@ -109,7 +51,7 @@ class FlakyListener:
         seed: Decides which calls fail.
     """
 
-    def __init__(self, records: RecordFile, rate: float, seed: str) -> None:
+    def __init__(self, records: RecordWriter, rate: float, seed: str) -> None:
         self._records = records
         self._rate = rate
         self._random = random.Random(seed)
@@ -199,7 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         consumer.subscribe(TOPIC)
         failing = options.mode == "failures"
-        with RecordFile(options.records, with_ids=options.mode in WITH_IDS) as records:
+        with RecordWriter(options.records, with_ids=options.mode in WITH_IDS) as records:
             if failing:
                 seed = f"{options.seed} {options.name}"
                 consumer.listen(FlakyListener(records, options.failure_rate, seed).consume)

@@ -20,7 +20,8 @@ from pocketmq.cluster.demo.display import Display
 from pocketmq.cluster.demo.master_kill import MasterKill, all_in_sync, kill_master
 from pocketmq.cluster.demo.meter import Meter, Usage
 from pocketmq.cluster.demo.modes import MAX_RECONSUME_TIMES
-from pocketmq.cluster.demo.options import DemoOptions, RecordFile
+from pocketmq.cluster.demo.options import DemoOptions
+from pocketmq.cluster.demo.record_file import RecordReader
 from pocketmq.cluster.demo.recording import DemoRecording
 from pocketmq.cluster.demo.report import DemoReport, ProcessFigures
 from pocketmq.cluster.demo.retries import Retries
@@ -103,7 +104,7 @@ class Director:
         self._cluster = Supervisor(spec, on_ended=self._process_ended)
         self._failure: ProcessDiedError | None = None
         self._workers: dict[str, Worker] = {}
-        self._records: dict[str, RecordFile] = {}
+        self._records: dict[str, RecordReader] = {}
         self._tally = self._mode.tally(self._total)
         self._retries: Retries | None = None
         self._meter = Meter()
@@ -242,7 +243,7 @@ class Director:
     async def _start_consumer(self, name: str) -> None:
         path = self._data / "consumed" / f"{name}.csv"
         path.parent.mkdir(exist_ok=True)
-        self._records[name] = RecordFile(path)
+        self._records[name] = RecordReader(path)
         arguments = (
             *("--name", name, "--records", str(path), "--seed", str(self._options.seed)),
             *self._mode.consumer_arguments(),
