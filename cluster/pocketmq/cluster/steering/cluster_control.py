@@ -14,16 +14,16 @@ from pathlib import Path
 from pocketmq.client import Admin
 from pocketmq.client.instances import running
 from pocketmq.client.joined_clocks import register, unregister
+from pocketmq.cluster.steering.asking import ask_connected, ask_group_state
 from pocketmq.cluster.steering.client_clocks import ClientClocks
 from pocketmq.cluster.steering.clock_runner import ClockRunner
 from pocketmq.cluster.steering.errors import NotReachedError, WrongClusterError
 from pocketmq.cluster.steering.event_stream import EventStream
 from pocketmq.cluster.steering.faults import ClusterFaults
-from pocketmq.cluster.steering.group_state import GroupState, MemberState, client_ids
-from pocketmq.cluster.steering.roles import Roles
+from pocketmq.cluster.steering.group_state import GroupState
+from pocketmq.cluster.steering.roles import Roles, addresses_of
 from pocketmq.cluster.steering.shape import ClockKind
 from pocketmq.cluster.steering.snapshots import SnapshotInfo, Snapshots
-from pocketmq.protocol.errors import BrokerError, BrokerNotFoundError
 from pocketmq.protocol.faults.rule import FaultRule
 from pocketmq.protocol.transport.traffic import TRAFFIC
 from pocketmq.runtime import lock_step
@@ -128,18 +128,9 @@ class ClusterControl:
 
     def admin(self, nameservers: str | None = None) -> Admin:
         """An admin client on real time, of one nameserver or of all that run."""
-        return Admin(nameservers=nameservers or self._running_nameservers, clock=self._real_time)
-
-    @property
-    def _running_nameservers(self) -> str:
-        """Those that answer; when none does, all: the error names them."""
-        roles = self.roles
-        addresses = [
-            address
-            for name, address in roles.addresses.items()
-            if roles.role(name) == "nameserver" and roles.state(name) == "running"
-        ]
-        return ";".join(addresses) or self.nameservers
+        alive = ";".join(addresses_of(self.roles, "running", role="nameserver"))
+        # when none answers, the error names them all
+        return Admin(nameservers=nameservers or alive or self.nameservers, clock=self._real_time)
 
     async def missing_registrations(self, brokers: Sequence[str] | None = None) -> str:
         """Which nameserver does not know which broker, as text; empty when each knows all."""
@@ -256,7 +247,7 @@ class ClusterControl:
     async def group_state(self, group: str) -> GroupState:
         """Members, queues and offsets of a group, asked from brokers and members."""
         async with self.admin() as admin:
-            return await _group_state(admin, group)
+            return await ask_group_state(admin, group)
 
     async def assigned(self, group: str, members: int | None, limit_s: float) -> None:
         """Wait until each queue of the group's topics has an owner.
@@ -267,7 +258,7 @@ class ClusterControl:
         async with self.admin() as admin:
 
             async def missing() -> str:
-                return (await _group_state(admin, group)).missing_queues(members)
+                return (await ask_group_state(admin, group)).missing_queues(members)
 
             await self._wait(f"group {group} to have its queues", missing, limit_s)
 
@@ -280,7 +271,7 @@ class ClusterControl:
         async with self.admin() as admin:
 
             async def missing() -> str:
-                return (await _group_state(admin, group)).missing_messages()
+                return (await ask_group_state(admin, group)).missing_messages()
 
             await self._wait(f"group {group} to consume all", missing, limit_s)
 
@@ -344,7 +335,9 @@ class ClusterControl:
     async def real_time_clients(self) -> list[str]:
         """Ids of clients on real time beside a manual clock; each id is returned only once."""
         joined = {each.client_id for each in running() if self._clocks.made(each.config.clock)}
-        found = set(await self._connected()) - joined - self._warned
+        async with self.admin() as admin:
+            connected = await ask_connected(admin, self.roles.running_brokers)
+        found = set(connected) - joined - self._warned
         self._warned |= found
         return sorted(found)
 
@@ -381,11 +374,8 @@ class ClusterControl:
             self._time_ms = target_ms
 
     async def _members(self) -> list[ClockMember]:
-        roles = self.roles
-        frozen = [
-            address for name, address in roles.addresses.items() if roles.state(name) == "frozen"
-        ]
-        return [*await roles.clock_members(), *self._clocks.members(frozen)]
+        frozen = addresses_of(self.roles, "frozen")
+        return [*await self.roles.clock_members(), *self._clocks.members(frozen)]
 
     async def _until_registered(self, brokers: Sequence[str]) -> None:
         async def missing() -> str:
@@ -407,20 +397,6 @@ class ClusterControl:
                 raise NotReachedError(what, limit_s, found)
             await clock.sleep(LOOK_S)
 
-    async def _connected(self) -> list[str]:
-        """Client ids of all consumers that brokers know."""
-        ids: set[str] = set()
-        async with self.admin() as admin:
-            for broker in self.roles.running_brokers:
-                try:
-                    groups = await admin.groups(broker)
-                except BrokerNotFoundError:
-                    continue  # the nameservers have forgotten it, and its clients will
-                for group in groups:
-                    for each in (await admin.consumer_connections(group)).values():
-                        ids.update(connection.client_id for connection in each.connection_set)
-        return sorted(ids)
-
 
 def _lacking(brokers: set[str]) -> str:
     return f"it lacks {', '.join(sorted(brokers))}" if brokers else ""
@@ -430,32 +406,3 @@ def _unless_closed(member: ClockMember, error: ClockMemberError) -> None:
     """Raise the error of a role; ignore that of a client whose loop was closed meanwhile."""
     if member.name != ClientClocks.MEMBER_NAME:
         raise error
-
-
-async def _group_state(admin: Admin, group: str) -> GroupState:
-    connections = await admin.consumer_connections(group)
-    topics = {
-        data.topic for found in connections.values() for data in found.subscription_table.values()
-    }
-    members, silent = [], []
-    for client_id in client_ids(connections):
-        try:
-            info = await admin.consumer_running_info(group, client_id)
-        except BrokerError:
-            silent.append(client_id)
-        else:
-            members.append(MemberState.of(client_id, info))
-    ends = {}
-    for topic in sorted(topics):
-        if await admin.route(topic) is not None:
-            stats = await admin.topic_stats(topic)
-            ends.update({queue: bounds.max_offset for queue, bounds in stats.items()})
-    progress = await admin.consume_stats(group)
-    return GroupState(
-        group,
-        tuple(members),
-        tuple(silent),
-        broadcasting=any(each.message_model == "BROADCASTING" for each in connections.values()),
-        ends=ends,
-        committed={queue: each.consumer_offset for queue, each in progress.items()},
-    )

@@ -55,3 +55,12 @@ class Roles(Protocol):
     def time_ms(self) -> int: ...
 
     async def clock_members(self) -> Sequence[ClockMember]: ...
+
+
+def addresses_of(roles: Roles, state: str, *, role: str = "") -> list[str]:
+    """Addresses of the roles in a state, such as "frozen"; `role` asks for one kind only."""
+    return [
+        address
+        for name, address in roles.addresses.items()
+        if roles.state(name) == state and role in ("", roles.role(name))
+    ]
