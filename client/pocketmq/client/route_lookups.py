@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
+
+from structlog.typing import FilteringBoundLogger
 
 from pocketmq.client.api import ClientApi
 from pocketmq.client.config import ClientConfig
@@ -38,7 +40,7 @@ class RouteLookups:
         routes: RouteTable,
         tasks: TaskOwner,
         on_change: Callable[[], None],
-        log: Any,
+        log: FilteringBoundLogger,
     ) -> None:
         self._has_name_servers = bool(config.nameservers)
         self._clock = config.clock

@@ -125,7 +125,7 @@ def audit(
             ("store", "records", "queue entries", "index entries"),
             [(each.root, each.records, each.entries, each.index_entries) for each in found.stores],
         ),
-        heading=f"{counted(found.count, 'finding')}" if found.count else "all right",
+        heading=counted(found.count, "finding") if found.count else "all right",
         summary=Table("audit", ("findings",), [(found.count,)]),
     )
     tell_hidden(output, found.count)
@@ -253,7 +253,7 @@ def trace(
         )
     if out is not None:
         write_rows(steps, out, Step)
-    found = f"{counted(len({step.message for step in steps}), 'message')}"
+    found = counted(len({step.message for step in steps}), "message")
     show(
         output,
         dicts(steps),

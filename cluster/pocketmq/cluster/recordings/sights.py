@@ -77,7 +77,7 @@ def flushed_late(events: Events) -> Sight:
 
 def consumed_twice(events: Events) -> Sight:
     """One message is consumed by two clients."""
-    seen: dict[tuple[str, str, int, int], str] = {}
+    seen: dict[Place, str] = {}
     for event in events:
         if isinstance(event, MessageConsumed) and event.status == "success" and not event.attempt:
             place = (event.group, event.broker, event.queue, event.offset)
@@ -88,7 +88,7 @@ def consumed_twice(events: Events) -> Sight:
 def twice_after_a_death(events: Events) -> Sight:
     """What a client that has died had consumed comes again."""
     dead: set[str] = set()
-    seen: dict[tuple[str, str, int, int], str] = {}
+    seen: dict[Place, str] = {}
     for event in events:
         if isinstance(event, RoleStopped) and event.how == "ended":
             dead.add(event.role)
@@ -211,7 +211,7 @@ def refused_lock(events: Events) -> Sight:
 
 def suspended(events: Events) -> Sight:
     """A message fails again and again, and its queue stands still."""
-    failed: dict[tuple[str, str, int, int], int] = defaultdict(int)
+    failed: dict[Place, int] = defaultdict(int)
     for event in events:
         if isinstance(event, MessageConsumed) and event.status == "suspend":
             place = (event.group, event.broker, event.queue, event.offset)
@@ -267,7 +267,7 @@ def offsets_stay(events: Events) -> Sight:
 
 def consumed_and_kept(events: Events) -> Sight:
     """What one group has consumed is pulled by another one later."""
-    done: dict[tuple[str, str, int, int], str] = {}
+    done: dict[Place, str] = {}
     for event in events:
         if isinstance(event, MessageConsumed) and event.status == "success" and not event.attempt:
             place = (event.topic, event.broker, event.queue, event.offset)
