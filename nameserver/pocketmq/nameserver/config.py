@@ -76,6 +76,18 @@ class NameServerConfig:
         help="Run a controller in this process too, on its own port; with `pocketmq nameserver`.",
         rule="D-55",
     )
+    support_acting_master: bool = option(
+        False,
+        help="Show the least slave of a group without master as id 0, if its brokers allow it.",
+        rule="N-28",
+        live=True,
+    )
+    notify_min_broker_id_changed: bool = option(
+        False,
+        help="Tell the brokers of a group when another id is the least of it.",
+        rule="Z-6",
+        live=True,
+    )
     un_register_broker_queue_capacity: int = option(
         3000, help="Unregistrations that may wait at once (profile 5.x).", rule="N-19"
     )

@@ -27,6 +27,14 @@ from enum import Enum
 
 from msgspec.structs import replace
 
+from pocketmq.nameserver.acting_master import (
+    MASTER_ID,
+    MEMBERS_TOPIC_PREFIX,
+    LeastIdChange,
+    has_no_master,
+    read_only,
+    shown,
+)
 from pocketmq.nameserver.liveness import BROKER_EXPIRY_S, BrokerKey, LiveBroker, LiveBrokers
 from pocketmq.protocol.bodies.route import (
     BrokerData,
@@ -40,8 +48,6 @@ from pocketmq.protocol.dispatch import Peer
 from pocketmq.protocol.scalars import Perm
 from pocketmq.runtime.profile.nameserver import NAMESERVER_5_X, NameServerProfile
 from pocketmq.runtime.signals import Signal
-
-MASTER_ID = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,8 +106,10 @@ class RouteTable:
         profile: NameServerProfile = NAMESERVER_5_X,
         *,
         delete_topic_with_registration: Callable[[], bool] = lambda: False,
+        support_acting_master: Callable[[], bool] = lambda: False,
     ) -> None:
         self._profile = profile
+        self._support_acting_master = support_acting_master
         self._delete_topic_with_registration = delete_topic_with_registration
         self._topics: dict[str, dict[str, QueueData]] = {}
         self._brokers: dict[str, BrokerData] = {}
@@ -111,6 +119,9 @@ class RouteTable:
         self.live = LiveBrokers()
         self.unregistered: Signal[[LiveBroker]] = Signal()
         """Emitted with a live broker that unregistered."""
+        self.least_id_changed: Signal[[LeastIdChange]] = Signal()
+        """Emitted when a broker with a smaller id comes to a group, and, of groups that may act
+        without their master, when the one with the least id goes (Z-6)."""
 
     @property
     def route_count(self) -> int:
@@ -145,10 +156,13 @@ class RouteTable:
         is_first = broker is None
         if broker is None:
             broker = self._brokers[name] = BrokerData(cluster=cluster, broker_name=name)
-        broker.enable_acting_master = bool(registration.enable_acting_master)
+        broker.enable_acting_master = self._profile.slaves_may_act and bool(
+            registration.enable_acting_master
+        )
         broker.zone_name = registration.zone_name
 
         addresses, broker_id = broker.broker_addrs, registration.broker_id
+        is_less = bool(addresses) and broker_id < min(addresses)
         for other_id, address in list(addresses.items()):
             if address == registration.address and other_id != broker_id:
                 del addresses[other_id]  # one process changed between slave and master (N-12)
@@ -169,6 +183,14 @@ class RouteTable:
         if self._speaks_for_group(registration, addresses):
             applied = self._apply_topics(registration, is_first=is_first)
         is_new = self._enter_live(registration, now)
+        if is_less:
+            self.least_id_changed.emit(
+                LeastIdChange(
+                    broker_name=name,
+                    members=dict(addresses),
+                    ha_address=registration.ha_address or None,
+                )
+            )
         return self._answer(registration, broker, is_new=is_new, topics_applied=applied)
 
     def key(self, cluster: str, address: str) -> BrokerKey:
@@ -301,12 +323,15 @@ class RouteTable:
         if broker is None:
             return False
         addresses = broker.broker_addrs
+        least = min(addresses, default=MASTER_ID)
         if broker_id is not None:
             addresses.pop(broker_id, None)
         else:
             for each_id in [each for each, held in addresses.items() if held == address]:
                 del addresses[each_id]
         if addresses:
+            if broker.enable_acting_master:
+                self._stay_without(broker, address, least)
             return False
         del self._brokers[broker_name]
         for each_cluster, names in list(self._clusters.items()):
@@ -316,6 +341,20 @@ class RouteTable:
         self._forget_topics(broker_name, keep={})
         return True
 
+    def _stay_without(self, broker: BrokerData, address: str, least: int) -> None:
+        """Members of a group whose slaves may act are left (N-20). O(topics) without a master."""
+        name = broker.broker_name
+        if has_no_master(broker):
+            for queues in self._topics.values():
+                queue = queues.get(name)
+                if queue is not None:
+                    queues[name] = read_only(queue)
+        if least not in broker.broker_addrs:
+            members = dict(broker.broker_addrs)
+            self.least_id_changed.emit(
+                LeastIdChange(broker_name=name, members=members, offline_address=address)
+            )
+
     def forget(self, broker: LiveBroker) -> bool:
         """`unregister` a broker that expired or whose connection closed; always by its address."""
         self.live.remove(broker.key)
@@ -324,17 +363,20 @@ class RouteTable:
     # -- topics -------------------------------------------------------------------------------
 
     def route(self, topic: str) -> TopicRouteData | None:
-        """Queues and brokers of a topic; None when no known broker has it (N-26)."""
+        """Queues and brokers of a topic; None when no known broker has it (N-26, N-28)."""
         queues = self._topics.get(topic)
         if not queues:
             return None
         brokers = [self._brokers[name] for name in queues if name in self._brokers]
         if not brokers:
             return None
+        as_shown = brokers
+        if self._support_acting_master() and not topic.startswith(MEMBERS_TOPIC_PREFIX):
+            as_shown = [shown(broker, queues[broker.broker_name]) for broker in brokers]
         return TopicRouteData(
             queue_datas=list(queues.values()),
             broker_datas=[
-                replace(broker, broker_addrs=dict(broker.broker_addrs)) for broker in brokers
+                replace(broker, broker_addrs=dict(broker.broker_addrs)) for broker in as_shown
             ],
             filter_server_table=self._filter_servers_of(brokers) if self._filter_servers else {},
         )

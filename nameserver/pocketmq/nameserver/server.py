@@ -12,6 +12,7 @@ import math
 
 import structlog
 
+from pocketmq.nameserver.broker_notices import BrokerNotices
 from pocketmq.nameserver.config import PROTECTED_OPTIONS, NameServerConfig
 from pocketmq.nameserver.kv_config import KvConfig
 from pocketmq.nameserver.kv_file import KvFile, KvStorage, kv_writer
@@ -78,7 +79,12 @@ class NameServer:
             delete_topic_with_registration=lambda: (
                 self._now().delete_topic_with_broker_registration
             ),
+            support_acting_master=lambda: self._now().support_acting_master,
         )
+        self._notices = BrokerNotices(
+            network, clock, wanted=lambda: self._now().notify_min_broker_id_changed
+        )
+        self.table.least_id_changed.connect(self._notices.least_id_changed)
         self.kv = KvConfig()
         self._clock = clock
         self._network = network
@@ -147,6 +153,7 @@ class NameServer:
         await self._options_writer.stop()
         if self._listener is not None:
             await self._listener.close()
+        await self._notices.stop()
         await self._control.stop()
 
     def status(self) -> dict[str, str]:

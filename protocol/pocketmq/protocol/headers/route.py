@@ -106,6 +106,20 @@ class BrokerHeartbeatRequestHeader(Header, kw_only=True):
     """The smaller, the sooner among equals."""
 
 
+class NotifyMinBrokerIdChangeRequestHeader(Header, kw_only=True):
+    """NOTIFY_MIN_BROKER_ID_CHANGE (905, Z-6): oneway, to brokers; RocketMQ leaves the name out."""
+
+    CODE: ClassVar[int] = RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE
+
+    min_broker_id: Int64 | None = None
+    broker_name: str | None = None
+    min_broker_addr: str | None = None
+    offline_broker_addr: str | None = None
+    """Who left the group."""
+    ha_broker_addr: str | None = None
+    """Replication address of a broker that came."""
+
+
 class GetRouteInfoRequestHeader(Header, kw_only=True):
     """GET_ROUTEINFO_BY_TOPIC (105, N-26)."""
 

@@ -27,6 +27,8 @@ class NameServerProfile:
     """The live table is keyed by cluster and address, not by address alone (N-7)."""
     state_version_in_data_version: bool
     """DataVersion has `stateVersion`, and equality needs it (N-10, E-60)."""
+    slaves_may_act: bool
+    """`enableActingMaster` of a registration counts (N-20, N-28)."""
 
 
 NAMESERVER_4_9 = NameServerProfile(
@@ -39,6 +41,7 @@ NAMESERVER_4_9 = NameServerProfile(
     unregister_by_broker_id=True,
     live_brokers_by_cluster=False,
     state_version_in_data_version=False,
+    slaves_may_act=False,
 )
 """RocketMQ 4.9.8."""
 
@@ -52,6 +55,7 @@ NAMESERVER_5_3 = NameServerProfile(
     unregister_by_broker_id=False,
     live_brokers_by_cluster=True,
     state_version_in_data_version=True,
+    slaves_may_act=True,
 )
 """RocketMQ 5.2.0 to 5.3."""
 

@@ -1,0 +1,64 @@
+"""Tells brokers that another id is the least of their group: 905, oneway (Z-6)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import structlog
+
+from pocketmq.nameserver.acting_master import LeastIdChange
+from pocketmq.protocol.command import Encoding
+from pocketmq.protocol.headers.route import NotifyMinBrokerIdChangeRequestHeader
+from pocketmq.protocol.transport.network import Network
+from pocketmq.protocol.transport.remoting import RemotingClient
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.errors import PeerError
+from pocketmq.runtime.tasks import TaskOwner
+
+log = structlog.get_logger()
+
+
+class BrokerNotices:
+    """The nameserver's connections to brokers; without `wanted` it never connects to one.
+
+    Args:
+        network: to brokers.
+        clock: is told of waits for them.
+        wanted: `notifyMinBrokerIdChanged`, as it is now.
+    """
+
+    def __init__(self, network: Network, clock: Clock, *, wanted: Callable[[], bool]) -> None:
+        self._clock = clock
+        self._wanted = wanted
+        # Brokers may be RocketMQ's own, which read JSON.
+        self._client = RemotingClient(network, encoding=Encoding.JSON)
+        self._tasks = TaskOwner("broker notices")
+        self._stopping = False
+
+    def least_id_changed(self, change: LeastIdChange) -> None:
+        """Tell the brokers that RocketMQ tells. One that cannot be reached asks by itself (Z-4)."""
+        if self._wanted() and not self._stopping:
+            self._tasks.start(self._tell(change), name=f"least id of {change.broker_name}")
+
+    async def stop(self) -> None:
+        """Close the connections."""
+        self._stopping = True
+        await self._tasks.stop()
+        await self._client.close()
+
+    async def _tell(self, change: LeastIdChange) -> None:
+        header = NotifyMinBrokerIdChangeRequestHeader(
+            min_broker_id=change.least_id,
+            min_broker_addr=change.members[change.least_id],
+            offline_broker_addr=change.offline_address,
+            ha_broker_addr=change.ha_address,
+        )
+        await asyncio.gather(*(self._tell_one(address, header) for address in change.told))
+
+    async def _tell_one(self, address: str, header: NotifyMinBrokerIdChangeRequestHeader) -> None:
+        try:
+            with self._clock.peer_wait():
+                await self._client.oneway(address, header)
+        except PeerError as exc:
+            log.info("broker.not_told", address=address, reason=str(exc))
