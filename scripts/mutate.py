@@ -100,7 +100,7 @@ class Coverage:
         """The tests of a line; those of the module for a line that only an import runs.
 
         Those in the file named like the module come first, then the fastest, as many as take
-        `most_s` processor seconds together.
+        `most_s` processor seconds together; one that takes longer is passed over.
         """
         lines = self._files.get(file, {})
         found: Iterable[str] = {test for tests in lines.values() for test in tests}
@@ -112,11 +112,12 @@ class Coverage:
         seconds = 0.0
         chosen: list[str] = []
         for test in sorted(found, key=lambda test: (own not in test, self.seconds([test]), test)):
-            seconds += self.seconds([test])
-            if chosen and seconds > most_s:
-                break
-            chosen.append(test)
-        return chosen
+            took = self.seconds([test])
+            if seconds + took <= most_s:
+                seconds += took
+                chosen.append(test)
+        fastest = sorted(found, key=lambda test: self.seconds([test]))
+        return chosen or fastest[:1]
 
     def seconds(self, tests: Iterable[str]) -> float:
         """Processor seconds that the tests take."""

@@ -70,8 +70,9 @@ def _function(node_id: str) -> str:
     return node_id.split("[")[0]
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Begin, where `COVERING` names the file to write."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
+    """Begin, where `COVERING` names the file to write; before a conftest imports any module."""
     if target := os.environ.get("COVERING"):
         files = Path(os.environ["COVERED"]).read_text(encoding="utf-8").split()
-        config.pluginmanager.register(_Covering(Path(target), files), "covering")
+        early_config.pluginmanager.register(_Covering(Path(target), files), "covering")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pocketmq.nameserver.kv_config import KvConfig
+from pocketmq.nameserver.kv_config import ENTRY_BYTES, KvConfig
 from pocketmq.nameserver.kv_file import KvFile, kv_writer
 from pocketmq.protocol.bodies.route import KVTable
 from pocketmq.protocol.body import decode_body
@@ -135,3 +135,26 @@ async def test_stopping_waits_for_the_write_under_way(tmp_path: Path) -> None:
     await writer.stop()
     assert saved == [None]
     assert await file.load() == {"ns": {"k": "v"}}
+
+
+def test_the_table_knows_about_how_large_it_is() -> None:
+    kv = KvConfig({"ns": {"key": "value"}, "empty": {}})
+    entry = ENTRY_BYTES + len("nskeyvalue")
+    assert (kv.size_bytes, kv.snapshot()) == (entry, {"ns": {"key": "value"}})
+    assert kv.growth("ns", "key", "longer one") == 5
+    assert kv.growth("ns", "key", "v") == -4
+    assert kv.growth("ns", "other", "v") == ENTRY_BYTES + len("nsotherv")
+    kv.put("ns", "key", "v")
+    assert (kv.size_bytes, kv.get("ns", "key")) == (entry - 4, "v")
+    kv.put("ns", "other", "v")
+    assert kv.size_bytes == 2 * ENTRY_BYTES + len("nskeyv") + len("nsotherv")
+    kv.delete("ns", "key")
+    kv.delete("ns", "key")
+    assert kv.namespace("ns") == {"other": "v"}
+    assert kv.size_bytes == ENTRY_BYTES + len("nsotherv")
+    kv.delete("ns", "other")
+    assert (kv.size_bytes, kv.snapshot()) == (0, {})
+    assert (KvConfig().size_bytes, kv.get("ns", "key"), kv.namespace("ns")) == (0, None, {})
+    kv.replace({"a": {"b": "c"}})
+    kv.replace({"d": {"e": "f"}})
+    assert (kv.size_bytes, kv.snapshot()) == (ENTRY_BYTES + 3, {"d": {"e": "f"}})

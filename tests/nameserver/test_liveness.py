@@ -69,3 +69,23 @@ def test_only_a_broker_without_record_is_new() -> None:  # N-16
     assert live.remove(BrokerKey("c", "a")) is not None
     assert live.remove(BrokerKey("c", "a")) is None
     assert len(live) == 0
+
+
+def test_each_registration_is_told_and_the_first_of_a_broker_apart() -> None:
+    live = LiveBrokers()
+    heard: list[str] = []
+    live.heard.connect(lambda each: heard.append(f"heard {each.key.address}"))
+    live.added.connect(lambda each: heard.append(f"added {each.key.address}"))
+    for address in ("a", "a", "b"):
+        live.put(broker(address, 0))
+    assert heard == ["added a", "heard a", "heard a", "added b", "heard b"]
+
+
+def test_the_first_to_expire_is_looked_for_among_all() -> None:  # N-21
+    live = LiveBrokers()
+    assert live.first_expiry() is None
+    live.put(broker("a", 50))
+    live.put(broker("b", 100, timeout_s=10))
+    assert live.first_expiry() == 110
+    live.refresh(BrokerKey("c", "b"), now=200)
+    assert live.first_expiry() == 170

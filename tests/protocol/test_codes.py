@@ -31,6 +31,7 @@ OWN = {
 }
 """Requests that are in no class of it."""
 
+
 @pytest.mark.parametrize("codes", [RequestCode, ResponseCode, ClientErrorCode, LanguageCode])
 def test_every_code_has_its_own_number_and_a_meaning(codes):
     members = list(codes.__members__.values())
