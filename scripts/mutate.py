@@ -99,16 +99,19 @@ class Coverage:
     def tests(self, file: str, line: int, most_s: float) -> list[str]:
         """The tests of a line; those of the module for a line that only an import runs.
 
-        Those in the file named like the module come first, then the fastest, as many as take
+        Those in the test file named like the module come first, then the fastest, as many as take
         `most_s` processor seconds together; one that takes longer is passed over.
         """
+        own = f"/test_{Path(file).stem}.py::"
         lines = self._files.get(file, {})
-        found: Iterable[str] = {test for tests in lines.values() for test in tests}
+        found = {test for tests in lines.values() for test in tests}
+        found |= {test for test in self._seconds if own in test}  # they may read constants only
         for back in range(FAR_BACK):
             if str(line - back) in lines:
-                found = lines[str(line - back)] or found
+                found = set(lines[str(line - back)])
                 break
-        own = f"/test_{Path(file).stem}.py::"
+            if self.is_imported(file, line - back):
+                break
         seconds = 0.0
         chosen: list[str] = []
         for test in sorted(found, key=lambda test: (own not in test, self.seconds([test]), test)):

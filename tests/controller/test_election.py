@@ -54,3 +54,8 @@ def test_the_wanted_one_or_nobody_and_out_of_sync_only_if_allowed(
 
 def test_without_a_living_replica_nobody_is_elected() -> None:
     assert elect({}, {1}, old_master=1, allow_unclean=True) is None
+    assert elect(living(Candidate(1)), {4}, old_master=None) is None, "not by default"
+
+
+def test_a_replica_that_told_nothing_of_its_log_is_the_last() -> None:  # D-33
+    assert Candidate(1) == Candidate(1, epoch=-1, max_offset=-1, priority=2**31 - 1)

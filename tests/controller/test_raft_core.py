@@ -6,10 +6,13 @@ from random import Random
 
 import pytest
 
-from pocketmq.controller.errors import ForeignLogError, NotLeadingError, RaftMessageError
+from pocketmq.controller.errors import (
+    ForeignLogError,
+    NotLeadingError,
+    RaftMessageError,
+)
 from pocketmq.controller.raft import journal
-from pocketmq.controller.raft.core import MOST_TERM, Raft
-from pocketmq.controller.raft.group import Group, Role
+from pocketmq.controller.raft.core import MOST_TERM
 from pocketmq.controller.raft.messages import (
     Append,
     AppendReply,
@@ -22,35 +25,7 @@ from pocketmq.controller.raft.messages import (
     VoteRequest,
     Write,
 )
-
-GROUP = Group("a", ("a", "b", "c"))
-
-
-def member(stored: Stored | None = None, now: float = 0.0) -> Raft:
-    return Raft(GROUP, stored or Stored(), Random(1), now)
-
-
-def leading(stored: Stored | None = None) -> Raft:
-    """A member that was just elected by b; its empty entry is on its disk."""
-    raft = member(stored)
-    raft.tick(3.0)
-    raft.receive("b", VoteReply(raft.term + 1, True, True), 3.0)
-    settle(raft)
-    raft.receive("b", VoteReply(raft.term, True, False), 3.0)
-    assert raft.role is Role.LEADER
-    settle(raft)
-    return raft
-
-
-def settle(raft: Raft) -> list[tuple[str, Message]]:
-    """Write what is to be written; what is to be sent."""
-    sent = []
-    while True:
-        step = raft.take()
-        sent += [(each.to, each.message) for each in step.messages]
-        if step.write is None:
-            return sent
-        raft.stored(step.write.number)
+from support.raft_member import leading, member, settle
 
 
 def test_an_entry_of_an_earlier_term_is_not_committed_by_counting() -> None:

@@ -1,4 +1,4 @@
-"""Recipe of `tests/golden/declared/codes.json`: the numbers of codes in RocketMQ's own classes.
+"""Recipe of `tests/golden/declared/codes.json`: codes and flags in RocketMQ's own classes.
 
     python tests/interop/record_codes.py [FOLDER]
 
@@ -28,6 +28,10 @@ CONSTANTS = {
         ("remoting", "5.3.3", "remoting.protocol.ResponseCode"),
     ],
     "ClientErrorCode": [("client", "5.3.3", "client.common.ClientErrorCode")],
+    "Perm": [("common", "5.3.3", "common.constant.PermName")],
+    "TopicSysFlag": [("common", "5.3.3", "common.sysflag.TopicSysFlag")],
+    "PullSysFlag": [("common", "5.3.3", "common.sysflag.PullSysFlag")],
+    "MessageSysFlag": [("common", "5.3.3", "common.sysflag.MessageSysFlag")],
 }
 """Class of ours -> artifacts, versions and classes of theirs; a later one wins."""
 

@@ -1,7 +1,5 @@
 """Codes and their meaning (E-6, E-11, E-12)."""
 
-import json
-
 import pytest
 
 from pocketmq.protocol.codes import (
@@ -13,11 +11,8 @@ from pocketmq.protocol.codes import (
     request_name,
     response_name,
 )
-from pocketmq.protocol.scalars import INT16_MAX, INT16_MIN, MessageSysFlag, Perm
-from support.golden import GOLDEN
-
-NUMBERS = json.loads((GOLDEN / "declared/codes.json").read_text())
-"""Our enum's name -> the numbers in RocketMQ's own class."""
+from pocketmq.protocol.scalars import INT16_MAX, INT16_MIN
+from support.golden import codes_of_java
 
 OWN = {
     "GET_BROKER_CLUSTER_ACL_CONFIG": 54,  # of versions before 4.9.8
@@ -43,7 +38,7 @@ def test_every_code_has_its_own_number_and_a_meaning(codes):
 
 @pytest.mark.parametrize("codes", [RequestCode, ResponseCode, ClientErrorCode, LanguageCode])
 def test_codes_are_the_numbers_of_rocketmqs_classes(codes):
-    theirs = NUMBERS[codes.__name__] | (OWN if codes is RequestCode else {})
+    theirs = codes_of_java()[codes.__name__] | (OWN if codes is RequestCode else {})
     numbers = {name.removesuffix("_EXCEPTION"): number for name, number in theirs.items()}
     assert {name: int(code) for name, code in codes.__members__.items()} == numbers
 
@@ -72,23 +67,3 @@ def test_numbers_are_named_for_people():
     assert response_name(17) == "TOPIC_NOT_EXIST (17)"
     assert response_name(10005) == "NOT_FOUND_TOPIC (10005)"
     assert response_name(-5) == "-5"
-
-
-def test_perm_bits_read_as_rights():  # E-40, E-41, E-42
-    assert Perm.text(Perm.RW) == "RW-"
-    assert Perm.text(Perm.RWX) == "RWX"
-    assert Perm.text(0) == "---"
-    assert Perm.is_readable(4)
-    assert not Perm.is_readable(3)
-    assert Perm.is_writable(2)
-    assert not Perm.is_writable(5)
-    assert Perm.is_inherited(7)
-    assert not Perm.is_inherited(6)
-    assert [Perm.is_valid(perm) for perm in (-1, 0, 7, 8)] == [False, True, True, False]
-
-
-def test_the_transaction_type_is_two_bits_of_the_sys_flag():  # E-42
-    flag = MessageSysFlag.COMPRESSED | MessageSysFlag.TRANSACTION_PREPARED
-    assert MessageSysFlag.transaction_type(flag) == MessageSysFlag.TRANSACTION_PREPARED
-    committed = MessageSysFlag.with_transaction_type(flag, MessageSysFlag.TRANSACTION_COMMIT)
-    assert committed == MessageSysFlag.COMPRESSED | MessageSysFlag.TRANSACTION_COMMIT

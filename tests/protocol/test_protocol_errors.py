@@ -73,3 +73,103 @@ def test_a_long_or_dirty_name_does_not_flood_the_message():
     text = str(errors.IllegalNameError("topic", "\n\0" * 5000, "is bad"))
     assert len(text) < 400
     assert text.isprintable()
+
+
+FACTS = [
+    (
+        errors.IllegalNameError("topic", "a b", "is bad"),
+        {"kind": "topic", "name": "a b", "reason": "is bad", "code": 29, "retriable": False},
+        "topic 'a b' is bad",
+    ),
+    (
+        errors.IllegalMessageError("is empty", topic="T"),
+        {"reason": "is empty", "topic": "T", "code": 13},
+        "message for topic 'T': is empty",
+    ),
+    (errors.IllegalMessageError("is empty"), {"topic": ""}, "is empty"),
+    (
+        errors.SubscriptionError("T", "a ||", "is open"),
+        {"topic": "T", "expression": "a ||", "reason": "is open", "code": 23},
+        "subscription 'a ||' to topic 'T': is open; write '*' for everything or tags as "
+        "'TagA || TagB'",
+    ),
+    (
+        errors.FilterError("a = ", 5, "a value is missing"),
+        {"expression": "a = ", "position": 5, "reason": "a value is missing", "code": 23},
+        "SQL92 'a = ': at character 5: a value is missing",
+    ),
+    (errors.NoNameServerError(("a:1",)), {"addresses": ("a:1",)}, None),
+    (errors.TopicNotFoundError("T", "why"), {"topic": "T", "reason": "why"}, None),
+    (
+        errors.BrokerNotFoundError("b"),
+        {"broker_name": "b", "code": 10003, "retriable": True},
+        "broker 'b' has no known address; it is down or not yet registered",
+    ),
+    (errors.BadRequestError("x", field="f", code=7), {"field": "f", "code": 7}, "x"),
+    (errors.BadRequestError("x"), {"field": "", "code": 1}, "x"),
+    (
+        errors.BatchError("is cut", at=9),
+        {"reason": "is cut", "at": 9, "field": "body", "code": 13},
+        "batch body at byte 9: is cut; nothing of it was stored",
+    ),
+    (
+        errors.OverBudgetError("topics", 5, 4, "topics_max", "send fewer", 29),
+        {
+            "what": "topics", "found": 5, "limit": 4, "option": "topics_max",
+            "advice": "send fewer", "code": 29,
+        },
+        "topics: 5 is over the limit of 4 (topics_max); send fewer",
+    ),
+    (
+        errors.BrokerError(1, "why", address="a:1"),
+        {"code": 1, "remark": "why", "address": "a:1"},
+        "a:1 answered SYSTEM_ERROR (1): why",
+    ),
+    (errors.BrokerError(1, None), {"remark": "", "address": ""}, "SYSTEM_ERROR (1)"),
+    (
+        errors.BodyError("is cut"),
+        {"reason": "is cut"},
+        "message body cannot be inflated: is cut; its producer wrote it so",
+    ),
+    (errors.BodyTooLargeError(10, 99), {"compressed_bytes": 10, "max_bytes": 99}, None),
+    (
+        errors.ConnectError("a:1", "refused"),
+        {"address": "a:1", "code": 10001, "retriable": True},
+        "a:1: cannot connect: refused; is the process running?",
+    ),
+    (
+        errors.ConnectionLostError("a:1", "it left"),
+        {"reason": "it left before it answered", "code": 10001},
+        "a:1: it left before it answered",
+    ),
+    (
+        errors.RequestTimeoutError("a:1", "HEART_BEAT (34)", 5),
+        {"request": "HEART_BEAT (34)", "timeout_ms": 5, "code": 10002},
+        None,
+    ),
+    (
+        errors.RecordError("is short", at=7),
+        {"reason": "is short", "at": 7},
+        "no record at byte 7: is short",
+    ),
+    (errors.RecordError("is short"), {"at": 0}, None),
+    (
+        errors.CompressionUnavailableError("lz4", "python-lz4"),
+        {"kind": "lz4", "package": "python-lz4"},
+        None,
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("error", "facts", "text"), FACTS)
+def test_facts_are_attributes_and_the_message_says_them(error, facts, text):
+    assert {name: getattr(error, name) for name in facts} == facts
+    assert str(error) == text or text is None
+
+
+def test_advice_and_amounts_are_in_the_message():
+    assert "10 bytes inflate to more than the limit of 99" in str(errors.BodyTooLargeError(10, 99))
+    assert "pip install zstandard" in str(errors.CompressionUnavailableError("zstd", "zstandard"))
+    assert str(errors.IllegalNameError("topic", "x" * 80, "is bad")) == f"topic '{'x' * 80}' is bad"
+    long = str(errors.IllegalNameError("topic", "x" * 81, "is bad"))
+    assert long == f"topic '{'x' * 80}'... (81 characters) is bad"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tarfile
 from collections.abc import Iterator
@@ -18,6 +19,12 @@ STORE_SIZES = {
     "maxMessageSize": 64 * 1024,
 }
 """File sizes of the golden stores, under RocketMQ's names. A broker must open them with these."""
+
+
+def codes_of_java() -> dict[str, dict[str, int]]:
+    """Our class's name -> name -> number of each constant in RocketMQ's own class."""
+    codes: dict[str, dict[str, int]] = json.loads((GOLDEN / "declared/codes.json").read_text())
+    return codes
 
 
 def read_hex(path: Path) -> bytes:
