@@ -264,6 +264,7 @@ def test_a_slave_may_not_be_written_to_if_it_acts_as_master() -> None:  # N-15
         assert speaks(table, 2, topics=["V", "W"]).topics_applied == 0
     old = RouteTable(PROFILE_4_9.nameserver)
     assert speaks(old, 1, enable_acting_master=False).topics_applied == 0
+    assert [speaks(old).topics_applied for _ in range(2)] == [2, 0], "nothing has changed"
 
 
 def test_a_slave_hears_of_a_master_that_lives() -> None:  # N-17
