@@ -60,7 +60,7 @@ def test_a_value_cannot_bring_a_second_line_into_the_file() -> None:
     assert "rocketmqHome" not in options.file_text()
 
 
-def test_one_protected_key_spoils_the_whole_change() -> None:  # O-4, CVE-2023-33246
+def test_one_protected_key_spoils_the_whole_change() -> None:  # fault 33, O-4, CVE-2023-33246
     options = live()
     with pytest.raises(ProtectedOptionError, match="rocketmqHome"):
         options.update(b"maxCount=9\nrocketmqHom\\u0065=/tmp")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from pocketmq.broker.store import FlushDiskType
 from pocketmq.broker.timers.layout import Checkpoint, TimerMetrics
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command
@@ -23,6 +25,8 @@ from pocketmq.protocol.validation import TIMER_TOPIC
 from pocketmq.runtime.manual_clock import ManualClock
 from pocketmq.runtime.profile import PROFILE_4_9
 from support.broker_rig import START_MS, BrokerRig, Voice, running_broker
+from support.eventually import eventually
+from support.hanging_disk import HangingDisk
 
 RECALLING: dict[str, Any] = {"recall_message_enable": True}
 
@@ -136,6 +140,24 @@ async def test_waiting_messages_survive_a_restart(tmp_path: Path) -> None:
     async with running_broker(tmp_path, clock=ManualClock(START_MS + 3_600_000)) as rig:
         await rig.advance(1)
         assert [m.body for m in await rig.queue("orders")] == [b"a"]
+
+
+async def test_what_a_failed_sync_delays_is_noted_later_and_not_delivered_again(
+    tmp_path: Path,
+) -> None:  # T-116, T-145
+    disk = HangingDisk(tmp_path / "store")
+    async with running_broker(tmp_path, disk=disk, flush_disk_type=FlushDiskType.SYNC_FLUSH) as rig:
+        await sent(await rig.voice(), b"once", TIMER_DELAY_SEC="5")
+        await rig.advance(2)
+        disk.hangs = True
+        move = asyncio.create_task(rig.advance(10))
+        await eventually(lambda: bool(disk.waiting), "it is delivered")
+        disk.go_on(OSError(5, "Input/output error"))
+        await move
+        await rig.advance(30)  # what was not written is made good
+    async with running_broker(tmp_path, clock=ManualClock(START_MS + 100_000)) as rig:
+        await rig.advance(10)
+        assert [m.body for m in await rig.queue("orders")] == [b"once"]
 
 
 async def test_tools_are_told_what_waits(rig: BrokerRig, voice: Voice) -> None:  # T-114, T-115

@@ -20,6 +20,7 @@ from pocketmq.broker.stats import BrokerStats
 from pocketmq.broker.store import GetStatus, MessageStore, PutStatus, StoredMessage
 from pocketmq.broker.subject import Service
 from pocketmq.broker.timers.counts import TimerCounts
+from pocketmq.broker.timers.delivered import DeliveredSlots
 from pocketmq.broker.timers.files import TimerFiles
 from pocketmq.broker.timers.layout import DELETE, NORMAL, ROLL, Checkpoint, LogRecord
 from pocketmq.broker.timers.log import TimerLog
@@ -91,6 +92,7 @@ class TimerService(Service):
         self._files = files
         self._counts = counts
         self._work: _SlotWork | None = None
+        self._delivered = DeliveredSlots(store, files)
         self._old_master = (0, 0)
         """(time, offset) of the wheel topic: what was due before, and lies below, is delivered."""
         self._delivered_end = 0
@@ -131,7 +133,7 @@ class TimerService(Service):
         if self._log.last_record() is None and checkpoint.master_queue_offset > self.queue_offset:
             self._old_master = (checkpoint.read_ms, checkpoint.master_queue_offset)
         if not known:
-            self._note_read(self._rules.floor(self._clock.time_ms()))
+            self._delivered.begin_at(self._rules.floor(self._clock.time_ms()))
         log.info("timers.loaded", slots=len(wheel), queue_offset=self.queue_offset)
 
     def _logged_up_to(self, *, undamaged: bool) -> int:
@@ -268,7 +270,7 @@ class TimerService(Service):
         slot_ms, rolls = self._rules.slot_of(out_ms, write_ms)
         if slot_ms < self._files.checkpoint.read_ms:  # the clock was set back
             self._wheel.forget_between(slot_ms, self._files.checkpoint.read_ms)
-            self._note_read(slot_ms)
+            self._delivered.begin_at(slot_ms)
         properties = record.properties
         cancels = names.TIMER_DEL_UNIQKEY in properties
         topic = properties.get(names.REAL_TOPIC, "")
@@ -325,7 +327,8 @@ class TimerService(Service):
         del work.positions[len(work.positions) - count :]
         if not work.positions:
             self._work = None
-            self._finished(work.slot_ms)
+            self._delivered.finished(self._rules.delivered_at_ms(work.slot_ms))
+            self._flushing.resume()
         return max(1, count)
 
     def _next_work(self) -> _SlotWork | None:
@@ -356,20 +359,6 @@ class TimerService(Service):
             return None
         (message,) = decode_records(view)
         return message
-
-    def _finished(self, slot_ms: int) -> None:
-        """Note that the slot is delivered, once its messages are as safe as the mode promises."""
-        read_ms = self._rules.delivered_at_ms(slot_ms)
-
-        def flushed(status: PutStatus) -> None:
-            if status is PutStatus.PUT_OK and read_ms > self._files.checkpoint.read_ms:
-                self._note_read(read_ms)
-
-        self._store.when_flushed(self._store.commit_log.max_offset, flushed)
-        self._flushing.resume()
-
-    def _note_read(self, read_ms: int) -> None:
-        self._files.write_checkpoint(self._files.checkpoint._replace(read_ms=read_ms))
 
     def _put_delivered(self, due: Sequence[tuple[MessageExt, int]], now_ms: int) -> bool:
         messages = []
@@ -406,6 +395,7 @@ class TimerService(Service):
         """Bring everything to the disk; what `PeriodicService` wants."""
         queue_offset = self.queue_offset
         try:
+            await self._delivered.flush()
             await self._files.flush(queue_offset)
         except DiskError as exc:
             log.error("timers.flush_failed", reason=str(exc))
@@ -416,6 +406,7 @@ class TimerService(Service):
             self._log.clean(self._store.commit_log.min_offset)
         is_clean = (
             queue_offset == self.queue_offset
+            and self._delivered.all_noted
             and not self._wheel.is_dirty
             and not self._counts.unsaved
             and self._work is None

@@ -1,0 +1,58 @@
+"""`DeliveredSlots`: notes which slots are delivered, once their messages are safe (T-116)."""
+
+from __future__ import annotations
+
+from pocketmq.broker.store import MessageStore, PutStatus
+from pocketmq.broker.timers.files import TimerFiles
+
+
+class DeliveredSlots:
+    """Keeps `read_ms` of the checkpoint: every slot before it is delivered.
+
+    A slot that is noted too late is delivered again after a restart; one that is noted before its
+    messages are on the disk is lost in a power cut.
+
+    Args:
+        store: delivered to.
+        files: the checkpoint is theirs.
+    """
+
+    def __init__(self, store: MessageStore, files: TimerFiles) -> None:
+        self._store = store
+        self._files = files
+        self._to_note_ms: int | None = None
+        """What is delivered and not yet noted."""
+
+    @property
+    def all_noted(self) -> bool:
+        """Whether nothing waits for a flush."""
+        return self._to_note_ms is None
+
+    def finished(self, read_ms: int) -> None:
+        """All before `read_ms` is delivered: note it when it is as safe as the mode promises."""
+        self._to_note_ms = read_ms
+        self._store.when_flushed(
+            self._store.commit_log.max_offset, lambda status: self._flushed(read_ms, status)
+        )
+
+    async def flush(self) -> None:
+        """Ask for another flush if the last one failed, or has not come to its end."""
+        read_ms = self._to_note_ms
+        if read_ms is not None:
+            self._flushed(read_ms, await self._store.flush())
+
+    def begin_at(self, read_ms: int) -> None:
+        """Begin anew at a time: there are no slots yet, or the clock was set back."""
+        self._to_note_ms = None  # it would pass over what comes now
+        self._note(read_ms)
+
+    def _flushed(self, read_ms: int, status: PutStatus) -> None:
+        if status is not PutStatus.PUT_OK or self._to_note_ms is None or read_ms > self._to_note_ms:
+            return
+        if read_ms == self._to_note_ms:
+            self._to_note_ms = None
+        if read_ms > self._files.checkpoint.read_ms:
+            self._note(read_ms)
+
+    def _note(self, read_ms: int) -> None:
+        self._files.write_checkpoint(self._files.checkpoint._replace(read_ms=read_ms))
