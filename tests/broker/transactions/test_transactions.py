@@ -394,8 +394,8 @@ class InlineDisk(OsDisk):
 @pytest.mark.parametrize("flush", list(FlushDiskType), ids=lambda flush: flush.name.lower())
 async def test_a_kill_at_any_step_delivers_what_is_committed_once_and_asks_for_the_rest(
     tmp_path: Path, seed: int, flush: FlushDiskType
-) -> None:
-    """The files as they are when the process dies; what it had in memory is gone (X-26)."""  # fault 48
+) -> None:  # fault 48
+    """The files as they are when the process dies; what it had in memory is gone (X-26)."""
     pick = Random(seed)
     wanted: dict[str, int] = {}
     acknowledged: dict[str, int] = {}

@@ -34,7 +34,7 @@ from pocketmq.protocol.events.recorder import Recorder
 from pocketmq.protocol.events.sink import SinkMaker, no_events
 
 DRAIN_S = 240.0
-RUNS_PER_COLLECTION = 16
+RUNS_PER_COLLECTION = 4
 _runs = count(1)
 MOST_CALLBACKS = 1_000_000
 """Maximum steps; runs have some ten thousand, and more mean an endless loop of requests."""
