@@ -12,7 +12,7 @@ from pocketmq.broker.store import MessageStore, OsDisk, StoreConfig
 from pocketmq.broker.store.log_scan import sound_records
 from pocketmq.client import Admin, Message, Producer, SendStatus
 from pocketmq.cluster.cli.cluster import views
-from pocketmq.cluster.cli.main import app
+from pocketmq.cluster.cli.main import make_app
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import PocketMQError
 from pocketmq.runtime.profile import PROFILE_5_X
@@ -94,7 +94,7 @@ async def test_the_cluster_is_shown_with_roles_ends_and_lag(tmp_path: Path) -> N
         for name in "ab":
             await following(cluster, name)
         options = ["cluster", "show", "--nameservers", cluster.nameservers]
-        shown = await asyncio.to_thread(CliRunner().invoke, app, options)
+        shown = await asyncio.to_thread(CliRunner().invoke, make_app(), options)
         rows = [line.split("\t") for line in shown.stdout.splitlines()]
         assert [row[:2] for row in rows] == [
             ["broker-a", "master"], ["broker-a", "slave 1"],

@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from pocketmq.client import Message
-from pocketmq.cluster.cli.main import app
+from pocketmq.cluster.cli.main import make_app
 from pocketmq.testing import Cluster
 from support.console import Console
 
@@ -57,7 +57,7 @@ def commands(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
         yield from commands(below, f"{name} {word}".strip())
 
 
-COMMANDS = dict(commands(typer.main.get_command(app)))
+COMMANDS = dict(commands(typer.main.get_command(make_app())))
 
 
 def test_every_command_that_lists_takes_an_output() -> None:

@@ -1,8 +1,9 @@
 """One child process: start, readiness, stop, kill, freeze, its log.
 
-A child gets its own session, so that Ctrl-C at the terminal reaches only the supervisor, which then
-stops its children in order. If the supervisor dies, its children stop too: they watch their parent
-(`--exit-with-parent`).
+A role is forked from a process that has imported its modules, where that can be done, and else
+executed (`forking/`). A child gets its own session, so that Ctrl-C at the terminal reaches only the
+supervisor, which then stops its children in order. If the supervisor dies, its children stop
+too: they watch their parent (`--exit-with-parent`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import contextlib
 import enum
 import os
 import signal
-import sys
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +22,7 @@ import psutil
 import structlog
 
 from pocketmq.cluster.errors import ProcessStartError, WrongStateError
+from pocketmq.cluster.forking.launch import Running, launch
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.process import PARENT_PID, parse_ready_line
 
@@ -35,7 +36,6 @@ STOP_LIMIT_S = 10.0
 
 _FREEZE_LIMIT_S = 5.0
 _FREEZE_LOOK_S = 0.002
-_LINE_LIMIT_BYTES = 1 << 20
 
 OnLine = Callable[[str], None]
 
@@ -87,7 +87,7 @@ class ChildProcess:
         self._env = dict(env or {})
         self._on_line = on_line
         self._clock = SystemClock()  # time limits are real time, even beside manual clocks
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: Running | None = None
         self._frozen = False
         self._ready: asyncio.Future[None] | None = None
         self._reader: asyncio.Task[None] | None = None
@@ -162,17 +162,12 @@ class ChildProcess:
         self.started_at_s = self._clock.monotonic()
         self._log = self._open_log()
         self._ready = asyncio.get_running_loop().create_future()
-        self._process = await asyncio.create_subprocess_exec(
-            *self.command,
-            stdin=asyncio.subprocess.DEVNULL
-            if sys.platform == "linux"
-            else asyncio.subprocess.PIPE,  # closed when this process dies, which the child notices
-            stdout=asyncio.subprocess.PIPE,
-            stderr=self._log,
-            env=os.environ | {PARENT_PID: str(os.getpid())} | self._env,
-            start_new_session=True,
-            limit=_LINE_LIMIT_BYTES,
-        )
+        env = os.environ | {PARENT_PID: str(os.getpid())} | self._env
+        try:
+            self._process = await launch(self.command, env, self._log)
+        except BaseException:
+            self._log.close()
+            raise
         self._reader = asyncio.get_running_loop().create_task(
             self._read(self._process, self._log), name=f"output of {self.name}"
         )
@@ -253,7 +248,7 @@ class ChildProcess:
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
         return self.log_path.open("ab", buffering=0)
 
-    async def _read(self, process: asyncio.subprocess.Process, output: IO[bytes]) -> None:
+    async def _read(self, process: Running, output: IO[bytes]) -> None:
         assert process.stdout is not None
         while line := await process.stdout.readline():
             text = line.decode("utf-8", "replace").rstrip("\n")

@@ -11,9 +11,10 @@ from pocketmq.runtime.interrupts import end_quietly, interrupt_again
 if __name__ == "__main__":
     end_quietly()  # until everything is imported; the installed command begins in entry.py
 
+import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 # First: keeps structlog from importing rich in processes that never print in colour.
 from pocketmq.runtime import logs
@@ -22,11 +23,30 @@ from pocketmq.runtime.process import report
 
 import typer  # isort: skip
 
-from pocketmq.cluster.cli import clock, config, demo, message, pipeline, server, store  # isort: skip
-from pocketmq.cluster.cli import cluster, failover, fault, group  # isort: skip
-from pocketmq.cluster.cli import readiness, snapshot, steer, topic, watch  # isort: skip
-from pocketmq.cluster.cli import lab  # isort: skip
-from pocketmq.cluster.cli import connections, explain, version  # isort: skip
+from pocketmq.cluster.cli import version  # isort: skip
+
+COMMANDS: Mapping[str, tuple[str, ...]] = {
+    "server": ("nameserver", "controller", "broker", "up"),
+    "demo": ("demo",),
+    "clock": ("clock",),
+    "topic": ("topic",),
+    "group": ("group",),
+    "message": ("send", "consume", "message"),
+    "store": ("store",),
+    "pipeline": ("pipeline",),
+    "config": ("config",),
+    "steer": ("ps", "logs", "freeze", "thaw", "kill", "restart", "seed"),
+    "readiness": ("ready", "down"),
+    "failover": ("failover",),
+    "fault": ("partition", "fault-proxy", "fault"),
+    "snapshot": ("reset", "snapshot"),
+    "cluster": ("cluster",),
+    "watch": ("watch",),
+    "lab": ("lab",),
+    "connections": ("connections",),
+    "explain": ("explain",),
+}
+"""The modules beside this one, and the commands of each, as `--help` lists them."""
 
 INTRO = """RocketMQ's architecture as small Python processes.
 
@@ -42,14 +62,21 @@ Commands find the cluster at 127.0.0.1:9876, or where --nameservers or the envir
 variable NAMESRV_ADDR points. `pocketmq COMMAND --help` shows examples for each.
 """
 
-app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,  # a bug in PocketMQ shows the plain traceback
-)
+
+def make_app(words: Sequence[str] = ()) -> typer.Typer:
+    """The command line; only the module of the command that `words` begin with is imported."""
+    app = typer.Typer(
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,  # a bug in PocketMQ shows the plain traceback
+    )
+    app.callback(help=INTRO, context_settings={"help_option_names": ["-h", "--help"]})(_pocketmq)
+    asked = [name for name, commands in COMMANDS.items() if words and words[0] in commands]
+    for name in asked or COMMANDS:
+        importlib.import_module(f"pocketmq.cluster.cli.{name}").register(app)
+    return app
 
 
-@app.callback(help=INTRO, context_settings={"help_option_names": ["-h", "--help"]})
 def _pocketmq(
     debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error."),
     _version: bool = typer.Option(
@@ -63,27 +90,6 @@ def _pocketmq(
     """`main` removes `--debug` from the line before; it is declared here for `--help` only."""
 
 
-server.register(app)
-demo.register(app)
-clock.register(app)
-topic.register(app)
-group.register(app)
-message.register(app)
-store.register(app)
-pipeline.register(app)
-config.register(app)
-steer.register(app)
-readiness.register(app)
-failover.register(app)
-fault.register(app)
-snapshot.register(app)
-cluster.register(app)
-watch.register(app)
-lab.register(app)
-connections.register(app)
-explain.register(app)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status."""
     interrupt_again()
@@ -94,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.environ["POCKETMQ_DEBUG"] = "1"
     logs.configure("debug" if "POCKETMQ_DEBUG" in os.environ else "error")
     try:
-        status = app(words, prog_name="pocketmq", standalone_mode=False)
+        status = make_app(words)(words, prog_name="pocketmq", standalone_mode=False)
     except PocketMQError as exc:
         return report(exc, "pocketmq")
     except KeyboardInterrupt:

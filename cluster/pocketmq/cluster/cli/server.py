@@ -193,6 +193,10 @@ def up(
     ] = False,
 ) -> int:
     # psutil and more: for this command alone
+    from pocketmq.cluster.forking.launch import prepare
+
+    if not wait_ready:  # else in the process in the background
+        prepare()
     from pocketmq.cluster.background import in_background
     from pocketmq.cluster.up import UpSettings, run_up
 

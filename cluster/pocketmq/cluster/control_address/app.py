@@ -16,7 +16,6 @@ from starlette.routing import Route
 from pocketmq.cluster.control_address.declarations import OPERATIONS, Operation, Readiness
 from pocketmq.cluster.control_address.event_feed import event_feed
 from pocketmq.cluster.control_address.guard import Endpoint, Guard, RefusedError, json_answer
-from pocketmq.cluster.control_address.metrics import metrics_text
 from pocketmq.cluster.control_address.openapi import document
 from pocketmq.cluster.control_address.operations import Operations
 from pocketmq.cluster.steering.cluster_control import ClusterControl
@@ -44,6 +43,8 @@ def make_app(control: ClusterControl, *, names: frozenset[str], token: str | Non
     routes.append(Route("/openapi.json", guard(_openapi), methods=["GET"]))
 
     async def metrics(_request: Request) -> Response:
+        from pocketmq.cluster.control_address.metrics import metrics_text  # loads prometheus_client
+
         return Response(await metrics_text(control), media_type="text/plain; version=0.0.4")
 
     routes.append(Route("/metrics", guard(metrics), methods=["GET"]))

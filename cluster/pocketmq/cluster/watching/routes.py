@@ -17,7 +17,6 @@ from pocketmq.cluster.control_address.guard import PAGE, TOKEN_COOKIE
 from pocketmq.cluster.recordings.reader import open_index
 from pocketmq.cluster.watching.page import media_type, page_files, security_policy
 from pocketmq.cluster.watching.present import present
-from pocketmq.cluster.watching.store_bytes import store_bytes
 from pocketmq.protocol.events import VOCABULARY
 from pocketmq.protocol.events.frames import encode_index
 from pocketmq.runtime.errors import CallerError, DiskError
@@ -87,6 +86,8 @@ def live_routes(control: ClusterControl, guard: Guarding) -> list[Route]:
         offset = request.query_params.get("offset", "")
         if not offset.isdigit() or len(offset) > 18:
             raise CallerError("offset is missing: a byte of the commit log")
+        from pocketmq.cluster.watching.store_bytes import store_bytes  # loads the broker's store
+
         return _json(store_bytes(control.roles.data / broker, int(offset)))
 
     return [
