@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from pocketmq.pipeline.property_columns import PropertyColumns, read_properties
 from pocketmq.pipeline.record_columns import RecordColumns, timestamps
+from pocketmq.pipeline.record_heads import RecordHeads
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.compression import DEFAULT_MAX_BODY_BYTES, decompress
 from pocketmq.protocol.errors import BodyError, CompressionUnavailableError
@@ -64,22 +65,29 @@ class Shape:
         """Whether bodies are needed."""
         return not self.columns.keys().isdisjoint(("body", "value"))
 
+    @property
+    def wants_heads_only(self) -> bool:
+        """Whether fixed fields of the records, and their topics, are enough for every column."""
+        return self.columns.keys() <= HEAD_COLUMNS and not self.verify_crc
+
 
 @dataclass
 class MessageBatch:
     """Some records that are to become a record batch; call `build`, then look at `problems`.
 
     Args:
-        records: The records that were read.
+        records: The records that were read; `RecordColumns` unless `shape.wants_heads_only`.
         shape: Which columns to make of them.
         broker_name: The broker or store that they were read from.
         partition: The queue's number in a `kafkaCompatible` table; unused otherwise.
     """
 
-    records: RecordColumns
+    records: RecordHeads
     shape: Shape
     broker_name: str | None = None
     partition: int = 0
+    topics: pa.Array | None = None
+    """The records' topics, where they are known from elsewhere."""
     problems: list[Problem] = field(default_factory=list)
     """Records left out of the batch because of their bodies; known after `build`."""
 
@@ -98,10 +106,21 @@ class MessageBatch:
     @cached_property
     def properties(self) -> PropertyColumns:
         """The records' properties, split on first use."""
-        return read_properties(self.records.properties())
+        return read_properties(self.whole.properties())
+
+    @property
+    def whole(self) -> RecordColumns:
+        """The records, with topics, bodies and properties.
+
+        Raises:
+            TypeError: Only their heads were read.
+        """
+        if not isinstance(self.records, RecordColumns):
+            raise TypeError("only the heads of these records were read")
+        return self.records
 
     def _sound_bodies(self) -> pa.Array | None:
-        records = self.records
+        records = self.whole
         packed = np.flatnonzero((records.sys_flags & MessageSysFlag.COMPRESSED) != 0)
         if self.shape.verify_crc:
             self.problems += _wrong_crcs(records)
@@ -120,7 +139,7 @@ class MessageBatch:
             }
         if not self.shape.wants_body:
             return None
-        return _with(self.records.bodies(), plain)
+        return _with(self.whole.bodies(), plain)
 
     def column(self, name: str) -> Any:
         """A fixed field of all records, by its name in `fixed_fields.HEAD`."""
@@ -204,7 +223,7 @@ def _property(name: str) -> _Maker:
 
 
 _MAKERS: Final[dict[str, _Maker]] = {
-    "topic": lambda batch: batch.records.topics(),
+    "topic": lambda batch: batch.whole.topics() if batch.topics is None else batch.topics,
     "brokerName": lambda batch: batch.repeated(batch.broker_name, pa.string()),
     "queueId": _fixed("queue_id", np.int32),
     "queueOffset": _fixed("queue_offset", np.int64),
@@ -229,6 +248,12 @@ _MAKERS: Final[dict[str, _Maker]] = {
     "timestampType": lambda batch: batch.repeated(1, pa.int32()),  # Kafka's LogAppendTime
     "headers": _headers,
 }
+
+
+HEAD_COLUMNS: Final = _MAKERS.keys() - {
+    *("keys", "tags", "properties", "msgId", "uniqKey", "key", "headers")
+}
+"""Columns that are made of fixed fields only, if the topics are known."""
 
 
 def column_names() -> Sequence[str]:

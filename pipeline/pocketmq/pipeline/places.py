@@ -6,7 +6,9 @@ connection; each process opens its own.
 
 from __future__ import annotations
 
+import mmap
 import os
+import sys
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +24,8 @@ BLOCK_BYTES: Final = 256 * 1024
 _BLOCKS: Final = 64
 _ELSEWHERE: Final = "://"
 _LOCAL: Final = "file://"
+_POPULATE_READ: Final = 22
+"""Linux 5.14's MADV_POPULATE_READ, which Python's `mmap` has no name for."""
 
 
 class Entry(NamedTuple):
@@ -37,6 +41,9 @@ class Bytes(Protocol):
 
     def read_into(self, target: memoryview, position: int) -> int:
         """Fill `target` from a position on; returns the number of bytes, fewer at the end."""
+
+    def mapped(self, position: int, size: int) -> memoryview | None:
+        """Some bytes without a copy, all of them in memory; None where that is not possible."""
 
     def close(self) -> None:
         """Let go of it."""
@@ -140,9 +147,10 @@ class LocalPlace:
 class LocalBytes:
     """An open file of this machine.
 
-    It is read rather than mapped. A broker may truncate or delete a file at any time; access to a
-    mapping would then kill this process (SIGBUS), while a read just returns less. It is no slower:
-    4 MiB fit into the cache, from which they are decoded next.
+    It is read rather than mapped, as a rule. A broker may truncate a file; access to a mapping
+    would then kill this process (SIGBUS), while a read just returns less. It is hardly slower:
+    4 MiB fit into the cache, from which they are decoded next. Mapped are files that nothing cuts
+    any more, for whoever looks at few of their bytes.
     """
 
     def __init__(self, path: Path) -> None:
@@ -157,6 +165,20 @@ class LocalBytes:
                 break
             done += count
         return done
+
+    def mapped(self, position: int, size: int) -> memoryview | None:
+        """Map the pages, and have the kernel read them: what it cannot read is no signal then."""
+        before = position % mmap.ALLOCATIONGRANULARITY
+        if sys.platform != "linux":
+            return None
+        try:
+            found = mmap.mmap(
+                self._descriptor, before + size, prot=mmap.PROT_READ, offset=position - before
+            )
+            found.madvise(_POPULATE_READ)
+        except (OSError, ValueError):  # an older kernel, a damaged disk, a shorter file
+            return None
+        return memoryview(found)[before:]
 
     def close(self) -> None:
         """Close the descriptor."""
@@ -269,6 +291,9 @@ class RemoteBytes:
             return bytes(self._files.cat_file(self._path, start=start, end=end))
         except FileNotFoundError:
             return b""
+
+    def mapped(self, position: int, size: int) -> None:
+        """Nothing can be mapped from there."""
 
     def close(self) -> None:
         """Forget the blocks."""

@@ -1,7 +1,7 @@
 """Decodes many stored records into columns, without a Python loop over the records.
 
 Records lie anywhere in one buffer: part of a commit-log file, or the bodies of pull replies. Given
-where each begins, NumPy gathers the fixed fields of all of them at once (fixed_fields.py).
+where each begins, NumPy gathers the fixed fields of all of them at once (record_heads.py).
 Bodies and property strings become Arrow `binary_view`s that point into the buffer; the cast to
 `binary` copies them in C. What few records have (IPv6 hosts, topics over 127 bytes) is corrected in
 the rows that have it. Layout of the record: `pocketmq.protocol.record`.
@@ -11,73 +11,39 @@ Takes about 100 ns per record. Pass some 16,000 records at a time, so that they 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from pocketmq.pipeline.fixed_fields import HEAD, Bytes, Ints, gather
-from pocketmq.protocol.hosts import HOST_V4_BYTES, HOST_V6_BYTES, host_text
+from pocketmq.pipeline.fixed_fields import Bytes, Ints, gather
+from pocketmq.pipeline.record_heads import RecordHeads, body_at, read_heads, without
 from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES
 from pocketmq.protocol.record import MAX_TOPIC_BYTES_V1
-from pocketmq.protocol.scalars import MessageSysFlag
-from pocketmq.protocol.store_layout import BODY_AT, FIXED_SIZE, MAGIC_V1, MAGIC_V2, RECORD, V6_EXTRA
+from pocketmq.protocol.store_layout import FIXED_SIZE, MAGIC_V2
 
 ROWS: Final = 16_384
 """Records to pass at a time."""
 
-_TAIL: Final = np.dtype(
-    [(name, HEAD[name]) for name in ("reconsume_times", "prepared", "body_len")]
-)
-_BORN_HOST_AT: Final = RECORD.offset_of("BORNHOST")
-_STORE_HOST_AT: Final = RECORD.offset_of("STOREHOST")
-_STORED_AT: Final = RECORD.offset_of("STORETIMESTAMP")
-_TAIL_BEHIND: Final = RECORD.offset_of("RECONSUMETIMES") - _STORED_AT
-_INT64: Final = np.dtype(">i8")
 _VIEW: Final = np.dtype([("len", "<i4"), ("prefix", "V4"), ("buffer", "<i4"), ("offset", "<i4")])
 _INLINE: Final = 12
 _INLINE_VIEW: Final = np.dtype([("len", "<i4"), ("data", f"V{_INLINE}")])
 _FIRST_BYTES: Final = np.tri(_INLINE + 1, _INLINE, -1, np.uint8) * np.uint8(255)
 """Row n is a mask that keeps the first n of 8 bytes."""
-_HEX: Final = np.frombuffer("".join(f"{byte:02X}" for byte in range(256)).encode(), "V2")
 
 
 @dataclass(slots=True)
-class RecordColumns:
+class RecordColumns(RecordHeads):
     """The valid ones of the requested records: their fixed fields, and where variable parts lie."""
 
-    buffer: Bytes
-    rows: Ints
-    """Indices of these records among the requested positions."""
-    positions: Ints
-    sizes: Ints
-    head: npt.NDArray[Any]
-    """The `HEAD` of each; for a record with IPv6 hosts its two host fields are meaningless."""
-    sys_flags: npt.NDArray[np.int32]
     body_at: Ints
     body_len: Ints
     topic_at: Ints
     topic_len: Ints
     properties_at: Ints
     properties_len: Ints
-    bad: Ints
-    """Indices, among the requested positions, of what is no valid record."""
-
-    def __len__(self) -> int:
-        return len(self.positions)
-
-    def take(self, chosen: npt.NDArray[Any]) -> RecordColumns:
-        """The records at these indices, or where this mask is true; `bad` stays as it is."""
-        same = ("buffer", "bad")
-        return RecordColumns(
-            **{
-                field.name: value if field.name in same else value[chosen]
-                for field in fields(self)
-                for value in (getattr(self, field.name),)
-            }
-        )
 
     def bodies(self) -> pa.Array:
         """Bodies as stored, compressed ones too, as Arrow `binary`."""
@@ -115,56 +81,6 @@ class RecordColumns:
         names = gather(self.buffer, self.topic_at, np.dtype(f"V{length}"))
         return names.tobytes() == first * len(self)
 
-    def born_hosts(self) -> pa.Array:
-        """The producers' addresses, `host:port`, as Arrow `string`."""
-        return self._hosts(self.positions + _BORN_HOST_AT, MessageSysFlag.BORN_HOST_V6)
-
-    def store_hosts(self) -> pa.Array:
-        """The brokers' addresses, `host:port`, as Arrow `string`."""
-        return self._hosts(self._store_host_at(), MessageSysFlag.STORE_HOST_V6)
-
-    def _store_host_at(self) -> Ints:
-        host_at = self.positions + _STORE_HOST_AT
-        host_at[(self.sys_flags & MessageSysFlag.BORN_HOST_V6) != 0] += V6_EXTRA
-        return host_at
-
-    def _hosts(self, host_at: Ints, v6_flag: int) -> pa.Array:
-        """Addresses as text; each distinct one is made once."""
-        is_v6 = (self.sys_flags & v6_flag) != 0
-        texts: list[str] = []
-        index = np.empty(len(self), np.int32)
-        for wide, width in ((False, HOST_V4_BYTES), (True, HOST_V6_BYTES)):
-            rows = np.flatnonzero(is_v6 == wide)
-            if len(rows) == 0:
-                continue
-            packed = gather(self.buffer, host_at[rows], np.dtype(f"V{width}"))
-            distinct, place = np.unique(packed, return_inverse=True)
-            index[rows] = place + len(texts)
-            texts += [host_text(host.tobytes()) for host in distinct]
-        return pa.array(texts, pa.string()).take(pa.array(index))
-
-    def offset_ids(self) -> pa.Array:
-        """Offset message ids (S-7) as Arrow `string`: store host and log offset in hex."""
-        is_v6 = (self.sys_flags & MessageSysFlag.STORE_HOST_V6) != 0
-        host_at = self._store_host_at()
-        if not is_v6.any():
-            return self._offset_ids(slice(None), host_at, 8)
-        ids = [
-            self._offset_ids(np.flatnonzero(is_v6 == wide), host_at, 20 if wide else 8)
-            for wide in (False, True)
-        ]
-        order = np.argsort(np.argsort(is_v6, kind="stable"), kind="stable")
-        return pa.concat_arrays(ids).take(pa.array(order))
-
-    def _offset_ids(self, rows: Any, host_at: Ints, width: int) -> pa.Array:
-        hosts = gather(self.buffer, host_at[rows], np.dtype(f"V{width}"))
-        raw = np.empty((len(hosts), width + 8), np.uint8)
-        if len(hosts):
-            raw[:, :width] = hosts.view(np.uint8).reshape(-1, width)
-            offsets = np.ascontiguousarray(self.head["physical_offset"][rows])
-            raw[:, width:] = offsets.view(np.uint8).reshape(-1, 8)
-        return _equal_strings(_HEX[raw], 2 * (width + 8))
-
 
 def read_columns(buffer: Bytes, positions: Ints, sizes: Ints | None = None) -> RecordColumns:
     """Gather the records at `positions`.
@@ -177,96 +93,32 @@ def read_columns(buffer: Bytes, positions: Ints, sizes: Ints | None = None) -> R
         positions: Where records begin; any order.
         sizes: Their sizes by the consume queue, if known; records of another size are bad.
     """
-    limit = len(buffer)
-    count = len(positions)
-    inside = (positions >= 0) & (positions <= limit - FIXED_SIZE)
-    rows = np.arange(count) if inside.all() else np.flatnonzero(inside)
-    if len(rows) < count:
-        positions = positions[rows]
-        sizes = None if sizes is None else sizes[rows]
-    head = gather(buffer, positions, HEAD)
-    size = head["size"].astype(np.int64)
-    is_v2 = head["magic"] == MAGIC_V2
-    good = (head["magic"] == MAGIC_V1) | is_v2
-    good &= (size >= FIXED_SIZE) & (positions + size <= limit)
-    if sizes is not None:
-        good &= size == sizes
-    sys_flag = head["sys_flag"].astype(np.int32)
-    fixed: Ints | int = BODY_AT
-    if (sys_flag & MessageSysFlag.HOSTS_V6_MASK).any():
-        fixed = _correct_hosts(buffer, positions, size, head, sys_flag, good)
-    body_len = head["body_len"].astype(np.int64)
-    good &= (body_len >= 0) & (body_len <= size - fixed - 3)
-    body_at = positions + fixed
-    if not good.all():
-        rows, positions, size, head, sys_flag, is_v2, body_at, body_len = _keep(
-            good, rows, positions, size, head, sys_flag, is_v2, body_at, body_len
-        )
-    topic_at = body_at + body_len + 1
+    heads = read_heads(buffer, positions, sizes)
+    is_v2 = heads.head["magic"] == MAGIC_V2
+    starts, lengths = body_at(heads), heads.head["body_len"].astype(np.int64)
+    topic_at = starts + lengths + 1
     topic_len = buffer[topic_at - 1].astype(np.int64)
     if is_v2.any():
         wide = np.flatnonzero(is_v2)
         topic_len[wide] = topic_len[wide] << 8 | buffer[topic_at[wide]]
         topic_at[wide] += 1
     properties_at = topic_at + topic_len + 2
-    properties_len = positions + size - properties_at
+    properties_len = heads.positions + heads.sizes - properties_at
     good = (properties_len >= 0) & (properties_len <= MAX_PROPERTIES_BYTES)
     good &= is_v2 | (topic_len <= MAX_TOPIC_BYTES_V1)
     said_at = properties_at if good.all() else np.where(good, properties_at, 2)
     good &= buffer[said_at - 2] == properties_len >> 8
     good &= buffer[said_at - 1] == properties_len & 0xFF
-    if not good.all():
-        rows, positions, size, head, sys_flag, body_at, body_len = _keep(
-            good, rows, positions, size, head, sys_flag, body_at, body_len
-        )
-        topic_at, topic_len, properties_at, properties_len = _keep(
-            good, topic_at, topic_len, properties_at, properties_len
-        )
-    bad = np.empty(0, np.int64)
-    if len(rows) < count:
-        bad = np.setdiff1d(np.arange(count), rows, assume_unique=True)
-    return RecordColumns(
-        buffer,
-        rows,
-        positions,
-        size,
-        head,
-        sys_flag,
-        body_at,
-        body_len,
-        topic_at,
-        topic_len,
-        properties_at,
-        properties_len,
-        bad,
+    columns = RecordColumns(
+        **heads.columns(),
+        body_at=starts,
+        body_len=lengths,
+        topic_at=topic_at,
+        topic_len=topic_len,
+        properties_at=properties_at,
+        properties_len=properties_len,
     )
-
-
-def _keep(good: npt.NDArray[np.bool_], *columns: Any) -> tuple[Any, ...]:
-    rows = np.flatnonzero(good)
-    return tuple(column[rows] for column in columns)
-
-
-def _correct_hosts(
-    buffer: Bytes,
-    positions: Ints,
-    size: Ints,
-    head: npt.NDArray[Any],
-    sys_flag: npt.NDArray[np.int32],
-    good: npt.NDArray[np.bool_],
-) -> Ints:
-    """Read fields again that IPv6 hosts have shifted; returns the length of each fixed part."""
-    born = (sys_flag & MessageSysFlag.BORN_HOST_V6) != 0
-    store = (sys_flag & MessageSysFlag.STORE_HOST_V6) != 0
-    fixed: Ints = BODY_AT + V6_EXTRA * (born.astype(np.int64) + store)
-    good &= fixed + 3 <= size
-    rows = np.flatnonzero(good & (born | store))
-    stored_at = positions[rows] + _STORED_AT + V6_EXTRA * born[rows]
-    head["store_timestamp"][rows] = gather(buffer, stored_at, _INT64)
-    tail = gather(buffer, stored_at + _TAIL_BEHIND + V6_EXTRA * store[rows], _TAIL)
-    for name in _TAIL.names or ():
-        head[name][rows] = tail[name]
-    return fixed
+    return columns if good.all() else without(columns, ~good, len(positions))
 
 
 def binary(buffer: Bytes, starts: Ints, lengths: Ints) -> pa.Array:
@@ -318,14 +170,6 @@ def _fill_in(
     data &= _FIRST_BYTES[lengths]
     inline = views.view(_INLINE_VIEW)["data"]
     inline[rows if len(rows) < len(views) else slice(None)] = data.view(f"V{_INLINE}").reshape(-1)
-
-
-def _equal_strings(characters: npt.NDArray[Any], width: int) -> pa.Array:
-    """A string array of values of one width, whose bytes are one behind the other."""
-    count = characters.nbytes // width if width else 0
-    offsets = np.arange(count + 1, dtype=np.int32) * width
-    data = pa.py_buffer(np.ascontiguousarray(characters).reshape(-1))
-    return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), data)
 
 
 def utf8(column: pa.Array) -> pa.Array:

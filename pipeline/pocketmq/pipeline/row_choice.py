@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from pocketmq.pipeline.property_columns import read_properties
 from pocketmq.pipeline.record_columns import RecordColumns
+from pocketmq.pipeline.record_heads import RecordHeads
 from pocketmq.pipeline.row_filter import Range, RowFilter
 from pocketmq.protocol.properties import KEYS, TAGS, UNIQ_KEY
 
@@ -23,18 +24,15 @@ _NUMBERS = {
 _PROPERTIES = {"tags": TAGS, "keys": KEYS, "uniqKey": UNIQ_KEY}
 _TIMES = {"storeTimestamp": "store_timestamp", "bornTimestamp": "born_timestamp"}
 
+_Records = TypeVar("_Records", bound=RecordHeads)
+
 
 def wanted(records: RecordColumns, bounds: RowFilter) -> RecordColumns:
     """The records within the filter's bounds."""
-    keep = np.ones(len(records), np.bool_)
-    for column, name in _NUMBERS.items():
-        _narrow(keep, records.head[name], bounds.range(column))
-    for column, name in _TIMES.items():
-        _narrow(keep, records.head[name], bounds.times(column))
+    records = heads_wanted(records, bounds)
     if "topic" in bounds.texts:
-        keep &= of_topics(records, sorted(bounds.texts["topic"]))
-    if not keep.all():
-        records = records.take(keep)
+        keep = of_topics(records, sorted(bounds.texts["topic"]))
+        records = records if keep.all() else records.take(keep)
     for column, name in _PROPERTIES.items():
         values = bounds.texts.get(column)
         if values is not None and len(records):
@@ -42,6 +40,16 @@ def wanted(records: RecordColumns, bounds: RowFilter) -> RecordColumns:
             same = pc.is_in(found, pa.array(sorted(values), pa.string()))
             records = records.take(same.to_numpy(zero_copy_only=False))
     return records
+
+
+def heads_wanted(records: _Records, bounds: RowFilter) -> _Records:
+    """The records within the bounds that their fixed fields are tested for."""
+    keep = np.ones(len(records), np.bool_)
+    for column, name in _NUMBERS.items():
+        _narrow(keep, records.head[name], bounds.range(column))
+    for column, name in _TIMES.items():
+        _narrow(keep, records.head[name], bounds.times(column))
+    return records if keep.all() else records.take(keep)
 
 
 def of_topics(records: RecordColumns, topics: Sequence[str]) -> npt.NDArray[np.bool_]:

@@ -6,19 +6,22 @@ The files may lie on this machine or elsewhere (`places`).
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from pocketmq.pipeline.fixed_fields import QUEUE_ENTRY, Ints
-from pocketmq.pipeline.places import Bytes, Place
+from pocketmq.pipeline.places import Bytes, Entry, Place
 from pocketmq.protocol.ledger import FOLDER_PREFIX, ledger_of
 from pocketmq.protocol.store_layout import FILLER_SIZE
 from pocketmq.runtime.errors import DiskError
 
 Entries = npt.NDArray[Any]
+_PROBE: Final = 512
+ABORT: Final = "abort"
+"""A broker keeps this file while it runs (S-60)."""
 
 
 class FileRow:
@@ -28,13 +31,20 @@ class FileRow:
         directory: If it does not exist, there are no files.
         later: The directory with the files that follow, if they are not all in one.
         in_blocks: They are read in small pieces.
+        in_use: Whether a broker may be writing to the last file, or has died.
     """
 
     def __init__(
-        self, directory: Place, later: Place | None = None, *, in_blocks: bool = False
+        self,
+        directory: Place,
+        later: Place | None = None,
+        *,
+        in_blocks: bool = False,
+        in_use: bool = True,
     ) -> None:
         self.directory = directory
         self._in_blocks = in_blocks
+        self._in_use = in_use
         self.bytes_read = 0
         found = sorted(_files(directory))
         self._moved = len(found)
@@ -97,16 +107,43 @@ class FileRow:
         index = self.index(offset)
         if index < 0:
             return 0
+        file = self._file(index)
+        if file is None:
+            return 0
+        done = file.read_into(target, offset - self.starts[index])
+        self.bytes_read += done
+        return done
+
+    def _file(self, index: int) -> Bytes | None:
         file = self._open.get(index)
         if file is None:
             try:
                 file = self.path(index).open(in_blocks=self._in_blocks)
             except FileNotFoundError:  # deleted by retention after the directory was listed
-                return 0
+                return None
             self._open[index] = file
-        done = file.read_into(target, offset - self.starts[index])
-        self.bytes_read += done
-        return done
+        return file
+
+    def may_map(self, offset: int) -> bool:
+        """Whether the file that holds a byte may be mapped: nothing cuts it.
+
+        Brokers cut the last file, when they start after a crash or follow another master; what was
+        mapped there would then kill this process (SIGBUS).
+        """
+        return self.index(offset) < len(self) - (1 if self._in_use else 0)
+
+    def mapped(self, offset: int, size: int) -> npt.NDArray[np.uint8] | None:
+        """Some bytes of one file without a copy; None where that is not possible.
+
+        Let go of them before long: as many pages count as this process's memory.
+        """
+        index = self.index(offset)
+        file = None if index < 0 else self._file(index)
+        view = None if file is None else file.mapped(offset - self.starts[index], size)
+        if view is None:
+            return None
+        self.bytes_read += size
+        return np.frombuffer(view, np.uint8)
 
     def read(self, offset: int, size: int) -> bytearray:
         """Up to `size` bytes from byte `offset` on, within one file."""
@@ -124,16 +161,18 @@ def log_files(root: Place) -> FileRow:
         DiskError: There are two logs for the same offsets.
     """
     plain = root / "commitlog"
+    listed = root.entries()
+    in_use = any(each.name == ABORT for each in listed)
     found = {
         str(folder): (folder, [f"{start:020d}" for start, _ in sorted(_files(folder))])
-        for folder in _ledgers(root)
+        for folder in _ledgers(root, listed)
     }
     ledgers = {path: names for path, (_, names) in found.items() if names}
     if not ledgers:
-        return FileRow(plain)
+        return FileRow(plain, in_use=in_use)
     try:
         names = [f"{start:020d}" for start, _ in _files(plain)]
-        return FileRow(plain, found[ledger_of(names, ledgers)][0])
+        return FileRow(plain, found[ledger_of(names, ledgers)][0], in_use=in_use)
     except ValueError as exc:
         advice = "move the one away that is not to be read"
         raise DiskError(str(root), str(exc), advice=advice) from None
@@ -141,16 +180,17 @@ def log_files(root: Place) -> FileRow:
 
 def is_store(root: Place) -> bool:
     """Whether a directory has a log, or queues."""
-    names = {each.name for each in root.entries() if each.is_folder}
+    listed = root.entries()
+    names = {each.name for each in listed if each.is_folder}
     return bool(names & {"commitlog", "consumequeue"}) or any(
-        folder.is_folder() for folder in _ledgers(root)
+        folder.is_folder() for folder in _ledgers(root, listed)
     )
 
 
-def _ledgers(root: Place) -> list[Place]:
+def _ledgers(root: Place, listed: Sequence[Entry]) -> list[Place]:
     return [
         root / each.name / "data"
-        for each in root.entries()
+        for each in listed
         if each.is_folder and each.name.startswith(FOLDER_PREFIX)
     ]
 
@@ -238,25 +278,29 @@ class QueueFiles:
             start + self.row.lengths[index]
         ) // QUEUE_ENTRY.itemsize
 
-    def _first_offset(self, index: int, low: int, high: int) -> int:
-        begin, end = self._bounds(index)
-        begin, end = max(begin, low), min(end, high)
-        at = begin
-        while at < end:
-            found = self.entries(at, min(end, at + 512))
+    def first_offset(self, low: int, high: int) -> int:
+        """Log offset of the first record of the entries [low, high); -1 if they are all fillers."""
+        for at in range(low, high, _PROBE):
+            found = self.entries(at, min(high, at + _PROBE))
             real = np.flatnonzero(found["size"] != FILLER_SIZE)
             if len(real):
                 return int(found["offset"][real[0]])
-            at += 512
         return -1
+
+    def _first_offset(self, index: int, low: int, high: int) -> int:
+        begin, end = self._bounds(index)
+        return self.first_offset(max(begin, low), min(end, high))
 
     def _offsets(self, index: int, begin: int, end: int) -> Ints:
         """Log offsets of some entries of a file, ascending: a filler gets its predecessor's."""
-        start, stop = self._bounds(index)
-        if self._last_read is None or self._last_read[0] != index:
-            found = self.entries(start, stop)["offset"].astype(np.int64)
-            self._last_read = (index, np.maximum.accumulate(found))
-        return self._last_read[1][begin - start : end - start]
+        start = self._bounds(index)[0]
+        known = self._last_read
+        if known is None or known[0] != index or len(known[1]) < end - start:
+            found = self.entries(start, end)["offset"].astype(np.int64)
+            if (found[1:] < found[:-1]).any():
+                found = np.maximum.accumulate(found)
+            known = self._last_read = (index, found)
+        return known[1][begin - start : end - start]
 
 
 def queues_of(root: Place) -> Iterator[tuple[str, int]]:

@@ -239,7 +239,7 @@ def _split(
     rows = sum(high - low for _, low, high in bounds)
     if rows == 0:
         return []
-    start = min(_first_offset(files, low) for files, low, _ in bounds)
+    start = min(files.first_offset(low, high) for files, low, high in bounds)
     by_bytes = math.ceil((end - start) / part_bytes)
     count = max(min(by_bytes, math.ceil(rows / ROWS)), least_parts, 1)
     points = [start + (end - start) * number // count for number in range(1, count)]
@@ -257,12 +257,6 @@ def _split(
         if slices:
             parts.append(QueuePart(root.path, root.broker_name, slices))
     return parts
-
-
-def _first_offset(files: QueueFiles, low: int) -> int:
-    found = files.entries(low, low + ROWS)
-    real = found[found["size"] != FILLER_SIZE]
-    return int(real["offset"][0]) if len(real) else 0
 
 
 def plan_log(root: Root) -> list[LogPart]:

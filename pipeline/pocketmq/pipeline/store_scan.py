@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,11 @@ from pocketmq.pipeline.errors import CorruptRecordError
 from pocketmq.pipeline.fixed_fields import QUEUE_ENTRY, Bytes, Ints
 from pocketmq.pipeline.log_walk import walk
 from pocketmq.pipeline.places import Place
+from pocketmq.pipeline.queue_entries import CHUNK_BYTES, GAP_BYTES, Entries
 from pocketmq.pipeline.read_counts import ReadCounts
-from pocketmq.pipeline.record_columns import ROWS, RecordColumns, read_columns
-from pocketmq.pipeline.row_choice import of_topics, wanted
+from pocketmq.pipeline.record_columns import RecordColumns, read_columns
+from pocketmq.pipeline.record_heads import RecordHeads, read_heads
+from pocketmq.pipeline.row_choice import heads_wanted, of_topics, wanted
 from pocketmq.pipeline.row_filter import RowFilter
 from pocketmq.pipeline.store_files import FileRow, QueueFiles, log_files
 from pocketmq.pipeline.store_plan import LIGHT_QUEUE_PREFIX, LogPart, Part, QueuePart
@@ -33,11 +35,12 @@ from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.store_layout import BLANK, FILLER_SIZE, FIXED_SIZE, MAGIC_BLANK
 from pocketmq.protocol.subscription import tags_code
 
-CHUNK_BYTES: Final = 4 * 1024 * 1024
-"""Read and decoded at a time: with it 1 KiB messages decode at 7 GB/s, mapped files at 5.8."""
-FIRST_BYTES: Final = 64 * 1024
-GAP_BYTES: Final = 4 * 1024
-"""Gaps of up to this many bytes between records are read too: cheaper than a second read."""
+MAPPED_BYTES: Final = 32 * 1024 * 1024
+"""Mapped at a time, where few of the bytes are looked at."""
+SPARSE: Final = 1.5
+"""Bytes of the log for each byte of the wanted records, from which on files are mapped."""
+TOO_SPARSE: Final = 16
+"""From here on records are read one by one."""
 SHOWN: Final = 5
 """Skipped records that are logged one by one; more are only counted."""
 SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
@@ -54,13 +57,15 @@ class Scan:
     permissive: bool = False
     topics: Sequence[str] = ()
     """Topics to keep when the log is read; queues were chosen when the read was planned."""
+    by_queue: bool = False
+    """Whether each batch has the rows of one queue after those of another; else the log's order."""
     rows: int = 0
     skipped: int = 0
     """Number of broken records that were skipped."""
     _buffer: Bytes = field(default_factory=lambda: np.empty(CHUNK_BYTES, np.uint8))
 
     def batches(self, part: Part) -> Iterator[pa.RecordBatch]:
-        """Yield the part's rows, in the log's order.
+        """Yield the part's rows; batches follow each other in the log's order.
 
         Raises:
             CorruptRecordError: A record is broken or missing, and the mode is FAILFAST.
@@ -88,10 +93,19 @@ class Scan:
 
     def _queued(self, part: QueuePart, log: FileRow) -> Iterator[pa.RecordBatch]:
         for entries in self._by_file(self._entries(part), log):
-            for low, high in _chunks(entries):
-                yield self._chunk(part, log, entries[low:high])
+            spread = entries.spread()
+            mapped = (
+                spread < TOO_SPARSE
+                and (self._needs_heads_only(part) or spread > SPARSE)
+                and log.may_map(int(entries.offsets[0]))
+            )
+            chunks = (
+                entries.chunks(MAPPED_BYTES) if mapped else entries.chunks(CHUNK_BYTES, GAP_BYTES)
+            )
+            for chunk in chunks:
+                yield self._chunk(part, log, chunk, mapped=mapped)
 
-    def _by_file(self, entries: _Entries, log: FileRow) -> Iterator[_Entries]:
+    def _by_file(self, entries: Entries, log: FileRow) -> Iterator[Entries]:
         """The entries file by file; one that cannot lie within its file counts as broken."""
         cuts = np.searchsorted(entries.offsets, log.starts).tolist()
         for row in range(cuts[0] if cuts else len(entries.offsets)):
@@ -108,8 +122,9 @@ class Scan:
                 found = found[np.flatnonzero(~outside)]
             yield found
 
-    def _entries(self, part: QueuePart) -> _Entries:
+    def _entries(self, part: QueuePart) -> Entries:
         parts = []
+        codes = self._tag_codes()
         for number, each in enumerate(part.slices):
             files = QueueFiles(part.root, each.topic, each.queue_id)
             with files.row:
@@ -120,26 +135,40 @@ class Scan:
                 self._broken(
                     path, position, f"{missing} entries of the queue are missing", count=missing
                 )
-            parts.append(_Entries.of(found, number, each.low))
-        entries = _Entries.joined(parts)
-        kept = entries.sizes != FILLER_SIZE
-        codes = self._tag_codes()
-        if codes is not None:
-            no_hash = [each.topic == SCHEDULE_TOPIC for each in part.slices]
-            kept &= (
-                np.isin(entries.tags, codes)
-                | (entries.tags < _INT32_MIN)  # not a hash, but an address in the queue's extension
-                | np.array(no_hash, np.bool_)[entries.queue]
-            )
-        return entries[np.flatnonzero(kept)].sorted()
+            kept = found["size"] != FILLER_SIZE
+            if codes is not None and each.topic != SCHEDULE_TOPIC:  # its entries have no hash
+                tags = found["tags"].astype(np.int64)
+                # Below is not a hash, but an address in the queue's extension.
+                kept &= np.isin(tags, codes) | (tags < _INT32_MIN)
+            parts.append(Entries.of(found, number, each.low, kept))
+        return Entries.sorted(parts)
 
     def _tag_codes(self) -> list[int] | None:
         tags = self.row_filter.texts.get("tags")
         return None if tags is None else [tags_code(tag) for tag in tags]
 
-    def _chunk(self, part: QueuePart, log: FileRow, entries: _Entries) -> pa.RecordBatch:
-        buffer, positions = self._read(log, entries)
-        records = read_columns(buffer, positions, entries.sizes)
+    def _needs_heads_only(self, part: QueuePart) -> bool:
+        """Whether fixed fields are enough for the columns and conditions of a part.
+
+        Which topic a record has is known from its queue then, unless that is a light queue.
+        """
+        return (
+            self.shape.wants_heads_only
+            and self.row_filter.texts.keys() <= {"topic", "brokerName"}
+            and not any(each.topic.startswith(LIGHT_QUEUE_PREFIX) for each in part.slices)
+        )
+
+    def _chunk(
+        self, part: QueuePart, log: FileRow, entries: Entries, *, mapped: bool
+    ) -> pa.RecordBatch:
+        where = _mapped(log, entries) if mapped else None
+        heads_only = where is not None and self._needs_heads_only(part)
+        buffer, positions = self._read(log, entries) if where is None else where
+        if self.by_queue and len(part.slices) > 1:
+            order = np.argsort(entries.queue, kind="stable")
+            entries, positions = entries[order], positions[order]
+        read = read_heads if heads_only else read_columns
+        records: RecordHeads = read(buffer, positions, entries.sizes)
         for row in records.bad.tolist():
             self._lost(log, int(entries.offsets[row]), int(entries.sizes[row]))
         elsewhere = self._elsewhere(part, entries, records)
@@ -149,13 +178,18 @@ class Scan:
                 self._broken(*log.place(int(entries.offsets[row])), reason)
             records = records.take(~elsewhere)
         places = entries.offsets - positions
-        return self._batch(part, log, records, places)
+        if isinstance(records, RecordColumns):
+            return self._batch(part, log, records, places)
+        records = heads_wanted(records, self.row_filter)
+        topics = None
+        if "topic" in self.shape.columns:
+            names = pa.array([each.topic for each in part.slices], pa.string())
+            topics = names.take(pa.array(entries.queue[records.rows]))
+        return MessageBatch(records, self.shape, part.broker_name, topics=topics).build()
 
-    def _read(self, log: FileRow, entries: _Entries) -> tuple[Bytes, Ints]:
+    def _read(self, log: FileRow, entries: Entries) -> tuple[Bytes, Ints]:
         """Read all these records; returns a buffer and where in it each begins."""
-        first, last = entries.runs()
-        ends = np.maximum.accumulate(entries.ends)
-        lows, highs = entries.offsets[first], ends[last]
+        first, lows, highs = entries.runs()
         lengths = highs - lows
         bases = np.cumsum(lengths) - lengths
         total = int(lengths.sum())
@@ -166,11 +200,11 @@ class Scan:
             done = log.read_into(view[base : base + length], low)
             if done < length:
                 self._buffer[base + done : base + length] = 0
-        counts = np.append(first[1:], len(entries.offsets)) - first
+        counts = np.append(first[1:], len(entries)) - first
         return self._buffer[:total], entries.offsets - np.repeat(lows - bases, counts)
 
     def _elsewhere(
-        self, part: QueuePart, entries: _Entries, records: RecordColumns
+        self, part: QueuePart, entries: Entries, records: RecordHeads
     ) -> npt.NDArray[np.bool_]:
         """Which records are not those of their entries: other log offset, queue or queue offset."""
         rows = records.rows
@@ -178,10 +212,11 @@ class Scan:
         wrong: npt.NDArray[np.bool_] = head["physical_offset"] != entries.offsets[rows]
         queue = entries.queue[rows]
         ids = np.array([each.queue_id for each in part.slices], np.int64)
-        lengths = np.array([len(each.topic.encode()) for each in part.slices], np.int64)
         own = np.array([not each.topic.startswith(LIGHT_QUEUE_PREFIX) for each in part.slices])
         strange = (head["queue_offset"] != entries.numbers[rows]) | (head["queue_id"] != ids[queue])
-        strange |= records.topic_len != lengths[queue]
+        if isinstance(records, RecordColumns):
+            lengths = np.array([len(each.topic.encode()) for each in part.slices], np.int64)
+            strange |= records.topic_len != lengths[queue]
         wrong |= strange & own[queue]
         return wrong
 
@@ -258,70 +293,11 @@ class Scan:
             )
 
 
-@dataclass(slots=True)
-class _Entries:
-    """Entries of several queues, as columns."""
-
-    offsets: Ints
-    sizes: Ints
-    tags: Ints
-    queue: Ints
-    """Index of the entry's slice in the part."""
-    numbers: Ints
-    """Queue offset."""
-
-    @classmethod
-    def of(cls, found: Any, queue: int, low: int) -> _Entries:
-        count = len(found)
-        return cls(
-            found["offset"].astype(np.int64),
-            found["size"].astype(np.int64),
-            found["tags"].astype(np.int64),
-            np.full(count, queue, np.int64),
-            np.arange(low, low + count),
-        )
-
-    @classmethod
-    def joined(cls, parts: Sequence[_Entries]) -> _Entries:
-        columns = zip(
-            *((p.offsets, p.sizes, p.tags, p.queue, p.numbers) for p in parts), strict=True
-        )
-        return cls(*(np.concatenate(column) for column in columns))
-
-    def __getitem__(self, rows: Any) -> _Entries:
-        return _Entries(
-            self.offsets[rows],
-            self.sizes[rows],
-            self.tags[rows],
-            self.queue[rows],
-            self.numbers[rows],
-        )
-
-    def sorted(self) -> _Entries:
-        """The entries in the log's order."""
-        return self[np.argsort(self.offsets, kind="stable")]
-
-    @property
-    def ends(self) -> Ints:
-        """Log offset behind each record."""
-        return self.offsets + self.sizes
-
-    def outside(self, log: FileRow, file_end: int) -> npt.NDArray[np.bool_]:
-        """Which entries cannot be right: too short, or beyond the end of their file."""
-        beyond: npt.NDArray[np.bool_] = self.ends > file_end
-        beyond |= self.sizes < FIXED_SIZE
-        for row in np.flatnonzero((self.sizes > CHUNK_BYTES) & ~beyond).tolist():
-            # Before so much memory is allocated, the record's own size field must be the same.
-            head = log.read(int(self.offsets[row]), 4)
-            beyond[row] = int.from_bytes(head, "big") != self.sizes[row]
-        return beyond
-
-    def runs(self) -> tuple[Ints, Ints]:
-        """First and last row of each section that is read at once, with the gaps in it."""
-        ends = np.maximum.accumulate(self.ends)
-        first = np.flatnonzero(self.offsets[1:] - ends[:-1] > GAP_BYTES) + 1
-        last = len(self.offsets) - 1
-        return np.append(0, first), np.append(first - 1, last)
+def _mapped(log: FileRow, entries: Entries) -> tuple[Bytes, Ints] | None:
+    """The bytes around these records, mapped, and where in them each begins; None if impossible."""
+    low, high = int(entries.offsets[0]), int(entries.ends.max())
+    buffer = log.mapped(low, high - low)
+    return None if buffer is None else (buffer, entries.offsets - low)
 
 
 def _is_closed_at(log: FileRow, offset: int) -> bool:
@@ -330,24 +306,3 @@ def _is_closed_at(log: FileRow, offset: int) -> bool:
         return True
     size = BLANK.struct.size
     return len(head) >= size and BLANK.struct.unpack_from(head)[1] == MAGIC_BLANK
-
-
-def _chunks(entries: _Entries) -> Iterator[tuple[int, int]]:
-    """Rows [low, high) to read and decode together: bounded in number and bytes.
-
-    The first are few, for a query that wants no more than some rows.
-    """
-    count = len(entries.offsets)
-    taken = entries.sizes.copy()
-    gaps = entries.offsets[1:] - entries.ends[:-1]
-    taken[1:] += np.where((gaps > 0) & (gaps <= GAP_BYTES), gaps, 0)
-    until = np.cumsum(taken)
-    low = 0
-    size = FIRST_BYTES
-    while low < count:
-        before = until[low - 1] if low else 0
-        high = int(np.searchsorted(until, before + size, "right"))
-        size = min(size * 8, CHUNK_BYTES)
-        high = min(max(high, low + 1), low + ROWS, count)
-        yield low, high
-        low = high

@@ -176,7 +176,8 @@ class StoreFeed:
         settings = self._settings
         shape = Shape(self.columns, settings.max_body_bytes, settings.verify_crc)
         row_filter = RowFilter.of_tags(settings.tags)
-        scan = Scan(shape, row_filter, settings.mode == "PERMISSIVE", settings.topics)
+        permissive = settings.mode == "PERMISSIVE"
+        scan = Scan(shape, row_filter, permissive, settings.topics, by_queue=True)
         for root in self._roots:
             slices = tuple(
                 Slice(part.queue.topic, part.queue.queue_id, part.start, part.end)

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -75,9 +76,10 @@ class ParquetTarget:
         if self.key:
             self._replace(rows, moved)
             return
+        by_queue = _by_queue(rows, moved)
         for queue, (start, end) in moved.items():
             name = f"{queue.topic}~{queue.broker_name}~{queue.queue_id}~{start}~{end}.parquet"
-            self._write(_of_queue(rows, queue), name)
+            self._write(by_queue[queue], name)
 
     def _replace(self, rows: pa.Table, moved: Mapping[MessageQueue, tuple[int, int]]) -> None:
         import pyarrow.parquet as pq
@@ -246,16 +248,27 @@ class IcebergTarget:
         return condition, table.scan(row_filter=condition).to_arrow()
 
 
-def _of_queue(rows: pa.Table, queue: MessageQueue) -> pa.Table:
-    """The rows of one queue."""
+def _by_queue(rows: pa.Table, queues: Iterable[MessageQueue]) -> dict[MessageQueue, pa.Table]:
+    """The rows of each queue, without a copy: those of a queue stand together in a batch."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    column = pc.field
-    return rows.filter(
-        (column("queueId") == queue.queue_id)
-        & (column("topic") == queue.topic)
-        & (column("brokerName") == queue.broker_name)
-    )
+    found: dict[MessageQueue, list[pa.RecordBatch]] = {queue: [] for queue in queues}
+    if len(found) == 1:
+        return dict.fromkeys(found, rows)
+    for batch in rows.to_batches():
+        if not len(batch):
+            continue
+        columns = [batch.column(name) for name in ("topic", "brokerName", "queueId")]
+        cuts = {0, len(batch)}
+        for column in columns:
+            differs = pc.not_equal(column.slice(1), column.slice(0, len(batch) - 1))
+            cuts |= {at + 1 for at in pc.indices_nonzero(differs).to_pylist()}
+        places = sorted(cuts)
+        for low, high in pairwise(places):
+            queue = MessageQueue(*(column[low].as_py() for column in columns))
+            found[queue].append(batch.slice(low, high - low))
+    return {queue: pa.Table.from_batches(each, rows.schema) for queue, each in found.items()}
 
 
 def _name_of(queue: MessageQueue) -> str:
