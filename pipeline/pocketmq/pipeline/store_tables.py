@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,10 +11,11 @@ import pyarrow as pa
 
 from pocketmq.pipeline.arrow import arrow_schema
 from pocketmq.pipeline.errors import CorruptRecordError
-from pocketmq.pipeline.fixed_fields import INDEX_ENTRY, INDEX_HEADER
+from pocketmq.pipeline.fixed_fields import INDEX_ENTRY, INDEX_HEADER, Ints
 from pocketmq.pipeline.places import Place, read_at
 from pocketmq.pipeline.record_columns import timestamps
-from pocketmq.pipeline.store_files import FileRow, QueueFiles, log_files, queues_of
+from pocketmq.pipeline.store_bounds import Slice
+from pocketmq.pipeline.store_files import Entries, FileRow, QueueFiles, log_files, queues_of
 from pocketmq.pipeline.store_index import SLOT_BYTES, slots_of
 from pocketmq.pipeline.store_plan import QueuePart, Root
 from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable
@@ -49,21 +50,28 @@ def queue_batches(part: QueuePart, columns: dict[str, str]) -> Iterator[pa.Recor
         with files.row:
             for low in range(each.low, each.high, ROWS):
                 found = files.entries(low, min(low + ROWS, each.high))
-                real = np.flatnonzero(found["size"] != FILLER_SIZE)
-                found = found[real]
-                count = len(found)
-                yield _batch(
-                    columns,
-                    {
-                        "brokerName": _same(part.broker_name, count),
-                        "topic": _same(each.topic, count),
-                        "queueId": np.full(count, each.queue_id, np.int32),
-                        "queueOffset": low + real,
-                        "physicalOffset": found["offset"].astype(np.int64),
-                        "size": found["size"].astype(np.int32),
-                        "tagsCode": found["tags"].astype(np.int64),
-                    },
-                )
+                numbers = np.arange(low, low + len(found))
+                real = found["size"] != FILLER_SIZE
+                if not real.all():
+                    found, numbers = found[real], numbers[real]
+                yield _queue_batch(part, each, found, numbers, columns)
+
+
+def _queue_batch(
+    part: QueuePart, each: Slice, found: Entries, numbers: Ints, columns: dict[str, str]
+) -> pa.RecordBatch:
+    """Only the columns that were asked for are made."""
+    count = len(found)
+    makers: dict[str, Callable[[], Any]] = {
+        "brokerName": lambda: _same(part.broker_name, count),
+        "topic": lambda: _same(each.topic, count),
+        "queueId": lambda: np.full(count, each.queue_id, np.int32),
+        "queueOffset": lambda: numbers,
+        "physicalOffset": lambda: found["offset"].astype(np.int64),
+        "size": lambda: found["size"].astype(np.int32),
+        "tagsCode": lambda: found["tags"].astype(np.int64),
+    }
+    return _batch(columns, {name: makers[name]() for name in columns})
 
 
 # -- index --------------------------------------------------------------------------------------
