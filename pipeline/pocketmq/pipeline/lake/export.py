@@ -20,7 +20,7 @@ from pocketmq.protocol.message import MessageQueue
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pocketmq.pipeline.lake.feeds import Range
+    from pocketmq.pipeline.lake.feeds import Feed, Range
 
 ROWS_PER_COMMIT: Final = 100_000
 
@@ -68,10 +68,7 @@ def export(
         OptionError: An option is wrong, or the topic does not exist.
         DataLossError: Messages were removed before they were exported.
     """
-    import pyarrow as pa
-
-    from pocketmq.pipeline.arrow import arrow_schema
-    from pocketmq.pipeline.lake.feeds import Feed, StoreFeed, TopicFeed
+    from pocketmq.pipeline.lake.feeds import StoreFeed, TopicFeed
 
     feed: Feed
     if stores:
@@ -80,16 +77,25 @@ def export(
         feed = TopicFeed({"topic": topic, **options})
     done = Exported()
     for chunk in _chunks(feed.ranges(target.offsets(feed.queues())), rows_per_commit):
-        rows = pa.Table.from_batches(feed.batches(chunk), arrow_schema(feed.columns))
-        moved: dict[MessageQueue, tuple[int, int]] = {}
-        for part in chunk:
-            start, _ = moved.get(part.queue, (part.start, 0))
-            moved[part.queue] = (start, part.end)
-        target.append(rows, moved)
-        done = Exported(done.rows + len(rows), done.bytes + rows.nbytes, done.commits + 1)
+        done = _commit(feed, chunk, target, done)
         if on_commit is not None:
             on_commit(done)
     return done
+
+
+def _commit(feed: Feed, chunk: list[Range], target: Target, done: Exported) -> Exported:
+    """Read these ranges and append them; the rows are let go before the next ones are read."""
+    import pyarrow as pa
+
+    from pocketmq.pipeline.arrow import arrow_schema
+
+    rows = pa.Table.from_batches(feed.batches(chunk), arrow_schema(feed.columns))
+    moved: dict[MessageQueue, tuple[int, int]] = {}
+    for part in chunk:
+        start, _ = moved.get(part.queue, (part.start, 0))
+        moved[part.queue] = (start, part.end)
+    target.append(rows, moved)
+    return Exported(done.rows + len(rows), done.bytes + rows.nbytes, done.commits + 1)
 
 
 def _chunks(parts: list[Range], most: int) -> Iterator[list[Range]]:
