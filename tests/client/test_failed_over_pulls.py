@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+from pocketmq.client.consumer.pull_plan import BeforePull, Step
+from pocketmq.client.consumer.pull_service import PullMessageService
+from pocketmq.client.routes import BrokerAddress
 from pocketmq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from pocketmq.protocol.codes import RequestCode
+from pocketmq.protocol.errors import ConnectionLostError
+from pocketmq.protocol.message import MessageQueue
+from pocketmq.runtime.clock import SystemClock
+from pocketmq.runtime.manual_clock import ManualClock
+from pocketmq.runtime.tasks import TaskOwner
 from support.client_rig import ClientRig, client_rig
 from support.consuming import Collected, consuming
 from support.eventually import eventually
@@ -82,3 +94,54 @@ async def test_after_a_kill_the_new_master_is_read_from_within_a_second() -> Non
             assert not got.messages  # there is one question a second
             await rig.advance(0.2)
             await eventually(lambda: got.bodies == [b"x"], "read when the route was asked again")
+
+
+class OneQueue:
+    """A consumer's queue, its routes and the channel, for a pull service alone."""
+
+    def __init__(self) -> None:
+        self.queue = MessageQueue("T", "a", 0)
+        self.suggested_broker_id = 0
+        self.group = "g"
+        self.waits_for = ""
+        self.address = "old:1"
+        self.answers: list[asyncio.Future[Any]] = []
+        self.remoting = SimpleNamespace(open_channel=lambda _address: self)
+        self.routes = self
+
+    def before_pull(self, _request: object) -> BeforePull:
+        return BeforePull(Step.PULL)
+
+    def pull_header(self, _request: object, _broker: object) -> None:
+        return None
+
+    def broker(self, *_: object, **__: object) -> BrokerAddress:
+        return BrokerAddress(self.address, 0)
+
+    def may_fail_over(self, _name: str) -> bool:
+        return True
+
+    def request(self, _header: object, **_: object) -> asyncio.Future[Any]:
+        self.answers.append(asyncio.get_running_loop().create_future())
+        return self.answers[-1]
+
+
+async def test_a_queue_is_not_pulled_twice_when_an_answer_comes_as_its_pull_moves() -> None:
+    clock, one = ManualClock(0), OneQueue()
+    a_turn = SystemClock()
+    made: Any = PullMessageService
+    tasks = TaskOwner("pulls")
+    pulls = made(clock, one, one, tasks, lambda _queue: False, max_body_bytes=1)
+    pulls.execute_now(one, one)
+    await a_turn.sleep(0)
+    assert len(one.answers) == 1
+    one.address = "new:1"
+    one.answers[0].set_exception(ConnectionLostError("old:1", "closed"))  # told in the next turn
+    pulls.routes_changed()
+    for _ in range(3):
+        await a_turn.sleep(0)
+    await clock.move_to(clock.time_ms() + 10_000)
+    await a_turn.sleep(0)
+    assert len(one.answers) == 2, "one pull is under way"
+    pulls.stop()
+    await tasks.stop()

@@ -257,12 +257,13 @@ class PullMessageService:
     def _answered(
         self, consumer: PullingConsumer, request: PullRequest, answer: asyncio.Future[Command]
     ) -> None:
-        under_way = self._under_way.get(request)
-        if under_way is not None and under_way.answer is answer:
-            del self._under_way[request]  # else the queue is pulled elsewhere by now
-        if answer.cancelled() or self._stopped:
+        if answer.cancelled():
             return
         error = answer.exception()
+        under_way = self._under_way.get(request)
+        if under_way is None or under_way.answer is not answer:
+            return  # it came as its pull was given up: the queue is pulled anew, from where it was
+        del self._under_way[request]
         if error is not None:
             self._put_off(consumer, request, str(error))
             return
