@@ -10,9 +10,24 @@ from typer.testing import CliRunner
 
 from pocketmq.broker.store import MessageStore, OsDisk, StoreConfig
 from pocketmq.broker.store.log_scan import sound_records
-from pocketmq.client import Admin, Message, Producer, SendStatus
+from pocketmq.client import (
+    Admin,
+    ConsumeFromWhere,
+    Message,
+    MessageExt,
+    Producer,
+    PushConsumer,
+    SendStatus,
+)
 from pocketmq.cluster.cli.cluster import views
 from pocketmq.cluster.cli.main import make_app
+from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable
+from pocketmq.protocol.bodies.topics import TopicConfigSerializeWrapper
+from pocketmq.protocol.body import decode_body
+from pocketmq.protocol.headers.offsets import GetAllConsumerOffsetRequestHeader
+from pocketmq.protocol.headers.topics import GetAllTopicConfigRequestHeader
+from pocketmq.protocol.transport.remoting import RemotingClient, expect
+from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import PocketMQError
 from pocketmq.runtime.profile import PROFILE_5_X
@@ -112,3 +127,95 @@ async def test_the_cluster_is_shown_with_roles_ends_and_lag(tmp_path: Path) -> N
 
 async def _without_master(admin: Admin) -> bool:
     return 0 not in (await admin.brokers(masters_only=False))["broker-a"]
+
+
+async def test_a_slave_acts_for_a_killed_master_and_gives_its_offsets_back(tmp_path: Path) -> None:
+    # Z-2, Z-3, Z-5, Z-9: real sockets, SIGKILL, clients that know nothing of it
+    bodies = [b"%d" % n for n in range(30)]
+    async with running(tmp_path, brokers=2, slaves=1, acting_master=True) as cluster:
+        master, slave = cluster.broker("a"), cluster.broker("a-s1")
+        await cluster.create_topic("orders", queues=2)
+        await following(cluster)
+        await eventually(lambda: _knows_topic(slave.address), "the slave has copied the topic")
+        got: list[bytes] = []
+
+        async def take(message: MessageExt) -> None:
+            got.append(message.body)
+
+        early = PushConsumer("early", nameservers=cluster.nameservers)
+        early.subscribe("orders")
+        early.listen(take, orderly=True)
+        late_got: list[bytes] = []
+
+        async def take_late(message: MessageExt) -> None:
+            late_got.append(message.body)
+
+        first = ConsumeFromWhere.FIRST_OFFSET
+        late = PushConsumer("late", nameservers=cluster.nameservers, consume_from_where=first)
+        late.subscribe("orders")
+        late.listen(take_late, orderly=True)
+        async with Producer("senders", nameservers=cluster.nameservers) as producer, early:
+            for body in bodies:
+                await producer.send(Message("orders", body))
+            await eventually(lambda: len(got) == len(bodies), "all are consumed at the masters")
+            await following(cluster)
+            await master.kill()
+            await eventually(lambda: _shown(cluster, "acting master 1"), "the slave acts")
+            refused = await asyncio.gather(
+                *(producer.send(Message("orders", b"to b")) for _ in range(4))
+            )
+            assert {each.queue.broker_name for each in refused} == {"broker-b"}
+            async with late:
+                count = len(bodies) + len(refused)
+                await eventually(lambda: len(late_got) >= count, "the slave is read, in order")
+                await eventually(lambda: len(got) >= count, "so it is by who was there before")
+                before = await _ends(cluster, slave.address)
+                await eventually(lambda: _committed(cluster, slave.address), "offsets are there")
+                await cluster.restart(master)
+                assert await _committed(cluster, master.address), "before anybody consumed there"
+                await eventually(lambda: _shown(cluster, "slave 1"), "the slave rests")
+                assert await _ends(cluster, slave.address) == before, "nothing was written to it"
+                await eventually(lambda: _sent_to_a(cluster), "the master takes messages again")
+                await eventually(lambda: b"at a again" in late_got, "and they are consumed")
+    assert len(set(late_got)) == len(set(bodies)) + 2
+    assert sorted(late_got).count(b"0") == 1, "the offsets came back: nothing is read anew"
+
+
+async def _shown(cluster: Cluster, role: str) -> bool:
+    options = ["cluster", "show", "broker-a", "--nameservers", cluster.nameservers]
+    shown = await asyncio.to_thread(CliRunner().invoke, make_app(), options)
+    return f"broker-a\t{role}\t" in shown.stdout
+
+
+async def _ends(cluster: Cluster, address: str) -> int:
+    async with cluster.admin() as admin:
+        return (await admin.ha_status(address)).ha_client_runtime_info.max_offset
+
+
+async def _knows_topic(address: str) -> bool:
+    client = RemotingClient(TcpNetwork())
+    try:
+        answer = expect(await client.call(address, GetAllTopicConfigRequestHeader()))
+    finally:
+        await client.close()
+    table = decode_body(answer.body_view, TopicConfigSerializeWrapper, answer.encoding)
+    return "orders" in table.topic_config_table
+
+
+async def _committed(cluster: Cluster, address: str) -> bool:
+    """Whether the late group has committed both queues to their ends."""
+    client = RemotingClient(TcpNetwork())
+    try:
+        answer = expect(await client.call(address, GetAllConsumerOffsetRequestHeader()))
+    finally:
+        await client.close()
+    table = decode_body(answer.body_view, ConsumerOffsetTable, answer.encoding).offset_table
+    late, early = table.get("orders@late"), table.get("orders@early")
+    return late is not None and sum(late.values()) > 0 and late == early
+
+
+async def _sent_to_a(cluster: Cluster) -> bool:
+    """By a new producer, which asks for the route just now."""
+    async with Producer("others", nameservers=cluster.nameservers) as producer:
+        result = await producer.send(Message("orders", b"at a again"))
+    return result.queue.broker_name == "broker-a"

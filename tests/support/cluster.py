@@ -157,6 +157,7 @@ async def running(
     brokers: int = 1,
     slaves: int = 0,
     sync_slaves: bool = False,
+    acting_master: bool = False,
     clock: Literal["real", "manual"] = "real",
     env: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Cluster]:
@@ -166,6 +167,7 @@ async def running(
         brokers=brokers,
         slaves=slaves,
         sync_slaves=sync_slaves,
+        acting_master=acting_master,
         any_port=True,
         clock=clock,
         log_level="debug",

@@ -12,6 +12,7 @@ from pocketmq.broker.store import MessageStore, StoreConfig
 from pocketmq.nameserver.config import NameServerConfig
 from pocketmq.nameserver.server import NameServer
 from pocketmq.protocol.dispatch import Dispatcher
+from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.transport.memory import MemoryNetwork
 from pocketmq.runtime.manual_clock import ManualClock
 from pocketmq.runtime.profile import profile_named
@@ -27,14 +28,22 @@ def log_of(store: MessageStore) -> bytes:
 class ReplicaRig:
     """Brokers of the name `broker-a`, each with a folder of its own."""
 
-    def __init__(self, folder: Path, profile: str = "5.x") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        profile: str = "5.x",
+        *,
+        nameserver: NameServerConfig | None = None,
+        events: EventSink = NO_EVENTS,
+    ) -> None:
+        self._events = events
         self.folder = folder
         self.clock = ManualClock(START_MS)
         self.network = MemoryNetwork()
         self.brokers: dict[str, Broker] = {}
         self._profile = profile_named(profile)
         self.nameserver = NameServer(
-            NameServerConfig(port=9876),
+            nameserver or NameServerConfig(port=9876),
             self.clock,
             self.network,
             self._profile,
@@ -68,6 +77,7 @@ class ReplicaRig:
             self.network,
             self._profile,
             store_config=StoreConfig(**(SMALL_FILES | store_options)),
+            events=self._events,
         )
         await broker.start()
         self.brokers[name] = broker

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
+from pocketmq.broker.acting_master.options import ActingMasterOptions
 from pocketmq.broker.controller_mode.options import ControllerModeOptions
 from pocketmq.broker.groups.options import ClientOptions
 from pocketmq.broker.overload.options import OverloadOptions
@@ -84,6 +85,7 @@ class BrokerConfig(
     ClientOptions,
     PopOptions,
     ControllerModeOptions,
+    ActingMasterOptions,
     ReplicationOptions,
     IdentityOptions,
 ):

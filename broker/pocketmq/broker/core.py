@@ -115,7 +115,7 @@ class BrokerCore:
                     *self.events.stamp(),
                     broker=self.config.name,
                     broker_id=self.role.broker_id,
-                    role=self.role.role.name,
+                    role="ACTING_MASTER" if self.role.acts else self.role.role.name,
                 )
             )
 

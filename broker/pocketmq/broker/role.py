@@ -9,6 +9,8 @@ Who changes the role is `replication/`: see its `__init__.py`.
 
 from __future__ import annotations
 
+import math
+
 from pocketmq.broker.role_names import BrokerRole
 from pocketmq.broker.subject import Service
 
@@ -28,12 +30,23 @@ class RoleState:
         """The master's term, given by a controller; 0 without one."""
         self.master_is_known = False
         """Of a slave: a name server knows where its master is."""
+        self.acts = False
+        """Of a slave: it acts as master, for there is none (Z-2). It follows all the same."""
+        self.acted_until = -math.inf
+        """When it ended to act, in monotonic seconds."""
+        self.is_isolated = False
+        """Not online yet: it registers nowhere, and works at nothing by itself (Z-9)."""
         self._gated: list[WhileLeading] = []
 
     @property
     def leads(self) -> bool:
         """Whether producers may send here."""
         return self.role is not BrokerRole.SLAVE  # `is_master`, without a call
+
+    @property
+    def works(self) -> bool:
+        """Whether what runs on a master only runs here now."""
+        return self.leads and not self.is_isolated
 
     def set(self, role: BrokerRole, broker_id: int, epoch: int) -> None:
         """Change it; `apply` has to follow. Only replication calls this.
@@ -44,11 +57,30 @@ class RoleState:
         if epoch < self.epoch:
             raise ValueError(f"epoch {epoch} is older than {self.epoch}")
         self.role, self.broker_id, self.epoch = role, broker_id, epoch
-        self.master_is_known = False
+        self.master_is_known = self.acts = False
 
     def note_master(self, *, is_known: bool) -> None:
         """Of a slave: whether a name server knows its master."""
         self.master_is_known = is_known
+
+    def act(self, *, acts: bool, now: float) -> None:
+        """Of a slave: begin or end to act as master (Z-5).
+
+        Args:
+            acts: whether it acts from now on.
+            now: monotonic seconds.
+        """
+        if self.acts:
+            self.acted_until = now
+        self.acts = acts
+
+    def isolate(self) -> None:
+        """Before the start: this broker is not online until `go_online` (Z-9)."""
+        self.is_isolated = True
+
+    def go_online(self) -> None:
+        """Register, and work as the role says; `apply` has to follow."""
+        self.is_isolated = False
 
     def while_leading(self, service: Service) -> Service:
         """A service that runs while this broker is a master, and rests while it is a slave."""
@@ -58,7 +90,7 @@ class RoleState:
 
     async def apply(self) -> None:
         """Start or stop what depends on the role; in the order of the subjects."""
-        for gated in self._gated if self.leads else reversed(self._gated):
+        for gated in self._gated if self.works else reversed(self._gated):
             await gated.role_changed()
 
 
@@ -76,7 +108,7 @@ class WhileLeading(Service):
         await self._service.load()
 
     def recovered(self) -> None:
-        if self._role.leads:
+        if self._role.works:
             self._service.recovered()
             self._is_recovered = True
 
@@ -96,7 +128,7 @@ class WhileLeading(Service):
         """Follow the role."""
         if not self._may_run:
             return
-        if not self._role.leads:
+        if not self._role.works:
             await self._end()
         elif not self._runs:
             self._runs = True

@@ -59,6 +59,10 @@ class BrokerSignals:
     """(address, replication address) of the master, as a name server's answer to a registration
     says; None while it has none (H-7)."""
 
+    master_returned: Signal[[]] = field(default_factory=Signal)
+    """The master of this slave is online again: nobody needs to wait here. Emitted by
+    `acting_master/` (Z-5)."""
+
     role_changed: Signal[[]] = field(default_factory=Signal)
     """This broker became a master or a slave; `core.role` says which. Emitted by replication, when
     the change is complete."""

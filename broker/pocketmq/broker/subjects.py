@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from pocketmq.broker.acting_master.assembly import assemble_acting_master
 from pocketmq.broker.admin.assembly import assemble_admin
 from pocketmq.broker.controller_mode.assembly import assemble_controller_mode
 from pocketmq.broker.core import BrokerCore
@@ -114,6 +115,11 @@ class BrokerSubjects:
                     timers=self.timers,
                     pop=self.pop,
                 ),
+            )
+        )
+        add(
+            assemble_acting_master(
+                core, network, self.topics, self.offsets, self.delays, self.replication
             )
         )
         self.registration = add(assemble_registration(core, network, self.topics, self.replication))

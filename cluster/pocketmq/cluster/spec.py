@@ -45,6 +45,11 @@ class ClusterOptions:
         help="With slaves: a send is answered when one of them has the message.",
         rule="B-141",
     )
+    acting_master: bool = option(
+        False,
+        help="With slaves: one acts as master, read only, while there is none.",
+        rule="Z-1",
+    )
     host: str = option("127.0.0.1", help="Address to listen on.")
     nameserver_port: int = option(9876, help="Port of the first nameserver.", rule="N-1")
     controller_port: int = option(9881, help="Port of the first controller.", rule="D-50")
@@ -92,6 +97,8 @@ class ClusterOptions:
             raise ValueError("with --controllers write --replicas: who is a slave, they decide")
         if self.sync_slaves and not self.slaves:
             raise ValueError("--sync-slaves needs --slaves 1 or more: nobody would be waited for")
+        if self.acting_master and not self.slaves:
+            raise ValueError("--acting-master needs --slaves 1 or more: nobody could act")
         if self.brokers < 0:
             raise ValueError(f"{self.brokers} brokers are too few; write 0 or more")
 
@@ -153,6 +160,7 @@ def cluster_spec(
         common += ["--events"]
     if config_path is not None:
         common += ["--config", str(config_path)]
+    shown = ["--support-acting-master", "--notify-min-broker-id-changed"]
     nameservers = tuple(
         ProcessSpec(
             "nameserver",
@@ -162,6 +170,7 @@ def cluster_spec(
                 *("--name", name, "--host", options.host),
                 *("--port", str(0 if options.any_port else options.nameserver_port + at)),
                 *("--kv-config-path", str(data / name / "kvConfig.json"), *common),
+                *(shown if options.acting_master else ()),
             ),
         )
         for at, name in enumerate(nameserver_names(options.nameservers))
@@ -177,7 +186,7 @@ def cluster_spec(
 def _brokers(options: ClusterOptions, data: Path, more: Sequence[str]) -> tuple[ProcessSpec, ...]:
     replicated = ["--enable-controller-mode"] if options.controllers else []
     if options.slaves:
-        replicated += ["--slave-read-enable"]
+        replicated += ["--slave-read-enable", *_acting(options)]
     if options.sync_slaves:
         replicated += ["--broker-role", "SYNC_MASTER", "--in-sync-replicas", "2"]
     if options.replicas > 1:  # a message that was acknowledged survives each of them (D-90)
@@ -209,10 +218,16 @@ def _slaves(options: ClusterOptions, data: Path, more: Sequence[str]) -> tuple[P
                 *("--port", str(0 if options.any_port else port)),
                 *("--cluster-name", options.cluster_name),
                 *("--broker-role", "SLAVE", "--broker-id", str(number), "--slave-read-enable"),
-                *("--data", str(data / own), *more),
+                *("--data", str(data / own), *_acting(options), *more),
             )
             found.append(ProcessSpec("broker", own, BROKER_MODULE, arguments, name))
     return tuple(found)
+
+
+def _acting(options: ClusterOptions) -> tuple[str, ...]:
+    if not options.acting_master:
+        return ()
+    return ("--enable-slave-acting-master", "--total-replicas", str(options.slaves + 1))
 
 
 def _controllers(

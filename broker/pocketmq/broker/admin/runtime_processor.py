@@ -71,7 +71,7 @@ class RuntimeProcessor:
         return {
             "brokerVersion": str(version),
             "brokerVersionDesc": _VERSION_NAMES.get(version, "HIGHER_VERSION"),
-            "brokerActive": "true",
+            "brokerActive": str(self._core.role.works or self._core.role.acts).lower(),
             "bootTimestamp": str(self._booted_ms),
             "runtime": _duration(self._core.clock.time_ms() - self._booted_ms),
             "startAcceptSendRequestTimeStamp": "0",  # sends are taken from the start

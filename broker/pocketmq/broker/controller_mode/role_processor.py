@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pocketmq.broker.controller_mode.controllers import Verdict
 from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.replication.assembly import Replication
+from pocketmq.broker.replication.ha_info import ha_info
 from pocketmq.protocol.bodies.controller import EpochEntry, EpochEntryCache, SyncStateSet
 from pocketmq.protocol.body import decode_request_body, encode_body
 from pocketmq.protocol.codes import RequestCode
@@ -14,7 +15,6 @@ from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
 from pocketmq.protocol.headers.controller import (
     ExchangeHaInfoRequestHeader,
-    ExchangeHaInfoResponseHeader,
     NotifyBrokerRoleChangedRequestHeader,
 )
 from pocketmq.protocol.scalars import INT64_MAX
@@ -57,15 +57,7 @@ class RoleProcessor:
     def ha_info(self, _peer: Peer, request: Command) -> Reply:
         """A slave asks for the master's addresses; a slave itself has none to tell (Z-7)."""
         request.header(ExchangeHaInfoRequestHeader)
-        if not self._core.role.leads:
-            return request.reply(ExchangeHaInfoResponseHeader())
-        return request.reply(
-            ExchangeHaInfoResponseHeader(
-                master_ha_address=str(self._replication.port),
-                master_flush_offset=self._core.store.shippable_offset,
-                master_address=str(self._core.address),
-            )
-        )
+        return request.reply(ha_info(self._core, self._replication.port))
 
     @handles(RequestCode.GET_BROKER_EPOCH_CACHE)
     def epochs(self, _peer: Peer, request: Command) -> Reply:

@@ -206,6 +206,13 @@ class DelayPlanner:
             self.load(master)
             self.unsaved.note()
 
+    def take_back(self, slave: DelayOffsetTable) -> None:
+        """Take over what a slave delivered that acted as master; offsets only grow (Z-9)."""
+        for level in self.levels:
+            self._offsets[level] = max(self.offset(level), slave.offset_table.get(level, 0))
+        self._safe = dict(self._offsets)
+        self.unsaved.note()
+
     def clamp(self, bounds: Mapping[int, tuple[int, int]]) -> None:
         """Bring each level's offset within the (min, max) offset of its queue (B-94)."""
         for level in self.levels:

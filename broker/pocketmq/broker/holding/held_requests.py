@@ -27,7 +27,7 @@ WOKEN_PER_TURN = 256
 class HeldRequests(Service, Generic[HELD]):
     """A `HoldTable` with the signals and the periodic service that end the waiting.
 
-    Listens to `message_arrived`, `topic_deleted` and `channel_closed`.
+    Listens to `message_arrived`, `topic_deleted`, `channel_closed` and `master_returned`.
 
     Args:
         name: of the service.
@@ -60,6 +60,7 @@ class HeldRequests(Service, Generic[HELD]):
         core.signals.message_arrived.connect(self.arrived)
         core.signals.topic_deleted.connect(self.topic_deleted)
         core.signals.channel_closed.connect(self.table.forget_peer)
+        core.signals.master_returned.connect(self.master_returned)
 
     async def start(self) -> None:
         self._service.start()
@@ -105,6 +106,10 @@ class HeldRequests(Service, Generic[HELD]):
     def topic_deleted(self, topic: str) -> None:
         """The topic was deleted: answer all requests that wait for it."""
         self._answer_soon(self.table.release_topic(topic), "topic-deleted")
+
+    def master_returned(self) -> None:
+        """Answer all, so that consumers go back to the master (Z-5)."""
+        self._answer_soon(self.table.release_all(), "master-returned")
 
     def _answer_soon(self, woken: Sequence[HELD], trigger: Woken) -> None:
         if woken:

@@ -135,6 +135,10 @@ class HoldTable(Generic[HeldT]):
             [held for key, waiting in self._held.items() if key[0] == topic for held in waiting]
         )
 
+    def release_all(self) -> list[HeldT]:
+        """Remove and return everything."""
+        return self._release([held for waiting in self._held.values() for held in waiting])
+
     def _release(self, requests: Iterable[HeldT]) -> list[HeldT]:
         released = list(requests)
         for held in released:

@@ -12,6 +12,7 @@ from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable
 from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.events.messages import OffsetCommitted
 from pocketmq.protocol.events.sink import NO_EVENTS, EventSink, Place
+from pocketmq.protocol.validation import SYSTEM_GROUP_PREFIX
 
 SEPARATOR = "@"
 """Separates topic and group. No topic contains it; the group in `T@g@broadcast` does (B-36)."""
@@ -243,6 +244,38 @@ class ConsumerOffsetManager:
                 self.unsaved.note()
         self.data_version = master.data_version
 
+    def take_back(self, slave: ConsumerOffsetTable, max_offset: Callable[[str, int], int]) -> int:
+        """Take over what was committed to a slave that acted as master; how many changed (Z-9).
+
+        A slave's table that is as new as this one, or newer, is right; its version moves once in
+        500 commits, so it often is as new (Z-10). Of an older one only what is further counts, and
+        of the broker's own groups always: their work does not go on at a slave.
+
+        Args:
+            slave: its table.
+            max_offset: where (topic, queue id) ends here; no offset is taken beyond it.
+        """
+        is_newer = _age(slave.data_version) >= _age(self.data_version)
+        changed = 0
+        for name, queues in slave.offset_table.items():
+            topic, separator, group = name.partition(SEPARATOR)
+            if not separator:
+                continue
+            mine = self._committed.get((topic, group), _NONE)
+            wins = is_newer and not group.startswith(SYSTEM_GROUP_PREFIX)
+            for queue_id, theirs in queues.items():
+                offset = min(theirs, max_offset(topic, queue_id))
+                before = mine.get(queue_id)
+                if offset == before or (before is not None and offset < before and not wins):
+                    continue
+                self._add((topic, group))[queue_id] = offset
+                self._count += before is None
+                changed += 1
+        if is_newer:
+            self.data_version = slave.data_version
+        self.unsaved.note()
+        return changed
+
     def clamp(self, max_offset: Callable[[str, int], int]) -> list[tuple[str, str, int, int]]:
         """Pull offsets beyond their queue's end back to it; (topic, group, queue, offset) of each.
 
@@ -274,6 +307,11 @@ class ConsumerOffsetManager:
         self._groups_of_topic.setdefault(topic, set()).add(group)
         self._topics_of_group.setdefault(group, set()).add(topic)
         return self._committed.setdefault(key, {})
+
+
+def _age(version: DataVersion) -> tuple[int, int, int]:
+    """Orders versions of one table (N-10)."""
+    return (version.state_version, version.counter, version.timestamp)
 
 
 def _discard(table: dict[str, set[str]], key: str, member: str) -> None:

@@ -25,6 +25,9 @@ from pocketmq.broker.topics.assembly import Topics
 from pocketmq.protocol.dispatch import Reply
 from pocketmq.runtime.periodic import AT_REST, PeriodicService
 
+ROUTE_REFRESH_S = 30.0
+"""Clients ask for routes so often (P-3)."""
+
 BROADCAST_SCAN_S = 5.0
 """The smallest offsets of broadcasting groups are committed this often (B-36)."""
 
@@ -93,7 +96,11 @@ def assemble_pulling(
         slave_reads=SlaveReads(
             leads=lambda: core.role.leads,
             enabled=lambda: core.config.slave_read_enable,
-            master_is_known=lambda: core.role.master_is_known,
+            master_is_known=lambda: (
+                core.role.master_is_known
+                # Clients that have not heard of it yet would ask again and again.
+                and clock.monotonic() >= core.role.acted_until + ROUTE_REFRESH_S
+            ),
             refuses=profile.slave_rejects_sends,
         ),
         reports=reports,

@@ -32,6 +32,7 @@ def assemble_registration(
     """Emits `master_told`; listens to `role_changed`, `topic_changed` and `nameserver_lost`, which
     its own connections emit."""
     config, profile, signals = core.config, core.profile, core.signals
+    acts = config.enable_slave_acting_master
     client = RemotingClient(
         network,
         encoding=Encoding[config.encoding.upper()],
@@ -51,6 +52,8 @@ def assemble_registration(
             force=config.force_register,
             incremental=profile.broker.register_created_topics_incrementally,
             permission=lambda: core.config.broker_permission,
+            enable_acting_master=acts or None,
+            timeout_ms=config.broker_not_active_timeout_millis if acts else None,
             master_told=signals.master_told,
         ),
     )

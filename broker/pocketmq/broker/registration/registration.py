@@ -89,6 +89,10 @@ class RegistrationRules:
     """Created topics register alone, not the whole table (B-6)."""
     permission: Callable[[], int] = lambda: 6
     """Permission bits of the whole broker, now (B-5)."""
+    enable_acting_master: bool | None = None
+    """Whether slaves of this name may act as master; None as brokers before 5.0 (Z-1)."""
+    timeout_ms: int | None = None
+    """Silence after which name servers forget this broker; None: as they like (Z-4)."""
     master_told: Signal[[str | None, str | None]] = field(default_factory=Signal)
     """Emitted with what the first answer says of the master (H-7)."""
 
@@ -251,6 +255,8 @@ class BrokerRegistration(Service):
             ha_server_addr=identity.ha_address,
             broker_id=identity.broker_id,
             body_crc32=crc32(body) & 0x7FFFFFFF,
+            heartbeat_timeout_millis=self._rules.timeout_ms,
+            enable_acting_master=self._rules.enable_acting_master,
         )
         try:
             calling = self._client.call(address, header, body, timeout_s=timeout_s)

@@ -93,7 +93,9 @@ def assemble_replication(core: BrokerCore, network: Network) -> Replication:
             max_gap_bytes=config.ha_max_gap_not_in_sync,
         ),
         clock,
-        slave_rejects_sends=core.profile.broker.slave_rejects_sends,
+        # A slave that may act has its store refuse, as in RocketMQ (H-3).
+        slave_rejects_sends=core.profile.broker.slave_rejects_sends
+        and not config.enable_slave_acting_master,
         acks=(lambda: [sync.lowest_ack()]) if all_in_sync else None,
     )
     roles = RoleChanges(

@@ -185,6 +185,11 @@ class HaClient(Service):
             self.connection.close("the master has changed")
         self._attempts.wakeup()
 
+    def retry(self) -> None:
+        """The master is there just now: connect, if that is not done."""
+        if not self.is_connected:
+            self._attempts.wakeup()
+
     async def start(self) -> None:
         self._attempts.start()
         self._ticks.start()

@@ -111,6 +111,22 @@ class RoleChanges(Service):
         if replication is not None:
             self._client.follow(replication)
 
+    def master_lost(self) -> None:
+        """The master is gone, as a name server says: follow nobody until it is told (Z-5)."""
+        if self._role.leads:
+            return
+        self.master = MasterAddresses(None, None)
+        self._role.note_master(is_known=False)
+        self._client.follow(None)
+
+    def stream_told(self, replication: str) -> None:
+        """Follow a master that is not online yet: its stream, and none of its tables (Z-9)."""
+        if self._role.leads:
+            return
+        self.master = self.master._replace(replication=replication)
+        self._client.follow(replication)
+        self._client.retry()
+
     async def become_master(
         self,
         epoch: int = 0,

@@ -44,10 +44,11 @@ BodyT = TypeVar("BodyT", bound=msgspec.Struct)
 TIMER_PERIOD_S = 3.0
 """Between two questions for the timer checkpoint (B-122)."""
 
-CONTROLLER_MODE_PERIOD_S = 10.0
-"""Between two questions for the offsets in controller mode (H-71)."""
+SERVING_PERIOD_S = 10.0
+"""Between two questions for the offsets, of a slave that may have to serve: with controllers
+(H-71), or as acting master."""
 
-CONTROLLER_MODE_TICK_S = 3.0
+SERVING_TICK_S = 3.0
 """The same for topics and groups: a topic that no slave knows is lost with its master."""
 
 
@@ -150,12 +151,12 @@ def assemble_slave_tables(
         signals.role_changed.connect(made.role_changed)
         return made
 
-    by_controller = core.config.enable_controller_mode
-    period_s = CONTROLLER_MODE_PERIOD_S if by_controller else profile.broker.slave_sync_s
-    small = [each for each in tables if by_controller and each.name in _SMALL]
+    may_serve = core.config.enable_controller_mode or core.config.enable_slave_acting_master
+    period_s = SERVING_PERIOD_S if may_serve else profile.broker.slave_sync_s
+    small = [each for each in tables if may_serve and each.name in _SMALL]
     rest = [each for each in tables if each not in small]
     all_tables = synchronize("fetch the master's tables", rest, period_s)
-    topics = synchronize("fetch the master's topics", small, CONTROLLER_MODE_TICK_S)
+    topics = synchronize("fetch the master's topics", small, SERVING_TICK_S)
     checkpoint = synchronize("fetch the master's timers", timers, TIMER_PERIOD_S)
     return SlaveTables(
         tables=all_tables, timers=checkpoint, services=(all_tables, topics, checkpoint)

@@ -241,6 +241,10 @@ class TopicConfigManager:
         """A topic of the broker's own, made when it is first needed."""
         return self._ensure(_config(topic, queue_nums, Perm.RW), now_ms)
 
+    def ensure_members_topic(self, topic: str, now_ms: int) -> TopicConfig:
+        """A topic whose route tells who is in a group of brokers; it never has a message (Z-4)."""
+        return self._ensure(_config(topic, 1, Perm.INHERIT), now_ms)
+
     def delete(self, topic: str, now_ms: int) -> bool:
         """Forget a topic; False when it does not exist."""
         if self._table.pop(topic, None) is None:

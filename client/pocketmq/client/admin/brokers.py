@@ -45,9 +45,16 @@ class BrokerAdmin(AdminBase):
             for name, data in sorted(info.broker_addr_table.items())
         }
 
-    async def broker_runtime_info(self, broker_name: str) -> dict[str, str]:
-        """A broker's figures, text by text: GET_BROKER_RUNTIME_INFO (28)."""
-        address = await self._masters.of_broker(broker_name)
+    async def broker_runtime_info(
+        self, broker_name: str, *, address: str | None = None
+    ) -> dict[str, str]:
+        """A broker's figures, text by text: GET_BROKER_RUNTIME_INFO (28).
+
+        Args:
+            broker_name: whose; of its master, without an address.
+            address: of the broker.
+        """
+        address = address or await self._masters.of_broker(broker_name)
         header = GetBrokerRuntimeInfoRequestHeader()
         return (await self._api.call_for_body(address, header, KVTable)).table
 

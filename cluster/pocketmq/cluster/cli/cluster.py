@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import Annotated
@@ -44,7 +44,8 @@ class ReplicaView:
 
     broker: str
     role: str
-    """`master`, `slave 1`; `no master` where nothing can be sent to."""
+    """`master`, `slave 1`; `acting master 1` of a slave that acts while there is no master;
+    `no master` where nothing can be sent to."""
     address: str | None = None
     log_end: int | None = None
     in_sync: int | None = None
@@ -79,7 +80,15 @@ def show_cluster(
                     for address in replicas.values():
                         if (epoch := await _epoch(admin, address)) is not None:
                             epochs[address] = epoch
-            return [await _with_age(admin, each, found) for each in views(found, states, epochs)]
+            acting = {
+                address
+                for broker in states
+                if 0 not in found[broker]
+                for address in found[broker].values()
+                if await _acts(admin, broker, address)
+            }
+            shown = views(found, states, epochs, acting)
+            return [await _with_age(admin, each, found) for each in shown]
 
     found = run(command())
     show(output, [asdict(each) for each in found], *replica_tables(found))
@@ -90,6 +99,15 @@ async def _state(admin: Admin, address: str) -> HARuntimeInfo | str:
         return await admin.ha_status(address)
     except (PeerError, BrokerError) as exc:
         return str(exc)
+
+
+async def _acts(admin: Admin, broker: str, address: str) -> bool:
+    """Whether a slave acts as master (Z-5)."""
+    try:
+        figures = await admin.broker_runtime_info(broker, address=address)
+    except (PeerError, BrokerError):
+        return False
+    return figures.get("brokerActive") == "true"
 
 
 async def _with_age(
@@ -119,6 +137,7 @@ def views(
     brokers: Mapping[str, Mapping[int, str]],
     states: Mapping[str, Mapping[int, HARuntimeInfo | str]],
     epochs: Mapping[str, str] = MappingProxyType({}),
+    acting: Collection[str] = (),
 ) -> Iterator[ReplicaView]:
     """Each replica, and a line for a broker name that has no master.
 
@@ -126,6 +145,7 @@ def views(
         brokers: Broker name -> broker id -> address.
         states: The same, with what each answers, or why it does not.
         epochs: By address; those that have any.
+        acting: Addresses of slaves that act as master.
     """
     for broker, replicas in states.items():
         master = replicas.get(0)
@@ -133,6 +153,8 @@ def views(
         for number, state in replicas.items():
             address = brokers[broker][number]
             role = "master" if number == 0 else f"slave {number}"
+            if address in acting:
+                role = f"acting master {number}"
             if isinstance(state, str):
                 yield ReplicaView(broker, role, address, problem=state)
             elif state.master:

@@ -136,6 +136,12 @@ def up(
         bool | None,
         typer.Option("--sync-slaves", help="Answer a send when one slave has the message."),
     ] = None,
+    acting_master: Annotated[
+        bool | None,
+        typer.Option(
+            "--acting-master", help="A slave acts as master, read only, while there is none."
+        ),
+    ] = None,
     any_port: Annotated[
         bool | None,
         typer.Option(
@@ -207,6 +213,7 @@ def up(
         "replicas": replicas,
         "slaves": slaves,
         "sync_slaves": sync_slaves,
+        "acting_master": acting_master,
         "any_port": any_port,
         "data": data,
         "clock": clock,

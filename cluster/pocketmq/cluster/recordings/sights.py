@@ -357,7 +357,7 @@ def two_masters(events: Events) -> Sight:
             cut_at = event.real_us
         elif isinstance(event, RoleStopped):
             stopped = stopped or event.role == master
-        elif isinstance(event, RoleChanged) and event.role != "SLAVE":
+        elif isinstance(event, RoleChanged) and event.role.endswith("SYNC_MASTER"):
             was_cut = event.real_us - cut_at < CUT_US
             if master not in ("", event.by) and was_cut and not stopped:
                 yield event

@@ -14,7 +14,7 @@ from pocketmq.protocol.events.event import Event
 Consumed: TypeAlias = Literal["success", "later", "suspend"]
 """What the listener said; `later` and `suspend`: it comes again."""
 
-Woken: TypeAlias = Literal["arrived", "deadline", "topic-deleted"]
+Woken: TypeAlias = Literal["arrived", "deadline", "topic-deleted", "master-returned"]
 
 
 class OfQueue(Event, frozen=True, kw_only=True):

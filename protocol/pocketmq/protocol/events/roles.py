@@ -50,14 +50,14 @@ class BrokerForgotten(OfRegistration, frozen=True, kw_only=True):
 
 
 class RoleChanged(Event, frozen=True, kw_only=True):
-    """A broker became a master or a slave."""
+    """A broker became a master or a slave, or a slave acts as master from now on."""
 
     RULE: ClassVar[str | None] = "H-1"
 
     broker: str
     broker_id: int
     role: str
-    """`ASYNC_MASTER`, `SYNC_MASTER` or `SLAVE`."""
+    """`ASYNC_MASTER`, `SYNC_MASTER`, `SLAVE`, or `ACTING_MASTER`: a slave while there is none."""
 
 
 class MasterElected(Event, frozen=True, kw_only=True):

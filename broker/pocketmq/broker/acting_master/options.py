@@ -1,0 +1,34 @@
+"""Options of groups whose slaves may act as master. They are part of `BrokerConfig`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pocketmq.runtime.options import option
+
+
+@dataclass(frozen=True, kw_only=True)
+class ActingMasterOptions:
+    """Slaves that act as master: give them to all brokers of a name, and name servers theirs."""
+
+    enable_slave_acting_master: bool = option(
+        False,
+        help="Of master and slaves: the least slave acts as master while there is none, read only;"
+        " it needs slaveReadEnable, and name servers supportActingMaster.",
+        rule="Z-1",
+    )
+    total_replicas: int = option(
+        1,
+        help="Brokers of the name, this one included; with more than 1 a broker of such a group"
+        " takes offsets that were committed elsewhere before it is online.",
+        rule="Z-9",
+    )
+    skip_pre_online: bool = option(
+        False, help="Be online at once, with the offsets that this broker has.", rule="Z-9"
+    )
+    broker_not_active_timeout_millis: int = option(
+        10_000, unit="ms", help="Silence after which name servers forget this broker.", rule="Z-4"
+    )
+    sync_broker_member_group_period: int = option(
+        1_000, unit="ms", help="Of a slave: between two questions who is in its group.", rule="Z-4"
+    )
