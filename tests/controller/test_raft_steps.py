@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from pocketmq.controller.errors import (
+    ForeignLogError,
     NotLeadingError,
     RaftMessageError,
     TooManyProposalsError,
@@ -255,6 +256,7 @@ def test_the_moments_at_which_a_leader_stops() -> None:
     assert raft.is_leader
     raft.tick(5.75)
     assert (raft.role, raft.leader) == (Role.FOLLOWER, "")
+    assert 7.0 <= raft.next_deadline < 8.25
     with pytest.raises(NotLeadingError, match="none leads now"):
         raft.propose("x", 5.75)
 
@@ -287,3 +289,56 @@ def test_the_bounds_of_terms_and_indices() -> None:
         with pytest.raises(ValueError, match="'a' is not once in"):
             Group("a", ids)
     assert [Group("a", tuple("abcde"[:size])).majority for size in range(1, 6)] == [1, 2, 2, 3, 3]
+
+
+def test_only_a_leader_of_this_term_or_a_later_one_can_contradict_what_is_committed() -> None:
+    raft = member(Stored(4, "", entries=[Entry(1, 3, "x")]))
+    raft.receive("b", Append(4, 1, 3, [], 1, 0.0), 1.5)
+    settle(raft)
+    raft.receive("c", Append(3, 0, 0, [Entry(1, 2, "old")], 1, 0.0), 1.6)
+    assert settle(raft) == [("c", AppendReply(4, False, 0, 0.0))]
+    with pytest.raises(ForeignLogError, match="another entry 1 than the one committed here"):
+        raft.receive("b", Append(4, 0, 0, [Entry(1, 2, "y")], 1, 0.0), 1.6)
+
+
+def test_who_asks_for_votes_knows_no_leader() -> None:
+    raft = member()
+    raft.receive("b", Append(1, 0, 0, [], 0, 0.0), 1.0)
+    with pytest.raises(NotLeadingError, match="ask controller b"):
+        raft.propose("x", 1.0)
+    raft.tick(3.0)
+    with pytest.raises(NotLeadingError, match="none leads now"):
+        raft.propose("x", 3.0)
+
+
+def test_a_candidate_stays_one_when_another_asks_in_its_term() -> None:
+    raft = member()
+    raft.tick(3.0)
+    raft.receive("b", VoteReply(1, True, True), 3.0)
+    settle(raft)
+    raft.receive("c", VoteRequest(1, 0, 0, False), 3.0)
+    assert settle(raft) == [("c", VoteReply(1, False, False))]
+    assert raft.role is Role.CANDIDATE
+
+
+def test_a_vote_is_kept_when_its_term_s_leader_is_heard() -> None:
+    raft = member(Stored(1, "b"))
+    raft.receive("b", Append(1, 0, 0, [], 0, 0.0), 1.0)
+    settle(raft)
+    assert raft.vote == "b"
+    raft.receive("c", VoteRequest(1, 9, 1, False), 3.0)
+    assert settle(raft) == [("c", VoteReply(1, False, False))]
+
+
+def test_what_a_member_does_with_a_state_that_it_has() -> None:
+    raft = member(Stored(3, "", Snapshot(5, 2, "state"), [Entry(6, 3, "")]))
+    settle(raft)
+    raft.receive("b", Install(3, Snapshot(5, 2, "state"), 0.5), 1.0)
+    step = raft.take()
+    assert (step.write, step.applied, raft.leader) == (None, [], "b")
+    assert [each.message for each in step.messages] == [AppendReply(3, True, 5, 0.5)]
+    assert 2.0 <= raft.next_deadline < 3.0
+    raft.receive("c", VoteRequest(4, 9, 9, True), 1.9)
+    assert settle(raft) == [], "it hears a leader"
+    raft.receive("b", Append(3, 5, 9, [], 5, 0.6), 1.9)
+    assert settle(raft) == [("b", AppendReply(3, False, 5, 0.6))], "another state"

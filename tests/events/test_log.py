@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pocketmq.protocol.events.log import EventLog
+from typing import Any
+
+from pocketmq.protocol.events.log import NONE_MASK, EventLog
 from pocketmq.protocol.events.messages import MessageDispatched, MessageStored
 from pocketmq.protocol.events.roles import ClockMoved, EventsCounted
 from pocketmq.protocol.events.sink import NO_EVENTS, Place, sample_number
@@ -87,3 +89,159 @@ def test_the_number_of_a_message_is_that_of_its_key() -> None:
     assert sample_number("7F000001000018B4AAC20000000A002A", 7) == 42
     assert sample_number("not hexadecimal", 7) == 7
     assert sample_number(None, 7) == 7
+
+
+# -- exact moments and numbers -------------------------------------------------------------------
+
+
+def new_log(time: Time, **options: Any) -> EventLog:
+    return EventLog("broker-a", time.now_ms, time.now_us, **options)
+
+
+def test_it_is_off_ten_seconds_after_the_last_reading_and_forgets_all() -> None:
+    time = Time()
+    log = new_log(time)
+    time.us = 5_000_000
+    log.read(-1)
+    moved(log)
+    log.count(MessageStored, Place("orders", 0, "broker-a"), 1, 100)
+    time.us = 14_999_999
+    assert log.wants(MessageStored)
+    assert log.is_on
+    time.us = 15_000_000
+    assert log.wants(MessageStored), "the window is not over"
+    time.us = 15_099_999
+    assert not log.wants(MessageDispatched)
+    assert not log.is_on
+    reading = log.read(0)
+    assert (reading.events, reading.missed, reading.last) == ([], 0, 2)
+    always = new_log(time, always=True)
+    time.us += 60_000_000
+    assert always.wants(MessageStored)
+    assert always.is_on
+
+
+def test_a_stamp_holds_both_times_the_name_and_the_number() -> None:
+    time = Time()
+    time.us = 7_000_500
+    log = new_log(time)
+    assert [log.stamp() for _ in range(2)] == [
+        (7_000, "broker-a", 1, 7_000_500),
+        (7_000, "broker-a", 2, 7_000_500),
+    ]
+    assert log.read(-1).now_us == 7_000_500
+
+
+def test_a_clock_is_asked_at_every_eighth_call_of_a_kind() -> None:
+    time = Time()
+    asked: list[int] = []
+
+    def now_us() -> int:
+        asked.append(1)
+        return time.us
+
+    log = EventLog("broker-a", time.now_ms, now_us, always=True)
+    log.wants(MessageStored)
+    log.wants(MessageStored)
+    asked.clear()
+    for _ in range(80):
+        log.wants(MessageStored)
+    assert len(asked) == 10
+    log.mask(MessageDispatched, 8)
+    asked.clear()
+    for _ in range(20):
+        log.mask(MessageDispatched, 4)
+    assert len(asked) == 10
+
+
+def test_three_hundred_come_at_once_and_then_a_few_of_each_window() -> None:
+    time = Time()
+    log = new_log(time, always=True)
+    first = [number for number in range(1_000) if log.wants(MessageStored, number)]
+    assert first == list(range(300))
+    time.us += 100_000
+    second = [number for number in range(1_000) if log.wants(MessageStored, number)]
+    assert second == [256, 512, 768], "one of 256, at most 5 of a window"
+    time.us += 99_999
+    assert not log.wants(MessageStored, 1), "it is still that window"
+    time.us += 2_000_001
+    third = [number for number in range(1_000) if log.wants(MessageStored, number)]
+    assert third == list(range(107)), "2 of the window before are left, and 5 of each since"
+
+
+def test_a_batch_is_told_by_its_mask_in_the_same_measure() -> None:
+    time = Time()
+    log = new_log(time, always=True)
+    assert log.mask(MessageStored, 300) == 0
+    assert log.mask(MessageStored, 1) == NONE_MASK
+    time.us += 100_000
+    assert log.mask(MessageStored, 300) == 63
+    assert log.mask(MessageStored, 64) == NONE_MASK
+    log.mask(MessageStored, 10_000_000)
+    time.us += 100_000
+    assert log.mask(MessageStored, 8) == 4095, "one of 4,096 at least"
+    other = new_log(time, always=True, samples=False)
+    assert other.mask(MessageStored, 10_000) == 0
+
+
+def test_what_is_counted_is_told_every_half_second() -> None:
+    time = Time()
+    log = new_log(time, always=True)
+    place = Place("orders", 3, "broker-a", "g")
+    log.read(0)
+    log.count(MessageStored, place, 2, 100)
+    log.count(MessageStored, place)
+    log.counter(MessageDispatched, place)
+    time.us = 499_999
+    assert log.read(0).events == []
+    time.us = 500_000
+    [told] = log.read(0).events
+    assert told == EventsCounted(
+        500, "broker-a", 1, 500_000, kind="message-stored", count=2, topic="orders", queue=3,
+        broker="broker-a", group="g", messages=3, size=100,
+    )  # fmt: skip
+    time.us = 1_000_000
+    assert log.read(1).events == [], "nothing came since"
+    log.count(MessageStored, place)
+    time.us = 1_500_000
+    log.wants(MessageDispatched)
+    [again] = log.read(1).events
+    assert isinstance(again, EventsCounted)
+    assert (again.count, again.messages, again.size) == (1, 1, 0)
+
+
+def test_who_reads_gets_what_is_behind_its_number() -> None:
+    time = Time()
+    log = new_log(time, most=5)
+    log.read(-1)
+    for _ in range(8):
+        moved(log)
+    numbers = {
+        after: [each.seq for each in log.read(after).events] for after in (0, 2, 3, 4, 7, 8, 9)
+    }
+    kept = [4, 5, 6, 7, 8]
+    assert numbers == {0: kept, 2: kept, 3: kept, 4: kept[1:], 7: [8], 8: [], 9: kept}
+    readings = [log.read(after, most=2) for after in (0, 1, 3, 6, 8, -1)]
+    assert [(each.missed, each.last) for each in readings] == [
+        (0, 5), (2, 5), (0, 5), (0, 8), (0, 8), (0, 8),
+    ]  # fmt: skip
+    many = new_log(time, always=True)
+    for _ in range(2_500):
+        moved(many)
+    assert len(many.read(0).events) == 2_000
+
+
+def test_numbers_that_were_given_and_not_told_yet_are_not_waited_for() -> None:
+    time = Time()
+    log = new_log(time, always=True, most=3)
+    first = log.stamp()
+    moved(log)
+    log.stamp()
+    reading = log.read(0)
+    assert ([each.seq for each in reading.events], reading.last) == ([2], 2)
+    log.emit(ClockMoved(*first, from_ms=0))
+    assert [each.seq for each in log.read(0).events] == [2, 1]
+    nothing = new_log(time, always=True)
+    nothing.stamp()
+    empty = nothing.read(0)
+    assert (empty.events, empty.missed, empty.last) == ([], 1, 1)
