@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command, Encoding
+from pocketmq.protocol.events.log import EventLog
+from pocketmq.protocol.events.roles import FaultFired
 from pocketmq.protocol.faults.cutter import FrameCutter
-from pocketmq.protocol.faults.rule import FaultRule, WrongFaultError
-from pocketmq.protocol.faults.rule_book import RuleBook
-from pocketmq.protocol.frame import FrameDecoder, encode_frame
+from pocketmq.protocol.faults.rule import Deed, FaultRule, Firing, WrongFaultError
+from pocketmq.protocol.faults.rule_book import RuleBook, is_own
+from pocketmq.protocol.frame import MAX_FRAME_BYTES, FrameDecoder, encode_frame
+from pocketmq.protocol.header import Header
+from pocketmq.protocol.headers.clients import GetConsumerListRequestHeader
 from pocketmq.protocol.headers.control import MoveClockRequestHeader
+from pocketmq.protocol.headers.groups import DeleteSubscriptionGroupRequestHeader
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
+from pocketmq.protocol.headers.transactions import EndTransactionRequestHeader
 
 
 def pull(topic: str = "orders", group: str = "billing", encoding: int = 77) -> Command:
@@ -161,3 +168,185 @@ def test_what_is_no_frame_passes_for_others_to_refuse() -> None:
     cutter = FrameCutter()
     assert cutter.feed(b"GET / HTTP/1.1") == [(b"GET / HTTP/1.1", None)]
     assert cutter.feed(b"more") == [(b"more", None)]
+
+
+def test_all_that_fired_is_told_in_order_and_counted() -> None:
+    made = book(FaultRule(do="drop", code=11), FaultRule(do="slow-fsync", delay_ms=5))
+    assert (made.fired, list(made.firings), made.counts()) == (0, [], {"r1": 0, "r2": 0})
+    made.meets(pull(), leaves=False)
+    made.meets_disk("sync_directory", "/store")
+    made.meets(pull(topic="other"), leaves=False)
+    assert made.fired == 3
+    assert made.counts() == {"r1": 2, "r2": 1}
+    assert made.firings[0] == Firing(1, "r1", "drop", "broker-a", 7, 11, "orders", "billing")
+    assert made.firings[1] == Firing(2, "r2", "slow-fsync", "broker-a", 7, path="/store")
+    assert [each.number for each in made.since(1)] == [2, 3]
+    assert made.since(3) == []
+    for _ in range(1_000):
+        made.meets(pull(), leaves=False)
+    assert (len(made.firings), made.firings[0].number) == (1_000, 4)
+
+
+def test_events_tell_of_a_rule_that_fires() -> None:
+    log = EventLog("broker-a", lambda: 7, lambda: 7_000, always=True)
+    made = RuleBook("broker-a", lambda: 7, log)
+    made.replace([FaultRule(do="drop", id="r1").checked()], {})
+    made.meets(pull(), leaves=False)
+    [told] = log.read(0).events
+    assert isinstance(told, FaultFired)
+    assert (told.rule, told.do, told.role, told.code) == ("r1", "drop", "broker-a", 11)
+    assert (told.topic, told.group, told.path) == ("orders", "billing", None)
+    silent = EventLog("broker-a", lambda: 7, lambda: 7_000)
+    RuleBook("broker-a", lambda: 7, silent).replace([], {})
+    assert silent.read(0).last == 0
+
+
+def test_listeners_hear_of_new_rules_until_they_leave() -> None:
+    made, heard = book(), [0]
+
+    def listener() -> None:
+        heard[0] += 1
+
+    made.listen(listener)
+    made.listen(listener)
+    made.replace([], {})
+    assert heard == [1]
+    made.unlisten(listener)
+    made.unlisten(listener)
+    made.replace([], {})
+    assert heard == [1]
+
+
+def test_a_book_says_what_its_rules_look_at() -> None:
+    empty = book()
+    assert (empty.is_armed, empty.cuts_clients, empty.has_disk_rules) == (False, False, False)
+    assert empty.cut_addresses == frozenset()
+    network = book(FaultRule(do="reset", role="broker-a"))
+    assert (network.is_armed, network.has_disk_rules) == (True, False)
+    disk = book(FaultRule(do="disk-error", nth=1))
+    assert (disk.is_armed, disk.has_disk_rules, disk.fills_disk()) == (False, True, False)
+    parted = book(FaultRule(do="partition", role="clients", other="broker-a"))
+    assert (parted.is_armed, parted.cuts_clients) == (True, True)
+    assert book(FaultRule(do="partition", role="broker-a", other="unknown")).cut_addresses == set()
+    full = {"nth": (FaultRule(do="disk-full", nth=1), False)}
+    full["times"] = (FaultRule(do="disk-full", times=1), False)
+    full["always"] = (FaultRule(do="disk-full"), True)
+    for rule, fills in full.values():
+        assert book(rule).fills_disk() is fills
+    both = book(FaultRule(do="disk-full"), FaultRule(do="slow-fsync", delay_ms=1))
+    assert both.fills_disk()
+
+
+@pytest.mark.parametrize(
+    ("deed", "calls"),
+    [
+        ("slow-fsync", {"sync", "sync_directory"}),
+        ("disk-error", {"create_file", "resize_file", "reserve", "write_file", "write_text"}),
+    ],
+)
+def test_each_disk_rule_has_its_calls(deed: Deed, calls: set[str]) -> None:
+    made = book(FaultRule(do=deed, delay_ms=1 if deed == "slow-fsync" else 0))
+    names = ["sync", "sync_directory", "create_file", "resize_file", "reserve", "write_file"]
+    names += ["write_text", "read_file"]
+    assert {each for each in names if made.meets_disk(each, "x")} == calls
+
+
+@pytest.mark.parametrize(
+    ("code", "is_ours"), [(30_000, False), (30_001, True), (32_767, True), (32_768, False)]
+)
+def test_our_own_codes_are_a_range(code: int, is_ours: bool) -> None:
+    assert is_own(code) is is_ours
+
+
+def test_a_request_that_says_no_names_meets_rules_without_them_only() -> None:
+    unknown = Command(12_345, None)
+    assert book(FaultRule(do="drop")).meets(unknown, leaves=False) is not None
+    assert book(FaultRule(do="drop", topic="orders")).meets(unknown, leaves=False) is None
+    broken = FrameDecoder().feed(b"".join(encode_frame(Command(11, None))))[0]
+    made = book(FaultRule(do="drop", group="billing"), FaultRule(do="lose"))
+    met_by = made.meets(broken, leaves=False)
+    assert met_by is not None
+    assert met_by.id == "r2"
+    assert (made.firings[0].topic, made.firings[0].group) == (None, None)
+
+
+def test_the_group_of_any_request_is_found() -> None:
+    ending = EndTransactionRequestHeader(
+        producer_group="g2",
+        tran_state_table_offset=0,
+        commit_log_offset=0,
+        commit_or_rollback=8,
+        msg_id="m",
+    )
+    headers: dict[str, Header] = {
+        "g1": GetConsumerListRequestHeader(consumer_group="g1"),
+        "g2": ending,
+        "g3": DeleteSubscriptionGroupRequestHeader(group_name="g3"),
+    }
+    for group, header in headers.items():
+        made = book(FaultRule(do="drop", group=group))
+        frame = b"".join(encode_frame(Command(header.CODE, header)))
+        assert made.meets(FrameDecoder().feed(frame)[0], leaves=False) is not None
+        assert made.firings[0].group == group
+
+
+def test_codes_are_numbers_or_names_of_any_case() -> None:
+    def code_of(code: int | str) -> int | str | None:
+        return FaultRule(do="fail", code=code, with_code=code).checked().code
+
+    assert code_of(17) == code_of("17") == code_of(" 17 ") == 17
+    assert FaultRule(do="fail", with_code="-1006").checked().with_code == -1006
+    plain = FaultRule(do="fail").checked()
+    assert (plain.code, plain.codes, plain.with_code, plain.probability) == (None, None, 1, 1.0)
+    assert (plain.seed, plain.delay_ms) == (0, 0)
+    assert FaultRule(do="drop", code="PULL_MESSAGE").checked().codes == {11, 361}
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        FaultRule(do="slow-fsync"),
+        FaultRule(do="partition", other="b"),
+        FaultRule(do="partition", role="a", other="a"),
+        FaultRule(do="partition", role="a", other="b", times=1),
+        FaultRule(do="partition", role="a", other="b", probability=0.5),
+        FaultRule(do="partition", role="a", other="b", code=11),
+        FaultRule(do="disk-error", code=11),
+        FaultRule(do="slow-fsync", delay_ms=1, group="g"),
+    ],
+)
+def test_each_contradiction_is_refused(rule: FaultRule) -> None:
+    with pytest.raises(WrongFaultError):
+        rule.checked()
+
+
+@pytest.mark.parametrize(
+    ("field", "good", "bad"),
+    [
+        ("nth", 1, 0),
+        ("times", 1, 0),
+        ("probability", 1.0, 0.0),
+        ("probability", 0.01, 1.01),
+        ("delay_ms", 600_000, 600_001),
+        ("delay_ms", 0, -1),
+    ],
+)
+def test_numbers_of_a_rule_have_bounds(field: str, good: float, bad: float) -> None:
+    assert msgspec.convert({"do": "drop", field: good}, FaultRule)
+    with pytest.raises(msgspec.ValidationError):
+        msgspec.convert({"do": "drop", field: bad}, FaultRule)
+
+
+def test_frames_of_any_legal_length_are_cut_and_no_others() -> None:
+    shortest = (4).to_bytes(4) + bytes(4)
+    assert [each.raw for each in FrameCutter().feed(shortest)] == [shortest]
+    for length in (3, -1, MAX_FRAME_BYTES - 3):
+        cutter = FrameCutter()
+        whole = b"".join(encode_frame(Command(11, None)))
+        told = cutter.feed(whole + length.to_bytes(4, signed=True))
+        assert [each.raw for each in told] == [whole, length.to_bytes(4, signed=True)]
+        assert cutter.feed(b"x") == [(b"x", None)]
+    longest = FrameCutter()
+    assert longest.feed((MAX_FRAME_BYTES - 4).to_bytes(4)) == []
+    assert longest.rest() == (MAX_FRAME_BYTES - 4).to_bytes(4)
+    assert longest.rest() == b""
