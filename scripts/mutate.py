@@ -182,6 +182,8 @@ class Options:
     jobs: int
     most_s: float
     """Processor seconds of all tests for a fault."""
+    hang_s: float
+    """Real seconds that tests of a fault may take, beside ten times what they take without it."""
 
 
 @dataclass
@@ -232,20 +234,20 @@ class Worker:
     """Tries faults, in forks of a process that has everything imported wherever that will do."""
 
     def __init__(
-        self, copy: Path, modules: Sequence[Module], covered: Coverage, most_s: float
+        self, copy: Path, modules: Sequence[Module], covered: Coverage, options: Options
     ) -> None:
         tests = [name for name in TESTS if (copy / name).exists()]
         self._collected = CollectedRunner(copy, [each.name for each in modules], tests, QUICK)
         self._forked = Runner(copy)
         self._covered = covered
-        self._most_s = most_s
+        self._options = options
 
     def try_out(self, module: Module, mutant: CodeMutant) -> Result:
         """Run the tests of the fault's line."""
-        tests = self._covered.tests(mutant.file, mutant.line, self._most_s)
+        tests = self._covered.tests(mutant.file, mutant.line, self._options.most_s)
         if not tests:
             return Result("no tests", "", 0.0)
-        limit_s = 60 + 10 * self._covered.seconds(tests)
+        limit_s = self._options.hang_s + 10 * self._covered.seconds(tests)
         result = self._collected.run(mutant, module.name, tests, limit_s)
         if result.is_caught:
             return result
@@ -284,7 +286,7 @@ def run(
         if number % 100 == 0:
             print(f"{number} of {len(todo)}", flush=True)
 
-    started = [Worker(copy, modules, covered, options.most_s) for _ in range(options.jobs)]
+    started = [Worker(copy, modules, covered, options) for _ in range(options.jobs)]
     for worker in started:
         workers.put(worker)
     with ThreadPoolExecutor(options.jobs) as pool:
@@ -346,6 +348,9 @@ def main() -> int:
     parser.add_argument(
         "--most-s", type=float, default=20.0, help="processor seconds of all tests for a fault"
     )
+    parser.add_argument(
+        "--hang-s", type=float, default=60.0, help="real seconds after which a fault hangs"
+    )
     parser.add_argument("--state", type=Path, default=ROOT / ".mutation", help="folder of results")
     parser.add_argument("--only-report", action="store_true", help="try nothing")
     parser.add_argument("--same-map", action="store_true", help="do not record lines again")
@@ -366,7 +371,7 @@ def main() -> int:
     if not (options.same_map and lines.exists()):
         measure(copy, pure_modules(copy, ()), lines, options.jobs)
     covered = Coverage(json.loads(lines.read_text(encoding="utf-8")))
-    run(copy, modules, covered, kept, Options(options.jobs, options.most_s))
+    run(copy, modules, covered, kept, Options(options.jobs, options.most_s, options.hang_s))
     return report(modules, kept)
 
 

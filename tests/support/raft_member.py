@@ -30,9 +30,10 @@ def leading(stored: Stored | None = None) -> Raft:
 def settle(raft: Raft) -> list[tuple[str, Message]]:
     """Write what is to be written; what is to be sent."""
     sent = []
-    while True:
+    for _ in range(10):
         step = raft.take()
         sent += [(each.to, each.message) for each in step.messages]
         if step.write is None:
             return sent
         raft.stored(step.write.number)
+    raise AssertionError("there is always something more to write")
