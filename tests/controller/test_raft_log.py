@@ -126,7 +126,7 @@ def test_missing_lines_are_named() -> None:
 
 
 def test_another_controller_s_journal_is_refused_with_its_first_line() -> None:
-    with pytest.raises(ValueError, match="begins with 'pocketmq-controller 1 g n0', not"):
+    with pytest.raises(ValueError, match="1 g n0', not with 'pocketmq-controller 1 g n1': it"):
         journal.parse(text_of(), "g", "n1")
     with pytest.raises(ValueError, match=f"begins with '{'x' * 100}', not"):
         journal.parse("x" * 200, "g", "n1")

@@ -342,3 +342,16 @@ def test_what_a_member_does_with_a_state_that_it_has() -> None:
     assert settle(raft) == [], "it hears a leader"
     raft.receive("b", Append(3, 5, 9, [], 5, 0.6), 1.9)
     assert settle(raft) == [("b", AppendReply(3, False, 5, 0.6))], "another state"
+
+
+def test_the_first_entry_of_all_is_not_counted_before_it_is_on_the_own_disk() -> None:
+    raft = member()
+    raft.tick(3.0)
+    raft.receive("b", VoteReply(1, True, True), 3.0)
+    settle(raft)
+    raft.receive("b", VoteReply(1, True, False), 3.0)
+    assert raft.is_leader
+    answered(raft, "b", 1, 3.0)
+    assert raft.commit_index == 0
+    settle(raft)
+    assert raft.commit_index == 1
