@@ -12,8 +12,15 @@ from hypothesis import strategies as st
 from pocketmq.cluster.recordings.reader import open_index, open_recording
 from pocketmq.cluster.recordings.writer import RecordingWriter, index_path
 from pocketmq.protocol.events import VOCABULARY, Event
-from pocketmq.protocol.events.frames import FRAME_MS, index_of
+from pocketmq.protocol.events.frames import (
+    FRAME_MS,
+    IndexBuilder,
+    decode_index,
+    encode_index,
+    index_of,
+)
 from pocketmq.protocol.events.messages import MessageStored
+from pocketmq.protocol.events.recorder import Recorder
 from pocketmq.protocol.events.recording import (
     MOST_LINE_BYTES,
     RecordingHeader,
@@ -24,6 +31,7 @@ from pocketmq.protocol.events.recording import (
     header_of,
 )
 from pocketmq.protocol.events.roles import ClockMoved, EventsCounted
+from pocketmq.protocol.events.sink import NO_EVENTS, Counted, Place, no_events
 from pocketmq.runtime.errors import DiskError
 
 NUMBERS = st.integers(min_value=-(2**63), max_value=2**63 - 1)
@@ -218,3 +226,100 @@ def test_a_file_that_is_not_there_is_said_in_one_line(tmp_path: Path) -> None:
         open_recording(tmp_path / "none.jsonl")
     with pytest.raises(DiskError, match="choose another file"):
         RecordingWriter(tmp_path / "none" / "x.jsonl", "orders", 1, [])
+
+
+def test_a_frame_ends_with_its_tenth_of_a_second_of_either_time() -> None:
+    builder = IndexBuilder(1_000)
+    for number, (at_ms, real_us) in enumerate([(1_099, 0), (1_100, 0), (1_100, 99_999)]):
+        builder.add(stored(number, at_ms, real_us), offset=10 * number, size=10)
+    builder.add(stored(3, 1_050, 100_000), offset=30, size=12)
+    index = builder.index(42)
+    assert [(each.at_ms, each.real_us, each.offset, each.size) for each in index.frames] == [
+        (1_099, 0, 0, 10), (1_100, 0, 10, 20), (1_050, 100_000, 30, 12),
+    ]  # fmt: skip
+    assert [each.events for each in index.frames] == [1, 2, 1]
+    assert (index.pocketmq_index, index.frame_ms, index.bytes) == (1, 100, 42)
+    assert (index.began_ms, index.ended_ms, index.events) == (1_000, 1_100, 4)
+    assert decode_index(encode_index(index), 42) == index
+    assert decode_index(encode_index(index), 43) is None
+    later = msgspec.structs.replace(index, pocketmq_index=2)
+    assert decode_index(encode_index(later), 42) is None
+    assert decode_index(b"[1", 42) is None
+    empty = IndexBuilder(7).index(0)
+    assert (empty.began_ms, empty.ended_ms, empty.events, empty.frames) == (7, 7, 0, [])
+
+
+def test_a_recording_says_what_it_is_and_each_kind_of_event() -> None:
+    header = header_of("orders", 1_000, ("a", "b"))
+    assert (header.pocketmq_recording, header.cluster, header.began_ms) == (1, "orders", 1_000)
+    assert header.roles == ["a", "b"]
+    [moved] = [each for each in header.events if each.name == "clock-moved"]
+    assert (moved.fields, moved.rule) == (["from_ms"], ClockMoved.RULE)
+
+
+def test_a_reader_stops_at_its_bound_and_at_what_is_no_recording() -> None:
+    lines = encode_recording(HEADER, map(stored, range(4)))
+    exact = RecordingReader(most_bytes=len(lines))
+    assert len(exact.feed(lines)) == 4
+    assert not exact.is_over
+    assert exact.feed(b"") == []
+    exact.feed(b"x")
+    assert exact.is_over
+    exact.finish()
+    exact.finish()
+    assert exact.problems == [f"the recording is longer than {len(lines)} bytes; opened so far"]
+    wrong = RecordingReader()
+    assert wrong.feed(b"{}\n" + lines) == []
+    assert (wrong.is_over, wrong.header) == (True, None)
+    empty = RecordingReader()
+    empty.finish()
+    assert empty.problems == ["the recording is empty"]
+    cut = RecordingReader()
+    cut.feed(lines[:-1])
+    cut.finish()
+    assert cut.problems == ["it is cut in the middle of line 5; opened up to there"]
+
+
+def test_a_line_may_have_a_mebibyte() -> None:
+    reader = RecordingReader()
+    reader.feed(encode_line(HEADER) + b"x" * (1 << 20))
+    assert reader.problems == []
+    reader.feed(b"x")
+    assert reader.problems == ["line 2 is longer than 1048576 bytes"]
+    reader.finish()
+    assert reader.problems[1:] == ["it is cut in the middle of line 2; opened up to there"]
+    after = RecordingReader()
+    after.feed(encode_line(HEADER) + b"x" * ((1 << 20) + 1))
+    [line] = after.feed(b"\n" + encode_line(stored(0)))
+    assert line.offset == len(encode_line(HEADER)) + (1 << 20) + 2
+    assert line.size == len(encode_line(stored(0)))
+    many = RecordingReader()
+    many.feed(encode_line(HEADER) + b"?\n" * 21)
+    assert len(many.problems) == 21
+    assert many.problems[-1] == "and 1 more lines that cannot be read"
+
+
+def test_a_recorder_takes_all_that_its_sinks_tell_in_order() -> None:
+    written: list[Event] = []
+    recorder = Recorder(written.append, lambda: 9)
+    one, other = recorder.sink("a", lambda: 5), recorder.sink("b", lambda: 6)
+    assert one.is_on
+    assert one.wants(ClockMoved)
+    assert (one.mask(ClockMoved, 5), one.counter(ClockMoved, Place("t", 0, "a")).count) == (0, 0)
+    for sink in (one, other, one):
+        sink.emit(ClockMoved(*sink.stamp(), from_ms=0))
+    assert [(each.at_ms, each.by, each.seq, each.real_us) for each in written] == [
+        (5, "a", 1, 9), (6, "b", 1, 9), (5, "a", 2, 9),
+    ]  # fmt: skip
+
+
+def test_nobody_hears_of_events_unless_they_are_asked_for() -> None:
+    silent = no_events("a", lambda: 5)
+    assert silent is NO_EVENTS
+    assert (silent.is_on, silent.wants(ClockMoved), silent.mask(ClockMoved, 7)) == (False, False, 0)
+    assert silent.stamp() == (0, "", 0, 0)
+    counted = Counted()
+    assert (counted.count, counted.messages, counted.size) == (0, 0, 0)
+    counted.add(2, 10)
+    counted.add(3, 5)
+    assert (counted.count, counted.messages, counted.size) == (2, 5, 15)
