@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from itertools import accumulate
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given, settings
+from hypothesis.strategies import floats, integers, lists
 
 from pocketmq.broker.store import MessageStore, StoredMessage
 from pocketmq.broker.store.disk import OsDisk
@@ -153,6 +157,59 @@ def test_what_waits_behind_a_cut_is_forgotten(tmp_path: Path) -> None:
     service.truncate(3)
     service.flush()
     assert service.end_physical == 2
+
+
+@given(
+    offsets=lists(integers(1, 3), min_size=1, max_size=60).map(lambda steps: [*accumulate(steps)]),
+    cut=floats(0, 1),
+    again=lists(integers(0, 22), max_size=30),
+)
+@settings(max_examples=60, deadline=None)
+def test_a_cut_takes_back_what_was_lost_and_nothing_else(
+    offsets: list[int], cut: float, again: list[int]
+) -> None:
+    """After a cut and other messages the index is as if the lost ones had never been there."""
+    at = round(cut * (offsets[-1] + 1))
+    left = [offset for offset in offsets if offset < at]
+
+    def found(service: IndexService) -> list[list[int]]:
+        return [
+            [offset for file in reversed(service.files) for offset in file.find(n, 0, FOREVER)]
+            for n in range(23)
+        ]
+
+    with TemporaryDirectory() as root:
+        was_cut, never = (IndexService(OsDisk(), f"{root}/{n}", 4, 20) for n in range(2))
+        for service, all_of_it in ((was_cut, offsets), (never, left)):
+            for offset in all_of_it:
+                service.add(Source(offset), 1, 100)
+            service.flush()
+        was_cut.truncate(at)
+        assert was_cut.end_physical == (left[-1] if left else -1)
+        assert found(was_cut) == found(never)
+        for service in (was_cut, never):
+            for number, hashed in enumerate(again):
+                service.put([(hashed, at + number)], NOW + 100_000)
+            service.save()
+        assert found(was_cut) == found(never)
+        headers = [[file.used_slots for file in each.files] for each in (was_cut, never)]
+        assert headers[0] == headers[1]
+        for each in (was_cut, never):
+            each.close()
+
+
+def test_a_cut_within_a_file_that_was_full_makes_room_again(tmp_path: Path) -> None:
+    service = IndexService(OsDisk(), str(tmp_path), 4, 10)
+    service.put([(6, n) for n in range(25)], NOW)
+    service.truncate(12)
+    assert [file.next_entry for file in service.files] == [10, 4]
+    service.put([(6, n) for n in range(12, 25)], NOW + 2500)
+    service.save()
+    again = IndexService(OsDisk(), str(tmp_path), 4, 10)
+    assert again.load(safe_until_ms=None) == 0
+    kept = [offset for file in again.files for offset in reversed([*file.find(6, 0, FOREVER)])]
+    assert kept == [*range(25)]
+    assert again.files[-1].end_ms == NOW + 2500
 
 
 def test_many_messages_do_not_wait(tmp_path: Path) -> None:

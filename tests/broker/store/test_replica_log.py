@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from pocketmq.broker.store import FlushDiskType, MessageStore, PutStatus, StoredMessage
 from pocketmq.broker.store.errors import StoreFileError
 from pocketmq.broker.store.replica_log import ReplicaGapError
+from pocketmq.protocol.record import decode_records
 from support.disks import SteppedDisk
 from support.eventually import eventually
 
@@ -148,6 +149,27 @@ async def test_half_a_record_waits_and_is_cut_when_the_slave_is_promoted(
     result = slave.put_messages([message(b"b")])[0]
     assert (result.status, result.queue_offset) == (PutStatus.PUT_OK, 1)
     await slave.close()
+
+
+async def test_a_cut_leaves_the_keys_of_what_it_leaves(
+    open_store: Make, message: Message, tmp_path: Path
+) -> None:  # W-4
+    store = open_store(disk=SteppedDisk(), store_path_root_dir=str(tmp_path / "m"))
+    store.start()
+    places = []
+    for n in range(9):
+        keyed = message(b"%d" % n, keys=f"k{n}", properties=b"KEYS\x01k%d\x02" % n)
+        places.append(store.put_messages([keyed])[0].physical_offset)
+    await store.flush()
+
+    def with_key(key: str) -> list[bytes]:
+        found = store.query("T", key, 32, 0, 1 << 62).records
+        return [message.body for message in decode_records(b"".join(found))]
+
+    assert with_key("k8") == [b"8"]
+    await store.replica.truncate(places[6])
+    assert [with_key(f"k{n}") for n in range(9)] == [*([b"%d" % n] for n in range(6)), [], [], []]
+    await store.close()
 
 
 async def test_a_cut_takes_queues_along_and_holds_after_a_crash(

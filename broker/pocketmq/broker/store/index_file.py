@@ -18,6 +18,7 @@ from __future__ import annotations
 import os
 import sys
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -213,6 +214,29 @@ class IndexFile:
                 return 0
             number = older
         return max(0, int(number))
+
+    def cut(self, log_end: int) -> None:
+        """Take back the entries of messages at or behind `log_end`; the first message stays.
+
+        Slots get their older entries back before the header counts fewer: a process killed in
+        between leaves what a second call takes back.
+        """
+        view = self._file.writable_view()
+        first = bisect_left(range(self.next_entry), log_end, lo=1, key=self._physical_offset)
+        for number in range(self.next_entry - 1, first - 1, -1):
+            hashed, _, _, older = ENTRY.unpack_from(view, self.entry_at(number))
+            _INT32.pack_into(view, self.slot_at(hashed % self.slots), older)
+            self.used_slots -= older == 0
+        self.next_entry = self.room_until = first
+        _, self.end_physical, seconds, _ = ENTRY.unpack_from(view, self.entry_at(first - 1))
+        if first == 2:  # its seconds count from the end of the file before
+            seconds = 0
+        # An entry has whole seconds; its message may have come at the end of its second.
+        self.end_ms = min(self.end_ms, self.begin_ms + seconds * 1000 + 999)
+        self.save_header()
+
+    def _physical_offset(self, number: int) -> int:
+        return int(ENTRY.unpack_from(self._file.view(), self.entry_at(number))[1])
 
     def save_header(self) -> None:
         """Make the entries put so far part of the file."""

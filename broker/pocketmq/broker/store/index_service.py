@@ -292,12 +292,16 @@ class IndexService:
         return removed
 
     def truncate(self, log_end: int) -> None:
-        """Remove the files with messages at or behind the log's end; those messages were lost."""
+        """Take back the entries of messages at or behind the log's end; these were lost."""
         if self._waiting:
             left = self._gathered()
             count = bisect_left(left.physical_offsets, log_end)
             self._waiting = [KeyColumns(*(column[:count] for column in left))]
         while self.files and self.files[-1].end_physical >= log_end:
+            last = self.files[-1]
+            if last.next_entry > 1 and last.begin_physical < log_end:
+                last.cut(log_end)
+                return
             self.files.pop().remove()
 
     def close(self) -> None:
