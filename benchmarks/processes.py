@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -89,14 +90,28 @@ def cluster(data: Path, brokers: int = 1, *options: str) -> Iterator[tuple[str, 
         )
 
 
-def run_json(script: str, *options: str, timeout_s: float = 180.0) -> dict[str, Any]:
-    """Run a script beside this file and return the JSON object it printed last."""
+def run_json(
+    script: str, *options: str, timeout_s: float = 180.0, working_copy: Path | None = None
+) -> dict[str, Any]:
+    """Run a script beside this file and return the JSON object it printed last.
+
+    Args:
+        script: Its name.
+        options: Its arguments.
+        timeout_s: After which it is killed.
+        working_copy: Whose packages it imports, in place of the installed ones.
+    """
+    environment = dict(os.environ)
+    if working_copy is not None:
+        packages = [str(each.parent) for each in working_copy.glob("*/pocketmq")]
+        environment["PYTHONPATH"] = os.pathsep.join(packages)
     done = subprocess.run(
         [sys.executable, str(HERE / script), *options],
         capture_output=True,
         text=True,
         timeout=timeout_s,
         check=False,
+        env=environment,
     )
     if done.returncode != 0:
         raise RuntimeError(f"{script} failed:\n{done.stderr[-2000:]}")

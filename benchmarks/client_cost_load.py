@@ -1,0 +1,233 @@
+"""Measures the processor time of a client in its own process; prints one JSON line.
+
+    python client_cost_load.py send --nameserver H:P --topic T --messages 50000 --body-bytes 128
+    python client_cost_load.py push|iterate|lite|memory --nameserver H:P --topic T --messages 50000
+    python client_cost_load.py fill --nameserver H:P --topic T --messages 50000
+
+The broker is another process, so `time.process_time` counts the client alone, what the kernel does
+for it included. Consumers read each body. `memory` iterates over messages that were pulled before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import uvloop
+
+from pocketmq.client import (
+    Admin,
+    ConsumeFromWhere,
+    LitePullConsumer,
+    Message,
+    MessageExt,
+    Producer,
+    PushConsumer,
+)
+
+QUEUES = 4
+BATCH = 64
+WARM = 2_000
+
+
+class Spent:
+    """Processor seconds of this process since it was made."""
+
+    def __init__(self) -> None:
+        self._began_s = time.process_time()
+        self._began_at = time.perf_counter()
+
+    def figures(self, messages: int) -> dict[str, float]:
+        """What is printed."""
+        return {
+            "messages": messages,
+            "seconds": time.perf_counter() - self._began_at,
+            "cpu_s": time.process_time() - self._began_s,
+        }
+
+
+async def send(options: argparse.Namespace) -> dict[str, float]:
+    """Single sends by `--tasks` coroutines, each of which waits for its answer."""
+    body = b"x" * options.body_bytes
+
+    async with Producer("cost", nameservers=options.nameserver) as producer:
+
+        async def send_all(messages: int) -> None:
+            left = messages
+
+            async def work() -> None:
+                nonlocal left
+                while left > 0:
+                    left -= 1
+                    await producer.send(Message(options.topic, body, tags="TagA"))
+
+            await asyncio.gather(*[work() for _ in range(options.tasks)])
+
+        await send_all(WARM)
+        spent = Spent()
+        await send_all(options.messages)
+        return spent.figures(options.messages)
+
+
+async def fill(options: argparse.Namespace) -> dict[str, float]:
+    """Make the topic and store messages in it, as many in each queue."""
+    body = b"x" * options.body_bytes
+    async with Admin(nameservers=options.nameserver) as admin:
+        await admin.create_topic(options.topic, queues=QUEUES)
+        queues = await admin.subscribe_queues(options.topic)
+        while len(queues) < QUEUES:
+            queues = await admin.subscribe_queues(options.topic)
+    spent = Spent()
+    stored = 0
+    async with Producer("cost", nameservers=options.nameserver) as producer:
+        while stored < options.messages:
+            for queue in queues:
+                batch = [Message(options.topic, body, tags="TagA") for _ in range(BATCH)]
+                await producer.send_batch(batch, queue=queue)
+                stored += BATCH
+    return spent.figures(stored)
+
+
+@asynccontextmanager
+async def consuming(options: argparse.Namespace, **settings: int) -> AsyncIterator[PushConsumer]:
+    """A push consumer of a new group without a listener, which begins at the first message."""
+    consumer = _push_consumer(options, **settings)
+    async with consumer:
+        yield consumer
+
+
+def _push_consumer(options: argparse.Namespace, **settings: int) -> PushConsumer:
+    consumer = PushConsumer(
+        f"cost-{os.getpid()}",
+        nameservers=options.nameserver,
+        consume_from_where=ConsumeFromWhere.FIRST_OFFSET,
+        pull_threshold_for_queue=settings.get("cached", 1_000),
+        consume_concurrently_max_span=settings.get("cached", 2_000),
+        consume_message_batch_max_size=32,
+    )
+    consumer.subscribe(options.topic)
+    return consumer
+
+
+async def push(options: argparse.Namespace) -> dict[str, float]:
+    """A concurrent listener that takes batches of 32."""
+    got, spent, done = 0, Spent(), asyncio.Event()
+
+    async def listen(messages: list[MessageExt], _context: object) -> None:
+        nonlocal got, spent
+        if got == 0:
+            spent = Spent()
+        for message in messages:
+            assert len(message.body) == options.body_bytes
+        got += len(messages)
+        if got >= options.messages:
+            done.set()
+
+    consumer = _push_consumer(options)
+    consumer.listen_batch(listen)
+    async with consumer:
+        await asyncio.wait_for(done.wait(), 120)
+        return spent.figures(got)
+
+
+async def one(options: argparse.Namespace) -> dict[str, float]:
+    """A concurrent listener that takes one message at a time, what most programs have."""
+    got, spent, done = 0, Spent(), asyncio.Event()
+
+    async def listen(message: MessageExt) -> None:
+        nonlocal got, spent
+        if got == 0:
+            spent = Spent()
+        assert len(message.body) == options.body_bytes
+        got += 1
+        if got >= options.messages:
+            done.set()
+
+    consumer = _push_consumer(options)
+    consumer.listen(listen)
+    async with consumer:
+        await asyncio.wait_for(done.wait(), 120)
+        return spent.figures(got)
+
+
+async def iterate(options: argparse.Namespace) -> dict[str, float]:
+    """`async for` over a push consumer, while it pulls."""
+    async with consuming(options) as consumer:
+        await anext(aiter(consumer))
+        return await _iterate(consumer, options)
+
+
+async def memory(options: argparse.Namespace) -> dict[str, float]:
+    """`async for` over messages that are all in memory."""
+    async with consuming(options, cached=65_535) as consumer:
+        while sum(each.cached_msg_count for each in _cached(consumer)) < options.messages:
+            await asyncio.sleep(0.02)
+        return await _iterate(consumer, options)
+
+
+def _cached(consumer: PushConsumer) -> list[object]:
+    return list(consumer.running_info().mq_table.values())
+
+
+async def _iterate(consumer: PushConsumer, options: argparse.Namespace) -> dict[str, float]:
+    got, spent = 0, Spent()
+    async for message in consumer.take(options.messages - 1):
+        assert len(message.body) == options.body_bytes
+        got += 1
+    return spent.figures(got)
+
+
+async def lite(options: argparse.Namespace) -> dict[str, float]:
+    """`poll` of a lite pull consumer, which pulls 32 messages at a time."""
+    consumer = LitePullConsumer(
+        f"cost-{os.getpid()}",
+        nameservers=options.nameserver,
+        consume_from_where=ConsumeFromWhere.FIRST_OFFSET,
+        pull_batch_size=32,
+    )
+    await consumer.subscribe(options.topic)
+    async with consumer:
+        got = len(await consumer.poll())
+        spent, got = Spent(), 0
+        while got < options.messages - 32:
+            for message in await consumer.poll():
+                assert len(message.body) == options.body_bytes
+                got += 1
+        return spent.figures(got)
+
+
+KINDS: dict[str, Callable[[argparse.Namespace], Awaitable[dict[str, float]]]] = {
+    "send": send,
+    "fill": fill,
+    "push": push,
+    "one": one,
+    "iterate": iterate,
+    "memory": memory,
+    "lite": lite,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kind", choices=KINDS)
+    parser.add_argument("--nameserver", required=True)
+    parser.add_argument("--topic", required=True)
+    parser.add_argument("--messages", type=int, default=50_000)
+    parser.add_argument("--body-bytes", type=int, default=1_024)
+    parser.add_argument("--tasks", type=int, default=256)
+    parser.add_argument("--loop", choices=["uvloop", "asyncio"], default="uvloop")
+    options = parser.parse_args()
+
+    async def run() -> dict[str, float]:
+        return await KINDS[options.kind](options)
+
+    print(json.dumps(asyncio.run(run()) if options.loop == "asyncio" else uvloop.run(run())))
+
+
+if __name__ == "__main__":
+    main()
