@@ -22,6 +22,7 @@ from pocketmq.protocol.store_layout import RECORD, V6_EXTRA
 
 Buffer = bytes | bytearray | memoryview
 
+_COMPRESSED = MessageSysFlag.COMPRESSED
 _BORN_HOST_AT = RECORD.offset_of("BORNHOST")
 _STORE_HOST_AT = RECORD.offset_of("STOREHOST")
 
@@ -245,6 +246,7 @@ class MessageExt(_PropertyViews, msgspec.Struct, eq=False, gc=False):
     _notes: dict[str, object] | None = None
     """Never changed, because other messages may have the same."""
     _properties: dict[str, str] | None = None
+    _consume_start_ms: int = 0
 
     @property
     def raw_body(self) -> memoryview:
@@ -262,8 +264,10 @@ class MessageExt(_PropertyViews, msgspec.Struct, eq=False, gc=False):
         """
         body = self._body
         if body is None:
-            stored = bytes(self._buffer[self._body_at : self._body_at + self.body_size])
-            if self.sys_flag & MessageSysFlag.COMPRESSED:
+            start = self._body_at
+            cut = self._buffer[start : start + self.body_size]
+            stored = cut.tobytes() if type(cut) is memoryview else bytes(cut)
+            if self.sys_flag & _COMPRESSED:
                 stored = decompress(stored, self.sys_flag, self.max_body_bytes)
             self._body = body = stored
         return body
@@ -277,6 +281,8 @@ class MessageExt(_PropertyViews, msgspec.Struct, eq=False, gc=False):
             found = decode_properties(str(self._buffer[start:end], "utf-8", "replace"))
             if self._notes is not None:
                 found.update([(name, str(value)) for name, value in self._notes.items()])
+            if self._consume_start_ms:
+                found[names.CONSUME_START_TIME] = str(self._consume_start_ms)
             self._properties = found
         return found
 
@@ -298,6 +304,13 @@ class MessageExt(_PropertyViews, msgspec.Struct, eq=False, gc=False):
             self._properties.update([(name, str(value)) for name, value in values.items()])
         else:
             self._notes = values if self._notes is None else self._notes | values
+
+    def note_consume_start(self, now_ms: int) -> None:
+        """`note` for CONSUME_START_TIME, of every message; epoch ms (C-54)."""
+        if self._properties is None:
+            self._consume_start_ms = now_ms
+        else:
+            self._properties[names.CONSUME_START_TIME] = str(now_ms)
 
     def noted(self, name: str) -> object:
         """What `note` was given; None when it was not, or the properties were read since."""

@@ -22,7 +22,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from types import TracebackType
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -187,6 +187,9 @@ class ClockTimeout:
             raise TimeoutError(f"nothing within {self._delay_s:g} s") from exc
 
 
+_NO_WAIT: Final = contextlib.nullcontext()
+
+
 class SystemClock:
     """The machine's clock and the running loop's timers."""
 
@@ -230,7 +233,7 @@ class SystemClock:
                 timer.cancel()
 
     def peer_wait(self) -> AbstractContextManager[None]:
-        return contextlib.nullcontext()
+        return _NO_WAIT
 
     async def peer_answer(
         self, answer: Awaitable[T], _peer: str = "", _limit_s: float | None = None

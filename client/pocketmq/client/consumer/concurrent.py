@@ -22,21 +22,20 @@ from typing import Final, Protocol, TypeAlias
 
 import structlog
 
+from pocketmq.client.consumer.handing_out import HandingOut, Holder
 from pocketmq.client.consumer.listener import (
     ALL_ACKED,
     ConsumeConcurrentlyContext,
     ConsumeConcurrentlyStatus,
     ListenerCall,
+    Running,
 )
 from pocketmq.client.consumer.offset_table import OffsetTable
 from pocketmq.client.consumer.pop_queue import PopQueue
 from pocketmq.client.consumer.process_queue import ProcessQueue
 from pocketmq.client.consumer.settings import PushSettings
-from pocketmq.protocol import properties as names
 from pocketmq.protocol.events.messages import Consumed
 from pocketmq.protocol.message import MessageExt, MessageQueue
-from pocketmq.protocol.receipts import user_topic
-from pocketmq.protocol.validation import retry_topic
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.periodic import PeriodicService
 from pocketmq.runtime.profile.client import ClientProfile
@@ -51,9 +50,6 @@ CLEAN_ROUNDS: Final = 16
 CLEAN_DELAY_LEVEL: Final = 3
 
 LATER: Final = ConsumeConcurrentlyStatus.RECONSUME_LATER
-
-Holder: TypeAlias = ProcessQueue | PopQueue
-"""Where messages are kept until they are done: pulled ones, or popped ones."""
 
 Work: TypeAlias = tuple[list[MessageExt], Holder]
 """Messages for one call of the listener, and where they are kept until they are done."""
@@ -96,7 +92,7 @@ class ConcurrentConsumeService:
         self._group = group
         self._clock = clock
         self._listener = listener
-        self._offsets = offsets
+        self.handing_out = HandingOut(group, clock, offsets)
         self._sends_back = sends_back
         self._max_workers = settings.consume_thread_max
         self._batch_max_size = settings.batch_max_size(
@@ -106,7 +102,6 @@ class ConcurrentConsumeService:
         self._broadcasting = settings.is_broadcasting
         self._skip_send_back_of_dropped = profile.skip_send_back_of_dropped
         self._buffers = buffers
-        self._retry_topic = retry_topic(group)
         self._name = "iterator" if listener is None else listener.name
         self._line: deque[Work] = deque()
         self._idle: list[asyncio.Future[None]] = []
@@ -174,13 +169,11 @@ class ConcurrentConsumeService:
 
     def _enqueue(self, messages: list[MessageExt], buffer: Holder) -> None:
         size = self._batch_max_size
-        line = self._line
         if size == 1:
-            for message in messages:
-                line.append(([message], buffer))
+            self._line.extend([([message], buffer) for message in messages])
         else:
             for start in range(0, len(messages), size):
-                line.append((messages[start : start + size], buffer))
+                self._line.append((messages[start : start + size], buffer))
         self._wake_one()
 
     def _wake_one(self) -> None:
@@ -205,7 +198,7 @@ class ConcurrentConsumeService:
             self._waking = False
             while line:
                 messages, buffer = line.popleft()
-                if line:
+                if line and not self._waking:
                     self._wake_one()
                 try:
                     await self._consume(messages, buffer)
@@ -227,14 +220,15 @@ class ConcurrentConsumeService:
     # -- the listener ---------------------------------------------------------------------------
 
     async def _consume(self, messages: list[MessageExt], buffer: Holder) -> None:
-        if self._is_void(messages, buffer):
+        if not self.handing_out.prepare(messages, buffer):
             return
-        self._prepare(messages, buffer)
         context = ConsumeConcurrentlyContext(buffer.queue)
         listener = self._listener
         try:
             with self._clock.peer_wait():  # a listener may wait for anything
-                status = None if listener is None else await listener(messages, context)
+                status = None if listener is None else listener.begin(messages, context)
+                if type(status) is Running:
+                    status = await status
         except Exception as exc:  # any exception: the message is delivered again (C-54)
             log.warning(
                 "listener.failed",
@@ -248,29 +242,10 @@ class ConcurrentConsumeService:
         if listener is not None and listener.events.sink.is_on:
             said: Consumed = "later" if status is LATER else "success"
             listener.events.consumed(messages, buffer.queue, said)
-        if not self._is_void(messages, buffer):
+        if status is None and context.ack_index == ALL_ACKED:
+            self.handing_out.done(messages, buffer)
+        elif not self.handing_out.is_void(messages, buffer):
             await self._settle(messages, buffer, status, context)
-
-    def _is_void(self, messages: list[MessageExt], buffer: Holder) -> bool:
-        """Whether the messages are not ours any more, so that no answer for them counts."""
-        if isinstance(buffer, PopQueue):
-            return buffer.lapsed(messages, self._clock.time_ms())
-        return buffer.claim.dropped
-
-    def _prepare(self, messages: list[MessageExt], buffer: Holder) -> None:
-        """Show retried messages under their original topic and note the start (C-54)."""
-        now_text, retries = str(self._clock.time_ms()), self._retry_topic
-        for message in messages:
-            message.note(names.CONSUME_START_TIME, now_text)
-            topic = message.topic
-            if topic.startswith(retries):
-                message.topic = (
-                    message.properties.get(names.RETRY_TOPIC, topic)
-                    if topic == retries
-                    else user_topic(topic, self._group)
-                )
-        if not isinstance(buffer, PopQueue):
-            buffer.started(messages, self._clock.monotonic())
 
     async def _settle(
         self,
@@ -291,13 +266,7 @@ class ConcurrentConsumeService:
             if kept:
                 done = [message for message in messages if message not in kept]
                 self._submit_later(kept, buffer)
-        self._remove(done, buffer)
-
-    def _remove(self, done: list[MessageExt], buffer: ProcessQueue) -> None:
-        """Messages need not come again: the queue's offset moves to the first one left (C-55)."""
-        offset = buffer.remove(done)
-        if offset >= 0 and not buffer.claim.dropped:
-            self._offsets.update(buffer.queue, offset, increase_only=True)
+        self.handing_out.remove(done, buffer)
 
     def _first_failed(self, count: int, status: object, ack_index: int) -> int:
         if status is None or status is ConsumeConcurrentlyStatus.CONSUME_SUCCESS:
@@ -349,13 +318,15 @@ class ConcurrentConsumeService:
     # -- iterating ------------------------------------------------------------------------------
 
     def next_now(self) -> Work | None:
-        """The next messages, already prepared, if some are waiting; else await `next_work`."""
-        line = self._line
+        """The next messages, already prepared, if some are waiting; else await `next_work`.
+
+        Hand them to `handing_out.done` when they are consumed.
+        """
+        line, prepare = self._line, self.handing_out.prepare
         while line:
-            messages, buffer = line.popleft()
-            if not self._is_void(messages, buffer):
-                self._prepare(messages, buffer)
-                return messages, buffer
+            work = line.popleft()
+            if prepare(work[0], work[1]):
+                return work
         return None
 
     async def next_work(self) -> Work | None:
@@ -374,15 +345,9 @@ class ConcurrentConsumeService:
                     self._idle.remove(waiter)
         return None
 
-    def done(self, work: Work) -> None:
-        """What `next_now` or `next_work` gave is consumed."""
-        messages, buffer = work
-        if self._is_void(messages, buffer):
-            return
-        if isinstance(buffer, PopQueue):
-            buffer.settle(messages, (), 0)
-        else:
-            self._remove(messages, buffer)
+    async def let_others_run(self) -> None:
+        """One turn of the loop for everybody else."""
+        await self._clock.sleep(0)
 
     # -- messages that take too long ------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
+import msgspec
 import structlog
 
 from pocketmq.client.consumer.consume_events import NO_CONSUME_EVENTS, ConsumeEvents
@@ -48,9 +49,11 @@ class ConsumeOrderlyStatus(Enum):
 ALL_ACKED = 2**31 - 1
 
 
-@dataclass(slots=True)
-class ConsumeConcurrentlyContext:
-    """What a batch listener may look at and set."""
+class ConsumeConcurrentlyContext(msgspec.Struct, gc=False):
+    """What a batch listener may look at and set.
+
+    A msgspec struct because one is made per call of a listener.
+    """
 
     message_queue: MessageQueue
     delay_level_when_next_consume: int = 0
@@ -165,14 +168,36 @@ class ListenerCall:
         )
         self._longest_s = BLOCKED_S / 2
 
-    def __call__(self, messages: list[MessageExt], context: object) -> Awaitable[Any]:
-        """Hand messages over; await the result for the listener's answer or error."""
+    def begin(self, messages: list[MessageExt], context: object) -> Any:
+        """Hand messages over and run the listener until it waits for something.
+
+        Returns:
+            Its answer if it never waits, as many do; else a `Running` to await for the answer.
+
+        Raises:
+            Exception: what the listener raises, unless it waited before.
+        """
         self.calls += 1
         listener = self._listener
-        arguments = (messages[0],) if self.one_by_one else (messages, context)
-        if self._is_async:
-            return _Watched(listener(*arguments), self._check)
-        return self._threads.run(lambda: listener(*arguments))
+        if not self._is_async:
+            arguments = (messages[0],) if self.one_by_one else (messages, context)
+            return Running(self._threads.run(lambda: listener(*arguments)))
+        time = asyncio.get_running_loop().time
+        began_at = time()
+        coroutine = listener(messages[0]) if self.one_by_one else listener(messages, context)
+        try:
+            waits_for = coroutine.send(None)
+        except StopIteration as ended:
+            return ended.value
+        finally:
+            if (step_s := time() - began_at) > BLOCKED_S:
+                self._check(step_s)
+        return Running(_Watched(coroutine, waits_for, self._check))
+
+    async def __call__(self, messages: list[MessageExt], context: object) -> Any:
+        """`begin`, and wait for the listener's answer or error."""
+        answer = self.begin(messages, context)
+        return await answer if type(answer) is Running else answer
 
     def _check(self, step_s: float) -> None:
         """Warn of a step that blocked the loop, and again when one takes twice as long."""
@@ -186,33 +211,45 @@ class ListenerCall:
             )
 
 
+class Running:
+    """A listener that has not ended yet; await it, once, for its answer or error."""
+
+    __slots__ = ("_rest",)
+
+    def __init__(self, rest: Awaitable[Any]) -> None:
+        self._rest = rest
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self._rest.__await__()
+
+
 class _Watched:
-    """Awaits a coroutine and measures how long each of its steps keeps the loop."""
+    """Awaits a coroutine that has begun, and measures how long each step keeps the loop.
 
-    __slots__ = ("_check", "_coroutine")
+    Args:
+        coroutine: Whose first step was made.
+        waits_for: What that ended with.
+        check: Told how long a step was, if it was long.
+    """
 
-    def __init__(self, coroutine: Coroutine[Any, Any, Any], check: Callable[[float], None]) -> None:
+    __slots__ = ("_check", "_coroutine", "_waits_for")
+
+    def __init__(
+        self,
+        coroutine: Coroutine[Any, Any, Any],
+        waits_for: object,
+        check: Callable[[float], None],
+    ) -> None:
         self._coroutine = coroutine
+        self._waits_for = waits_for
         self._check = check
 
     def __await__(self) -> Generator[Any, Any, Any]:
-        coroutine, time = self._coroutine, asyncio.get_running_loop().time
+        coroutine, waits_for = self._coroutine, self._waits_for
+        time = asyncio.get_running_loop().time
         value: Any = None
-        error: BaseException | None = None
         while True:
-            began_at = time()
-            try:
-                if error is None:
-                    waits_for = coroutine.send(value)
-                else:
-                    waits_for = coroutine.throw(error)
-                    error = None
-            except StopIteration as ended:
-                return ended.value
-            finally:
-                step_s = time() - began_at
-                if step_s > BLOCKED_S:
-                    self._check(step_s)
+            error: BaseException | None = None
             try:
                 value = yield waits_for
             except GeneratorExit:
@@ -220,3 +257,15 @@ class _Watched:
                 raise
             except BaseException as exc:  # noqa: BLE001 - a cancel, say: the coroutine decides
                 error = exc
+            began_at = time()
+            try:
+                if error is None:
+                    waits_for = coroutine.send(value)
+                else:
+                    waits_for = coroutine.throw(error)
+            except StopIteration as ended:
+                return ended.value
+            finally:
+                step_s = time() - began_at
+                if step_s > BLOCKED_S:
+                    self._check(step_s)

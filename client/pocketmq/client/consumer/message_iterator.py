@@ -1,16 +1,23 @@
 """`async for message in consumer`: the previous message is done when the next is asked for.
 
+What was pulled is handed out without a turn of the loop for each message, but the loop gets one
+after `MESSAGES_PER_TURN`: a body that never waits would keep heartbeats and pulls from it.
+
 async for message in consumer: ...            for as long as the consumer runs
 async for message in consumer.take(10): ...   ten messages, the tenth is done as well
 """
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Final, Self
 
 from pocketmq.client.consumer.concurrent import ConcurrentConsumeService, Work
 from pocketmq.client.consumer.consume_events import NO_CONSUME_EVENTS, ConsumeEvents
 from pocketmq.protocol.message import MessageExt
+
+
+MESSAGES_PER_TURN: Final = 256
+"""Messages after which everything else on the loop gets a turn."""
 
 
 class MessageIterator:
@@ -33,8 +40,11 @@ class MessageIterator:
         events: ConsumeEvents = NO_CONSUME_EVENTS,
     ) -> None:
         self._events = events
+        self._sink = events.sink
         self._service = service
+        self._handing_out = service.handing_out
         self._left = count
+        self._handed_out = 0
         self._last: Work | None = None
 
     def __aiter__(self) -> Self:
@@ -46,22 +56,25 @@ class MessageIterator:
         if last is not None:
             if self._events.sink.is_on:
                 self._tell(last)
-            self._service.done(last)
+            self._handing_out.done(last[0], last[1])
 
     async def __anext__(self) -> MessageExt:
         service, last = self._service, self._last
         if last is not None:
             self._last = None
-            if self._events.sink.is_on:
+            if self._sink.is_on:
                 self._tell(last)
-            service.done(last)
-        if self._left is not None and self._left <= 0:
-            raise StopAsyncIteration
+            self._handing_out.done(last[0], last[1])
+        if self._left is not None:
+            if self._left <= 0:
+                raise StopAsyncIteration
+            self._left -= 1
+        self._handed_out += 1
+        if self._handed_out % MESSAGES_PER_TURN == 0:
+            await service.let_others_run()
         work = service.next_now() or await service.next_work()
         if work is None:
             raise StopAsyncIteration
-        if self._left is not None:
-            self._left -= 1
         self._last = work
         return work[0][0]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum, IntEnum
+from typing import Final
 
 from pocketmq.protocol.message import MessageQueue
 
@@ -26,6 +27,9 @@ class Offset(IntEnum):
     """The store could not be asked."""
 
 
+_NOT_FOUND: Final = int(Offset.NOT_FOUND)
+
+
 class OffsetTable:
     """Queue -> next offset to consume. Pure."""
 
@@ -39,11 +43,11 @@ class OffsetTable:
 
     def update(self, queue: MessageQueue, offset: int, *, increase_only: bool) -> None:
         """Take progress; `increase_only` keeps the larger value (C-67)."""
-        if queue in self._frozen:
+        if self._frozen and queue in self._frozen:
             return
-        if increase_only and self.offsets.get(queue, Offset.NOT_FOUND) >= offset:
-            return
-        self.offsets[queue] = offset
+        offsets = self.offsets
+        if not increase_only or offsets.get(queue, _NOT_FOUND) < offset:
+            offsets[queue] = offset
 
     def freeze(self, queue: MessageQueue, offset: int) -> None:
         """Set an offset that late acknowledgements cannot change any more (C-43)."""

@@ -73,20 +73,23 @@ class ProcessQueue:
     def put(self, messages: Iterable[MessageExt]) -> bool:
         """Take pulled messages; whether an orderly run has to be started for them (C-50)."""
         waiting, offsets = self._messages, self._offsets
+        last = offsets[-1] if offsets else -1
+        count = body_bytes = 0
         for message in messages:
             offset = message.queue_offset
             if offset in waiting:
                 continue
             waiting[offset] = message
-            if not offsets or offset > offsets[-1]:
-                offsets.append(offset)
+            offsets.append(offset)
+            if offset > last:
+                last = offset
             else:  # pulled again after a correction: rare
-                offsets.append(offset)
                 self._offsets = offsets = deque(sorted(set(offsets)))
-            if offset > self._offset_max:
-                self._offset_max = offset
-            self.count += 1
-            self.body_bytes += message.body_size
+            count += 1
+            body_bytes += message.body_size
+        self._offset_max = max(self._offset_max, last)
+        self.count += count
+        self.body_bytes += body_bytes
         if waiting and not self.consuming:
             self.consuming = True
             return True
@@ -101,12 +104,16 @@ class ProcessQueue:
         waiting = self._messages
         if not waiting:
             return -1
+        started = self._started
+        count = body_bytes = 0
         for message in messages:
             offset = message.queue_offset
             if waiting.pop(offset, None) is not None:
-                self.count -= 1
-                self.body_bytes -= message.body_size
-                self._started.pop(offset, None)
+                count += 1
+                body_bytes += message.body_size
+                started.pop(offset, None)
+        self.count -= count
+        self.body_bytes -= body_bytes
         if waiting:
             return self._first_offset()
         self._offsets.clear()
@@ -115,8 +122,9 @@ class ProcessQueue:
     def started(self, messages: Iterable[MessageExt], now: float) -> None:
         """The listener begins with them."""
         self.last_consume_at = now
+        started = self._started
         for message in messages:
-            self._started[message.queue_offset] = now
+            started[message.queue_offset] = now
 
     def expired_first(self, now: float, timeout_s: float) -> MessageExt | None:
         """The first message, if the listener has had it for longer than `timeout_s` (C-53)."""

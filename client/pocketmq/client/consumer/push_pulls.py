@@ -129,10 +129,12 @@ class PushPulls:
             wanted = self._member.subscriptions.wanted(queue.topic, messages)
             if not wanted:
                 return 0
-            least, most = str(header.min_offset), str(header.max_offset)
+            bounds: dict[str, object] = {
+                names.MIN_OFFSET: header.min_offset,
+                names.MAX_OFFSET: header.max_offset,
+            }
             for message in wanted:
-                message.note(names.MIN_OFFSET, least)
-                message.note(names.MAX_OFFSET, most)
+                message.note_all(bounds)
             dispatch = buffer.put(wanted)
             self._consumption.submit(wanted, buffer, dispatch=dispatch)
             return self._settings.pull_interval_ms
