@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from pocketmq.client.consumer.listener import InlineThreads, ListenerCall, PooledThreads
+from pocketmq.client.consumer.listener import InlineThreads, ListenerCall, PooledThreads, Running
 from pocketmq.protocol.allocation.by_name import strategy_named
 from pocketmq.protocol.message import MessageExt
 from pocketmq.runtime.errors import ConfigError
@@ -97,6 +97,46 @@ async def test_a_listener_that_blocks_the_loop_is_named_once(
     assert "sleepy" in blocked[0]["listener"]
     assert blocked[0]["blocked_s"] == 0.15
     assert call.calls == 2
+
+
+async def test_a_listener_that_blocks_the_loop_at_once_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
+
+    async def sleepy(_message: MessageExt) -> None:
+        nonlocal now
+        now += 0.2
+
+    call = ListenerCall(sleepy, one_by_one=True, threads=InlineThreads())
+    with capture_logs() as logs:
+        assert call.begin([pulled_message()], None) is None
+    assert [(each["event"], each["blocked_s"]) for each in logs] == [("listener.blocked_loop", 0.2)]
+
+
+async def test_only_a_listener_that_waits_has_to_be_waited_for() -> None:
+    async def at_once(message: MessageExt) -> int:
+        return message.queue_offset
+
+    async def later(message: MessageExt) -> int:
+        await asyncio.get_running_loop().create_task(_nothing())
+        return message.queue_offset
+
+    async def fails(_message: MessageExt) -> None:
+        raise ValueError("before it waited")
+
+    def begun(listener: Any) -> Any:
+        call = ListenerCall(listener, one_by_one=True, threads=InlineThreads())
+        return call.begin([pulled_message(offset=7)], None)
+
+    assert begun(at_once) == 7
+    running = begun(later)
+    assert isinstance(running, Running)
+    assert await running == 7
+    with pytest.raises(ValueError, match="before it waited"):
+        begun(fails)
+    assert await begun(lambda message: message.queue_offset) == 7  # in a thread
 
 
 async def test_plain_listeners_run_in_named_threads() -> None:

@@ -18,6 +18,7 @@ from pocketmq.client import (
     MessageExt,
     MessageQueue,
 )
+from pocketmq.client.consumer.message_iterator import MESSAGES_PER_TURN
 from pocketmq.client.consumer.send_back import SendBack
 from pocketmq.protocol.codes import RequestCode
 from support.client_rig import client_rig
@@ -96,6 +97,55 @@ async def test_who_takes_a_number_of_messages_is_done_with_all_of_them() -> None
             assert (await anext(last)).body == b"2"
             await last.done()  # and the fourth waits in vain
         assert broker.offsets["consumers", "T", 0] == 3
+
+
+async def test_async_for_hands_out_what_is_there_without_a_turn_for_each_message() -> None:
+    """The body never waits; other tasks get a turn after each 256 messages all the same."""
+    count, turns, iterating = 3 * MESSAGES_PER_TURN, 0, False
+
+    def count_turn() -> None:
+        nonlocal turns
+        if iterating:
+            turns += 1
+            asyncio.get_running_loop().call_soon(count_turn)
+
+    async with client_rig() as rig:
+        broker = rig.brokers[0]
+        rig.nameserver.add_topic("T", rig.brokers, queues=1)
+        broker.put_many("T", 0, [b"%d" % number for number in range(count)])
+        consumer = rig.consumer(consume_from_where=ConsumeFromWhere.FIRST_OFFSET, profile="4.9")
+        consumer.subscribe("T")
+        async with consumer:
+
+            def cached() -> int:
+                table = consumer.running_info().mq_table.values()
+                return sum(each.cached_msg_count for each in table)
+
+            await eventually(lambda: cached() == count, "all are pulled")
+            iterating = True
+            count_turn()
+            got = [message.body async for message in consumer.take(count)]
+            iterating = False
+        assert got == [b"%d" % number for number in range(count)]
+        assert broker.offsets["consumers", "T", 0] == count
+    assert 3 <= turns <= 30
+
+
+async def test_who_stops_waiting_for_a_message_gets_as_many_as_were_asked_for() -> None:
+    async with client_rig() as rig:
+        broker = rig.brokers[0]
+        rig.nameserver.add_topic("T", rig.brokers, queues=1)
+        consumer = rig.consumer(consume_from_where=ConsumeFromWhere.FIRST_OFFSET, profile="4.9")
+        consumer.subscribe("T")
+        async with consumer:
+            messages = consumer.take(2)
+            waiting = asyncio.ensure_future(anext(messages))
+            await eventually(lambda: consumer.assignment, "started")
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            broker.put_many("T", 0, [b"0", b"1", b"2"])
+            assert [message.body async for message in messages] == [b"0", b"1"]
 
 
 async def test_async_for_ends_when_the_consumer_stops() -> None:

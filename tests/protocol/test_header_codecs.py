@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pocketmq.protocol.codes import LanguageCode, RequestCode
-from pocketmq.protocol.command import FLAG_RESPONSE, Command, Encoding
+from pocketmq.protocol.command import FLAG_ONEWAY, FLAG_RESPONSE, Body, Command, Encoding
 from pocketmq.protocol.errors import BadRequestError
-from pocketmq.protocol.frame import FrameDecoder, encode_frame
+from pocketmq.protocol.frame import FrameDecoder, encode_frame, encode_request
 from pocketmq.protocol.header import REQUEST_HEADERS, Header
 from pocketmq.protocol.headers.kv import PutKvConfigRequestHeader
 from pocketmq.protocol.headers.offsets import QueryConsumerOffsetRequestHeader
@@ -276,6 +276,20 @@ def test_codes_over_16_bits_are_truncated_by_the_binary_header_and_restored(
     # A response code is never one of them.
     answer = Command(on_the_wire, flag=FLAG_RESPONSE, encoding=Encoding.ROCKETMQ)
     assert over_the_wire(answer).code == on_the_wire
+
+
+@pytest.mark.parametrize("encoding", list(Encoding))
+@pytest.mark.parametrize("body", [b"", b"hello", (b"hel", memoryview(b"lo"))])
+@pytest.mark.parametrize(("opaque", "flag"), [(0, FLAG_ONEWAY), (70_000, 0)])
+def test_a_request_has_the_bytes_of_the_command_that_it_is(
+    encoding: Encoding, body: Body, opaque: int, flag: int
+) -> None:
+    header = PullMessageRequestHeader(
+        consumer_group="g", topic="T", queue_id=3, queue_offset=1 << 40, max_msg_nums=32, sys_flag=2
+    )
+    command = Command(11, header, body, opaque, flag, encoding=encoding, version=401)
+    request = encode_request(encoding, header, body, 11, opaque, flag, 401)
+    assert b"".join(request) == b"".join(encode_frame(command))
 
 
 @pytest.mark.parametrize("encoding", [Encoding.JSON, Encoding.ROCKETMQ])

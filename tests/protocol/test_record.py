@@ -1,5 +1,6 @@
 """The stored record, byte for byte (S-5, S-6)."""
 
+import gc
 import mmap
 import pickle
 import zlib
@@ -225,6 +226,43 @@ def test_what_is_noted_is_read_as_text_and_splits_nothing_before():
     assert message.noted("A") is None
     message.note_all({"A": 9})
     assert message.properties["A"] == "9"
+
+
+def test_messages_share_a_note_and_a_further_one_of_one_of_them_is_its_own():
+    first, second = decode_records(JAVA_RECORD * 2)
+    bounds: dict[str, object] = {"MIN_OFFSET": 0}
+    for message in (first, second):
+        message.note_all(bounds)
+    first.note("A", 1)
+    first.note_all({"B": 2})
+    assert first.properties == {"k": "v", "MIN_OFFSET": "0", "A": "1", "B": "2"}
+    assert second.properties == {"k": "v", "MIN_OFFSET": "0"}
+    assert bounds == {"MIN_OFFSET": 0}
+
+
+@pytest.mark.parametrize("split_first", [False, True])
+def test_the_start_of_consumption_is_a_property_whenever_they_are_split(split_first):  # C-54
+    message = decode_record(JAVA_RECORD)
+    if split_first:
+        assert message.properties == {"k": "v"}
+    message.note_consume_start(1_700_000_000_000)
+    assert message.properties == {"k": "v", "CONSUME_START_TIME": "1700000000000"}
+    message.note_consume_start(1_700_000_000_001)
+    assert message.properties["CONSUME_START_TIME"] == "1700000000001"
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_a_body_is_bytes_whatever_it_is_cut_from(kind):
+    message = decode_record(kind(JAVA_RECORD))
+    assert (type(message.body), message.body) == (bytes, b"hello")
+
+
+def test_messages_are_compared_by_identity_and_cost_the_garbage_collector_nothing():
+    first, second = decode_records(JAVA_RECORD * 2)
+    again = decode_record(JAVA_RECORD)
+    assert first != again
+    assert len({first, second, again}) == 3
+    assert not gc.is_tracked(first)
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])

@@ -67,6 +67,12 @@ class HeaderCodec(Protocol):
         """The header of `command`, without frame words and body."""
         ...
 
+    def encode_request(
+        self, header: Header, code: int, opaque: int, flag: int, version: int
+    ) -> bytes:
+        """`encode` of a request of ours; the same bytes for less work."""
+        ...
+
     def decode_fields(self, data: Buffer | msgspec.Raw, cls: type[HeaderT]) -> HeaderT:
         """Raw extension fields as a typed header; `BadRequestError` when they do not fit."""
         ...
@@ -74,6 +80,18 @@ class HeaderCodec(Protocol):
     def decode_mapping(self, data: Buffer | msgspec.Raw) -> Mapping[str, object]:
         """Raw extension fields by wire name."""
         ...
+
+
+class EncodesCommands:
+    """A codec whose requests are commands like all others."""
+
+    def encode(self, command: Command) -> bytes:
+        raise NotImplementedError
+
+    def encode_request(
+        self, header: Header, code: int, opaque: int, flag: int, version: int
+    ) -> bytes:
+        return self.encode(Command(code, header, b"", opaque, flag, version=version))
 
 
 HEADER_ERRORS = (

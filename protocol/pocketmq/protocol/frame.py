@@ -34,10 +34,11 @@ from __future__ import annotations
 
 import struct
 
-from pocketmq.protocol.codecs import codec_of
+import pocketmq.protocol.codecs  # noqa: F401 - fills CODECS
 from pocketmq.protocol.codes import LanguageCode
-from pocketmq.protocol.command import CODECS, HEADER_ERRORS, Command, Encoding
+from pocketmq.protocol.command import CODECS, HEADER_ERRORS, Body, Buffer, Command, Encoding
 from pocketmq.protocol.errors import FrameError
+from pocketmq.protocol.header import Header
 from pocketmq.protocol.long_header import LongHeader, TooLong
 
 MAX_FRAME_BYTES = 16 * 1024 * 1024
@@ -46,6 +47,7 @@ MAX_FRAME_BYTES = 16 * 1024 * 1024
 MAX_HEADER_BYTES = (1 << 24) - 1
 """What three bytes can say; servers take less (`budget.header_bytes`)."""
 
+_MOST_BYTES = MAX_FRAME_BYTES - 4
 _WORD = struct.Struct(">i")
 _WORDS = struct.Struct(">iI")
 _LANGUAGES = frozenset(int(code) for code in LanguageCode)
@@ -154,7 +156,8 @@ class FrameDecoder:
             except HEADER_ERRORS as exc:
                 self._fail(FrameError(f"the {encoding.name} header cannot be read: {exc}"))
                 return commands
-            command.body = view[body_at:stop]
+            if stop != body_at:
+                command.body = view[body_at:stop]
             command.encoding = encoding  # set last: a header cannot override body and encoding
             if command.language not in _LANGUAGES:
                 command.language = LanguageCode.OTHER  # a newer client's language is no error
@@ -203,18 +206,36 @@ class FrameDecoder:
         self._have = 0
 
 
-def encode_frame(command: Command) -> list[bytes | bytearray | memoryview]:
+def encode_frame(command: Command) -> list[Buffer]:
     """The frame as buffers to be written in order; the first holds length, word and header."""
-    header = codec_of(command.encoding).encode(command)
-    body = command.body
+    encoding = command.encoding
+    return _framed(encoding, CODECS[encoding].encode(command), command.body)
+
+
+def encode_request(
+    encoding: Encoding,
+    header: Header,
+    body: Body,
+    code: int,
+    opaque: int,
+    flag: int,
+    version: int,
+) -> list[Buffer]:
+    """`encode_frame` of a request of ours, for which no `Command` has to be made.
+
+    Raises:
+        FrameError: the frame would be longer than a peer accepts.
+    """
+    encoded = CODECS[encoding].encode_request(header, code, opaque, flag, version)
+    return _framed(encoding, encoded, body)
+
+
+def _framed(encoding: Encoding, header: bytes, body: Body) -> list[Buffer]:
     if isinstance(body, (bytes, bytearray, memoryview)):
         size = len(body)
-        parts: list[bytes | bytearray | memoryview] = [b"", body] if size else [b""]
-    else:
-        parts = [b"", *body]
-        size = sum(map(len, body))
-    parts[0] = frame_start(command.encoding, header, size)
-    return parts
+        start = frame_start(encoding, header, size)
+        return [start, body] if size else [start]
+    return [frame_start(encoding, header, sum(map(len, body))), *body]
 
 
 def frame_start(encoding: Encoding, header: bytes, body_bytes: int) -> bytes:
@@ -224,6 +245,6 @@ def frame_start(encoding: Encoding, header: bytes, body_bytes: int) -> bytes:
         FrameError: the frame would be longer than a peer accepts.
     """
     total = 4 + len(header) + body_bytes
-    if total > MAX_FRAME_BYTES - 4:
+    if total > _MOST_BYTES:
         raise FrameError(f"a frame of {total} bytes is over the limit of {MAX_FRAME_BYTES}")
     return _WORDS.pack(total, encoding << 24 | len(header)) + header

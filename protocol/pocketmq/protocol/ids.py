@@ -19,7 +19,7 @@ from pocketmq.protocol.hosts import pack_host, unpack_host
 
 _INT64: Final = struct.Struct(">q")
 _KEY_HEAD: Final = struct.Struct(">HI")
-_KEY_TAIL: Final = struct.Struct(">IH")
+_BYTES: Final = [f"{byte:02X}" for byte in range(256)]
 _MANY: Final = 512
 """More ids than these are packed one by one: a `struct` takes 64 bytes for each, and is kept."""
 
@@ -75,6 +75,7 @@ class UniqKeyFactory:
 
     __slots__ = (
         "_counter",
+        "_head",
         "_month_end_ms",
         "_month_start_ms",
         "_now_ms",
@@ -95,25 +96,29 @@ class UniqKeyFactory:
         self._used = 0
         self._now_ms = time_ms()
         self._month_start_ms = self._month_end_ms = 0
-        self._find_month(self._now_ms)
+        self._head = ""
+        self._begin(self._now_ms)
 
     def __call__(self) -> str:
-        """The next key. About half a microsecond."""
+        """The next key. About a third of a microsecond."""
         now_ms = self._time_ms()
         if now_ms > self._now_ms:
-            self._now_ms = now_ms
-            self._used = 0
+            self._begin(now_ms)
         elif self._used > 0xFFFF:
             # All counters of this millisecond are given: a manual clock stands, or a real one was
             # set back. Borrow the next millisecond.
-            self._now_ms += 1
-            self._used = 0
-        if self._now_ms >= self._month_end_ms:
-            self._find_month(self._now_ms)
+            self._begin(self._now_ms + 1)
         self._used += 1
         self._counter = counter = (self._counter + 1) & 0xFFFF
-        since = self._now_ms - self._month_start_ms
-        return self._prefix + _KEY_TAIL.pack(since & 0xFFFFFFFF, counter).hex().upper()
+        return f"{self._head}{_BYTES[counter >> 8]}{_BYTES[counter & 0xFF]}"
+
+    def _begin(self, now_ms: int) -> None:
+        """The keys of another millisecond."""
+        self._now_ms = now_ms
+        self._used = 0
+        if now_ms >= self._month_end_ms:
+            self._find_month(now_ms)
+        self._head = f"{self._prefix}{now_ms - self._month_start_ms & 0xFFFFFFFF:08X}"
 
     def _find_month(self, now_ms: int) -> None:
         now = datetime.fromtimestamp(now_ms / 1000, UTC)

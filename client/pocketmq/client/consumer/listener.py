@@ -259,10 +259,7 @@ class _Watched:
                 error = exc
             began_at = time()
             try:
-                if error is None:
-                    waits_for = coroutine.send(value)
-                else:
-                    waits_for = coroutine.throw(error)
+                waits_for = coroutine.send(value) if error is None else coroutine.throw(error)
             except StopIteration as ended:
                 return ended.value
             finally:

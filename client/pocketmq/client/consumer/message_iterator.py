@@ -15,7 +15,6 @@ from pocketmq.client.consumer.concurrent import ConcurrentConsumeService, Work
 from pocketmq.client.consumer.consume_events import NO_CONSUME_EVENTS, ConsumeEvents
 from pocketmq.protocol.message import MessageExt
 
-
 MESSAGES_PER_TURN: Final = 256
 """Messages after which everything else on the loop gets a turn."""
 
@@ -54,30 +53,28 @@ class MessageIterator:
         """The message that was handed out last is consumed: it does not come again."""
         last, self._last = self._last, None
         if last is not None:
-            if self._events.sink.is_on:
-                self._tell(last)
-            self._handing_out.done(last[0], last[1])
+            self._passed(last)
 
     async def __anext__(self) -> MessageExt:
         service, last = self._service, self._last
         if last is not None:
             self._last = None
-            if self._sink.is_on:
-                self._tell(last)
-            self._handing_out.done(last[0], last[1])
-        if self._left is not None:
-            if self._left <= 0:
-                raise StopAsyncIteration
-            self._left -= 1
+            self._passed(last)
+        if self._left is not None and self._left <= 0:
+            raise StopAsyncIteration
         self._handed_out += 1
         if self._handed_out % MESSAGES_PER_TURN == 0:
             await service.let_others_run()
         work = service.next_now() or await service.next_work()
         if work is None:
             raise StopAsyncIteration
+        if self._left is not None:
+            self._left -= 1
         self._last = work
         return work[0][0]
 
-    def _tell(self, work: Work) -> None:
+    def _passed(self, work: Work) -> None:
         messages, holder = work
-        self._events.consumed(messages, holder.queue, "success")
+        if self._sink.is_on:
+            self._events.consumed(messages, holder.queue, "success")
+        self._handing_out.done(messages, holder)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.message import MessageQueue
@@ -30,9 +31,8 @@ STATUS_BY_CODE = {
 """The response codes that say "stored" (E-20, E-21); any other is an error."""
 
 
-@dataclass(slots=True)
-class SendResult:
-    """Where a message was stored."""
+class SendResult(msgspec.Struct, gc=False):
+    """Where a message was stored. A msgspec struct because one is made per send."""
 
     status: SendStatus
     msg_id: str

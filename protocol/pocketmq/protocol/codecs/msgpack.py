@@ -18,11 +18,13 @@ from typing import Any
 import msgpack
 import msgspec
 
+from pocketmq.protocol.codes import LanguageCode
 from pocketmq.protocol.command import Buffer, Command, Encoding
 from pocketmq.protocol.header import NO_FIELDS, Header, HeaderT, convert
 from pocketmq.protocol.scalars import Int32
 
 _NIL = b"\xc0"
+_PYTHON = int(LanguageCode.PYTHON)
 
 
 class _Received(Command, gc=False):
@@ -83,6 +85,11 @@ class MsgpackCodec:
             }
         )
         return packed
+
+    def encode_request(
+        self, header: Header, code: int, opaque: int, flag: int, version: int
+    ) -> bytes:
+        return self._encoder.encode(_HeaderOut(code, _PYTHON, version, opaque, flag, None, header))
 
     def decode_fields(self, data: Buffer | msgspec.Raw, cls: type[HeaderT]) -> HeaderT:
         decode = self._by_class.get(cls)

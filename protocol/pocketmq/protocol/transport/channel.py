@@ -39,7 +39,7 @@ from pocketmq.protocol.command import (
 )
 from pocketmq.protocol.dispatch import Dispatcher, Reply, error_reply
 from pocketmq.protocol.errors import ConnectionLostError, FrameError
-from pocketmq.protocol.frame import FrameDecoder, encode_frame
+from pocketmq.protocol.frame import FrameDecoder, encode_frame, encode_request
 from pocketmq.protocol.header import Header
 from pocketmq.protocol.transport.peer_memory import PeerMemory, PeerShare
 from pocketmq.protocol.transport.timed_calls import TimedCalls
@@ -157,7 +157,7 @@ class Channel(asyncio.Protocol):
             return closed
         opaque, future = self._calls.begin(self.address, header, timeout_s)
         try:
-            self._send(self._command(header, body, code, opaque, 0))
+            self._send(header, body, header.CODE if code is None else code, opaque, 0)
         except FrameError:
             self._calls.forget(opaque)
             raise
@@ -168,7 +168,7 @@ class Channel(asyncio.Protocol):
     ) -> None:
         """Send a request that gets no response; dropped silently when the connection is closed."""
         if self.is_open:
-            self._send(self._command(header, body, code, 0, FLAG_ONEWAY))
+            self._send(header, body, header.CODE if code is None else code, 0, FLAG_ONEWAY)
 
     def reply(self, request: Command, response: Command | bytes) -> None:
         """Send the response to `request`, whose processor returned None earlier."""
@@ -394,21 +394,13 @@ class Channel(asyncio.Protocol):
         command.version = self.version
         command.language = LanguageCode.PYTHON
 
-    def _command(
-        self, header: Header, body: Body | msgspec.Struct, code: int | None, opaque: int, flag: int
-    ) -> Command:
-        return Command(
-            header.CODE if code is None else code,
-            header,
-            encode_body(body, self.encoding) if isinstance(body, msgspec.Struct) else body,
-            opaque=opaque,
-            flag=flag,
-            encoding=self.encoding,
-            version=self.version,
-        )
-
-    def _send(self, command: Command) -> None:
-        self._write(encode_frame(command))
+    def _send(
+        self, header: Header, body: Body | msgspec.Struct, code: int, opaque: int, flag: int
+    ) -> None:
+        encoding = self.encoding
+        if isinstance(body, msgspec.Struct):
+            body = encode_body(body, encoding)
+        self._write(encode_request(encoding, header, body, code, opaque, flag, self.version))
         if len(self._out) >= EARLY_PARTS and not (self._accepted or self._processing):
             self._flush()
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TypeAlias
 
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.connection import PendingCalls
 from pocketmq.protocol.errors import RequestTimeoutError
 from pocketmq.protocol.header import Header
 
+Waiter: TypeAlias = tuple[asyncio.Future[Command], Header, float, str]
+"""The future of a response; of the request its header and time-out in seconds, and its peer."""
 
-class TimedCalls(PendingCalls):
+
+class TimedCalls(PendingCalls[Waiter]):
     """Pending calls with one timer, which ends those that nobody answers in time.
 
     The deadlines run on the loop's real time, not on the protocol's `Clock`.
@@ -37,29 +41,30 @@ class TimedCalls(PendingCalls):
         """
         future: asyncio.Future[Command] = self._loop.create_future()
 
-        def on_answer(answer: Command | Exception) -> None:
-            if future.done():
-                return
-            if isinstance(answer, Command):
-                future.set_result(answer)
-            elif isinstance(answer, TimeoutError):
-                name = type(header).__name__.replace("RequestHeader", "")
-                future.set_exception(RequestTimeoutError(peer, name, round(timeout_s * 1000)))
-            else:
-                future.set_exception(answer)
-
         deadline = self._loop.time() + timeout_s
-        opaque = self.add(deadline, on_answer)
+        opaque = self.add(deadline, (future, header, timeout_s, peer))
         if self._timer is None or deadline < self._timer_at:
             self._arm()
         return opaque, future
+
+    def complete(self, response: Command) -> bool:
+        """Hand a response to its caller; False when no caller waits for it any more."""
+        waiter = self.take(response.opaque)
+        if waiter is None:
+            return False
+        future = waiter[0]
+        if not future.done():
+            future.set_result(response)
+        return True
 
     def fail_all(self, error: Exception) -> None:
         """The connection has ended: hand `error` to every caller, and stop the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        super().fail_all(error)
+        for future, _, _, _ in self.take_all():
+            if not future.done():
+                future.set_exception(error)
 
     def _arm(self) -> None:
         deadline = self.next_deadline
@@ -74,6 +79,8 @@ class TimedCalls(PendingCalls):
 
     def _expire(self) -> None:
         self._timer = None
-        for on_answer in self.expire(self._loop.time()):
-            on_answer(TimeoutError())
+        for future, header, timeout_s, peer in self.expire(self._loop.time()):
+            if not future.done():
+                name = type(header).__name__.replace("RequestHeader", "")
+                future.set_exception(RequestTimeoutError(peer, name, round(timeout_s * 1000)))
         self._arm()
