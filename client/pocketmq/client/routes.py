@@ -57,8 +57,7 @@ class TopicPublishInfo:
 
     def next_queue(self) -> MessageQueue:
         """The next queue in turn."""
-        self._index = index = (self._index + 1) & 0x7FFFFFFF
-        return self.queues[index % len(self.queues)]
+        return self.queues[self.next_index() % len(self.queues)]
 
     def next_accepted(self, accepts: Callable[[MessageQueue], bool]) -> MessageQueue | None:
         """The next queue that `accepts` takes, within one round; None if it takes none."""
