@@ -214,6 +214,38 @@ async def test_what_a_peer_asked_before_is_done_before(network: Network) -> None
     assert family.words == ["hello", "of the turn's first read", "of its second"]
 
 
+async def test_reads_of_one_turn_keep_their_order_whatever_their_length(network: Network) -> None:
+    family, accepted = Family(), list[Channel]()
+    async with (
+        served(network, family.dispatcher, on_open=accepted.append) as (_, address),
+        connected(network, address) as channel,
+    ):
+        await channel.request(Word(word="hello"), code=102)
+        whole = request_bytes(101, "third")
+        accepted[0].data_received(request_bytes(101, "first"))
+        accepted[0].data_received(request_bytes(101, "second"))
+        accepted[0].data_received(whole[:9])
+        assert accepted[0].unfinished == whole[:9]
+        accepted[0].data_received(whole[9:])
+        accepted[0].data_received(request_bytes(101, "long", bytes(20_000)))
+        await channel.request(Word(word="bye"), code=102)
+    assert " ".join(family.words).split() == ["hello", "first", "second", "third", "long", "bye"]
+
+
+async def test_what_was_read_before_a_connection_broke_is_done() -> None:
+    family, accepted = Family(), list[Channel]()
+    network = MemoryNetwork()
+    async with (
+        served(network, family.dispatcher, on_open=accepted.append) as (_, address),
+        connected(network, address) as channel,
+    ):
+        await channel.request(Word(word="hello"), code=102)
+        accepted[0].data_received(request_bytes(101, "first"))
+        accepted[0].data_received(request_bytes(101, "second"))
+        accepted[0].connection_lost(None)
+        await eventually(lambda: family.words[1:] == ["first second"], "both are processed")
+
+
 async def test_late_answers_leave_together_and_not_to_a_peer_that_has_gone() -> None:
     written: list[bytes] = []
 
@@ -242,18 +274,23 @@ async def test_late_answers_leave_together_and_not_to_a_peer_that_has_gone() -> 
     assert written == [b"one two "]
 
 
+@pytest.mark.parametrize("reads", [1, 2])
 @pytest.mark.parametrize("end", ["the peer's", "ours"])
-async def test_what_was_asked_in_the_same_turn_before_an_end_is_answered(end: str) -> None:
+async def test_what_was_asked_in_the_same_turn_before_an_end_is_answered(
+    end: str, reads: int
+) -> None:
     family, accepted = Family(), list[Channel]()
     async with served(TcpNetwork(), family.dispatcher, on_open=accepted.append) as (_, address):
         peer = await RawPeer.connect(address)
         [channel] = await eventually(lambda: accepted, "the server knows its peer")
-        channel.data_received(request_bytes(101, "last words"))
+        for _ in range(reads):
+            channel.data_received(request_bytes(101, "last words"))
         if end == "ours":
             channel.close()
         elif not channel.eof_received():
             channel._transport.close()  # as asyncio does
-        assert (await peer.answer()).header(Word).word == "last words"
+        for _ in range(reads):
+            assert (await peer.answer()).header(Word).word == "last words"
         await peer.close()
 
 

@@ -212,6 +212,42 @@ def test_many_requests_wait_for_no_more(dispatcher: Dispatcher) -> None:
     assert len(somebody.heard) == 1 + GATHER_LIMIT
 
 
+class Reads:
+    """A connection whose reads are each a request of code 5."""
+
+    def __init__(self, dispatcher: Dispatcher, peer: Somebody, turn: Turn) -> None:
+        self._dispatcher, self._peer, self._turn = dispatcher, cast("Peer", peer), turn
+
+    def take(self, data: bytes) -> None:
+        self._dispatcher.gather(self._peer, commands(5, int(data)), self._turn.defer)
+
+
+def test_reads_of_a_turn_in_which_requests_wait_are_stored_with_them(
+    dispatcher: Dispatcher,
+) -> None:
+    turn, peers = Turn(), [Somebody("a"), Somebody("b")]
+    assert not dispatcher.waits, "a read that comes alone is processed at once"
+    dispatcher.gather(cast("Peer", peers[0]), commands(5, 1), turn.defer)
+    assert dispatcher.waits
+    dispatcher.put_off(Reads(dispatcher, peers[1], turn), b"2")
+    assert [peer.heard for peer in peers] == [[], []]
+    turn.end()
+    assert [peer.heard for peer in peers] == [[[(1, "a")]], [[(2, "b")]]]
+    assert not dispatcher.waits
+    assert turn.later == []
+
+
+def test_many_reads_wait_for_no_more(dispatcher: Dispatcher) -> None:
+    turn, somebody = Turn(), Somebody("a")
+    reads = Reads(dispatcher, somebody, turn)
+    reads.take(b"0")
+    for opaque in range(1, 1 + GATHER_LIMIT):
+        dispatcher.put_off(reads, b"%d" % opaque)
+    assert [write[0][0] for write in somebody.heard] == list(range(GATHER_LIMIT))
+    turn.end()
+    assert [write[0][0] for write in somebody.heard] == list(range(1 + GATHER_LIMIT))
+
+
 def test_a_code_that_is_listed_as_handled_needs_a_processor() -> None:
     dispatcher = Dispatcher()
     dispatcher.add(Family())

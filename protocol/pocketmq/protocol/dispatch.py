@@ -9,6 +9,7 @@ appended to once for many peers that each wait for their one answer.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -76,6 +77,15 @@ GATHER_LIMIT = 64
 """When so many requests of batch processors are gathered, they are processed: their bytes should
 still be in the processor's cache."""
 
+
+class Reader(Protocol):
+    """A connection from which bytes were read."""
+
+    def take(self, data: bytes) -> None:
+        """Process them."""
+        ...
+
+
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 
@@ -121,6 +131,9 @@ class Dispatcher:
         self._shares: dict[int, list[tuple[Peer, Sequence[Command]]]] = {}
         """Code -> gathered requests, by peer."""
         self._gathered = 0
+        self.waits = False
+        """Whether requests wait for the end of this turn: then reads may wait as well."""
+        self._reads: deque[tuple[Reader, bytes]] = deque()
 
     def add(self, *families: object) -> None:
         """Register every method that `handles` or `handles_batch` marked on these objects.
@@ -206,13 +219,40 @@ class Dispatcher:
         if shares is None:
             if any(self.batch[other] == self.batch[code] for other in self._shares):
                 self.process_gathered()
-            if not self._shares and len(requests) < GATHER_LIMIT:
-                defer(self.process_gathered)
+            if not self.waits and len(requests) < GATHER_LIMIT:
+                self.waits = True
+                defer(self._turn_ended)
             shares = self._shares[code] = []
         shares.append((peer, requests))
         self._gathered += len(requests)
         if self._gathered >= GATHER_LIMIT:
             self.process_gathered()
+
+    def put_off(self, reader: Reader, data: bytes) -> None:
+        """Keep bytes until this turn is over, while `waits` is set.
+
+        The reads of many connections are then processed one after the other: between two calls of
+        the system, each of them would find the processor's caches full of other things.
+
+        Args:
+            reader: Takes them then.
+            data: A short read: all that wait are held in memory.
+        """
+        self._reads.append((reader, data))
+        if len(self._reads) >= GATHER_LIMIT:
+            self.process_reads()
+
+    def process_reads(self) -> None:
+        """Process what was put off so far, if anything."""
+        reads = self._reads
+        while reads:
+            reader, data = reads.popleft()
+            reader.take(data)
+
+    def _turn_ended(self) -> None:
+        self.process_reads()
+        self.waits = False
+        self.process_gathered()
 
     def process_gathered(self) -> None:
         """Answer what was gathered so far, if anything."""

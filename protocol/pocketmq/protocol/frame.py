@@ -70,6 +70,7 @@ class FrameDecoder:
         "_parts",
         "_passing",
         "failure",
+        "is_between",
         "too_long",
     )
 
@@ -83,6 +84,8 @@ class FrameDecoder:
         self._need = 4
         self._passing: LongHeader | None = None
         """A frame that is read and not kept."""
+        self.is_between = True
+        """The last `feed` ended with a frame's end, and found nothing wrong."""
         self.failure: FrameError | None = None
         self.too_long: list[TooLong] = []
         """Requests whose headers were over the limit: answer them and empty this."""
@@ -99,6 +102,7 @@ class FrameDecoder:
 
     def feed(self, data: bytes) -> list[Command]:
         """Return the commands that `data` completes, in order; never raises on bad input."""
+        self.is_between = False
         if self.failure is not None:
             return []
         if self._passing is not None:
@@ -170,6 +174,8 @@ class FrameDecoder:
                 self._learn_need(rest)
             self._parts.append(rest)
             self._have = len(rest)
+        else:
+            self.is_between = self._passing is None and not self.too_long
         return commands
 
     def _has_failed(self) -> bool:

@@ -6,6 +6,7 @@ letter beyond ASCII that looks like one. So it may become a folder of the store 
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 from pocketmq.protocol import properties as names
@@ -176,6 +177,7 @@ def check_client_group(group: str, *, max_chars: int = MAX_GROUP_CHARS) -> None:
         raise IllegalNameError("group", group, "means that no group was chosen; name your own")
 
 
+@lru_cache(maxsize=4096)
 def is_folder_name(name: str) -> bool:
     """Whether a file system takes it as the name of one folder, and of no path.
 

@@ -58,6 +58,9 @@ EARLY_BYTES = 4 * 1024
 """A client's high-water mark. A client never stops writing; but uvloop writes at once what exceeds
 the mark, and anything less at the end of the turn."""
 
+_SHORT_BYTES = 16 * 1024
+"""A read up to this length may wait for the end of the loop's turn."""
+
 _COMMAND_BYTES = 512
 """About what a request takes beside its body."""
 
@@ -121,6 +124,8 @@ class Channel(asyncio.Protocol):
         self._processing = False
         self._awaited = 0
         """Requests of this peer that the dispatcher has gathered and not yet answered."""
+        self._untaken = 0
+        """Reads of this peer that the dispatcher has put off."""
         self._paused = False
         self._put_off: list[Command] = []
         """Commands already read, to be processed when the peer has read its replies."""
@@ -182,7 +187,19 @@ class Channel(asyncio.Protocol):
         A reply of None comes later, by `reply`.
         """
         self._awaited -= len(requests)
-        self.reply_all(requests, replies)
+        reply = replies[0]
+        if (
+            type(reply) is not bytes
+            or len(replies) > 1
+            or self._out
+            or self._processing
+            or requests[0].flag & FLAG_ONEWAY
+        ):
+            self.reply_all(requests, replies)
+            return
+        transport = self._transport
+        if transport is not None and not transport.is_closing():
+            self._put(transport, reply)
 
     def reply_all(self, requests: Sequence[Command], replies: Sequence[Reply]) -> None:
         """`reply` to several requests in one write: now, or at the end of the read in progress."""
@@ -217,11 +234,18 @@ class Channel(asyncio.Protocol):
     @property
     def unfinished(self) -> bytes:
         """The beginning of a frame that has come, and has not ended."""
+        if self._untaken:
+            self.dispatcher.process_reads()
         return self._decoder.pending
+
+    def write_to(self, transport: asyncio.Transport) -> None:
+        """Take this in place of the transport of `connection_made`, which it leads to."""
+        if self._transport is not None:
+            self._transport = transport
 
     def close(self) -> None:
         """Close, once all requests read so far are answered and all bytes are sent."""
-        self._settle()
+        self._finish()
         if self._transport is not None:
             self._flush()
             self._transport.close()
@@ -253,6 +277,20 @@ class Channel(asyncio.Protocol):
             self._on_open(self)
 
     def data_received(self, data: bytes) -> None:
+        dispatcher = self.dispatcher
+        if dispatcher.waits and self._accepted:
+            if len(data) <= _SHORT_BYTES:
+                self._untaken += 1
+                dispatcher.put_off(self, data)
+                return
+            if self._untaken:
+                dispatcher.process_reads()
+        self.take(data)
+
+    def take(self, data: bytes) -> None:
+        """Process bytes that were read."""
+        if self._untaken:
+            self._untaken -= 1
         self._flow.read += len(data)
         if not self._knows_far:
             self._knows_far = True
@@ -262,11 +300,16 @@ class Channel(asyncio.Protocol):
         self.last_active_at = self._loop.time()
         decoder = self._decoder
         commands = decoder.feed(data)
-        if commands:
+        if commands and (len(commands) > 1 or self._paused or not self._gathers(commands)):
             self._process(commands)
+        share = self._share
+        if decoder.is_between:
+            self.frame_began_at = None
+            if share is not None and share.noted_bytes:
+                share.weigh()
+            return
         if decoder.too_long:
             self._refuse_too_long()
-        share = self._share
         if share is not None and (decoder.pending_bytes or share.noted_bytes):
             share.weigh()
         if decoder.failure is not None:
@@ -296,10 +339,12 @@ class Channel(asyncio.Protocol):
             cast("asyncio.Transport", self._transport).resume_reading()
 
     def eof_received(self) -> bool:
-        self._settle()  # the transport closes next, and can still send
+        self._finish()  # the transport closes next, and can still send
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._untaken:
+            self.dispatcher.process_reads()
         self._transport = None
         TRAFFIC.closed(self._ends)
         self._out.clear()
@@ -365,6 +410,22 @@ class Channel(asyncio.Protocol):
             if not each.request.flag & 1:
                 self.reply(each.request, error_reply(self, each.request, each.error))
 
+    def _gathers(self, commands: list[Command]) -> bool:
+        """Have the one request of a read answered with those of other peers, if its kind is."""
+        command = commands[0]
+        if command.flag & 1 or command.code not in self.dispatcher.batch:
+            return False
+        self.encoding = command.encoding
+        self._awaited += 1
+        self.dispatcher.gather(self, commands, self._loop.call_soon)
+        return True
+
+    def _finish(self) -> None:
+        """Process all that was read of this peer."""
+        if self._untaken and not self._processing:
+            self.dispatcher.process_reads()
+        self._settle()
+
     def _settle(self) -> None:
         """Process what this peer asked before, so that its requests keep their order."""
         if self._awaited:
@@ -420,7 +481,9 @@ class Channel(asyncio.Protocol):
         if transport is None:
             return
         self.last_active_at = self._loop.time()
-        data = out[0] if len(out) == 1 else b"".join(out)
+        self._put(transport, out[0] if len(out) == 1 else b"".join(out))
+
+    def _put(self, transport: asyncio.Transport, data: Buffer) -> None:
         TRAFFIC.writes += 1
         far = self._far if self._knows_far else self._find_far()
         if far is not None:

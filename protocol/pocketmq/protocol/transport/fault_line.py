@@ -16,6 +16,7 @@ from pocketmq.protocol.command import Command
 from pocketmq.protocol.faults.cutter import Frame, FrameCutter
 from pocketmq.protocol.faults.rule_book import ROLE_CODES, RuleBook, is_own
 from pocketmq.protocol.frame import encode_frame
+from pocketmq.protocol.transport.channel import Channel
 
 MOST_HELD_BYTES = 16 * 1024 * 1024
 """Of one line while it is parted; with more its connection is reset."""
@@ -249,6 +250,41 @@ class FaultLine(asyncio.Protocol):
         for raw in incoming:
             if self._transport is not None and not self._transport.is_closing():
                 self._inner.data_received(raw)
+
+
+class ChannelLine(FaultLine):
+    """The line of a channel, which stands aside until there is a rule: nothing is called then.
+
+    Args:
+        channel: Reads what comes in.
+        book: The role's rules.
+        target: Address that was connected to; empty when the peer connected to us.
+    """
+
+    def __init__(self, channel: Channel, book: RuleBook, target: str) -> None:
+        super().__init__(channel, book, target)
+        self._channel = channel
+        self._is_aside = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._channel.add_close_listener(self._ended)
+        if self._transport is not None and not self._book.is_armed:
+            self._is_aside = True
+            self._transport.set_protocol(self._channel)
+            self._channel.write_to(self._transport)
+
+    def _ended(self, _channel: Channel) -> None:
+        self._book.unlisten(self._changed)
+        self._transport = None
+
+    def _changed(self) -> None:
+        if self._is_aside and self._book.is_armed:
+            self._is_aside = False
+            if self._transport is not None and self._inner_transport is not None:
+                self._transport.set_protocol(self)
+                self._channel.write_to(self._inner_transport)
+        super()._changed()
 
 
 class _LineTransport(asyncio.Transport):

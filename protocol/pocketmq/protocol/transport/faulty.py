@@ -16,7 +16,7 @@ from pocketmq.protocol.errors import BadRequestError, ConnectError
 from pocketmq.protocol.faults.rule_book import RuleBook
 from pocketmq.protocol.headers.control import GetFaultsRequestHeader
 from pocketmq.protocol.transport.channel import Channel
-from pocketmq.protocol.transport.fault_line import FaultLine
+from pocketmq.protocol.transport.fault_line import ChannelLine
 from pocketmq.protocol.transport.network import OnChannel
 from pocketmq.protocol.transport.tcp import TcpListener, TcpNetwork
 
@@ -72,7 +72,7 @@ class FaultyTcp(TcpNetwork):
         )
 
     def socket_protocol(self, channel: Channel, target: str) -> asyncio.Protocol:
-        return FaultLine(channel, self._book, target)
+        return ChannelLine(channel, self._book, target)
 
 
 class FaultProcessor:
