@@ -49,7 +49,10 @@ def load_queue(queue: ConsumeQueue, commit_log: CommitLog, confirmed: int, limit
             return 0
         count = _sound_entries(queue, last, commit_log, confirmed, limit)
         first = last.start // ENTRY_SIZE
-        entries = first + count if limit == confirmed else _entries_below(row.files, confirmed)
+        if limit == confirmed or (count and _points_below(last, count - 1, confirmed)):
+            entries = first + count
+        else:
+            entries = _entries_below(row.files, confirmed)
     except StoreFileError as exc:
         log.warning("queue.rebuilt", topic=queue.topic, queue_id=queue.queue_id, error=str(exc))
         row.remove_all()
@@ -71,6 +74,12 @@ def _is_live(file: MappedFile, index: int, limit: int) -> bool:
     return bool(size > 0 and 0 <= physical < limit)
 
 
+def _points_below(file: MappedFile, index: int, limit: int) -> bool:
+    """Whether an entry is one of a record below `limit`; then all before it are, or fillers."""
+    physical, size, _ = ENTRY.unpack_from(file.view(), index * ENTRY_SIZE)
+    return bool(size != FILLER_SIZE and size > 0 and 0 <= physical < limit)
+
+
 def _ends_by(file: MappedFile, index: int, limit: int) -> bool:
     """Whether an entry is a filler, or one of a record that ends at `limit` or before it."""
     physical, size, _ = ENTRY.unpack_from(file.view(), index * ENTRY_SIZE)
@@ -79,14 +88,21 @@ def _ends_by(file: MappedFile, index: int, limit: int) -> bool:
 
 def _live(file: MappedFile, limit: int) -> int:
     """Number of a file's first entry that is none, or of a record at `limit` or behind it."""
+    view, unpack = file.view(), ENTRY.unpack_from
+
+    def is_live(index: int) -> bool:
+        """`_is_live`."""
+        physical, size, _ = unpack(view, index * ENTRY_SIZE)
+        return bool(size > 0 and 0 <= physical < limit)
+
     total = file.size // ENTRY_SIZE
     low, high = 0, 1
-    while high <= total and _is_live(file, high - 1, limit):
+    while high <= total and is_live(high - 1):
         low, high = high, high * 2  # most queues are short: few pages are touched
     high = min(high - 1, total)
     while low < high:
         middle = (low + high) // 2
-        if _is_live(file, middle, limit):
+        if is_live(middle):
             low = middle + 1
         else:
             high = middle
@@ -108,7 +124,7 @@ def _sound_entries(
     count = _live(file, limit)
     view = file.view()
     behind = bytes(view[count * ENTRY_SIZE : min(file.size, (count + _LOOK_BEHIND) * ENTRY_SIZE)])
-    if behind.strip(b"\0") and any(
+    if behind != bytes(len(behind)) and any(
         size > 0 and 0 <= where < limit for where, size, _ in ENTRY.iter_unpack(behind)
     ):
         raise _damaged(file, count, "more entries follow the one that looks like the last")
@@ -180,7 +196,8 @@ def correct_min_offset(queue: ConsumeQueue, log_min: int) -> None:
     high = queue.max_offset
     first = _next_real(queue, low, high)
     if first is not None and not 0 <= first[1] < log_min:
-        high = low  # the usual case: nothing was deleted
+        queue.min_offset = first[0]  # the usual case: nothing was deleted
+        return
     while low < high:
         middle = (low + high) // 2
         real = _next_real(queue, middle, high)
