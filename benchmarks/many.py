@@ -12,16 +12,21 @@ can get below. Hence the floor: what the broker takes with 10 connections, and t
 Start: a broker with 1,000 topics of 4 queues, a message in each queue, beside an empty one; from
 the start of the process to its READY line, in seconds and in processor seconds; stopped properly
 before, or killed.
+
+`--beside FOLDER` measures the broker of another checkout in turn with this one: what a change gave.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import os
 import statistics
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from figures import CONSOLE, Figures, judged, median_ratio, save, show_figures
 from load import send_frame
@@ -34,6 +39,9 @@ from pocketmq.protocol.headers.topics import UpdateAndCreateTopicRequestHeader
 from pocketmq.protocol.transport.network import split_address
 from pocketmq.protocol.transport.remoting import RemotingClient, expect
 from pocketmq.protocol.transport.tcp import TcpNetwork
+
+Checkouts: TypeAlias = dict[str, str | None]
+"""What a broker is called in the figures -> the checkout that it comes from."""
 
 CPU = " | us of processor"
 RATE = " | msg/s"
@@ -56,18 +64,35 @@ def processor_us(process: Process) -> float:
     return sum(int((each / "schedstat").read_text().split()[0]) for each in tasks.iterdir()) / 1000
 
 
-def send_rows(rounds: int, scale: float, body_bytes: int) -> Figures:
-    """Each load at the broker, and at `bare`, in turn."""
+@contextlib.contextmanager
+def code_of(checkout: str | None) -> Iterator[None]:
+    """Processes that are started meanwhile run the code of a checkout; None: of this one."""
+    if checkout is None:
+        yield
+        return
+    folders = sorted(str(path.parent) for path in Path(checkout).glob("*/pocketmq"))
+    if not folders:
+        raise SystemExit(f"{checkout} is no checkout of PocketMQ")
+    os.environ["PYTHONPATH"] = os.pathsep.join(folders)
+    try:
+        yield
+    finally:
+        del os.environ["PYTHONPATH"]
+
+
+def send_rows(rounds: int, scale: float, body_bytes: int, checkouts: Checkouts) -> Figures:
+    """Each load at the brokers, and at `bare`, in turn."""
     figures: Figures = {}
     messages = int(60_000 * scale)
-    with (
-        tempfile.TemporaryDirectory(dir=HERE) as folder,
-        cluster(Path(folder)) as (_, (broker,)),
-        started(str(HERE / "ceiling.py"), "bare") as bare,
-    ):
-        for _ in range(rounds):
+    with contextlib.ExitStack() as stack:
+        targets = {"bare": stack.enter_context(started(str(HERE / "ceiling.py"), "bare"))}
+        for name, checkout in checkouts.items():
+            folder = stack.enter_context(tempfile.TemporaryDirectory(dir=HERE))
+            with code_of(checkout):
+                _, [targets[name]] = stack.enter_context(cluster(Path(folder)))
+        for number in range(rounds):
             for load, options in LOADS.items():
-                for name, target in (("broker", broker), ("bare", bare)):
+                for name, target in sorted(targets.items(), reverse=number % 2 == 0):
                     count = messages // (10 if load == "1 x 1" else 1)
                     before_us = processor_us(target)
                     result = run_json(
@@ -118,7 +143,7 @@ def broker_on(folder: Path, nameserver: str) -> Process:
     )
 
 
-def start_rows(rounds: int) -> Figures:
+def start_rows(rounds: int, checkouts: Checkouts) -> Figures:
     """Starts of an empty broker and of one with many queues, in turn."""
     figures: Figures = {}
     with (
@@ -132,47 +157,51 @@ def start_rows(rounds: int) -> Figures:
                 asyncio.run(fill(broker.address, TOPICS, QUEUES))
             broker.stop()
         for _ in range(rounds):
-            for ended in ("stopped", "killed"):
-                for name, store in stores.items():
-                    broker = broker_on(store, nameserver.address)
-                    row = f"start, {name}"
-                    if ended == "killed":  # this start was a clean one; the next is not
-                        broker.popen.kill()
-                        broker.popen.wait()
-                        broker = broker_on(store, nameserver.address)
-                        row += ", killed before"
-                    figures.setdefault(row + " | s", []).append(broker.ready_s)
-                    used_s = processor_us(broker) / 1e6
-                    figures.setdefault(row + " | processor s", []).append(used_s)
-                    broker.stop()
+            for ended in ("", ", killed before"):
+                for name, checkout in checkouts.items():
+                    for content, store in stores.items():
+                        with code_of(checkout):
+                            broker = broker_on(store, nameserver.address)
+                            if ended:  # that start was a clean one; the next is not
+                                broker.popen.kill()
+                                broker.popen.wait()
+                                broker = broker_on(store, nameserver.address)
+                        row = f"start, {content}{ended} | {name}"
+                        figures.setdefault(row + " | s", []).append(broker.ready_s)
+                        used_s = processor_us(broker) / 1e6
+                        figures.setdefault(row + " | processor s", []).append(used_s)
+                        broker.stop()
     return figures
 
 
-def show(figures: Figures) -> None:
+def show(figures: Figures, checkouts: Checkouts) -> None:
     """Print the figures, and the ratios beside their goals."""
     show_figures(figures)
-    table = Table("ratio of medians", "value", "to reach")
-    for few in (FEW, FEW + " singly"):
-        if (top := f"{MANY} | broker") + CPU not in figures:
-            continue
-        value = median_ratio(figures, f"{few} | broker{CPU}", top + CPU)
-        reached = judged(value, reached=value >= GOAL_SENDS)
-        table.add_row(f"{few} : {MANY}, processor time", reached, f">= {GOAL_SENDS}")
-        own_us, of_few, of_many = (
-            statistics.median(figures[row + CPU])
-            for row in (f"{few} | broker", f"{few} | bare", f"{MANY} | bare")
-        )
-        value = own_us / (own_us + of_many - of_few)
-        table.add_row("the same at the floor", f"{value:.2f}", "the most there can be")
-        value = median_ratio(figures, top + RATE, f"{few} | broker{RATE}")
-        reached = judged(value, reached=value >= GOAL_SENDS)
-        table.add_row(f"{MANY} : {few}, rate", reached, f">= {GOAL_SENDS}")
-    for ended in ("", ", killed before"):
-        for unit in (" | s", " | processor s"):
-            if (top := f"start, many{ended}{unit}") in figures:
-                value = median_ratio(figures, top, f"start, empty{ended}{unit}")
-                reached = judged(value, reached=value <= GOAL_START)
-                table.add_row(f"start{ended}, many : empty{unit}", reached, f"<= {GOAL_START}")
+    table = Table("ratio of medians", "whose", "value", "to reach")
+    for name in checkouts:
+        many = f"{MANY} | {name}"
+        for few in (FEW, FEW + " singly"):
+            if many + CPU not in figures:
+                continue
+            value = median_ratio(figures, f"{few} | {name}{CPU}", many + CPU)
+            reached = judged(value, reached=value >= GOAL_SENDS)
+            table.add_row(f"{few} : {MANY}, processor time", name, reached, f">= {GOAL_SENDS}")
+            own_us, of_few, of_many = (
+                statistics.median(figures[row + CPU])
+                for row in (f"{few} | {name}", f"{few} | bare", f"{MANY} | bare")
+            )
+            floor = own_us / (own_us + of_many - of_few)
+            table.add_row("the same at the floor", name, f"{floor:.2f}", "the most there can be")
+            value = median_ratio(figures, many + RATE, f"{few} | {name}{RATE}")
+            reached = judged(value, reached=value >= GOAL_SENDS)
+            table.add_row(f"{MANY} : {few}, rate", name, reached, f">= {GOAL_SENDS}")
+        for ended in ("", ", killed before"):
+            for unit in (" | s", " | processor s"):
+                if (top := f"start, many{ended} | {name}{unit}") in figures:
+                    value = median_ratio(figures, top, f"start, empty{ended} | {name}{unit}")
+                    reached = judged(value, reached=value <= GOAL_START)
+                    row = f"start{ended}, many : empty{unit}"
+                    table.add_row(row, name, reached, f"<= {GOAL_START}")
     CONSOLE.print(table)
 
 
@@ -184,14 +213,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="1.0 = 60,000 messages a row")
     parser.add_argument("--body-bytes", type=int, default=1024)
     parser.add_argument("--only", choices=["sends", "start"], action="append")
+    parser.add_argument("--beside", metavar="FOLDER", help="another checkout, measured in turn")
     options = parser.parse_args(arguments)
+    checkouts: Checkouts = {"broker": None}
+    if options.beside:
+        checkouts["beside"] = options.beside
     wanted = options.only or ["sends", "start"]
     figures: Figures = {}
     if "sends" in wanted:
-        figures |= send_rows(options.rounds, options.scale, options.body_bytes)
+        figures |= send_rows(options.rounds, options.scale, options.body_bytes, checkouts)
     if "start" in wanted:
-        figures |= start_rows(options.rounds)
-    show(figures)
+        figures |= start_rows(options.rounds, checkouts)
+    show(figures, checkouts)
     save(figures, "many", options.only)
 
 

@@ -24,7 +24,7 @@ def test_a_run_of_some_rows_leaves_the_figures_of_a_whole_run_alone(
     assert json.loads((results / "bench-only-a.json").read_text()) == {"a": [3.0]}
 
 
-@pytest.mark.parametrize("name", ["run", "features", "store", "rebalance"])
+@pytest.mark.parametrize("name", ["run", "features", "store", "rebalance", "many"])
 def test_each_benchmark_says_which_rows_it_was_asked_for(name: str) -> None:
     text = (ROOT / "benchmarks" / f"{name}.py").read_text()
     assert "save(" in text

@@ -217,6 +217,11 @@ class Reads:
 
     def __init__(self, dispatcher: Dispatcher, peer: Somebody, turn: Turn) -> None:
         self._dispatcher, self._peer, self._turn = dispatcher, cast("Peer", peer), turn
+        self.address = peer.address
+        self.is_aborted = False
+
+    def abort(self) -> None:
+        self.is_aborted = True
 
     def take(self, data: bytes) -> None:
         self._dispatcher.gather(self._peer, commands(5, int(data)), self._turn.defer)
@@ -235,6 +240,21 @@ def test_reads_of_a_turn_in_which_requests_wait_are_stored_with_them(
     assert [peer.heard for peer in peers] == [[[(1, "a")]], [[(2, "b")]]]
     assert not dispatcher.waits
     assert turn.later == []
+
+
+def test_a_read_that_cannot_be_processed_ends_its_connection_and_no_other(
+    dispatcher: Dispatcher,
+) -> None:
+    turn, somebody = Turn(), Somebody("a")
+    good, bad = (Reads(dispatcher, somebody, turn) for _ in range(2))
+    good.take(b"1")
+    dispatcher.put_off(bad, b"no number")
+    dispatcher.put_off(good, b"2")
+    with capture_logs() as logs:
+        turn.end()
+    assert [line["event"] for line in logs] == ["read.failed"]
+    assert (good.is_aborted, bad.is_aborted) == (False, True)
+    assert [write[0][0] for write in somebody.heard] == [1, 2]
 
 
 def test_many_reads_wait_for_no_more(dispatcher: Dispatcher) -> None:

@@ -81,8 +81,14 @@ still be in the processor's cache."""
 class Reader(Protocol):
     """A connection from which bytes were read."""
 
+    address: str
+
     def take(self, data: bytes) -> None:
         """Process them."""
+        ...
+
+    def abort(self) -> None:
+        """End the connection at once."""
         ...
 
 
@@ -247,11 +253,15 @@ class Dispatcher:
         reads = self._reads
         while reads:
             reader, data = reads.popleft()
-            reader.take(data)
+            try:
+                reader.take(data)
+            except Exception as exc:  # as a loop does, whose other reads go on
+                log.error("read.failed", peer=reader.address, exc_info=exc)
+                reader.abort()
 
     def _turn_ended(self) -> None:
         self.process_reads()
-        self.waits = False
+        self.waits = False  # not before: what was just read is answered now, too
         self.process_gathered()
 
     def process_gathered(self) -> None:
