@@ -144,7 +144,8 @@ class ReplyProcessor:
     ) -> None:
         """Answer with the push's outcome and the place where the reply is stored (R-12, R-13).
 
-        As with a send, what is said to be stored is as safe as the flush mode promises.
+        As with a send, what is said to be stored is as safe as the flush mode promises; a reply
+        that could not be made safe is answered as one that is not stored.
         """
         place = SendMessageResponseHeader(
             msg_id="0", queue_id=queue_id, queue_offset=0, region=REGION, trace=TRACE_ON
@@ -155,10 +156,18 @@ class ReplyProcessor:
             host = self._address.packed
             message = stored(header, body, queue_id, packed_address(peer.address), host)
             result = self._puts.put(message)
+
+            def stored_safely(status: PutStatus) -> None:
+                if status is PutStatus.PUT_OK:
+                    place.msg_id = offset_msg_id(host, result.physical_offset)
+                    place.queue_offset = result.queue_offset
+                else:
+                    log.warning("reply.not_stored", topic=header.topic, status=status.name)
+                peer.reply(request, answer)
+
             if result.status is PutStatus.PUT_OK:
-                place.msg_id = offset_msg_id(host, result.physical_offset)
-                place.queue_offset = result.queue_offset
-                self._puts.when_safe([result], lambda _status: peer.reply(request, answer))
-                return
-            log.warning("reply.not_stored", topic=header.topic, status=result.status.name)
+                self._puts.when_safe([result], stored_safely)
+            else:
+                stored_safely(result.status)
+            return
         peer.reply(request, answer)
