@@ -147,3 +147,6 @@ class BrokerSubjects:
         for work, guarded in ((Work.PULL, readers), (Work.ADMIN, tools)):
             for code, processor in guarded.single.items():
                 dispatcher.register(code, self.overload.guard.guarded(work, processor))
+            for code, batch_processor in guarded.batch.items():
+                guard = self.overload.guard.guarded_batch(work, batch_processor)
+                dispatcher.register_batch(code, guard)

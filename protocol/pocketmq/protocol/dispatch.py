@@ -153,11 +153,7 @@ class Dispatcher:
                 for code in getattr(function, "_handles", ()):
                     self.register(code, getattr(family, name))
                 for code in getattr(function, "_handles_batch", ()):
-                    if not self._knows(int(code)):
-                        continue
-                    if int(code) in self.batch:
-                        raise ValueError(f"request code {request_name(code)} has two processors")
-                    self.batch[int(code)] = getattr(family, name)
+                    self.register_batch(code, getattr(family, name))
 
     def require(self, codes: Iterable[int]) -> None:
         """Check at start-up that what is listed as handled is handled.
@@ -186,6 +182,14 @@ class Dispatcher:
             is_registration = code == RequestCode.REGISTER_BROKER
             name = "registration_bytes" if is_registration else "body_bytes"
             self._body_limit[int(code)] = name
+
+    def register_batch(self, code: int, processor: BatchProcessor) -> None:
+        """Let `processor` answer the requests of `code` that came in one turn, if it is known."""
+        if not self._knows(int(code)):
+            return
+        if int(code) in self.batch:
+            raise ValueError(f"request code {request_name(code)} has two processors")
+        self.batch[int(code)] = processor
 
     @property
     def codes(self) -> set[int]:

@@ -7,14 +7,14 @@ wait for each other, and when one append takes a second, everybody behind it has
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, unique
 
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command
-from pocketmq.protocol.dispatch import Peer, Processor, Reply
+from pocketmq.protocol.dispatch import BatchProcessor, Peer, Processor, Reply
 
 Deferred = Callable[[], None]
 
@@ -87,6 +87,15 @@ class Overload:
         def answer(peer: Peer, request: Command) -> Reply:
             self.check(work)
             return processor(peer, request)
+
+        return answer
+
+    def guarded_batch(self, work: Work, processor: BatchProcessor) -> BatchProcessor:
+        """The same for requests that are answered together."""
+
+        def answer(peers: Sequence[Peer], requests: Sequence[Command]) -> Sequence[Reply]:
+            self.check(work)
+            return processor(peers, requests)
 
         return answer
 

@@ -190,7 +190,9 @@ class AckProcessor:
         queue_id = each.queue_id
         self._checks.queue(topic, queue_id)
         low, high = self._store.min_offset(topic, queue_id), self._store.max_offset(topic, queue_id)
-        offsets = [offset for offset in each.offsets() if low <= offset <= high]
+        offsets = list(each.offsets())
+        if offsets and not low <= offsets[0] <= offsets[-1] <= high:
+            offsets = [offset for offset in offsets if low <= offset <= high]
         if not offsets:
             return None
         self._core.stats.note_acks(topic, group, len(offsets))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pocketmq.broker.config import BrokerConfig
@@ -66,10 +67,10 @@ def assemble_pop(
     if not core.profile.broker.arbitrary_delay:
         return Pop(progress=progress, orders=orders, modes=modes)
     revive_topic = REVIVE_TOPIC_PREFIX + config.cluster_name
-    revive_log = ReviveLog(core, storing.rewrites, revive_topic, config.revive_queue_num)
+    revive_log = ReviveLog(core, timers.rules, revive_topic, config.revive_queue_num)
     checks = PopChecks(core, topics.configs, groups.configs)
     merges = MergeService(
-        core, PopMerge(lambda: _merge_limits(core.config)), revive_log, offsets.table, progress
+        core, PopMerge(_limits_now(lambda: core.config)), revive_log, offsets.table, progress
     )
     priorities = Priorities(
         topics.configs, groups.configs, enabled=core.profile.broker.message_priorities
@@ -136,6 +137,20 @@ def assemble_pop(
             merges,
         ),
     )
+
+
+def _limits_now(config: Callable[[], BrokerConfig]) -> Callable[[], MergeLimits]:
+    """The limits as the options are now; made again when those change."""
+    made_of = config()
+    limits = _merge_limits(made_of)
+
+    def now() -> MergeLimits:
+        nonlocal made_of, limits
+        if (known := config()) is not made_of:
+            made_of, limits = known, _merge_limits(known)
+        return limits
+
+    return now
 
 
 def _merge_limits(config: BrokerConfig) -> MergeLimits:

@@ -2,14 +2,17 @@
 
 A pop of "any queue" begins at a random queue and goes round, so that many clients share the queues
 evenly; one pop in five reads the group's retry topic before the topic. What it found is stored as
-one check point per queue before anything is answered or committed.
+one check point per queue before anything is answered or committed. Several pops of one turn of the
+loop read first, and then store their check points together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from random import randrange
+from typing import NamedTuple
+
+import msgspec
 
 from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.filters.message_filters import MessageFilter
@@ -18,10 +21,10 @@ from pocketmq.broker.pop.merge import Held
 from pocketmq.broker.pop.merge_service import MergeService
 from pocketmq.broker.pop.orders import ConsumerOrders
 from pocketmq.broker.pop.priorities import Priorities
-from pocketmq.broker.pop.progress import PopProgress
-from pocketmq.broker.pop.records import CheckPoint
+from pocketmq.broker.pop.progress import PopProgress, QueueOf
+from pocketmq.broker.pop.records import CheckPoint, MergeKey
 from pocketmq.broker.pop.revive_log import ReviveLog
-from pocketmq.broker.store import GetResult, GetStatus, PutStatus
+from pocketmq.broker.store import GetResult, GetStatus, PutStatus, StoredMessage
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.events.messages import MessagePulled
@@ -46,8 +49,7 @@ _MOVED = frozenset(
 _PASSED = frozenset({GetStatus.NO_MATCHED_MESSAGE, GetStatus.MESSAGE_WAS_REMOVING})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PopRequest:
+class PopRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What is wanted."""
 
     group: str
@@ -63,22 +65,35 @@ class PopRequest:
     attempt_id: str | None = None
 
 
-@dataclass(slots=True, kw_only=True)
-class HandOut:
-    """What a pop got; with `add` it grows queue by queue."""
+class Taken(NamedTuple):
+    """Messages of one queue that nobody else gets while their check point is being stored."""
+
+    point: CheckPoint
+    next_offset: int
+    """Where the group is behind them."""
+    ahead: int | None
+    """How far the queue was handed out before, if it was beyond the committed offset."""
+
+    @property
+    def queue(self) -> QueueOf:
+        """Whose offset they move."""
+        return self.point.group, self.point.topic, self.point.queue_id
+
+
+class HandOut(msgspec.Struct, kw_only=True):
+    """What a pop got; it grows queue by queue."""
 
     pop_time_ms: int
     revive_queue_id: int
-    records: list[Buffer] = field(default_factory=list)
+    records: list[Buffer] = []
     count: int = 0
     size_bytes: int = 0
-    starts: list[tuple[QueueKey, int]] = field(default_factory=list)
-    offsets: list[tuple[QueueKey, Sequence[int]]] = field(default_factory=list)
-    order_counts: list[str] = field(default_factory=list)
+    starts: list[tuple[QueueKey, int]] = []
+    offsets: list[tuple[QueueKey, Sequence[int]]] = []
+    order_counts: list[str] = []
     rest: int = 0
     """Messages that another pop would find."""
-    points: list[tuple[CheckPoint, int]] = field(default_factory=list)
-    """With the offset that the group is at behind it."""
+    taken: list[Taken] = []
 
 
 class Popper:
@@ -117,8 +132,8 @@ class Popper:
         self._progress = progress
         self._orders = orders
 
-    def pop(self, want: PopRequest, queues: int, now_ms: int) -> HandOut:
-        """Take messages; the result is empty when there are none.
+    def take(self, want: PopRequest, queues: int, now_ms: int) -> HandOut:
+        """Take messages, for which `store` comes next; the result is empty when there are none.
 
         Args:
             want: what is wanted.
@@ -127,6 +142,37 @@ class Popper:
         """
         revive_queue = ORDERED_QUEUE if want.ordered else self._revive_log.next_queue()
         out = HandOut(pop_time_ms=now_ms, revive_queue_id=revive_queue)
+        try:
+            self._take_from_all(out, want, queues)
+        except BaseException:
+            self._take_back([out])
+            raise
+        return out
+
+    def store(self, outs: Sequence[HandOut]) -> Sequence[HandOut]:
+        """Store the check points of what was taken, in one append; what may be answered.
+
+        When they cannot be stored, nothing is handed out.
+        """
+        if self._store_points(outs):
+            return outs
+        self._take_back(outs)
+        return [
+            HandOut(
+                pop_time_ms=out.pop_time_ms, revive_queue_id=out.revive_queue_id, rest=out.count
+            )
+            if out.taken
+            else out
+            for out in outs
+        ]
+
+    def _take_back(self, outs: Sequence[HandOut]) -> None:
+        """What was taken can be had again."""
+        for out in reversed(outs):
+            for taken in reversed(out.taken):
+                self._progress.taken_back(taken.queue, taken.ahead, taken.point.count)
+
+    def _take_from_all(self, out: HandOut, want: PopRequest, queues: int) -> None:
         lot = randrange(100)
         by_priority = not want.ordered and self._priorities.hold(want.group, want.topic, lot)
         for topic, count in self._topics_in_turn(want, queues, lot, by_priority=by_priority):
@@ -135,9 +181,6 @@ class Popper:
                     self._read(out, want, topic, queue_id)
             elif count:
                 self._read(out, want, topic, want.queue_id)
-        if out.points and not self._store_points(out):
-            return HandOut(pop_time_ms=now_ms, revive_queue_id=revive_queue, rest=out.count)
-        return out
 
     def has_message(self, want: PopRequest, queues: int, now_ms: int) -> bool:
         """Whether a pop would find something; nothing is moved (K-65)."""
@@ -233,7 +276,7 @@ class Popper:
         found: GetResult,
     ) -> None:
         if found.next_begin_offset - begin == found.count:  # nothing was passed over
-            taken = list(range(begin, found.next_begin_offset))
+            taken: Sequence[int] = range(begin, found.next_begin_offset)
         else:
             taken = [offset for view in found.records for offset in queue_offsets(view)]
         mark = retry_mark(topic)
@@ -253,7 +296,10 @@ class Popper:
             point = CheckPoint.of_pop(
                 owner, taken, out.pop_time_ms, want.invisible_ms, suspended=suspended
             )
-            out.points.append((point, found.next_begin_offset))
+            key = (want.group, topic, queue_id)
+            ahead = self._progress.ahead(key)
+            out.taken.append(Taken(point, found.next_begin_offset, ahead))
+            self._progress.handed_out(key, found.next_begin_offset, found.count)
         if mark and not self._core.config.pop_response_return_actual_retry_topic:
             messages = decode_records(b"".join(found.records))
             out.records += [self._as_popped(out, want, topic, taken[0], m) for m in messages]
@@ -363,30 +409,29 @@ class Popper:
                 return 0
         return max(0, store.max_offset(topic, queue_id) - 1)
 
-    def _store_points(self, out: HandOut) -> bool:
-        """Store the check points, and move the group on once they are safe (K-103)."""
+    def _store_points(self, outs: Sequence[HandOut]) -> bool:
+        """Store the check points, and move the groups on once they are safe (K-103)."""
         if self._merge.is_on:
-            return self._keep_points(out)
-        messages = [
-            self._revive_log.check_point(point, out.revive_queue_id) for point, _ in out.points
-        ]
-        results = self._revive_log.put(messages)
+            return self._keep_points(outs)
+        log, now_ms = self._revive_log, self._core.clock.time_ms()
+        moves: list[tuple[QueueOf, int]] = []
+        messages: list[StoredMessage] = []
+        for out in outs:
+            for taken in out.taken:
+                messages.append(log.check_point(taken.point, out.revive_queue_id))
+                moves.append((taken.queue, taken.next_offset))
+        if not messages:
+            return True
+        results = log.put(messages)
         if results is None:
             return False
-        moves = [
-            ((point.group, point.topic, point.queue_id), next_offset, point.count)
-            for point, next_offset in out.points
-        ]
-        for key, next_offset, count in moves:
-            self._progress.handed_out(key, next_offset, count)
-            group, topic, _ = key
+        for (group, topic, _), _ in moves:
             self._core.stats.note_check_points(topic, group)
-        now_ms = out.pop_time_ms
 
         def flushed(status: PutStatus) -> None:
             if status is not PutStatus.PUT_OK:
                 return
-            for key, next_offset, _ in moves:
+            for key, next_offset in moves:
                 if self._offsets.pending_reset(*key) is None:
                     self._offsets.commit(*key, next_offset, now_ms)
                 self._progress.committed(key, next_offset)
@@ -395,19 +440,29 @@ class Popper:
         self._store.when_flushed(last.physical_offset + last.size, flushed)
         return True
 
-    def _keep_points(self, out: HandOut) -> bool:
+    def _keep_points(self, outs: Sequence[HandOut]) -> bool:
         """The same with check points in memory, as far as they may stay there (K-100)."""
-        now_ms, queue = out.pop_time_ms, out.revive_queue_id
-        held = [Held(point, queue, next_offset, now_ms) for point, next_offset in out.points]
-        kept = {id(each) for each in held if self._merge.takes(each.point, now_ms)}
+        kept: set[int] = set()
+        keys: set[MergeKey] = set()
+        held: list[Held] = []
+        for out in outs:
+            now_ms = out.pop_time_ms
+            for taken in out.taken:
+                point = taken.point
+                each = Held(point, out.revive_queue_id, taken.next_offset, now_ms)
+                held.append(each)
+                if point.key not in keys and self._merge.takes(point, now_ms):
+                    keys.add(point.key)
+                    kept.add(id(each))
+        if not held:
+            return True
         stored = [each for each in held if id(each) not in kept]
         results = self._revive_log.put(
-            [self._revive_log.check_point(each.point, queue) for each in stored]
+            [self._revive_log.check_point(each.point, each.revive_queue) for each in stored]
         )
         if results is None:
             return False
         for each in held:
-            self._progress.handed_out(each.queue, each.next_offset, each.point.count)
             self._merge.add(each, in_memory=id(each) in kept)
         self._merges.resume()
 

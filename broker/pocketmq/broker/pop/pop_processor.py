@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.filters.message_filters import MessageFilter, MessageFilters
@@ -11,7 +14,7 @@ from pocketmq.broker.pop.waiting import WaitingPop
 from pocketmq.broker.pop.waking import WakingPops
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
-from pocketmq.protocol.dispatch import Peer, Reply, handles
+from pocketmq.protocol.dispatch import Peer, Reply, error_reply, handles, handles_batch
 from pocketmq.protocol.errors import FilterError, SubscriptionError
 from pocketmq.protocol.headers.pop import (
     NotificationRequestHeader,
@@ -24,6 +27,18 @@ from pocketmq.protocol.headers.pop import (
 )
 from pocketmq.protocol.receipts import msg_offset_info, start_offset_info
 from pocketmq.protocol.subscription import TAG, SubscriptionData
+
+
+class _Pop(NamedTuple):
+    """A pop that has taken what there was."""
+
+    peer: Peer
+    request: Command
+    header: PopMessageRequestHeader
+    want: PopRequest
+    deadline_ms: int
+    out: HandOut
+    took_s: float
 
 
 class PopProcessor:
@@ -52,12 +67,30 @@ class PopProcessor:
             "waiting pops", core, self._again
         )
 
-    @handles(RequestCode.POP_MESSAGE)
-    def pop(self, peer: Peer, request: Command) -> Reply:
-        """Take messages, which are invisible to others for a while; None while the pop waits."""
-        header = request.header(PopMessageRequestHeader)
-        born_ms = header.born_time or self._clock.time_ms()
-        return self._execute(peer, request, header, born_ms + header.poll_time)
+    @handles_batch(RequestCode.POP_MESSAGE)
+    def pop(self, peers: Sequence[Peer], requests: Sequence[Command]) -> Sequence[Reply]:
+        """Take messages, which are invisible to others for a while; None while a pop waits.
+
+        The check points of all pops of one turn of the loop are one append to the log.
+        """
+        replies: list[Reply] = [None] * len(requests)
+        pops: list[tuple[int, _Pop]] = []
+        for index, (peer, request) in enumerate(zip(peers, requests, strict=True)):
+            try:
+                header = request.header(PopMessageRequestHeader)
+                deadline_ms = (header.born_time or self._clock.time_ms()) + header.poll_time
+                pop = self._take(peer, request, header, deadline_ms)
+            except Exception as exc:  # noqa: BLE001 - one bad pop, and the others go on
+                replies[index] = error_reply(peer, request, exc)
+                continue
+            if isinstance(pop, _Pop):
+                pops.append((index, pop))
+            else:
+                replies[index] = pop
+        stored = self._popper.store([pop.out for _, pop in pops])
+        for (index, pop), out in zip(pops, stored, strict=True):
+            replies[index] = self._answer(pop, out)
+        return replies
 
     @handles(RequestCode.POLLING_INFO)
     def polling_info(self, peer: Peer, request: Command) -> Reply:
@@ -96,11 +129,16 @@ class PopProcessor:
 
     def _again(self, pop: WaitingPop[PopMessageRequestHeader]) -> Reply:
         """Run the whole pop once more (K-131); it waits on when it finds nothing."""
-        return self._execute(pop.peer, pop.request, pop.header, pop.deadline_ms)
+        taken = self._take(pop.peer, pop.request, pop.header, pop.deadline_ms)
+        if not isinstance(taken, _Pop):
+            return taken
+        [out] = self._popper.store([taken.out])
+        return self._answer(taken, out)
 
-    def _execute(
+    def _take(
         self, peer: Peer, request: Command, header: PopMessageRequestHeader, deadline_ms: int
-    ) -> Reply:
+    ) -> _Pop | Command:
+        """Take messages whose check points are still to be stored; or the answer that refuses."""
         now_ms = self._clock.time_ms()
         try:
             config = self._checks.pop(header, deadline_ms - header.poll_time, now_ms)
@@ -120,10 +158,15 @@ class PopProcessor:
             attempt_id=header.attempt_id,
         )
         began_at = self._clock.monotonic()
-        out = self._popper.pop(want, config.read_queue_nums, now_ms)
-        done_at = self._clock.monotonic()
+        out = self._popper.take(want, config.read_queue_nums, now_ms)
+        took_s = self._clock.monotonic() - began_at
+        return _Pop(peer, request, header, want, deadline_ms, out, took_s)
+
+    def _answer(self, pop: _Pop, out: HandOut) -> Reply:
+        """Hand out what was taken, or let the pop wait."""
+        want, header, request = pop.want, pop.header, pop.request
         self._core.stats.note_get(
-            want.topic, want.group, out.count, out.size_bytes, done_at, done_at - began_at
+            want.topic, want.group, out.count, out.size_bytes, self._clock.monotonic(), pop.took_s
         )
         if out.count:
             if out.rest > 0:
@@ -132,12 +175,13 @@ class PopProcessor:
         key = (want.topic, want.group, want.queue_id if want.queue_id >= 0 else -1)
         code: ResponseCode | None = ResponseCode.POLLING_TIMEOUT
         if header.poll_time > 0 and not request.is_oneway:
-            code = self.waiting.table.refusal(key, deadline_ms, now_ms)
+            code = self.waiting.table.refusal(key, pop.deadline_ms, out.pop_time_ms)
         if code is None:
-            self.waiting.hold(WaitingPop(peer, request, header, key, deadline_ms, chosen.accept))
+            accept = want.filter.accept
+            self.waiting.hold(WaitingPop(pop.peer, request, header, key, pop.deadline_ms, accept))
             return None
         answer = PopMessageResponseHeader(
-            pop_time=now_ms,
+            pop_time=out.pop_time_ms,
             invisible_time=header.invisible_time,
             revive_qid=out.revive_queue_id,
             rest_num=out.rest,

@@ -28,6 +28,24 @@ class PopProgress:
         """Whether a check point of the queue is not yet on the disk."""
         return key in self._ahead
 
+    def ahead(self, key: QueueOf) -> int | None:
+        """How far the queue is handed out, if that is not yet the committed offset."""
+        return self._ahead.get(key)
+
+    def taken_back(self, key: QueueOf, ahead: int | None, count: int) -> None:
+        """What was handed out last was not: its check point could not be stored.
+
+        Args:
+            key: of the queue.
+            ahead: what `ahead` said before.
+            count: of the messages.
+        """
+        if ahead is None:
+            self._ahead.pop(key, None)
+        else:
+            self._ahead[key] = ahead
+        self.returned(key, self._since_ms, count)
+
     def handed_out(self, key: QueueOf, next_offset: int, count: int) -> None:
         """Messages below `next_offset` were handed out."""
         self._ahead[key] = max(next_offset, self._ahead.get(key, 0))

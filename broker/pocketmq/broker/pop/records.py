@@ -156,7 +156,9 @@ class CheckPoint(
         return cls(
             broker_name=broker_name,
             group=group,
-            distances=[offset - start for offset in offsets],
+            distances=list(range(len(offsets)))
+            if offsets[-1] - start == len(offsets) - 1
+            else [offset - start for offset in offsets],
             invisible_ms=invisible_ms,
             count=len(offsets),
             pop_time_ms=pop_time_ms,
@@ -251,8 +253,8 @@ def record_key(
     topic: str, queue_id: int, what: str, group: str, pop_time_ms: int, broker: str | None, tag: str
 ) -> str:
     """UNIQ_KEY of a record in the revive topic (K-70)."""
-    words = [topic, str(queue_id), what, group, str(pop_time_ms)]
-    return "@".join([*words, *([broker] if broker is not None else []), tag])
+    key = f"{topic}@{queue_id}@{what}@{group}@{pop_time_ms}"
+    return f"{key}@{tag}" if broker is None else f"{key}@{broker}@{tag}"
 
 
 def decode_check_point(body: bytes | memoryview) -> CheckPoint:

@@ -5,29 +5,41 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pocketmq.broker.core import BrokerCore
-from pocketmq.broker.pop.records import AHEAD_MS, CHECK_POINT_TAG, Ack, CheckPoint
+from pocketmq.broker.pop.records import (
+    ACK_TAG,
+    AHEAD_MS,
+    BATCH_ACK_TAG,
+    CHECK_POINT_TAG,
+    Ack,
+    CheckPoint,
+)
 from pocketmq.broker.store import PutResult, PutStatus, StoredMessage
-from pocketmq.broker.storing.rewrites import Rewrites
+from pocketmq.broker.timers.rules import TimerRules, check_room
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.properties import encode_properties
 from pocketmq.protocol.subscription import tags_code
+from pocketmq.protocol.validation import TIMER_TOPIC
+
+_CODES = {tag: tags_code(tag) for tag in (CHECK_POINT_TAG, ACK_TAG, BATCH_ACK_TAG)}
 
 
 class ReviveLog:
     """Writes to the revive topic through the timers.
 
+    A record is what a send with TIMER_DELIVER_MS stores, put together without that send's work.
+
     Args:
         core: store, clock and address.
-        rewrites: include that of the timers.
+        rules: of the timers.
         topic: the revive topic.
         queues: how many queues it has.
     """
 
-    def __init__(self, core: BrokerCore, rewrites: Rewrites, topic: str, queues: int) -> None:
+    def __init__(self, core: BrokerCore, rules: TimerRules, topic: str, queues: int) -> None:
         self.topic = topic
         self.queues = queues
         self._core = core
-        self._rewrites = rewrites
+        self._rules = rules
         self._next_queue = 0
 
     def next_queue(self) -> int:
@@ -59,25 +71,33 @@ class ReviveLog:
         self, queue_id: int, tag: str, body: bytes, key: str, due_ms: int
     ) -> StoredMessage:
         now_ms = self._core.clock.time_ms()
+        out_ms = self._rules.out_ms_of(due_ms, now_ms)
+        properties = (
+            f"{names.TIMER_DELIVER_MS}\x01{due_ms}\x02{names.UNIQ_KEY}\x01{key}\x02"
+            f"{names.TAGS}\x01{tag}\x02"
+        )
+        topic, queue = self.topic, queue_id
+        if out_ms is not None:
+            properties += (
+                f"{names.TIMER_OUT_MS}\x01{out_ms}\x02{names.REAL_TOPIC}\x01{topic}\x02"
+                f"{names.REAL_QUEUE_ID}\x01{queue_id}\x02"
+            )
+            topic, queue = TIMER_TOPIC, 0
+        if "\x01" in key or "\x02" in key:
+            encode_properties({names.UNIQ_KEY: key})  # says why it is refused
+        stored = properties.encode()
+        check_room(stored)
         host = self._core.address.packed
-        properties = {
-            names.TIMER_DELIVER_MS: str(due_ms),
-            names.UNIQ_KEY: key,
-            names.TAGS: tag,
-        }
-        message = StoredMessage(
-            topic=self.topic,
-            queue_id=queue_id,
+        return StoredMessage(
+            topic=topic,
+            queue_id=queue,
             body=body,
-            properties=b"",
+            properties=stored,
             flag=0,
             sys_flag=0,
             born_timestamp_ms=now_ms,
             born_host=host,
             store_host=host,
-            tags_code=tags_code(tag),
+            tags_code=_CODES[tag],
             uniq_key=key,
         )
-        if not self._rewrites.apply(message, properties, now_ms):
-            message.properties = encode_properties(properties).encode()
-        return message

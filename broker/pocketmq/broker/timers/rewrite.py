@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from pocketmq.broker.delays.delay import level_of
-from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.store.stored_message import StoredMessage
 from pocketmq.broker.storing.rewrites import Rewrite
-from pocketmq.broker.timers.rules import TimerRules, to_timer_topic
+from pocketmq.broker.timers.rules import TimerRules, check_room, to_timer_topic
 from pocketmq.protocol import properties as names
-from pocketmq.protocol.codes import ResponseCode
-from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES
 from pocketmq.protocol.receipts import RecallHandle
 from pocketmq.protocol.validation import TIMER_TOPIC, is_retry
 
 _TIMES = (names.TIMER_DELAY_SEC, names.TIMER_DELAY_MS, names.TIMER_DELIVER_MS)
-
-ROOM_BYTES = 128
-"""Bytes kept free for the properties that delivery adds, so that it cannot fail."""
 
 
 def timer_rewrite(rules: TimerRules, broker_name: str) -> Rewrite:
@@ -39,12 +33,7 @@ def timer_rewrite(rules: TimerRules, broker_name: str) -> Rewrite:
             return False
         topic = message.topic
         to_timer_topic(message, properties, out_ms)
-        if len(message.properties) + ROOM_BYTES > MAX_PROPERTIES_BYTES:
-            raise RequestRefusedError(
-                ResponseCode.MESSAGE_ILLEGAL,
-                f"the properties of a timer message may have {MAX_PROPERTIES_BYTES - ROOM_BYTES} "
-                "bytes, because its delivery adds some",
-            )
+        check_room(message.properties)
         if message.uniq_key is not None and not is_retry(topic):
             handle = RecallHandle(topic, broker_name, out_ms + 1, message.uniq_key)
             message.recall_handle = handle.encode()

@@ -12,7 +12,7 @@ from pocketmq.protocol import properties as names
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.hosts import pack_host, parse_host_text
 from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.properties import encode_properties
+from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES, encode_properties
 from pocketmq.protocol.subscription import tags_code
 from pocketmq.protocol.validation import TIMER_TOPIC
 
@@ -20,6 +20,9 @@ NEVER_WAITED_MS = 2**63 - 1
 """TIMER_ENQUEUE_MS of a message that was due before it came into the wheel (T-101)."""
 
 SECOND_MS = 1000
+
+ROOM_BYTES = 128
+"""Bytes kept free for the properties that delivery adds, so that it cannot fail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +72,21 @@ class TimerRules:
         due_ms = self._due_ms(properties, now_ms)
         if due_ms is None:
             return None
+        cancels = names.TIMER_DEL_UNIQKEY in properties
+        return self.out_ms_of(due_ms, now_ms, cancels=cancels)
+
+    def out_ms_of(self, due_ms: int, now_ms: int, *, cancels: bool = False) -> int | None:
+        """`out_ms` of a message that is due at a time.
+
+        Raises:
+            RequestRefusedError: that is too far ahead, or past for a cancel.
+        """
         if not self.enabled:
             raise RequestRefusedError(
                 ResponseCode.SYSTEM_ERROR,
                 "accurate timer message is not enabled, timerWheelEnable is false",
             )
-        if due_ms - now_ms > self.max_delay() or (
-            due_ms <= now_ms and names.TIMER_DEL_UNIQKEY in properties
-        ):
+        if due_ms - now_ms > self.max_delay() or (due_ms <= now_ms and cancels):
             raise self.illegal()
         if due_ms <= now_ms:
             return None
@@ -160,6 +170,21 @@ def to_timer_topic(message: StoredMessage, properties: dict[str, str], out_ms: i
     message.topic = TIMER_TOPIC
     message.queue_id = 0
     message.properties = encode_properties(properties).encode()
+
+
+def check_room(stored: bytes) -> None:
+    """Check that a timer message's properties leave room for those that its delivery adds.
+
+    Raises:
+        RequestRefusedError: MESSAGE_ILLEGAL (13).
+    """
+    most = MAX_PROPERTIES_BYTES - ROOM_BYTES
+    if len(stored) > most:
+        raise RequestRefusedError(
+            ResponseCode.MESSAGE_ILLEGAL,
+            f"the properties of a timer message may have {most} bytes, because its delivery adds "
+            "some",
+        )
 
 
 def delete_key(topic: str, uniq_key: str, *, names_topic: bool = True) -> str:

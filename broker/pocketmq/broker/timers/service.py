@@ -5,17 +5,20 @@
     real topic  <-- deliver <-- slot that is over         (T-125 to T-130)
 
 RocketMQ steps through every second. Here one service sleeps until the first slot in which anything
-waits is over, and wakes when a message arrives. Both halves repeat work after a kill rather than
-lose it; nothing is noted as done before it is stored.
+waits is over. What arrives is taken in at the end of the turn of the loop, all of it at once, and
+wakes the service only if it is due before everything else. Both halves repeat work after a kill
+rather than lose it; nothing is noted as done before it is stored.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import msgspec
 import structlog
 
+from pocketmq.broker.core import defer
 from pocketmq.broker.stats import BrokerStats
 from pocketmq.broker.store import GetStatus, MessageStore, PutStatus, StoredMessage
 from pocketmq.broker.subject import Service
@@ -29,6 +32,7 @@ from pocketmq.broker.timers.wheel import TimerWheel
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.java import java_hash
 from pocketmq.protocol.message import MessageExt
+from pocketmq.protocol.properties import stored_name, stored_value
 from pocketmq.protocol.record import decode_records
 from pocketmq.protocol.validation import TIMER_TOPIC
 from pocketmq.runtime.clock import Clock
@@ -45,6 +49,16 @@ LONGEST_WAIT_S = 10.0
 
 BATCH = 32
 DELIVERY_BATCH = 128
+
+
+class _Arrival(msgspec.Struct, gc=False):
+    """A message of the wheel topic that is to be logged."""
+
+    record: MessageExt
+    out_ms: int
+    topic: str
+    """Where it is delivered."""
+    cancels: bool
 
 
 class _SlotWork(msgspec.Struct):
@@ -98,6 +112,9 @@ class TimerService(Service):
         self._delivered_end = 0
         """Log offset behind the last message that was delivered."""
         self._cleaned_at = 0.0
+        self._next_ms: int | None = None
+        """The slot that the service sleeps for."""
+        self._is_deferred = False
         self._service = PeriodicService(
             "timers", clock, AFTER_FAILURE_S, self._run, initial_delay_s=0
         )
@@ -163,9 +180,15 @@ class TimerService(Service):
         self._files.close()
 
     def arrived(self) -> None:
-        """A message was stored in the wheel topic."""
-        self._service.wakeup()
-        self._flushing.resume()
+        """A message was stored in the wheel topic: take it in when this turn of the loop is over.
+
+        A task would cost more than taking it in.
+        """
+        if not self._service.running:
+            self._service.wakeup()
+        elif not self._is_deferred:
+            self._is_deferred = True
+            defer(self._take_in_soon)
 
     # -- figures (T-155) ------------------------------------------------------------------------
 
@@ -209,11 +232,25 @@ class TimerService(Service):
             if not taken and not delivered:
                 break
             await self._clock.sleep(0)  # a backlog of hours must not keep the broker from answering
-        next_ms = self._wheel.next_ms()
+        self._next_ms = next_ms = self._wheel.next_ms()
         if next_ms is None:
             return AT_REST  # until something arrives
         left_ms = self._rules.delivered_at_ms(next_ms) - self._clock.time_ms()
         return min(LONGEST_WAIT_S, max(1, left_ms) / 1000)
+
+    def _take_in_soon(self) -> None:
+        """Take in what arrived in the last turn; the service goes on when it has more to do."""
+        self._is_deferred = False
+        if not self._service.running:
+            return
+        try:
+            taken = self._take_in()
+        except DiskError:
+            taken = None  # the service meets it again, reports it and waits
+        next_ms = self._wheel.next_ms()
+        is_sooner = next_ms is not None and (self._next_ms is None or next_ms < self._next_ms)
+        if taken is None or is_sooner or self.offset_behind:
+            self._service.wakeup()
 
     def _take_in(self) -> int | None:
         """Log the next messages of the wheel topic; how many, or None to try again later."""
@@ -226,11 +263,12 @@ class TimerService(Service):
             return 0
         now_ms = self._clock.time_ms()
         write_ms = self._rules.floor(now_ms)
-        to_log: list[tuple[MessageExt, int]] = []
+        to_log: list[_Arrival] = []
         over: list[tuple[MessageExt, int]] = []
         records = decode_records(b"".join(found.records))
         for record in records:
-            out_ms = _out_ms(record)
+            text = b"\x02" + record.raw_properties
+            out_ms = _number(stored_value(text, _OUT_MS))
             if out_ms is None:
                 log.warning("timers.no_time", offset=record.queue_offset)
             elif self._is_delivered(record, out_ms):
@@ -238,12 +276,18 @@ class TimerService(Service):
             elif out_ms < write_ms:
                 over.append((record, NEVER_WAITED_MS))
             else:
-                to_log.append((record, out_ms))
+                topic, cancels = stored_value(text, _REAL_TOPIC) or "", stored_value(text, _CANCEL)
+                to_log.append(_Arrival(record, out_ms, topic, cancels is not None))
         if over and not self._put_delivered(over, now_ms):
             return None
-        for record, out_ms in to_log:
-            self._log_one(record, out_ms, write_ms, now_ms)
-            self.queue_offset = record.queue_offset + 1
+        changes: dict[str, int] = {}
+        for arrival in to_log:
+            self._log_one(arrival, write_ms)
+            self.queue_offset = arrival.record.queue_offset + 1
+            topic = arrival.topic
+            changes[topic] = changes.get(topic, 0) + (-1 if arrival.cancels else 1)
+        for topic, change in changes.items():
+            self._counts.change(topic, change, now_ms)
         self.queue_offset = found.next_begin_offset
         self._flushing.resume()
         return len(records)
@@ -266,14 +310,12 @@ class TimerService(Service):
             Checkpoint(master.read_ms, 0, 0, master.queue_offset, master.version)
         )
 
-    def _log_one(self, record: MessageExt, out_ms: int, write_ms: int, now_ms: int) -> None:
-        slot_ms, rolls = self._rules.slot_of(out_ms, write_ms)
+    def _log_one(self, arrival: _Arrival, write_ms: int) -> None:
+        slot_ms, rolls = self._rules.slot_of(arrival.out_ms, write_ms)
         if slot_ms < self._files.checkpoint.read_ms:  # the clock was set back
             self._wheel.forget_between(slot_ms, self._files.checkpoint.read_ms)
             self._delivered.begin_at(slot_ms)
-        properties = record.properties
-        cancels = names.TIMER_DEL_UNIQKEY in properties
-        topic = properties.get(names.REAL_TOPIC, "")
+        record, cancels = arrival.record, arrival.cancels
         position = self._log.append(
             LogRecord(
                 self._wheel.get(slot_ms).last,
@@ -282,12 +324,10 @@ class TimerService(Service):
                 slot_ms - write_ms,
                 record.commit_log_offset,
                 record.store_size,
-                java_hash(topic),
+                _topic_hash(arrival.topic),
             )
         )
-        change = -1 if cancels else 1
-        self._wheel.add(slot_ms, position, change)
-        self._counts.change(topic, change, now_ms)
+        self._wheel.add(slot_ms, position, -1 if cancels else 1)
 
     # -- delivering -----------------------------------------------------------------------------
 
@@ -414,12 +454,17 @@ class TimerService(Service):
         return AT_REST if is_clean else None
 
 
-def _out_ms(record: MessageExt) -> int | None:
+def _number(text: str | None) -> int | None:
     try:
-        return int(record.properties.get(names.TIMER_OUT_MS, ""))
+        return int(text) if text else None
     except ValueError:
         return None
 
+
+_topic_hash = lru_cache(maxsize=1024)(java_hash)
+_OUT_MS, _REAL_TOPIC, _CANCEL = map(
+    stored_name, (names.TIMER_OUT_MS, names.REAL_TOPIC, names.TIMER_DEL_UNIQKEY)
+)
 
 _NEVER = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})
 

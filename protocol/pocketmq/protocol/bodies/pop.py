@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import msgspec
@@ -53,7 +53,7 @@ class BatchAck(
     bits: str
     """Base64 of a bit set, lowest bit of the lowest byte first: bit n acks `start_offset` + n."""
 
-    def offsets(self) -> Iterator[int]:
+    def offsets(self) -> Sequence[int]:
         """The queue offsets that are acked, in order.
 
         Raises:
@@ -67,11 +67,10 @@ class BatchAck(
             raise BadRequestError(
                 f"a batch ack of {len(octets) * 8} bits; {MAX_ACK_BITS} are more than one pop takes"
             )
-        value = int.from_bytes(octets, "little")
-        while value:
-            lowest = value & -value
-            yield self.start_offset + lowest.bit_length() - 1
-            value ^= lowest
+        value, start = int.from_bytes(octets, "little"), self.start_offset
+        if not value & (value + 1):  # all of a pop, which is most
+            return range(start, start + value.bit_length())
+        return [start + at for at, bit in enumerate(reversed(f"{value:b}")) if bit == "1"]
 
 
 def ack_bits(distances: Iterable[int]) -> str:
