@@ -17,6 +17,7 @@ from typing import Final
 from pocketmq.protocol.errors import IllegalNameError
 from pocketmq.protocol.hosts import pack_host, unpack_host
 
+_V4_ID_CHARS: Final = 32
 _INT64: Final = struct.Struct(">q")
 _KEY_HEAD: Final = struct.Struct(">HI")
 _BYTES: Final = [f"{byte:02X}" for byte in range(256)]
@@ -60,6 +61,22 @@ def parse_offset_msg_id(msg_id: str) -> tuple[str, int, int]:
         raise IllegalNameError("message id", msg_id, "is not hexadecimal") from None
     ip, port = unpack_host(packed[:-8])
     return ip, port, _INT64.unpack(packed[-8:])[0]
+
+
+def offset_of_msg_id(msg_id: str) -> int:
+    """The commit log offset alone.
+
+    Raises:
+        IllegalNameError: it is no offset id.
+    """
+    if len(msg_id) == _V4_ID_CHARS and msg_id.isalnum():
+        try:
+            offset: int = _INT64.unpack_from(bytes.fromhex(msg_id), 8)[0]
+        except ValueError:
+            pass  # told by what reads all of it
+        else:
+            return offset
+    return parse_offset_msg_id(msg_id)[2]
 
 
 class UniqKeyFactory:

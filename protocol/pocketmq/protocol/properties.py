@@ -7,6 +7,7 @@ characters, is dropped by the reader.
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 from pocketmq.protocol.errors import IllegalMessageError
@@ -152,6 +153,57 @@ def decode_properties(text: str) -> dict[str, str]:
         if name and value:
             properties[name] = value
     return properties
+
+
+_KEY_MARK: Final = "\x03"
+"""Stands for the unique key in a text that is remembered,"""
+_KEYS_MARK: Final = "\x04"
+"""and this for the index keys."""
+_LEAST_KEY_CHARS: Final = 16
+"""A shorter key may be part of a name."""
+_MAX_REMEMBERED_CHARS: Final = 512
+
+
+def decode_alike(text: str) -> dict[str, str]:
+    """`decode_properties` for messages of one sender: a third of the time if all are alike.
+
+    UNIQ_KEY, wherever its value stands, and KEYS may differ; the rest is remembered.
+    """
+    if len(text) > _MAX_REMEMBERED_CHARS or _KEY_MARK in text or _KEYS_MARK in text:
+        return decode_properties(text)
+    whole, keys = text, ""
+    at = text.find(f"{KEYS}\x01")
+    if at == 0 or (at > 0 and text[at - 1] == PROPERTY_SEPARATOR):
+        begin, end = at + len(KEYS) + 1, text.find(PROPERTY_SEPARATOR, at)
+        if end > begin:
+            keys, text = text[begin:end], f"{text[:begin]}{_KEYS_MARK}{text[end:]}"
+    key = ""
+    at = text.find(f"{UNIQ_KEY}\x01")
+    if at == 0 or (at > 0 and text[at - 1] == PROPERTY_SEPARATOR):
+        begin, end = at + len(UNIQ_KEY) + 1, text.find(PROPERTY_SEPARATOR, at)
+        if end - begin >= _LEAST_KEY_CHARS:
+            key = text[begin:end]
+            text = text.replace(key, _KEY_MARK)
+    known, marked = _decoded(text)
+    if marked is None:
+        return decode_properties(whole)
+    properties = known.copy()
+    for name in marked:
+        value = properties[name].replace(_KEY_MARK, key)
+        properties[name] = value.replace(_KEYS_MARK, keys)
+    return properties
+
+
+@lru_cache(maxsize=1024)
+def _decoded(text: str) -> tuple[dict[str, str], list[str] | None]:
+    """Properties with marks, and whose values have one; None: a name has."""
+    known = decode_properties(text)
+    if not _MARKS.isdisjoint("".join(known)):
+        return known, None
+    return known, [name for name, value in known.items() if not _MARKS.isdisjoint(value)]
+
+
+_MARKS: Final = frozenset({_KEY_MARK, _KEYS_MARK})
 
 
 def stored_name(name: str) -> bytes:

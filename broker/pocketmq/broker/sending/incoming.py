@@ -22,7 +22,7 @@ from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import IllegalNameError
 from pocketmq.protocol.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
 from pocketmq.protocol.hosts import pack_host, parse_host_text
-from pocketmq.protocol.properties import decode_properties, encode_properties, priority_of
+from pocketmq.protocol.properties import decode_alike, encode_properties, priority_of
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.subscription import tags_code
 
@@ -155,7 +155,7 @@ class IncomingMessages:
         now: float,
     ) -> tuple[StoredMessage, int]:
         """A message whose properties or topic ask for more than being stored."""
-        properties = decode_properties(header.properties)
+        properties = decode_alike(header.properties)
         body = request.body_view
         if not body:
             raise RequestRefusedError(ResponseCode.MESSAGE_ILLEGAL, "the message has no body")

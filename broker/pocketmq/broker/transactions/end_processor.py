@@ -156,6 +156,8 @@ class EndTransactionProcessor:
             log.info("transaction.unknown", group=header.producer_group, msg_id=header.msg_id)
             return None
         half = self._record(header.commit_log_offset)
+        if half is not None:
+            half.split_alike()
         if half is None or half.topic != HALF_TOPIC:
             raise RequestRefusedError(
                 ResponseCode.SYSTEM_ERROR,

@@ -20,7 +20,7 @@ from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.subscription import tags_code
 from pocketmq.protocol.validation import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 
-_REAL_TOPIC = names.REAL_TOPIC.encode()
+_REAL_TOPIC, _REAL_QUEUE = names.REAL_TOPIC.encode(), names.REAL_QUEUE_ID.encode()
 
 REMOVED: str = "d"
 """Tag of an op record."""
@@ -33,6 +33,9 @@ class Outcome(Enum):
     UNKNOWN = MessageSysFlag.TRANSACTION_NONE
     COMMIT = MessageSysFlag.TRANSACTION_COMMIT
     ROLLBACK = MessageSysFlag.TRANSACTION_ROLLBACK
+
+
+_OUTCOMES: dict[int, Outcome] = {outcome.value: outcome for outcome in Outcome}
 
 
 def is_half(message: StoredMessage, properties: dict[str, str]) -> bool:
@@ -72,14 +75,15 @@ def committed(
         raise RequestRefusedError(
             ResponseCode.SYSTEM_ERROR, "the record there is no half message: it names no topic"
         )
-    queue_id = max(0, _number(properties.get(names.REAL_QUEUE_ID)))
+    queue = properties.get(names.REAL_QUEUE_ID)
+    queue_id = max(0, _number(queue))
     stored = bytes(half.raw_properties)
     if not names_real_topic:
-        own = (names.REAL_TOPIC, names.REAL_QUEUE_ID)
-        last = encode_properties({name: properties[name] for name in own if name in properties})
-        stored = stored.removesuffix(last.encode())  # where `to_half` put them
-        properties = {name: text for name, text in properties.items() if name not in own}
-        if _REAL_TOPIC in stored:
+        last = f"{names.REAL_TOPIC}\x01{topic}\x02{names.REAL_QUEUE_ID}\x01{queue}\x02".encode()
+        stored = stored.removesuffix(last)  # where `to_half` put them
+        if _REAL_TOPIC in stored or _REAL_QUEUE in stored:
+            own = (names.REAL_TOPIC, names.REAL_QUEUE_ID)
+            properties = {name: text for name, text in properties.items() if name not in own}
             stored = encode_properties(properties).encode()
     message = _copy(half, topic, queue_id, properties, stored)
     message.sys_flag |= MessageSysFlag.TRANSACTION_COMMIT
@@ -150,13 +154,13 @@ def outcome_of(header: EndTransactionRequestHeader) -> Outcome:
     Raises:
         RequestRefusedError: SYSTEM_ERROR (1): the number has no meaning.
     """
-    try:
-        return Outcome(header.commit_or_rollback)
-    except ValueError:
+    outcome = _OUTCOMES.get(header.commit_or_rollback)
+    if outcome is None:
         raise RequestRefusedError(
             ResponseCode.SYSTEM_ERROR,
             f"commitOrRollback field wrong: {header.commit_or_rollback} is none of 0, 8 and 12",
-        ) from None
+        )
+    return outcome
 
 
 def check_end(

@@ -37,7 +37,7 @@ from pocketmq.protocol.headers.transactions import (
     CheckTransactionStateRequestHeader,
     EndTransactionRequestHeader,
 )
-from pocketmq.protocol.ids import parse_offset_msg_id
+from pocketmq.protocol.ids import offset_of_msg_id
 from pocketmq.protocol.message import Message, MessageExt, MessageQueue
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.runtime.errors import PocketMQError
@@ -241,7 +241,7 @@ class TransactionProducer(Producer):
 
     async def _end(self, message: Message, sent: SendResult, state: TransactionState) -> None:
         """Send the outcome to the broker, oneway; if it does not arrive, the broker asks (P-61)."""
-        _, _, physical_offset = parse_offset_msg_id(sent.offset_msg_id)
+        physical_offset = offset_of_msg_id(sent.offset_msg_id)
         header = EndTransactionRequestHeader(
             producer_group=self._group,
             tran_state_table_offset=sent.queue_offset,
