@@ -6,7 +6,13 @@ from hypothesis import strategies as st
 
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.errors import IllegalMessageError
-from pocketmq.protocol.properties import decode_properties, encode_properties
+from pocketmq.protocol.properties import (
+    decode_alike,
+    decode_properties,
+    encode_properties,
+    stored_name,
+    stored_value,
+)
 from support.strategies import property_maps
 
 
@@ -44,6 +50,43 @@ def test_a_property_cannot_forge_another(found):
         assert any(c in name + value for name, value in found.items() for c in "\x01\x02")
         return
     assert decode_properties(text) == {k: v for k, v in found.items() if k and v}
+
+
+KEY = "7F0000014BCDC3E8D7D847B760000004"
+PIECES = st.sampled_from(
+    [
+        "UNIQ_KEY",
+        "KEYS",
+        "__transactionId__",
+        "TAGS",
+        KEY,
+        "short",
+        "a",
+        "\x01",
+        "\x02",
+        "\x03",
+        "\x04",
+    ]
+)
+
+
+@given(st.lists(PIECES, max_size=24).map("".join))
+def test_a_property_read_alone_or_from_memory_is_the_same_as_with_all(text):
+    found = decode_properties(text)
+    for _ in range(2):  # the second time it is remembered
+        assert list(decode_alike(text).items()) == list(found.items())
+    for name in ("UNIQ_KEY", "KEYS", "TAGS", "a"):
+        stored = f"\x02{text}".encode()
+        assert stored_value(stored, stored_name(name)) == found.get(name)
+
+
+def test_messages_that_are_alike_have_their_own_keys():
+    for n in range(3):
+        key = f"{KEY[:-1]}{n}"
+        found = {"TAGS": "x", "UNIQ_KEY": key, "KEYS": f"{n} {key}", "__transactionId__": key}
+        read = decode_alike(encode_properties(found))
+        assert read == found
+        read["TAGS"] = "changed by whoever reads it"
 
 
 def test_the_name_that_holds_a_separator_is_told():

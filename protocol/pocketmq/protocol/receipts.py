@@ -194,7 +194,7 @@ def parse_msg_offset_info(text: str | None) -> dict[QueueKey, list[int]]:
     Raises:
         BadRequestError: it is malformed, or names a queue twice.
     """
-    return {key: [_offset(word) for word in words.split(",")] for key, words in _entries(text)}
+    return {key: _offsets(words) for key, words in _entries(text)}
 
 
 class OrderCounts(msgspec.Struct, frozen=True):
@@ -248,6 +248,13 @@ def _entries(text: str | None) -> Iterable[tuple[QueueKey, str]]:
             raise BadRequestError(f"offset info names mark {key[0]} queue {key[1]} twice")
         seen.add(key)
         yield key, words[2]
+
+
+def _offsets(words: str) -> list[int]:
+    try:
+        return list(map(int, words.split(",")))
+    except ValueError as exc:
+        raise BadRequestError(f"{words[:100]!r} in an offset info are no numbers") from exc
 
 
 def _offset(text: str) -> int:

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from pocketmq.broker.store import FlushDiskType
+from pocketmq.broker.store import FlushDiskType, StoredMessage
+from pocketmq.broker.timers.rewrite import timer_rewrite
+from pocketmq.broker.timers.rules import TimerRules
 from pocketmq.protocol.bodies.pop import BatchAck, BatchAckBody, ack_bits
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.headers.pop import (
@@ -21,6 +23,7 @@ from pocketmq.protocol.headers.pop import (
 )
 from pocketmq.protocol.headers.topics import DeleteTopicRequestHeader
 from pocketmq.protocol.record import decode_records
+from pocketmq.protocol.validation import TIMER_TOPIC
 from pocketmq.runtime.manual_clock import ManualClock
 from pocketmq.runtime.profile import PROFILE_4_9
 from support.broker_rig import START_MS, BrokerRig, Voice, running_broker
@@ -163,6 +166,62 @@ async def test_a_batch_ack_acknowledges_by_distance(rig: BrokerRig, voice: Voice
     assert (await pop(voice)).bodies == [b"001", b"003"]
     empty = await voice.ask(BatchAckMessageRequestHeader(), BatchAckBody())
     assert empty.code == ResponseCode.NO_MESSAGE
+
+
+async def test_pops_of_one_turn_share_an_append_and_no_message(
+    rig: BrokerRig, voice: Voice
+) -> None:
+    sent = await fill(voice, 12, queues=1)
+    store, appends = rig.broker.store, 0
+
+    def count() -> None:
+        nonlocal appends
+        appends += 1
+
+    store.grew.connect(count)
+    pops = [pop_later(voice, queue_id=0, max_msg_nums=5) for _ in range(4)]
+    answers = [read_pop(await each) for each in pops]
+    assert [answer.bodies for answer in answers] == [sent[:5], sent[5:10], sent[10:], []]
+    assert appends == 1
+    for answer in answers[:3]:
+        await ack_all(voice, answer)
+    await rig.advance(60)
+    assert (await pop(voice)).bodies == []
+
+
+async def test_pops_whose_check_points_cannot_be_stored_hand_out_nothing(
+    rig: BrokerRig, voice: Voice
+) -> None:  # K-34
+    sent = await fill(voice, 8, queues=2)
+    rig.broker.store.blocked_by.add("a full disk")
+    pops = [pop_later(voice, queue_id=n % 2, max_msg_nums=3, poll_time=0) for n in range(4)]
+    refused = [read_pop(await each) for each in pops]
+    assert [answer.bodies for answer in refused] == [[]] * 4
+    rig.broker.store.blocked_by.clear()
+    assert sorted((await pop(voice)).bodies) == sent
+    assert [await voice.committed(group=GROUP, queue_id=n) for n in range(2)] == [4, 4]
+
+
+async def test_a_check_point_is_stored_as_a_send_with_a_delivery_time(
+    rig: BrokerRig, voice: Voice
+) -> None:  # K-70, T-105
+    await fill(voice, 1, queues=1)
+    await pop(voice, invisible_time=10_500)
+    found = rig.broker.store.get_message(TIMER_TOPIC, 0, 0, 1)
+    [record] = decode_records(b"".join(found.records))
+    now_ms = rig.clock.time_ms()
+    texts = {
+        "TIMER_DELIVER_MS": str(now_ms + 9_500),
+        "UNIQ_KEY": record.uniq_key or "",
+        "TAGS": "ck",
+    }
+    message = StoredMessage(
+        topic="rmq_sys_REVIVE_LOG_DefaultCluster", queue_id=1, body=b"", properties=b"", flag=0,
+        sys_flag=0, born_timestamp_ms=0, born_host=b"", store_host=b"",
+    )  # fmt: skip
+    assert timer_rewrite(TimerRules(), "broker-a")(message, texts, now_ms)
+    assert record.raw_properties == message.properties
+    assert (message.topic, message.queue_id) == (record.topic, record.queue_id)
 
 
 async def test_tags_choose_and_the_group_gets_past_what_it_does_not_want(
