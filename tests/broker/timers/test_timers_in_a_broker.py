@@ -76,6 +76,17 @@ async def test_a_time_beyond_the_limit_or_that_is_none_is_refused(voice: Voice, 
     assert "should not be bigger than the max delay 259200000ms" in (reply.remark or "")
 
 
+async def test_of_several_times_seconds_win_and_then_milliseconds(
+    rig: BrokerRig, voice: Voice
+) -> None:  # T-105
+    times = {"TIMER_DELIVER_MS": str(START_MS + 60_000), "TIMER_DELAY_MS": "30000"}
+    await sent(voice, b"seconds", **times, TIMER_DELAY_SEC="5")
+    await sent(voice, b"milliseconds", **times)
+    for seconds, bodies in ((4, []), (3, [b"seconds"]), (25, [b"seconds", b"milliseconds"])):
+        await rig.advance(seconds)
+        assert [m.body for m in await rig.queue("orders")] == bodies
+
+
 async def test_a_delay_level_beside_a_time_wins(rig: BrokerRig, voice: Voice) -> None:  # T-105
     await sent(voice, b"level", DELAY="2", TIMER_DELAY_SEC="3600")
     await rig.advance(6)
