@@ -281,13 +281,15 @@ class TimerService(Service):
         if over and not self._put_delivered(over, now_ms):
             return None
         changes: dict[str, int] = {}
-        for arrival in to_log:
-            self._log_one(arrival, write_ms)
-            self.queue_offset = arrival.record.queue_offset + 1
-            topic = arrival.topic
-            changes[topic] = changes.get(topic, 0) + (-1 if arrival.cancels else 1)
-        for topic, change in changes.items():
-            self._counts.change(topic, change, now_ms)
+        try:
+            for arrival in to_log:
+                self._log_one(arrival, write_ms)
+                self.queue_offset = arrival.record.queue_offset + 1
+                topic = arrival.topic
+                changes[topic] = changes.get(topic, 0) + (-1 if arrival.cancels else 1)
+        finally:  # a full disk: those before are logged
+            for topic, change in changes.items():
+                self._counts.change(topic, change, now_ms)
         self.queue_offset = found.next_begin_offset
         self._flushing.resume()
         return len(records)
