@@ -32,3 +32,15 @@ async def test_a_queue_that_comes_while_offsets_are_written_keeps_its_offset() -
     assert store.table.get(NEW) == 7
     assert store.table.get(OWNED) == 5
     assert GIVEN_UP not in store.table.offsets
+
+
+def test_offsets_are_not_written_at_once_where_no_broker_is_known() -> None:  # P-5
+    async def nobody(_topic: str) -> bool:
+        return False
+
+    store = RemoteBrokerOffsetStore(
+        "group", cast(ClientApi, None), BrokerAddresses(RouteTable(), nobody)
+    )
+    store.table.update(GIVEN_UP, 5, increase_only=False)
+    assert not store.persist_at_once([OWNED])
+    assert GIVEN_UP in store.table.offsets, "nothing was done: `persist_all` has it to do"

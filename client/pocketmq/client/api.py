@@ -141,6 +141,10 @@ class ClientApi:
         response = await self.call(address, header, body, timeout_s=timeout_s)
         return decode_body(response.body_view, body_type, response.encoding)
 
+    def open_channel(self, address: str) -> Channel | None:
+        """The channel to an address if it is open; for who would rather not wait."""
+        return self.remoting.open_channel(address)
+
     async def oneway(self, address: str, header: Header, body: Body | msgspec.Struct = b"") -> None:
         """Send one process a oneway request; raises `ConnectError` only."""
         (await self.channel(address)).oneway(header, body)
@@ -282,13 +286,7 @@ class ClientApi:
         self, address: str, group: str, queue: MessageQueue, offset: int, *, oneway: bool = True
     ) -> None:
         """The next offset that the group will consume: UPDATE_CONSUMER_OFFSET (15)."""
-        header = UpdateConsumerOffsetRequestHeader(
-            consumer_group=group,
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-            commit_offset=offset,
-            bname=queue.broker_name,
-        )
+        header = commit_header(group, queue, offset)
         if oneway:
             await self.oneway(address, header)
         else:
@@ -355,3 +353,16 @@ def _check_queues(topic: str, route: TopicRouteData) -> None:
             f"queues of topic {topic} on broker {data.broker_name} by its route",
             advice="change the topic's queue numbers on that broker",
         )
+
+
+def commit_header(
+    group: str, queue: MessageQueue, offset: int
+) -> UpdateConsumerOffsetRequestHeader:
+    """UPDATE_CONSUMER_OFFSET (15)."""
+    return UpdateConsumerOffsetRequestHeader(
+        consumer_group=group,
+        topic=queue.topic,
+        queue_id=queue.queue_id,
+        commit_offset=offset,
+        bname=queue.broker_name,
+    )

@@ -27,6 +27,7 @@ rebalance/planner.py), and each producer and consumer is known by a narrow proto
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Sequence
 from typing import Final, Protocol
 
 import structlog
@@ -86,6 +87,10 @@ class ConsumerUser(ConsumerMember, CommandedConsumer, Protocol):
 
     async def persist_offsets(self) -> None:
         """Persist its offsets."""
+        ...
+
+    def persist_at_once(self) -> bool:
+        """The same if that needs no waiting; False: it does, and nothing was done."""
         ...
 
 
@@ -175,7 +180,7 @@ class ClientInstance:
                 "offsets",
                 config.persist_consumer_offset_interval_ms,
                 10_000,
-                self.persist_all_offsets,
+                self._persist_offsets,
             ),
         ]
         self._started = False
@@ -330,7 +335,15 @@ class ClientInstance:
 
     async def persist_all_offsets(self) -> None:
         """Persist every consumer's offsets (P-5)."""
-        for consumer in list(self.consumers.values()):
+        await self._persist_offsets_of(list(self.consumers.values()))
+
+    def _persist_offsets(self) -> Awaitable[None] | None:
+        """Persist every consumer's offsets; what has to be waited for is left to the caller."""
+        waiting = [each for each in self.consumers.values() if not each.persist_at_once()]
+        return self._persist_offsets_of(waiting) if waiting else None
+
+    async def _persist_offsets_of(self, consumers: Sequence[ConsumerUser]) -> None:
+        for consumer in consumers:
             try:
                 await consumer.persist_offsets()
             except PocketMQError as exc:

@@ -8,6 +8,7 @@ is keyed by `mq_key(queue)`, the JSON text of the queue, in all encodings.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -101,7 +102,9 @@ def decode_body(
     """
     if encoding is not Encoding.MSGPACK:
         return decode_json(data, cls, dialect_bytes=dialect_bytes)
-    try:
+    with contextlib.suppress(ValueError, TypeError, RecursionError):
+        return msgspec.msgpack.decode(data, type=cls)
+    try:  # in three times the time, it takes a little more and can say which field is wrong
         fields = msgpack.unpackb(data, strict_map_key=False)
         return msgspec.convert(fields, cls)
     except (msgspec.ValidationError, ValueError, TypeError, RecursionError) as exc:

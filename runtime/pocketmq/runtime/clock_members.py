@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine
 from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -13,6 +12,10 @@ from pocketmq.runtime.manual_clock import AtMoment, Due, ManualClock
 from pocketmq.runtime.other_loops import run_in
 
 T = TypeVar("T")
+
+
+_MOST_LOOKS = 8
+"""Turns of a member's loop in which it may come to rest before its clock is asked to wait."""
 
 
 class Deadline(NamedTuple):
@@ -99,14 +102,34 @@ class NearMember:
         """Return when what it has read has had its effects; its clock stands there already."""
         loop, inbox = self._loop, self._inbox
         here = asyncio.get_running_loop()
-        if loop is not None and loop is not here and inbox and not self._has_unread(inbox):
+        if loop is not None and loop is not here and inbox:
+            if self._seen_at_rest(inbox, loop):
+                return
             seen: asyncio.Future[bool] = here.create_future()
-            look = partial(self._look, inbox, loop, here, seen)
-            with self._explained():
+            look = partial(self._look, inbox, loop, here, seen, _MOST_LOOKS)
+            try:
                 loop.call_soon_threadsafe(look)
+            except RuntimeError as exc:
+                self._explain(exc)
+                raise
             if await seen:
                 return
         await self.run(time_ms)
+
+    def _seen_at_rest(self, inbox: Inbox, loop: asyncio.AbstractEventLoop) -> bool:
+        """Whether it can be seen from here that it rests: it need not be asked then.
+
+        True only of a loop that tells when it waits (`testing.loop_thread`), and that waited before
+        and after everything else was looked at.
+        """
+        turn = getattr(loop, "waiting_turn", 0)
+        if not turn or self.clock.is_busy or self._has_unread(inbox):
+            return False
+        read = inbox.read()
+        if getattr(loop, "waiting_turn", 0) != turn:
+            return False
+        self._read_at_rest = read
+        return True
 
     def _look(
         self,
@@ -114,11 +137,15 @@ class NearMember:
         loop: asyncio.AbstractEventLoop,
         here: asyncio.AbstractEventLoop,
         seen: asyncio.Future[bool],
+        looks: int,
     ) -> None:
-        """Say whether it rests; in its own loop."""
-        rests = self.clock.stands_still(loop)
+        """Say whether it rests, at once or some turns later; in its own loop."""
+        rests = self.clock.stands_still(loop) and not self._has_unread(inbox)
         if rests:
             self._read_at_rest = inbox.read()
+        elif looks:
+            loop.call_soon(self._look, inbox, loop, here, seen, looks - 1)
+            return
         here.call_soon_threadsafe(_resolve, seen, rests)
 
     async def _run(self, time_ms: int, at_moment: AtMoment | None) -> int:
@@ -135,17 +162,15 @@ class NearMember:
     async def _in_loop(self, coroutine: Coroutine[object, object, T]) -> T:
         if self._loop is None or self._loop is asyncio.get_running_loop():
             return await coroutine
-        with self._explained():
-            return await run_in(self._loop, coroutine)
-
-    @contextlib.contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Tell a loop that was closed meanwhile from other errors."""
         try:
-            yield
+            return await run_in(self._loop, coroutine)
         except RuntimeError as exc:
-            if self._loop is None or not self._loop.is_closed():
-                raise
+            self._explain(exc)
+            raise
+
+    def _explain(self, exc: RuntimeError) -> None:
+        """Tell a loop that was closed meanwhile from other errors."""
+        if self._loop is not None and self._loop.is_closed():
             raise ClockMemberError(self.name, "move its clock", "its loop has ended") from exc
 
     def _has_unread(self, inbox: Inbox) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from typing import Protocol, TypeVar
 
 from pocketmq.runtime.clock_members import ClockMember, Deadline, NearMember
@@ -179,10 +179,12 @@ class _NearStep:
 
     async def _run_one(self, now_ms: int, time_ms: int, seen: int) -> tuple[int, int]:
         """Let the member whose turn it is go on until it is another's; moments, and where it is."""
-        due = sorted(
-            ((found.at_ms, at) for at, each in enumerate(self._members)
-             if (found := each.clock.next_due()) is not None)
-        )  # fmt: skip
+        due = [
+            (found.at_ms, at)
+            for at, each in enumerate(self._members)
+            if (found := each.clock.next_due()) is not None
+        ]
+        due.sort()
         if not due or due[0][0] > time_ms:
             quiet = self._traffic.writes == seen
             if quiet and all(each.clock.skip_to(time_ms) for each in self._members):
@@ -243,10 +245,12 @@ class _Step:
             await self.move_to(time_ms, late)
 
     async def rest(self, member: NearMember, time_ms: int) -> None:
-        await self.ask("come to rest", lambda _: member.rest(time_ms), [member])
+        if member in self._members:
+            await self._ask_one(member, "come to rest", member.rest(time_ms))
 
     async def run(self, member: NearMember, time_ms: int, at_moment: AtMoment) -> None:
-        await self.ask("move its clock", lambda _: member.run(time_ms, at_moment), [member])
+        if member in self._members:
+            await self._ask_one(member, "move its clock", member.run(time_ms, at_moment))
 
     async def deadlines(self) -> list[Deadline]:
         async def deadline(member: ClockMember) -> Deadline | None:
@@ -276,16 +280,30 @@ class _Step:
             )
         answers: list[T] = []
         for member, result in zip(members, results, strict=True):
-            if isinstance(result, (OSError, EOFError)):  # TimeoutError is an OSError
-                reason = str(result) or type(result).__name__
-                self._lose(member, ClockMemberError(member.name, doing, reason), result)
-            elif isinstance(result, ClockMemberError):
-                self._lose(member, result, None)
+            if isinstance(result, (OSError, EOFError, ClockMemberError)):
+                self._not_answered(member, doing, result)
             elif isinstance(result, BaseException):
                 raise result
             else:
                 answers.append(result)
         return answers
+
+    async def _ask_one(
+        self, member: ClockMember, doing: str, answer: Coroutine[object, object, object]
+    ) -> None:
+        """`ask` for one member, thousands of times: without a task, a list or a closure."""
+        try:
+            with self._timeout:
+                await answer
+        except (OSError, EOFError, ClockMemberError) as exc:
+            self._not_answered(member, doing, exc)
+
+    def _not_answered(self, member: ClockMember, doing: str, error: BaseException) -> None:
+        if isinstance(error, ClockMemberError):
+            self._lose(member, error, None)
+        else:  # TimeoutError is an OSError
+            reason = str(error) or type(error).__name__
+            self._lose(member, ClockMemberError(member.name, doing, reason), error)
 
     async def _guarded(
         self, member: ClockMember, question: Callable[[ClockMember], Awaitable[T]]

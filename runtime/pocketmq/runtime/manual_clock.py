@@ -52,19 +52,13 @@ class Due(NamedTuple):
 
 
 class _ManualTimer:
-    __slots__ = ("callback", "order", "what", "when_us")
+    __slots__ = ("callback", "what", "when_us")
 
-    def __init__(
-        self, when_us: int, order: int, callback: Callable[[], None], what: str | None
-    ) -> None:
+    def __init__(self, when_us: int, callback: Callable[[], None], what: str | None) -> None:
         self.when_us = when_us
-        self.order = order
         self.callback: Callable[[], None] | None = callback
         self.what = what
         """Name of the task that it only wakes; None: it may start tasks."""
-
-    def __lt__(self, other: _ManualTimer) -> bool:
-        return (self.when_us, self.order) < (other.when_us, other.order)
 
     def cancel(self) -> None:
         self.callback = None
@@ -82,7 +76,8 @@ class ManualClock:
         self._start_ms = start_ms
         self._guard_s = guard_s
         self._now_us = 0
-        self._timers: list[_ManualTimer] = []
+        self._timers: list[tuple[int, int, _ManualTimer]] = []
+        """A heap: when each is due, in us, and which was armed first."""
         self._armed = 0
         self._moving = asyncio.Lock()
         self._frozen: frozenset[str] = frozenset()
@@ -112,12 +107,13 @@ class ManualClock:
     def next_due(self) -> Due | None:
         """The earliest timer with what it is; changes nothing, so any thread may ask."""
         timers = self._timers
-        timer = timers[0] if timers else None
-        if timer is None or timer.callback is None:  # cancelled: look at all, of which this is one
-            waiting = [each for each in list(timers) if each.callback is not None]
-            timer = min(waiting, default=None)
-        if timer is None:
+        first = timers[0] if timers else None
+        if first is None or first[2].callback is None:  # cancelled: look at all
+            waiting = [each for each in list(timers) if each[2].callback is not None]
+            first = min(waiting, default=None)
+        if first is None:
             return None
+        timer = first[2]
         callback = timer.callback
         what = timer.what or getattr(callback, "__qualname__", None) or "timer"
         return Due(self._start_ms - (-timer.when_us // 1000), what)
@@ -137,13 +133,22 @@ class ManualClock:
         self._now_us = max(self._now_us, (time_ms - self._start_ms) * 1000)
         return True
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a task that it woke does not rest, or somebody moves it. Any thread may ask."""
+        return bool(self._busy) or self._moving.locked()
+
     def stands_still(self, loop: asyncio.AbstractEventLoop) -> bool:
         """Whether nothing is going on at all in its loop, which must be the caller's.
 
         False also means that it cannot be seen; `move_to` with the present time waits for it.
         """
+        if self.is_busy:
+            return False
         waiting = _calls_ahead(loop)
-        return waiting is not None and not (waiting or self._busy or self._moving.locked())
+        if waiting is None:
+            return False
+        return not waiting or all(_only_wakes(each) for each in waiting)
 
     # -- waiting ----------------------------------------------------------------------------
 
@@ -152,12 +157,17 @@ class ManualClock:
 
     def arm(self, when_s: float, callback: Callable[[], None], what: str | None) -> Timer:
         """`call_at` for a callback that only wakes the task of this name; None: it may do more."""
+        when_us = round(when_s * 1_000_000)
+        if when_us > self._now_us:
+            return self._push(when_us, callback, what)
+        timer = _ManualTimer(when_us, callback, what)
+        asyncio.get_running_loop().call_soon(self._fire, timer)
+        return timer
+
+    def _push(self, when_us: int, callback: Callable[[], None], what: str | None) -> Timer:
         self._armed += 1
-        timer = _ManualTimer(round(when_s * 1_000_000), self._armed, callback, what)
-        if timer.when_us > self._now_us:
-            heapq.heappush(self._timers, timer)
-        else:
-            asyncio.get_running_loop().call_soon(self._fire, timer)
+        timer = _ManualTimer(when_us, callback, what)
+        heapq.heappush(self._timers, (when_us, self._armed, timer))
         return timer
 
     async def sleep(self, delay_s: float) -> None:
@@ -199,24 +209,24 @@ class ManualClock:
     async def peer_answer(
         self, answer: Awaitable[T], peer: str = "", limit_s: float | None = None
     ) -> T:
-        future = asyncio.ensure_future(answer)
-        try:
-            if peer in self._frozen:
-                limit = contextlib.nullcontext() if limit_s is None else self.timeout(limit_s)
-                with self._peer_wait():
-                    async with limit:
-                        return await future
-            await asyncio.wait((future,), timeout=PEER_PATIENCE_S)
-            if future.done():
-                return future.result()
+        if peer in self._frozen:
+            limit = contextlib.nullcontext() if limit_s is None else self.timeout(limit_s)
             with self._peer_wait():
-                return await future
-        finally:
-            future.cancel()  # when we were cancelled, nobody wants it any more
+                async with limit:
+                    return await answer
+        with contextlib.ExitStack() as late:
+            loop, task = asyncio.get_running_loop(), _current_task()
+            patience = loop.call_later(
+                PEER_PATIENCE_S, lambda: late.enter_context(self._peer_wait(task))
+            )
+            try:
+                return await answer
+            finally:
+                patience.cancel()
 
     @contextlib.contextmanager
-    def _peer_wait(self) -> Iterator[None]:
-        task = _current_task()
+    def _peer_wait(self, task: asyncio.Task[object] | None = None) -> Iterator[None]:
+        task = task or _current_task()
         was_busy = task in self._busy
         was_resting = task in self._resting
         self._rest(task)
@@ -348,11 +358,9 @@ class ManualClock:
         if delay_s is not None:
             name = task.get_name()
 
-            def arm(after_s: float) -> Timer:
+            def due_us(after_s: float) -> int:
                 # A wait shorter than the clock's resolution must still wait, or a loop never ends.
-                now_us = self._now_us
-                when_s = max((now_us + 1) / 1_000_000, now_us / 1_000_000 + after_s)
-                return self.arm(when_s, expire, name)
+                return self._now_us + max(1, round(after_s * 1_000_000))
 
             def expire() -> None:
                 nonlocal timer
@@ -365,9 +373,9 @@ class ManualClock:
                     self._wake(task)
                     resolve(waiter, woken=False)
                 else:
-                    timer = arm(again_s)
+                    timer = self._push(due_us(again_s), expire, name)
 
-            timer = arm(delay_s)
+            timer = self.arm(due_us(delay_s) / 1_000_000, expire, name)
         self._rest(task)
         try:
             return await waiter
@@ -424,14 +432,24 @@ class ManualClock:
             self._wake(task)
 
     def _earliest(self) -> _ManualTimer | None:
-        while self._timers and self._timers[0].callback is None:
-            heapq.heappop(self._timers)
-        return self._timers[0] if self._timers else None
+        timers = self._timers
+        while timers:
+            timer = timers[0][2]
+            if timer.callback is not None:
+                return timer
+            heapq.heappop(timers)
+        return None
 
 
 def _calls_ahead(loop: asyncio.AbstractEventLoop) -> Collection[object] | None:
     """What a loop is about to call. Asyncio's loops show it; for uvloop's, None."""
     return getattr(loop, "_ready", None)
+
+
+def _only_wakes(call: object) -> bool:
+    """Whether a call ahead does nothing but read what woke asyncio's loop from another thread."""
+    callback = getattr(call, "_callback", None)
+    return getattr(callback, "__name__", "") == "_read_from_self"
 
 
 def _current_task() -> asyncio.Task[object]:

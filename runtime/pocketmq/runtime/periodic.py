@@ -171,7 +171,9 @@ class PeriodicService:
         except Exception as exc:  # noqa: BLE001 - whatever it is, the next period must come
             self._failed(exc)
             return self.period_s
-        return self.period_s if result is None else result
+        if result is not None:
+            return result
+        return self._period_s() if callable(self._period_s) else self._period_s
 
     async def _until_done(self, run: Awaitable[float | None]) -> float:
         try:

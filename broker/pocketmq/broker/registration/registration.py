@@ -198,9 +198,13 @@ class BrokerRegistration(Service):
         """Register all topics, or some, with every name server in parallel."""
         wrapper = self._topics.wrapper(topics, permission=self._rules.permission())
         timeout_s = self._rules.timeout_s if topics is None else INCREMENT_TIMEOUT_S
-        outcomes = await asyncio.gather(
-            *(self._register_with(address, wrapper, timeout_s) for address in self._nameservers)
-        )
+        registering = [
+            self._register_with(address, wrapper, timeout_s) for address in self._nameservers
+        ]
+        if len(registering) == 1:  # mostly; it needs no task of its own
+            outcomes = [await registering[0]]
+        else:
+            outcomes = await asyncio.gather(*registering)
         if topics is None:
             self.registered_with = frozenset(
                 address

@@ -100,6 +100,10 @@ class GroupMember(GroupClient):
     async def persist_offsets(self) -> None:
         """Persist offsets (P-5)."""
 
+    def persist_at_once(self) -> bool:
+        """`persist_offsets` if that needs no waiting; False: it does, and nothing was done."""
+        return False
+
     @abstractmethod
     def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
         """An operator reset the group's offsets (C-70)."""

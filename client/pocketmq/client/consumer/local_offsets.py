@@ -88,6 +88,9 @@ class LocalFileOffsetStore:
         noted = {queue: self.table.get(queue) for queue in queues}
         await self._merge({queue: offset for queue, offset in noted.items() if offset >= 0})
 
+    def persist_at_once(self, queues: Iterable[MessageQueue]) -> bool:
+        return False  # it is written into a file
+
     async def _merge(self, offsets: Mapping[MessageQueue, int]) -> None:
         if not offsets:
             return

@@ -12,10 +12,11 @@ from typing import Protocol
 
 import structlog
 
-from pocketmq.client.api import ClientApi
+from pocketmq.client.api import ClientApi, commit_header
 from pocketmq.client.broker_addresses import BrokerAddresses
 from pocketmq.client.consumer.offset_table import Offset, OffsetTable, ReadOffsetType
 from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.transport.channel import Channel
 from pocketmq.runtime.errors import PocketMQError
 
 log = structlog.get_logger()
@@ -40,6 +41,10 @@ class OffsetStore(Protocol):
 
     async def persist_all(self, queues: Iterable[MessageQueue]) -> None:
         """Persist these queues' offsets; all of them are owned."""
+        ...
+
+    def persist_at_once(self, queues: Iterable[MessageQueue]) -> bool:
+        """`persist_all` if that needs no waiting; False: it does, and nothing was done."""
         ...
 
 
@@ -102,3 +107,19 @@ class RemoteBrokerOffsetStore:
         self.table.keep_only(owned)
         for queue in owned:
             await self.persist(queue)
+
+    def persist_at_once(self, queues: Iterable[MessageQueue]) -> bool:
+        owned = list(queues)
+        channels: dict[str, Channel] = {}
+        for name in {queue.broker_name for queue in owned}:
+            broker = self._addresses.routes.broker(name)
+            channel = None if broker is None else self._api.open_channel(broker.address)
+            if channel is None:
+                return False
+            channels[name] = channel
+        self.table.keep_only(owned)
+        for queue in owned:
+            offset = self.table.get(queue)
+            if offset >= 0:
+                channels[queue.broker_name].oneway(commit_header(self._group, queue, offset))
+        return True

@@ -358,6 +358,12 @@ class PushConsumer(GroupMember):
         if self.is_running and self._parts is not None:
             await self._parts.store.persist_all(self._parts.planner.owned())
 
+    def persist_at_once(self) -> bool:
+        """`persist_offsets` where every broker of its queues is connected."""
+        if not self.is_running or self._parts is None:
+            return True
+        return self._parts.store.persist_at_once(self._parts.planner.owned())
+
     def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
         """Move to other offsets (C-70); returns at once."""
         if self._instance is not None:

@@ -8,7 +8,7 @@ deterministic and the same on all members.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
 import structlog
@@ -60,15 +60,9 @@ class AllocateMessageQueueStrategy(Protocol):
         ...
 
 
-@runtime_checkable
-class Explains(Protocol):
-    """A strategy that can also say how it came to its answer."""
-
-    def explain(
-        self, current_cid: str, mq_all: Sequence[MessageQueue], cid_all: Sequence[str]
-    ) -> str:
-        """One line of arithmetic, for `RebalancePlanner.story`."""
-        ...
+Explanation = Callable[[str, Sequence[MessageQueue], Sequence[str]], str]
+"""`explain` of a strategy that can also say how it came to its answer: own client id, queues and
+client ids -> one line of arithmetic, for `RebalancePlanner.story`."""
 
 
 def is_member(
@@ -110,9 +104,8 @@ def explain(
     cid_all: Sequence[str],
 ) -> str:
     """The arithmetic behind a strategy's answer in one line; only its name if it cannot explain."""
-    if isinstance(strategy, Explains):
-        return f"{strategy.name}: {strategy.explain(current_cid, mq_all, cid_all)}"
-    return strategy.name
+    own: Explanation | None = getattr(strategy, "explain", None)  # each rebalance comes here
+    return strategy.name if own is None else f"{strategy.name}: {own(current_cid, mq_all, cid_all)}"
 
 
 # behaviour 9
