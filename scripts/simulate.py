@@ -29,10 +29,11 @@ from time import perf_counter
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from pocketmq.cluster.simulation.play import Result
 from pocketmq.cluster.simulation.recording import record_replicas, record_seed
 from pocketmq.cluster.simulation.replicas.plan import replica_plan
 from pocketmq.cluster.simulation.replicas.run import run_replicas
-from pocketmq.cluster.simulation.runner import Result, run
+from pocketmq.cluster.simulation.runner import run
 from pocketmq.cluster.simulation.seed_ledger import Entry, parse, render
 from pocketmq.cluster.simulation.swarm import scenario
 from pocketmq.cluster.watching.export import export_recording

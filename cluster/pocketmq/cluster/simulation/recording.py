@@ -7,9 +7,10 @@ from pathlib import Path
 
 from pocketmq.cluster.recordings.writer import RecordingWriter
 from pocketmq.cluster.simulation.loop import START_MS
+from pocketmq.cluster.simulation.play import Result
 from pocketmq.cluster.simulation.replicas.plan import REPLICAS, replica_plan
 from pocketmq.cluster.simulation.replicas.run import run_replicas
-from pocketmq.cluster.simulation.runner import Result, run
+from pocketmq.cluster.simulation.runner import run
 from pocketmq.cluster.simulation.scenario import NAMESERVER, Scenario
 from pocketmq.cluster.simulation.swarm import scenario
 
