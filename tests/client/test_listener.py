@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from pocketmq.client.consumer.listener import InlineThreads, ListenerCall, PooledThreads, Running
+from pocketmq.client.consumer.listener import InlineThreads, ListenerCall, PooledThreads
 from pocketmq.protocol.allocation.by_name import strategy_named
 from pocketmq.protocol.message import MessageExt
 from pocketmq.runtime.errors import ConfigError
@@ -111,32 +111,32 @@ async def test_a_listener_that_blocks_the_loop_at_once_is_named(
 
     call = ListenerCall(sleepy, one_by_one=True, threads=InlineThreads())
     with capture_logs() as logs:
-        assert call.begin([pulled_message()], None) is None
+        assert await call([pulled_message()], None) is None
     assert [(each["event"], each["blocked_s"]) for each in logs] == [("listener.blocked_loop", 0.2)]
 
 
-async def test_only_a_listener_that_waits_has_to_be_waited_for() -> None:
-    async def at_once(message: MessageExt) -> int:
+async def test_a_listener_that_waits_for_long_is_not_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 1000.0
+    monkeypatch.setattr(asyncio.get_running_loop(), "time", lambda: now)
+    events = [asyncio.Event() for _ in range(3)]
+
+    async def patient(message: MessageExt) -> int:
+        await events[message.queue_offset].wait()
         return message.queue_offset
 
-    async def later(message: MessageExt) -> int:
-        await asyncio.get_running_loop().create_task(_nothing())
-        return message.queue_offset
-
-    async def fails(_message: MessageExt) -> None:
-        raise ValueError("before it waited")
-
-    def begun(listener: Any) -> Any:
-        call = ListenerCall(listener, one_by_one=True, threads=InlineThreads())
-        return call.begin([pulled_message(offset=7)], None)
-
-    assert begun(at_once) == 7
-    running = begun(later)
-    assert isinstance(running, Running)
-    assert await running == 7
-    with pytest.raises(ValueError, match="before it waited"):
-        begun(fails)
-    assert await begun(lambda message: message.queue_offset) == 7  # in a thread
+    call = ListenerCall(patient, one_by_one=True, threads=InlineThreads())
+    with capture_logs() as logs:
+        for number, event in enumerate(events):
+            calling = asyncio.ensure_future(call([pulled_message(offset=number)], None))
+            other = asyncio.ensure_future(call([pulled_message(offset=number)], None))
+            for _ in range(3):  # real time stands still here
+                await asyncio.get_running_loop().create_task(_nothing())
+            now += 5.0
+            event.set()
+            assert await calling == await other == number
+    assert logs == []
 
 
 async def test_plain_listeners_run_in_named_threads() -> None:

@@ -28,7 +28,6 @@ from pocketmq.client.consumer.listener import (
     ConsumeConcurrentlyContext,
     ConsumeConcurrentlyStatus,
     ListenerCall,
-    Running,
 )
 from pocketmq.client.consumer.offset_table import OffsetTable
 from pocketmq.client.consumer.pop_queue import PopQueue
@@ -226,9 +225,7 @@ class ConcurrentConsumeService:
         listener = self._listener
         try:
             with self._clock.peer_wait():  # a listener may wait for anything
-                status = None if listener is None else listener.begin(messages, context)
-                if type(status) is Running:
-                    status = await status
+                status = None if listener is None else await listener(messages, context)
         except Exception as exc:  # any exception: the message is delivered again (C-54)
             log.warning(
                 "listener.failed",

@@ -167,37 +167,41 @@ class ListenerCall:
             getattr(listener, "__call__", None)  # noqa: B004 - an object with an async __call__
         )
         self._longest_s = BLOCKED_S / 2
+        self._watched = False
+        """A call took long and waited: from now on each of its steps is measured."""
+        self._turns = 0
+        """How many turns of the loop were noticed; only those of calls count."""
+        self._turn_noted = False
+        self._loop_time: Callable[[], float] = lambda: 0.0
 
-    def begin(self, messages: list[MessageExt], context: object) -> Any:
-        """Hand messages over and run the listener until it waits for something.
-
-        Returns:
-            Its answer if it never waits, as many do; else a `Running` to await for the answer.
-
-        Raises:
-            Exception: what the listener raises, unless it waited before.
-        """
+    async def __call__(self, messages: list[MessageExt], context: object) -> Any:
+        """Hand messages over; the listener's answer or error."""
         self.calls += 1
         listener = self._listener
         if not self._is_async:
             arguments = (messages[0],) if self.one_by_one else (messages, context)
-            return Running(self._threads.run(lambda: listener(*arguments)))
-        time = asyncio.get_running_loop().time
+            return await self._threads.run(lambda: listener(*arguments))
+        if not self._turn_noted:
+            self._turn_noted = True
+            loop = asyncio.get_running_loop()  # a system call, on Python 3.11
+            self._loop_time = loop.time
+            loop.call_soon(self._turned)
+        turns, time = self._turns, self._loop_time
         began_at = time()
         coroutine = listener(messages[0]) if self.one_by_one else listener(messages, context)
         try:
-            waits_for = coroutine.send(None)
-        except StopIteration as ended:
-            return ended.value
+            return await (_Watched(coroutine, self._check) if self._watched else coroutine)
         finally:
-            if (step_s := time() - began_at) > BLOCKED_S:
-                self._check(step_s)
-        return Running(_Watched(coroutine, waits_for, self._check))
+            took_s = time() - began_at
+            if took_s > BLOCKED_S and not self._watched:
+                if turns == self._turns:  # it never waited
+                    self._check(took_s)
+                else:
+                    self._watched = True
 
-    async def __call__(self, messages: list[MessageExt], context: object) -> Any:
-        """`begin`, and wait for the listener's answer or error."""
-        answer = self.begin(messages, context)
-        return await answer if type(answer) is Running else answer
+    def _turned(self) -> None:
+        self._turn_noted = False
+        self._turns += 1
 
     def _check(self, step_s: float) -> None:
         """Warn of a step that blocked the loop, and again when one takes twice as long."""
@@ -211,45 +215,36 @@ class ListenerCall:
             )
 
 
-class Running:
-    """A listener that has not ended yet; await it, once, for its answer or error."""
-
-    __slots__ = ("_rest",)
-
-    def __init__(self, rest: Awaitable[Any]) -> None:
-        self._rest = rest
-
-    def __await__(self) -> Generator[Any, Any, Any]:
-        return self._rest.__await__()
-
-
 class _Watched:
-    """Awaits a coroutine that has begun, and measures how long each step keeps the loop.
+    """Awaits a coroutine and measures how long each of its steps keeps the loop.
 
-    Args:
-        coroutine: Whose first step was made.
-        waits_for: What that ended with.
-        check: Told how long a step was, if it was long.
+    That costs several times what calling a small listener does.
     """
 
-    __slots__ = ("_check", "_coroutine", "_waits_for")
+    __slots__ = ("_check", "_coroutine")
 
-    def __init__(
-        self,
-        coroutine: Coroutine[Any, Any, Any],
-        waits_for: object,
-        check: Callable[[float], None],
-    ) -> None:
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], check: Callable[[float], None]) -> None:
         self._coroutine = coroutine
-        self._waits_for = waits_for
         self._check = check
 
     def __await__(self) -> Generator[Any, Any, Any]:
-        coroutine, waits_for = self._coroutine, self._waits_for
-        time = asyncio.get_running_loop().time
+        coroutine, time = self._coroutine, asyncio.get_running_loop().time
         value: Any = None
+        error: BaseException | None = None
         while True:
-            error: BaseException | None = None
+            began_at = time()
+            try:
+                if error is None:
+                    waits_for = coroutine.send(value)
+                else:
+                    waits_for = coroutine.throw(error)
+                    error = None
+            except StopIteration as ended:
+                return ended.value
+            finally:
+                step_s = time() - began_at
+                if step_s > BLOCKED_S:
+                    self._check(step_s)
             try:
                 value = yield waits_for
             except GeneratorExit:
@@ -257,12 +252,3 @@ class _Watched:
                 raise
             except BaseException as exc:  # noqa: BLE001 - a cancel, say: the coroutine decides
                 error = exc
-            began_at = time()
-            try:
-                waits_for = coroutine.send(value) if error is None else coroutine.throw(error)
-            except StopIteration as ended:
-                return ended.value
-            finally:
-                step_s = time() - began_at
-                if step_s > BLOCKED_S:
-                    self._check(step_s)
