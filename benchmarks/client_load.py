@@ -85,11 +85,11 @@ async def pull(options: argparse.Namespace) -> dict[str, float]:
             offset = header.next_begin_offset if not options.fixed else 0
 
     await client.channel(options.address)
-    began = time.perf_counter()
+    began, used_s = time.perf_counter(), time.process_time()
     await asyncio.gather(*[drain(queue_id) for queue_id in range(4)])
-    seconds = time.perf_counter() - began
+    seconds, used_s = time.perf_counter() - began, time.process_time() - used_s
     await client.close()
-    return {"messages": got, "seconds": seconds}
+    return {"messages": got, "seconds": seconds, "cpu_s": used_s}
 
 
 async def create_everywhere(nameserver: str, topic: str) -> set[MessageQueue]:

@@ -6,7 +6,9 @@
     topic       a topic read through Spark against our bare client, from the same broker
     sink        rows written through Spark against our producer with batches
     jobs        export and audit against reading into nothing; two columns against Parquet's
+    stream      a topic into a topic through micro-batches: how long from send to sink
     growth      100 MB to 4 GB: whether time grows linearly and memory stays constant
+    sparse      few rows of a large store; only when asked for: it writes 4 GB
 
 Only ratios are meaningful, because the machine's speed varies.
 """
@@ -26,7 +28,9 @@ from rich.table import Table
 from spark_decode import decode_rows
 from spark_jobs import job_rows
 from spark_loads import Figures, make_store
+from spark_sparse import sparse_rows
 from spark_store import growth_rows, store_rows
+from spark_stream import stream_rows
 from spark_topic import topic_rows
 
 from pocketmq.pipeline import session
@@ -54,9 +58,12 @@ def report(section: str, title: str, figures: Figures) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--only", default="decode,jobs,store,topic,growth")
+    parser.add_argument("--only", default="decode,jobs,store,topic,stream,growth")
     parser.add_argument("--messages", type=int, default=2_000_000, help="of the topic")
     parser.add_argument("--store-messages", type=int, default=1_000_000)
+    parser.add_argument("--rate", type=int, default=5000, help="msg/s of the stream")
+    parser.add_argument("--seconds", type=int, default=60, help="of the stream")
+    parser.add_argument("--sparse-mb", type=int, default=4000)
     parser.add_argument("--sizes", default="100,500,1000,2000,4000", help="MB of the growth rows")
     options = parser.parse_args()
     logs.configure("error")
@@ -81,6 +88,12 @@ def main() -> int:
             if "topic" in only:
                 figures = topic_rows(spark, folder, options.messages, options.rounds)
                 report("topic", "Topic and sink through Spark, one broker", figures)
+            if "stream" in only:
+                figures = stream_rows(spark, folder, options.rate, options.seconds)
+                report("stream", "From send to sink through a stream, one broker", figures)
+            if "sparse" in only:
+                figures = sparse_rows(spark, folder, options.sparse_mb, options.rounds)
+                report("sparse", "Few rows of a large store", figures)
             if "growth" in only:
                 sizes = [int(each) for each in options.sizes.split(",")]
                 report("growth", "Growth", growth_rows(spark, folder, sizes, options.rounds))
