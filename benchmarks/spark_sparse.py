@@ -1,16 +1,19 @@
 """Few rows of a large store: `LIMIT 10`, and the one message in a thousand with a key or a tag.
 
 The store's bytes are on disk (no holes), 4 GB by default; `spark.py --only sparse --sparse-mb 9000`
-makes more. Seconds are those of later runs; bytes are what tasks read of the log, by `read_counts`.
+makes more. Seconds are those of later runs, processor seconds those of driver, JVM and workers;
+bytes are what tasks read of the log, by `read_counts`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 from spark_loads import BODY, Figures, consume, median_s
 
 from pocketmq.broker.store import MessageStore, OsDisk, StoreConfig, StoredMessage
@@ -44,12 +47,25 @@ def sparse_rows(spark: Any, folder: Path, size_mb: int, rounds: int) -> Figures:
             before = _bytes_read(spark)
             work()
             share = (_bytes_read(spark) - before) / size
+            used_s = _processor_s()
             (seconds,) = median_s(rounds, work)
             figures[f"{name}: seconds"] = seconds
+            figures[f"{name}: processor seconds"] = (_processor_s() - used_s) / rounds
             figures[f"{name}: percent of the log's bytes read"] = 100 * share
     finally:
         shutil.rmtree(root, ignore_errors=True)
     return figures
+
+
+def _processor_s() -> float:
+    """Of this process, the JVM and all Python workers, those that have ended too."""
+    own = psutil.Process()
+    spent = 0.0
+    for process in (own, *own.children(recursive=True)):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            spent += times.user + times.system + times.children_user + times.children_system
+    return spent
 
 
 def _bytes_read(spark: Any) -> int:

@@ -185,3 +185,17 @@ def test_a_store_that_an_executor_lacks_is_named(copy: Path, tmp_path: Path) -> 
     shutil.move(copy, tmp_path / "elsewhere")
     with pytest.raises(Exception, match=r"there is no .*copy on .*must be on every executor"):
         read_rows(reader, partitions)
+
+
+def test_a_query_that_stops_early_says_what_it_has_read(
+    big: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[ReadCounts] = []
+    monkeypatch.setattr(ReadCounts, "tell", lambda each: told.append(each))
+    reader, partitions = planned(path=str(big), columns="queueOffset,keys")
+    batches = reader.read(partitions[0])
+    first = next(batches)
+    batches.close()
+    (counts,) = told
+    assert counts.rows == len(first) < MESSAGES / 10
+    assert 0 < counts.bytes < log_bytes(big) / 10

@@ -76,11 +76,15 @@ class Scan:
                 batches = self._walked(part, log)
             else:
                 batches = self._queued(part, log)
-            for batch in batches:
-                self.rows += len(batch)
-                if len(batch):
-                    yield batch
-            bytes_read = log.bytes_read
+            try:
+                for batch in batches:
+                    self.rows += len(batch)
+                    if len(batch):
+                        yield batch
+            finally:  # also for a query that wanted no more than some rows
+                self._tell(part, log.bytes_read)
+
+    def _tell(self, part: Part, bytes_read: int) -> None:
         ReadCounts(
             "pocketmq-store", str(part.root), self.rows, bytes_read, skipped=self.skipped
         ).tell()
