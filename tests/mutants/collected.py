@@ -118,6 +118,7 @@ class _Serving:
         for name in self._modules:
             importlib.import_module(name)
         root = f"{Path.cwd()}{os.sep}"
+        gc.unfreeze()  # what is frozen, as by tests/conftest.py, is in no list of objects
         for each in gc.get_objects():
             if isinstance(each, types.FunctionType) and each.__code__.co_filename.startswith(root):
                 self._functions[each.__code__.co_filename].append(each)
