@@ -24,7 +24,7 @@ def test_what_a_majority_of_five_has_is_the_third_of_them() -> None:
         leading.progress[member].match_index = index
         leading.progress[member].answered_at = answered_at
     assert leading.match_index(3) == 11
-    assert leading.answered_at(3, now=5.0) == 3.0
+    assert [leading.answered_at(each, now=5.0) for each in (1, 2, 3, 4)] == [5.0, 4.0, 3.0, 1.0]
     leading.own_match = 10
     assert leading.match_index(3) == 10
     assert [leading.match_index(each) for each in (1, 2, 4, 5)] == [12, 11, 9, 0]
