@@ -109,3 +109,25 @@ def test_properties_too_long_for_an_entry_are_refused():
     message = Message("T", b"x", properties=decode_properties(text))
     with pytest.raises(IllegalMessageError, match="32767 fit"):
         encode_batch([message])
+
+
+def test_a_batch_of_nothing_is_refused():
+    for nothing in (b"", memoryview(b"")):
+        with pytest.raises(BatchError, match="it holds no message") as caught:
+            decode_batch(nothing)
+        assert caught.value.at == 0
+
+
+def test_the_longest_properties_fit():  # S-6
+    message = Message("T", b"x", properties={"WAIT": "true", "k": "v" * (32767 - 10 - 3)})
+    [entry] = decode_batch(encode_batch([message]))
+    assert len(entry.properties) == 32767
+
+
+@pytest.mark.parametrize("count", [1, 511, 512, 513, 600])
+def test_any_number_of_messages_comes_back(count):
+    batch = [Message("T", b"%03d" % number, flag=number) for number in range(count)]
+    entries = decode_batch(encode_batch(batch))
+    assert [(entry.flag, entry.body) for entry in entries] == [
+        (message.flag, message.body) for message in batch
+    ]
