@@ -77,43 +77,43 @@ def test_a_long_or_dirty_name_does_not_flood_the_message():
 
 FACTS = [
     (
-        errors.IllegalNameError("topic", "a b", "is bad"),
+        lambda: errors.IllegalNameError("topic", "a b", "is bad"),
         {"kind": "topic", "name": "a b", "reason": "is bad", "code": 29, "retriable": False},
         "topic 'a b' is bad",
     ),
     (
-        errors.IllegalMessageError("is empty", topic="T"),
+        lambda: errors.IllegalMessageError("is empty", topic="T"),
         {"reason": "is empty", "topic": "T", "code": 13},
         "message for topic 'T': is empty",
     ),
-    (errors.IllegalMessageError("is empty"), {"topic": ""}, "is empty"),
+    (lambda: errors.IllegalMessageError("is empty"), {"topic": ""}, "is empty"),
     (
-        errors.SubscriptionError("T", "a ||", "is open"),
+        lambda: errors.SubscriptionError("T", "a ||", "is open"),
         {"topic": "T", "expression": "a ||", "reason": "is open", "code": 23},
         "subscription 'a ||' to topic 'T': is open; write '*' for everything or tags as "
         "'TagA || TagB'",
     ),
     (
-        errors.FilterError("a = ", 5, "a value is missing"),
+        lambda: errors.FilterError("a = ", 5, "a value is missing"),
         {"expression": "a = ", "position": 5, "reason": "a value is missing", "code": 23},
         "SQL92 'a = ': at character 5: a value is missing",
     ),
-    (errors.NoNameServerError(("a:1",)), {"addresses": ("a:1",)}, None),
-    (errors.TopicNotFoundError("T", "why"), {"topic": "T", "reason": "why"}, None),
+    (lambda: errors.NoNameServerError(("a:1",)), {"addresses": ("a:1",)}, None),
+    (lambda: errors.TopicNotFoundError("T", "why"), {"topic": "T", "reason": "why"}, None),
     (
-        errors.BrokerNotFoundError("b"),
+        lambda: errors.BrokerNotFoundError("b"),
         {"broker_name": "b", "code": 10003, "retriable": True},
         "broker 'b' has no known address; it is down or not yet registered",
     ),
-    (errors.BadRequestError("x", field="f", code=7), {"field": "f", "code": 7}, "x"),
-    (errors.BadRequestError("x"), {"field": "", "code": 1}, "x"),
+    (lambda: errors.BadRequestError("x", field="f", code=7), {"field": "f", "code": 7}, "x"),
+    (lambda: errors.BadRequestError("x"), {"field": "", "code": 1}, "x"),
     (
-        errors.BatchError("is cut", at=9),
+        lambda: errors.BatchError("is cut", at=9),
         {"reason": "is cut", "at": 9, "field": "body", "code": 13},
         "batch body at byte 9: is cut; nothing of it was stored",
     ),
     (
-        errors.OverBudgetError("topics", 5, 4, "topics_max", "send fewer", 29),
+        lambda: errors.OverBudgetError("topics", 5, 4, "topics_max", "send fewer", 29),
         {
             "what": "topics", "found": 5, "limit": 4, "option": "topics_max",
             "advice": "send fewer", "code": 29,
@@ -121,48 +121,49 @@ FACTS = [
         "topics: 5 is over the limit of 4 (topics_max); send fewer",
     ),
     (
-        errors.BrokerError(1, "why", address="a:1"),
+        lambda: errors.BrokerError(1, "why", address="a:1"),
         {"code": 1, "remark": "why", "address": "a:1"},
         "a:1 answered SYSTEM_ERROR (1): why",
     ),
-    (errors.BrokerError(1, None), {"remark": "", "address": ""}, "SYSTEM_ERROR (1)"),
+    (lambda: errors.BrokerError(1, None), {"remark": "", "address": ""}, "SYSTEM_ERROR (1)"),
     (
-        errors.BodyError("is cut"),
+        lambda: errors.BodyError("is cut"),
         {"reason": "is cut"},
         "message body cannot be inflated: is cut; its producer wrote it so",
     ),
-    (errors.BodyTooLargeError(10, 99), {"compressed_bytes": 10, "max_bytes": 99}, None),
+    (lambda: errors.BodyTooLargeError(10, 99), {"compressed_bytes": 10, "max_bytes": 99}, None),
     (
-        errors.ConnectError("a:1", "refused"),
+        lambda: errors.ConnectError("a:1", "refused"),
         {"address": "a:1", "code": 10001, "retriable": True},
         "a:1: cannot connect: refused; is the process running?",
     ),
     (
-        errors.ConnectionLostError("a:1", "it left"),
+        lambda: errors.ConnectionLostError("a:1", "it left"),
         {"reason": "it left before it answered", "code": 10001},
         "a:1: it left before it answered",
     ),
     (
-        errors.RequestTimeoutError("a:1", "HEART_BEAT (34)", 5),
+        lambda: errors.RequestTimeoutError("a:1", "HEART_BEAT (34)", 5),
         {"request": "HEART_BEAT (34)", "timeout_ms": 5, "code": 10002},
         None,
     ),
     (
-        errors.RecordError("is short", at=7),
+        lambda: errors.RecordError("is short", at=7),
         {"reason": "is short", "at": 7},
         "no record at byte 7: is short",
     ),
-    (errors.RecordError("is short"), {"at": 0}, None),
+    (lambda: errors.RecordError("is short"), {"at": 0}, None),
     (
-        errors.CompressionUnavailableError("lz4", "python-lz4"),
+        lambda: errors.CompressionUnavailableError("lz4", "python-lz4"),
         {"kind": "lz4", "package": "python-lz4"},
         None,
     ),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("error", "facts", "text"), FACTS)
-def test_facts_are_attributes_and_the_message_says_them(error, facts, text):
+@pytest.mark.parametrize(("make", "facts", "text"), FACTS)
+def test_facts_are_attributes_and_the_message_says_them(make, facts, text):
+    error = make()
     assert {name: getattr(error, name) for name in facts} == facts
     assert str(error) == text or text is None
 
