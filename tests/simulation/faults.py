@@ -4,6 +4,8 @@
     python tests/simulation/faults.py --seeds 40       how many of 40 seeds catch each fault
     python tests/simulation/faults.py --table          the table of docs/simulation.md
     python tests/simulation/faults.py --replicas       those of replicas and controllers
+    python tests/simulation/faults.py 'orderly consumer begins' --export lesson.html
+                                                       a page: the seed with and without the fault
 
 A fault is applied to a copy of the folder it is in; the copy comes first on PYTHONPATH of a process
 that runs one seed. The work tree is never touched.
@@ -30,6 +32,7 @@ for folder in (ROOT, ROOT / "tests"):
         sys.path.insert(0, str(folder))
 
 from mutants.run import Mutant  # noqa: E402 - tests/ first
+from pocketmq.cluster.watching.page import Beside, exported_page  # noqa: E402
 
 DATA = Path(__file__).with_name("faults.toml")
 REPLICA_DATA = Path(__file__).with_name("replica_faults.toml")
@@ -105,6 +108,23 @@ def run_seed(packages: Path, seed: int, *switches: str) -> str | None:
     return None if found is None else found[1]
 
 
+def lesson(fault: Fault, target: Path, *switches: str) -> str:
+    """Write a page that plays a fault's seed with and without it; returns the violation.
+
+    Raises:
+        RuntimeError: the seed did not catch the fault.
+    """
+    with tempfile.TemporaryDirectory(prefix="lesson-") as folder, overlay(fault) as packages:
+        broken, whole = Path(folder, "broken.jsonl"), Path(folder, "whole.jsonl")
+        violation = run_seed(packages, fault.seed, *switches, "--record", str(broken))
+        if violation is None:
+            raise RuntimeError(f"seed {fault.seed} does not catch: {fault.name}")
+        run_seed(ROOT / packages.name, fault.seed, *switches, "--record", str(whole))
+        beside = Beside(whole.read_bytes(), fault.file, fault.old, fault.new)
+        target.write_text(exported_page(broken.read_bytes(), fault.name, beside), encoding="utf-8")
+    return violation
+
+
 def table(data: Path = DATA) -> str:
     """The faults as docs/simulation.md shows them."""
     rows = []
@@ -122,6 +142,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=0, help="count over so many seeds")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--replicas", action="store_true", help="those of replicas")
+    parser.add_argument("--export", type=Path, help="of one fault: a page that shows it")
     parser.add_argument("--table", action="store_true", help="print the page's table, run nothing")
     options = parser.parse_args()
     data = REPLICA_DATA if options.replicas else DATA
@@ -134,6 +155,11 @@ def main() -> int:
         for fault in read_faults(data)
         if not options.words or any(word in fault.name for word in options.words)
     ]
+    if options.export is not None:
+        if len(chosen) != 1:
+            parser.error("--export shows one fault; name it: " + "; ".join(f.name for f in chosen))
+        print(lesson(chosen[0], options.export, *switches))
+        return 0
     missed = 0
     for fault in chosen:
         seeds = range(options.first, options.first + options.seeds) or [fault.seed]

@@ -266,9 +266,14 @@ class ConsumerManager:
             info.add(ClientChannelInfo(channel, client_id, language, version, now))
             self._groups_of_channel.setdefault(channel, set()).add(info.group)
             if self._events.is_on:
-                stamp = self._events.stamp()
                 self._events.emit(
-                    MemberJoined(*stamp, group=info.group, client_id=client_id, broker=self._broker)
+                    MemberJoined(
+                        *self._events.stamp(),
+                        group=info.group,
+                        client_id=client_id,
+                        broker=self._broker,
+                        model=info.message_model,
+                    )
                 )
             return
         if member.client_id != client_id:

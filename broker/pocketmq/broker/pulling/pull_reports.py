@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Final, TypeAlias
+
 from pocketmq.broker.groups.consumers import ConsumerManager
 from pocketmq.broker.pulling.held_pull import HeldPull
 from pocketmq.broker.pulling.offset_moved import OffsetMovedEvents
 from pocketmq.broker.store import GetResult
 from pocketmq.protocol.dispatch import Peer
 from pocketmq.protocol.events.messages import MessagePulled, PullHeld, PullWoken, Woken
-from pocketmq.protocol.events.sink import NO_EVENTS, EventSink, Place
+from pocketmq.protocol.events.sink import NO_EVENTS, Counted, EventSink, Place
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
+
+MOST_KEPT: Final = 10_000
+"""Queues of groups whose counters are kept."""
+
+Kind: TypeAlias = type[MessagePulled] | type[PullHeld] | type[PullWoken]
 
 
 class PullReports:
@@ -33,14 +40,15 @@ class PullReports:
         self.moved = moved
         self._broker = broker
         self._consumers = consumers
+        self._counters: dict[tuple[Kind, str, str, int], Counted] = {}
+        """(kind, group, topic, queue) -> its counter: each pull needs one or two."""
 
     def found(self, peer: Peer, header: PullMessageRequestHeader, result: GetResult) -> None:
         """A pull is answered with messages."""
         events = self.events
         topic, queue_id, group = header.topic, header.queue_id, header.consumer_group
         if not events.wants(MessagePulled):
-            place = Place(topic, queue_id, self._broker, group)
-            events.count(MessagePulled, place, result.count, result.size_bytes)
+            self._counted(MessagePulled, header).add(result.count, result.size_bytes)
             return
         event = MessagePulled(
             *events.stamp(),
@@ -61,7 +69,7 @@ class PullReports:
         """A pull waits."""
         events = self.events
         if not events.wants(PullHeld):
-            events.count(PullHeld, self._place(header))
+            self._counted(PullHeld, header).add(1, 0)
             return
         event = PullHeld(
             *events.stamp(),
@@ -78,7 +86,7 @@ class PullReports:
         """A pull waits no longer."""
         events, header = self.events, pull.header
         if not events.wants(PullWoken):
-            events.count(PullWoken, self._place(header))
+            self._counted(PullWoken, header).add(1, 0)
             return
         event = PullWoken(
             *events.stamp(),
@@ -92,8 +100,15 @@ class PullReports:
         )
         events.emit(event)
 
-    def _place(self, header: PullMessageRequestHeader) -> Place:
-        return Place(header.topic, header.queue_id, self._broker, header.consumer_group)
+    def _counted(self, kind: Kind, header: PullMessageRequestHeader) -> Counted:
+        key = (kind, header.consumer_group, header.topic, header.queue_id)
+        found = self._counters.get(key)
+        if found is None:
+            if len(self._counters) >= MOST_KEPT:
+                self._counters.clear()
+            place = Place(header.topic, header.queue_id, self._broker, header.consumer_group)
+            found = self._counters[key] = self.events.counter(kind, place)
+        return found
 
     def _client_id(self, peer: Peer, group: str) -> str | None:
         info = None if self._consumers is None else self._consumers.get(group)

@@ -45,8 +45,8 @@ def _headline(number: int, title: str, stage: Stage | None) -> tuple[str, str]:
     if stage is None:
         return f"  {number}  {title:28} not reached", ""
     if stage.wrong is not None:
-        return f"  {number}  {title:28} WRONG, after {stage.right} right steps\n", "bold red"
-    return f"  {number}  {title:28} passed, {stage.right} steps", "green"
+        return f"  {number}  {title:28} WRONG, after {_steps(stage.right, 'right ')}\n", "bold red"
+    return f"  {number}  {title:28} passed, {_steps(stage.right)}", "green"
 
 
 def _time_line(console: Console, stage: Stage) -> None:
@@ -71,3 +71,7 @@ def _explanation(console: Console, step: Step) -> None:
 
 def _line(console: Console, text: str, style: str = "", *, end: str = "\n") -> None:
     console.print(Text(text, style=style), end=end, soft_wrap=True, highlight=False)
+
+
+def _steps(number: int, kind: str = "") -> str:
+    return f"{number} {kind}step" + ("" if number == 1 else "s")

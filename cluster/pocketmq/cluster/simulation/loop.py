@@ -109,6 +109,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.callbacks = 0
         self.failures: list[dict[str, Any]] = []
         """Unhandled errors, as asyncio reports them."""
+        self.finishing = False
+        """Whether the run is over, and what still happens only ends its tasks."""
         self.set_exception_handler(lambda _, context: self.failures.append(context))
 
     def time(self) -> float:
@@ -223,6 +225,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def finish(self) -> None:
         """Cancel every task, also those of killed processes, and close the loop."""
+        self.finishing = True
         for _ in range(5):
             tasks = asyncio.all_tasks(self)
             if not tasks:

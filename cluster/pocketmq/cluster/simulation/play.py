@@ -157,8 +157,18 @@ def _checker(cluster: Simulated) -> Check:
 
 
 def _sinks(loop: VirtualLoop, write: Callable[[Event], None] | None) -> SinkMaker:
-    """Where roles and clients leave their events, in virtual time; nowhere without `write`."""
-    return no_events if write is None else Recorder(write, lambda: round(loop.time() * 1e6)).sink
+    """Where roles and clients leave their events, in virtual time; nowhere without `write`.
+
+    What they tell while the loop is finished is no part of the run.
+    """
+    if write is None:
+        return no_events
+
+    def told(event: Event) -> None:
+        if not loop.finishing:
+            write(event)
+
+    return Recorder(told, lambda: round(loop.time() * 1e6)).sink
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from pathlib import Path
 from pocketmq.cluster.recordings.writer import RecordingWriter
 from pocketmq.cluster.simulation.loop import START_MS
 from pocketmq.cluster.simulation.play import Result
+from pocketmq.cluster.simulation.replicas.plan import NAMESERVER as REPLICAS_NAMESERVER
 from pocketmq.cluster.simulation.replicas.plan import REPLICAS, replica_plan
 from pocketmq.cluster.simulation.replicas.run import run_replicas
 from pocketmq.cluster.simulation.runner import run
@@ -44,7 +45,7 @@ def record_replicas(
     seed: int, path: Path, *, sink: Callable[[str], object] | None = None
 ) -> tuple[Result, int]:
     """The same with a seed of replicas and controllers."""
-    roles = [NAMESERVER, *replica_plan(seed).controllers, *REPLICAS]
+    roles = [REPLICAS_NAMESERVER, *replica_plan(seed).controllers, *REPLICAS]
     with RecordingWriter(path, f"seed {seed} of replicas", START_MS, roles) as writer:
         result = run_replicas(seed, sink=sink, write=writer.write)
     return result, writer.events

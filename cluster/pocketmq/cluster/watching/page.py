@@ -13,6 +13,8 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Final
 
+import msgspec
+
 from pocketmq.runtime.errors import CallerError
 
 MAX_EXPORT_BYTES: Final = 50 * 1024 * 1024
@@ -69,18 +71,31 @@ def security_policy() -> str:
     )
 
 
-def exported_page(recording: bytes, name: str) -> str:
+class Beside(msgspec.Struct):
+    """A second recording in a page, of the same seed without a broken line."""
+
+    recording: bytes
+    file: str
+    """Of the line."""
+    old: str
+    new: str
+    """The broken line, in the first recording."""
+
+
+def exported_page(recording: bytes, name: str, beside: Beside | None = None) -> str:
     """One HTML file with the page and a recording inside; it opens from a disk, without network.
 
     Args:
         recording: The content of a recording; lines that cannot be read are the page's matter.
         name: What to call it.
+        beside: Is shown beside it, at the same moment.
 
     Raises:
         TooLargeError: It is larger than `MAX_EXPORT_BYTES`.
     """
-    if len(recording) > MAX_EXPORT_BYTES:
-        raise TooLargeError(len(recording))
+    size = len(recording) + (0 if beside is None else len(beside.recording))
+    if size > MAX_EXPORT_BYTES:
+        raise TooLargeError(size)
     modules = {
         PREFIX + file: f"data:text/javascript;base64,{base64.b64encode(content).decode()}"
         for file, content in page_files().items()
@@ -90,12 +105,15 @@ def exported_page(recording: bytes, name: str) -> str:
         "default-src 'none'; script-src 'unsafe-inline' data:; style-src 'unsafe-inline'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
-    source = _inert(json.dumps({"name": name}))
-    data = (
-        f'<script type="application/json" id="source">{source}</script>\n'
-        f'<script type="text/plain" id="recording">'
-        f"{_inert(recording.decode('utf-8', 'replace'))}</script>\n"
-    )
+    source: dict[str, object] = {"name": name}
+    recordings = {"recording": recording}
+    if beside is not None:
+        source["line"] = {"file": beside.file, "old": beside.old, "new": beside.new}
+        recordings["recording-beside"] = beside.recording
+    data = f'<script type="application/json" id="source">{_inert(json.dumps(source))}</script>\n'
+    for id_, content in recordings.items():
+        text = _inert(content.decode("utf-8", "replace"))
+        data += f'<script type="text/plain" id="{id_}">{text}</script>\n'
     style = page_files()["style.css"].decode()
     page = _index()
     for before, after in (

@@ -69,7 +69,11 @@ async def _members(control: ClusterControl, admin: Admin, stamps: EventLog) -> A
         for broker, connections in sorted((await admin.consumer_connections(group)).items()):
             for connection in connections.connection_set:
                 yield MemberJoined(
-                    *stamps.stamp(), group=group, client_id=connection.client_id, broker=broker
+                    *stamps.stamp(),
+                    group=group,
+                    client_id=connection.client_id,
+                    broker=broker,
+                    model=connections.message_model,
                 )
         state = await control.group_state(group)
         for member in state.members:

@@ -39,6 +39,9 @@ class MemberJoined(OfMembership, frozen=True, kw_only=True):
 
     RULE: ClassVar[str | None] = "B-24"
 
+    model: str = "CLUSTERING"
+    """`BROADCASTING`: every member owns every queue."""
+
 
 class MemberLeft(OfMembership, frozen=True, kw_only=True):
     """A consumer is no member of its group any more, at this broker."""

@@ -115,7 +115,7 @@ class ReplicaCluster:
         """
         process = SimProcess(self.loop, NAMESERVER)
         server = NameServer(
-            NameServerConfig(port=9876),
+            NameServerConfig(name=NAMESERVER, port=9876),
             process.clock,
             self.network,
             PROFILE_5_X,

@@ -28,7 +28,7 @@ export class Lanes {
       for (const group of groups) this.#because(group, { how, client_id: event.client_id, moment });
     }
     if (event.event === "rebalanced") this.#changed(event, moment, state);
-    if (how !== undefined || event.event === "rebalanced" || event.event === "allocated") {
+    if (how !== undefined || event.event === "role-stopped" || event.event === "rebalanced" || event.event === "allocated") {
       for (const group of Object.keys(state.groups)) this.#owners(group, moment, state);
     }
   }

@@ -3,12 +3,12 @@
  * change who is there, and single events around the moment that is looked at.
  */
 
-import { momentOf } from "watch/timeline.js";
-import { apply, isStructure } from "watch/state.js";
+import { isEvent } from "watch/recording.js";
+import { apply, isStructure, momentOf } from "watch/state.js";
 
 const STRUCTURE = ["role-started", "role-stopped", "broker-registered", "broker-forgotten", "role-changed", "master-elected",
   "leader-elected", "member-joined", "member-left", "member-silent", "allocated", "rebalanced", "queues-locked", "queues-unlocked", "fault-fired", "clock-moved",
-  "message-dead", "events-dropped"];
+  "trouble-began", "invariant-violated", "message-dead", "events-dropped"];
 const GAP_BYTES = 128 * 1024;
 const AT_ONCE = 6;
 const LOOKED_FOR_SENDERS = 8;
@@ -33,7 +33,7 @@ function lines(text, problems) {
     if (line === "") continue;
     try {
       const event = JSON.parse(line);
-      if (typeof event?.event === "string" && Number.isFinite(event.at_ms)) events.push(event);
+      if (isEvent(event)) events.push(event);
     } catch {
       problems.bad += 1;
     }

@@ -1,5 +1,6 @@
 /** Puts the page together: where its events come from, the time bar, the views, links and keys. */
 
+import { Beside } from "watch/beside.js";
 import { el, show, svg } from "watch/dom.js";
 import { read, write } from "watch/link.js";
 import { ask, Live } from "watch/live.js";
@@ -8,7 +9,7 @@ import * as panel from "watch/panel.js";
 import { Player, SPEEDS } from "watch/player.js";
 import { Large } from "watch/large.js";
 import { parse } from "watch/recording.js";
-import { NAMES } from "watch/state.js";
+import { NAMES, troublesAt } from "watch/state.js";
 import { Timeline } from "watch/timeline.js";
 import { LANGUAGES, translator } from "watch/words.js";
 import * as cluster from "watch/views/cluster.js";
@@ -21,6 +22,8 @@ import * as breaking from "watch/views/break.js";
 const VIEWS = [cluster, queues, files, offsets, time, breaking];
 const POLL_MS = 1500;
 const CUT_SHOWN_MS = 5000;
+/** Troubles of a simulation that cut a machine off from all others. */
+const CUTS = new Set(["machines cut off"]);
 const LIVE_EVENTS_KEPT = 200_000;
 
 class Page {
@@ -38,6 +41,8 @@ class Page {
     this.clock = null;
     this.said = "";
     this.large = null;
+    /** A second recording, or null. */
+    this.beside = null;
     this.view = VIEWS.some((each) => each.name === link.view) ? link.view : "cluster";
     this.wanted = link;
     this.selected = link.select ?? "";
@@ -58,7 +63,10 @@ class Page {
     this.build();
     const inside = document.getElementById("recording");
     if (inside) {
-      this.take(parse(inside.textContent), JSON.parse(document.getElementById("source").textContent).name);
+      const source = JSON.parse(document.getElementById("source").textContent);
+      const second = document.getElementById("recording-beside");
+      if (second) this.beside = new Beside(this, parse(second.textContent), source.line);
+      this.take(parse(inside.textContent), source.name);
       return;
     }
     const source = await ask("GET", "/watch/source");
@@ -110,8 +118,7 @@ class Page {
     this.badge = "recorded";
     this.problems = problems;
     this.declare(Object.fromEntries((Array.isArray(header.events) ? header.events : []).map((each) => [each?.name, each?.rule])));
-    for (const role of Array.isArray(header.roles) ? header.roles : []) this.timeline.expect(role, header.began_ms);
-    this.timeline.add(events);
+    this.timeline.load({ header, events });
     const { dropped, damaged } = this.timeline.newest;
     if (dropped) this.problems.push({ key: "problem_dropped", count: dropped });
     if (damaged) this.problems.push({ key: "problem_damaged", count: damaged });
@@ -177,6 +184,7 @@ class Page {
     document.title = `${t("title")} ${this.name}`;
     this.content = el("div", { id: "view", role: "tabpanel", tabindex: -1, "aria-labelledby": `tab-${this.view}` });
     this.side = el("aside", { "aria-label": t("selected") });
+    this.verdict = el("p", { class: "warning", role: "alert", hidden: true });
     const tabs = VIEWS.map(({ name }) => el("button", { id: `tab-${name}`, role: "tab", "aria-selected": name === this.view ? "true" : "false",
       "aria-controls": "view", tabindex: name === this.view ? 0 : -1, "data-view": name, "data-key": `tab ${name}` }, t(`view_${name}`)));
     show(this.root,
@@ -189,7 +197,8 @@ class Page {
         el("button", { class: "button", "data-language": this.language === "zh" ? "en" : "zh", "data-key": "language", lang: this.language === "zh" ? "en" : "zh" }, t("language"))),
       this.problems.map((each) => each.key === "problem_large"
         ? el("p", { class: "info", role: "status" }, t(each.key)) : el("p", { class: "warning", role: "alert" }, t(each.key, each))),
-      el("main", null, this.content, this.side),
+      this.verdict,
+      el("main", { class: this.beside && "beside" }, this.beside?.columns(this.content, t) ?? this.content, this.side),
       this.timeBar());
     this.drawTrack();
     this.redraw();
@@ -250,7 +259,11 @@ class Page {
     if (this.large) this.state = this.large.detailed(this.state, player.at_ms);
     this.selected = panel.resolve(this.state, this.selected);
     this.cut = this.cutOff();
-    VIEWS.find((each) => each.name === this.view).draw(this.content, this);
+    const view = VIEWS.find((each) => each.name === this.view);
+    view.draw(this.content, this);
+    this.beside?.draw(view, player.at_ms);
+    this.verdict.hidden = !this.state.violated;
+    if (this.state.violated) this.verdict.textContent = t("violated", { words: this.state.violated });
     panel.draw(this.side, this);
     const length = Math.max(timeline.ended_ms - timeline.began_ms, 1);
     this.range.max = Math.min(Math.max(Math.round(length / 20), 200), 20_000);
@@ -286,6 +299,7 @@ class Page {
     const { events } = this.timeline.between(this.player.at_ms - CUT_SHOWN_MS, this.player.at_ms, 2000,
       (event) => event.event === "fault-fired" && event.do === "partition");
     for (const { event } of events) found.add(event.role);
+    for (const { kind, who } of troublesAt(this.state, this.player.at_ms)) if (CUTS.has(kind)) found.add(who);
     return found;
   }
 

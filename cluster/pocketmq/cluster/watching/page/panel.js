@@ -2,9 +2,9 @@
 
 import { el, show } from "watch/dom.js";
 import { clockTime, count, seconds, short } from "watch/names.js";
-import { brokerOf, isStructure, queueOf, shortQueue } from "watch/state.js";
+import { brokerOf, isStructure, listedAs, queueOf, shortQueue, topicOf } from "watch/state.js";
 import { sentence } from "watch/sentences.js";
-import { chip } from "watch/views/cluster.js";
+import { byNumber, chip, queuesOf } from "watch/views/cluster.js";
 import { faultButtons } from "watch/views/break.js";
 
 const SHOWN = 40;
@@ -31,16 +31,23 @@ function facts(pairs) {
   return el("dl", { class: "facts" }, pairs.filter((each) => each).flatMap(([term, value]) => [el("dt", null, term), el("dd", null, value)]));
 }
 
+/** The queues of a broker, to be selected also without a mouse. */
+function queueButtons(state, id) {
+  return queuesOf(state, id).sort(byNumber).map((queue) =>
+    el("button", { class: "chip plain", "data-select": queue, "data-key": `of ${queue}` }, `${topicOf(queue)} ${shortQueue(queue)}`));
+}
+
 function roleFacts(page, id) {
   const { state, t } = page;
   const role = state.roles[id];
-  const forgot = Object.keys(state.forgot).filter((each) => state.forgot[each][id]);
+  const forgot = Object.keys(state.forgot).filter((each) => state.forgot[each][listedAs(state, id)]);
   const store = state.stores[id];
   return [facts([
     [t("kind"), t(`kind_${role.kind}`)], [t("state"), t(`state_${role.state}`) + (role.mastery ? ` · ${role.mastery}` : "")],
     [t("since"), clockTime(role.since_ms)],
     forgot.length > 0 && [t("knowledge"), t("expired_at", { who: forgot.join(", ") })],
     role.kind === "nameserver" && [t("knows"), Object.keys(state.knows[id] ?? {}).join(", ") || t("nothing")],
+    role.kind === "broker" && [t("queues"), queueButtons(state, id)],
     store && [t("log_end"), count(store.end)], store && [t("flushed_to"), count(store.flushed)],
     store && [t("at_risk"), `${count(Math.max(store.end - store.flushed, 0))} B`],
   ]), faultButtons(page, id)];

@@ -44,6 +44,16 @@ function decoded(line) {
   }
 }
 
-function isEvent(found) {
-  return found !== null && typeof found.event === "string" && Number.isFinite(found.at_ms);
+/** Epoch ms that a Date can have. */
+const LAST_MS = 8.64e15;
+
+const TEXTS = ["by", "client_id", "group", "topic", "broker", "nameserver", "controller", "role", "who", "other", "kind", "strategy", "arithmetic", "words"];
+const LISTS = ["queues", "members", "own", "gained", "lost", "refused"];
+
+/** Whether it is an event whose numbers can be counted on, and whose names are texts and none of them changes all objects. */
+export function isEvent(found) {
+  return found !== null && typeof found === "object" && typeof found.event === "string" && Math.abs(found.at_ms) <= LAST_MS
+    && Object.values(found).every((each) => (typeof each === "number" ? Number.isSafeInteger(each) : each !== "__proto__"))
+    && TEXTS.every((name) => [undefined, null].includes(found[name]) || typeof found[name] === "string")
+    && LISTS.every((name) => found[name] === undefined || (Array.isArray(found[name]) && found[name].every((each) => typeof each === "string")));
 }

@@ -5,10 +5,10 @@ import { shortQueue, queueOf } from "watch/state.js";
 import { SENTENCES, fill } from "watch/words.js";
 
 export function sentence(event, language) {
-  const text = (SENTENCES[language] ?? SENTENCES.en)[event.event];
-  if (text === undefined) return event.event;
+  const texts = SENTENCES[language] ?? SENTENCES.en;
+  if (!Object.hasOwn(texts, event.event)) return event.event;
   const queue = queueOf(event);
-  return fill(text, {
+  return fill(texts[event.event], {
     ...event,
     who: short(event.client_id ?? event.by ?? "?"),
     queue: queue === null ? "?" : `${event.topic} ${shortQueue(queue)}`,
@@ -18,8 +18,12 @@ export function sentence(event, language) {
     attempt: event.attempt ?? 0,
     arithmetic: event.arithmetic ?? "",
     how: event.how ?? "",
+    trouble: troubleWords(event),
   });
 }
+
+/** A trouble of a simulation, and between whom. */
+export const troubleWords = ({ kind, who, other }) => [kind, [who, other].filter(Boolean).map(short).join(" – ")].filter(Boolean).join(": ");
 
 /** Why the members of a group began to share anew, in words. */
 export function causeWords(cause, t) {

@@ -5,6 +5,11 @@
 
 const RECORDS_KEPT = 48;
 const OUT_KEPT = 512;
+const TROUBLES_KEPT = 16;
+const TROUBLE_SHOWN_MS = 2000;
+
+/** The moment of an event, in ms of real time; in a simulation of virtual time. */
+export const momentOf = (event) => (Number.isFinite(event.real_us) ? event.real_us / 1000 : event.at_ms);
 
 /** A cluster of which nothing is known yet. */
 export function empty() {
@@ -12,18 +17,21 @@ export function empty() {
     at_ms: 0,
     count: 0,
     dropped: 0,
-    roles: {},    // name -> {kind, state, since_ms, mastery}
+    roles: {},    // name -> {kind, state, since_ms, mastery}; of a replica also {broker, id}
+    masters: {},  // broker name -> the process that is its master
     clients: {},  // client id -> {kind, group, state, since_ms, status}
     knows: {},    // nameserver -> {broker: since_ms}
     forgot: {},   // nameserver -> {broker: {at_ms, how}}
     seen: {},     // broker -> {group: {client: true}}
     routes: {},   // client -> {topic: [broker/queue]}
-    groups: {},   // group -> {members: {client: {queues}}, queues: {queue: [client]}, allocated, locks}
+    groups: {},   // group -> {members: {client: {queues}}, queues: {queue: [client]}, allocated, locks, broadcasting}
     queues: {},   // "topic broker/queue" -> {stored, dispatched}
     offsets: {},  // group -> {queue: {pulled, next, committed, out, begun}}
     held: {},     // "group queue" -> since_ms
     stores: {},   // broker -> {end, dispatched, flushed, records: []}
     faults: {},   // rule id -> {do, role, fired}
+    troubles: [], // the last: {kind, who, other, from_ms, to_ms}, in moments (timeline.js)
+    violated: "", // the words of the first invariant that did not hold
     elected: {},  // broker or "controllers" -> {who, epoch, at_ms}
     totals: { sent: 0, stored: 0, pulled: 0, consumed: 0, committed: 0, again: 0, dead: 0 },
   };
@@ -53,6 +61,22 @@ export function kindOf(name) {
 /** A broker as nameservers list it: its name, and its id if it is no master. */
 export const replica = (event) => (event.broker_id ? `${event.broker} #${event.broker_id}` : event.broker);
 
+/** The name under which a process is listed by nameservers, and has queues. */
+export const brokerNameOf = (state, process) => state.roles[process]?.broker ?? process;
+
+/** A process as nameservers list it. */
+export function listedAs(state, process) {
+  const { broker, id } = state.roles[process] ?? {};
+  return broker ? replica({ broker, broker_id: id }) : process;
+}
+
+/** The process that nameservers list as `broker-a` or `broker-a #2`: several may serve one broker name. */
+export const processOf = (state, listed) => state.masters[listed]
+  ?? Object.keys(state.roles).find((each) => listedAs(state, each) === listed) ?? listed;
+
+/** The process that told an event of a broker. */
+const teller = (state, event) => (state.roles[event.by]?.kind === "broker" ? event.by : processOf(state, event.broker));
+
 /** Whether what runs is a client: its name is a client id. */
 const isClient = (name) => name.includes("@");
 
@@ -67,7 +91,7 @@ function clientOf(state, id, kind, group, at_ms) {
 }
 
 function groupOf(state, name) {
-  return (state.groups[name] ??= { members: {}, queues: {}, allocated: {}, locks: {} });
+  return (state.groups[name] ??= { members: {}, queues: {}, allocated: {}, locks: {}, broadcasting: false });
 }
 
 function memberOf(state, event) {
@@ -83,6 +107,15 @@ function settle(group) {
     for (const queue of each.queues) (owners[queue] ??= []).push(id);
   }
   group.queues = owners;
+}
+
+const POWER_CUTS = new Set(["power cut", "power cuts"]);
+
+/** What was only in the page cache is gone. */
+function cutPower(store) {
+  store.end = store.flushed;
+  store.dispatched = Math.min(store.dispatched, store.flushed);
+  store.records = store.records.filter((each) => each.physical_offset + each.size <= store.flushed);
 }
 
 const queueState = (state, name) => (state.queues[name] ??= { stored: 0, dispatched: 0 });
@@ -111,6 +144,15 @@ function leave(state, name, client_id, at_ms, how) {
   }
 }
 
+/** A client that has ended owns nothing, though brokers may still count it as a member. */
+function disown(state, client_id) {
+  for (const group of Object.values(state.groups)) {
+    if (!group.members[client_id]) continue;
+    group.members[client_id].queues = [];
+    settle(group);
+  }
+}
+
 function seenAnywhere(state, group, client_id) {
   return Object.values(state.seen).some((groups) => groups[group]?.[client_id]);
 }
@@ -131,12 +173,18 @@ const REDUCERS = {
   "role-stopped"(state, event) {
     if (isClient(event.role)) {
       Object.assign(clientOf(state, event.role, "", "", event.at_ms), { state: event.how, since_ms: event.at_ms });
+      if (event.how === "ended") disown(state, event.role);
       return;
+    }
+    if (event.how === "ended") {  // what it had in memory is gone
+      if (state.knows[event.role]) state.knows[event.role] = {};
+      if (state.forgot[event.role]) state.forgot[event.role] = {};
+      if (state.seen[event.role]) state.seen[event.role] = {};
     }
     Object.assign(roleOf(state, event.role, event.at_ms), { state: event.how, since_ms: event.at_ms });
   },
   "broker-registered"(state, event) {
-    if (!event.broker_id) roleOf(state, event.broker, event.at_ms);
+    if (!event.broker_id && !state.masters[event.broker]) roleOf(state, event.broker, event.at_ms);
     roleOf(state, event.nameserver, event.at_ms).kind = "nameserver";
     (state.knows[event.nameserver] ??= {})[replica(event)] = event.at_ms;
     delete state.forgot[event.nameserver]?.[replica(event)];
@@ -148,7 +196,9 @@ const REDUCERS = {
   },
   "role-changed"(state, event) {
     const name = event.by in state.roles ? event.by : event.broker;
-    roleOf(state, name, event.at_ms).mastery = event.role;
+    Object.assign(roleOf(state, name, event.at_ms), { mastery: event.role, broker: event.broker, id: event.broker_id });
+    if (event.role !== "SLAVE") state.masters[event.broker] = name;
+    else if (state.masters[event.broker] === name) delete state.masters[event.broker];
   },
   "master-elected"(state, event) {
     state.elected[event.broker] = { who: replica(event), epoch: event.epoch, at_ms: event.at_ms };
@@ -161,17 +211,18 @@ const REDUCERS = {
   },
   "member-joined"(state, event) {
     memberOf(state, event);
+    groupOf(state, event.group).broadcasting = event.model === "BROADCASTING";
     Object.assign(state.clients[event.client_id], { state: "running" });
-    if (event.broker) ((state.seen[event.broker] ??= {})[event.group] ??= {})[event.client_id] = true;
+    if (event.broker) ((state.seen[teller(state, event)] ??= {})[event.group] ??= {})[event.client_id] = true;
   },
   "member-left"(state, event) {
-    if (event.broker) delete state.seen[event.broker]?.[event.group]?.[event.client_id];
+    if (event.broker) delete state.seen[teller(state, event)]?.[event.group]?.[event.client_id];
     if (!seenAnywhere(state, event.group, event.client_id)) {
       leave(state, event.group, event.client_id, event.at_ms, event.how === "unregistered" ? "left" : "gone");
     }
   },
   "member-silent"(state, event) {
-    for (const [group, members] of Object.entries(state.seen[event.broker] ?? {})) {
+    for (const [group, members] of Object.entries(state.seen[teller(state, event)] ?? {})) {
       if (!members[event.client_id]) continue;
       delete members[event.client_id];
       if (!seenAnywhere(state, group, event.client_id)) {
@@ -208,6 +259,15 @@ const REDUCERS = {
     found.fired += 1;
   },
   "clock-moved"() {},
+  "trouble-began"(state, event) {
+    const from_ms = momentOf(event);
+    state.troubles.push({ kind: event.kind, who: event.who, other: event.other ?? "", from_ms, to_ms: from_ms + (event.lasts_ms ?? 0) });
+    if (state.troubles.length > TROUBLES_KEPT) state.troubles.shift();
+    if (POWER_CUTS.has(event.kind) && state.stores[event.who]) cutPower(state.stores[event.who]);
+  },
+  "invariant-violated"(state, event) {
+    state.violated ||= event.words;
+  },
 
   "message-sent"(state, event) {
     clientOf(state, event.client_id, "producer", event.group, event.at_ms);
@@ -221,7 +281,7 @@ const REDUCERS = {
     const queue = queueState(state, queueOf(event));
     queue.stored = Math.max(queue.stored, event.offset + 1);
     state.totals.stored += 1;
-    const store = storeOf(state, event.broker);
+    const store = storeOf(state, teller(state, event));
     store.end = Math.max(store.end, event.physical_offset + event.size);
     store.records.push(event);
     if (store.records.length > RECORDS_KEPT) store.records.shift();
@@ -230,7 +290,7 @@ const REDUCERS = {
     const queue = queueState(state, queueOf(event));
     queue.dispatched = Math.max(queue.dispatched, event.offset + event.count);
     queue.stored = Math.max(queue.stored, queue.dispatched);
-    storeOf(state, event.broker).dispatched = event.physical_end;
+    storeOf(state, teller(state, event)).dispatched = event.physical_end;
   },
   "message-pulled"(state, event) {
     state.totals.pulled += event.count;
@@ -247,12 +307,11 @@ const REDUCERS = {
     delete state.held[`${event.group} ${queueOf(event)}`];
   },
   "message-consumed"(state, event) {
-    const count = event.count ?? 1;
-    state.totals.consumed += event.status === "success" ? count : 0;
+    state.totals.consumed += event.status === "success" ? 1 : 0;
     if (event.attempt || event.status === "suspend") return;
     const progress = progressOf(state, event.group, queueOf(event));
     begin(progress, event.offset);
-    consumed(progress, event.offset, event.offset + count);
+    consumed(progress, event.offset, event.offset + 1);
   },
   "offset-committed"(state, event) {
     state.totals.committed += 1;
@@ -270,7 +329,7 @@ const REDUCERS = {
     state.totals.dead += 1;
   },
   "store-flushed"(state, event) {
-    const store = storeOf(state, event.broker);
+    const store = storeOf(state, teller(state, event));
     store.flushed = Math.max(store.flushed, event.physical_to);
     store.end = Math.max(store.end, store.flushed);
   },
@@ -342,18 +401,21 @@ export const NAMES = [...Object.keys(REDUCERS), "member-notified", "notification
 const LEAP_MS = 5000;
 const STRUCTURE = new Set(["role-started", "role-stopped", "broker-registered", "broker-forgotten",
   "role-changed", "master-elected", "leader-elected", "member-joined", "member-left", "member-silent",
-  "rebalanced", "fault-fired", "message-dead"]);
+  "rebalanced", "fault-fired", "trouble-began", "invariant-violated", "message-dead"]);
 
 /** Whether an event changes who is there or who owns what; the others are traffic. */
 export const isStructure = (event) => STRUCTURE.has(event.event)
   || (event.event === "clock-moved" && event.at_ms - event.from_ms >= LEAP_MS);
+
+/** The troubles that last at a moment; one without length is shown for a while. */
+export const troublesAt = (state, moment) => state.troubles.filter((each) => each.from_ms <= moment && moment < Math.max(each.to_ms, each.from_ms + TROUBLE_SHOWN_MS));
 
 /** Queues of a group that nobody owns, and those that more than one owns. */
 export function conflicts(group) {
   const nobody = [], several = [];
   for (const [queue, owners] of Object.entries(group.queues)) {
     if (owners.length === 0) nobody.push(queue);
-    if (owners.length > 1) several.push(queue);
+    if (owners.length > 1 && !group.broadcasting) several.push(queue);
   }
   return { nobody, several };
 }
@@ -364,21 +426,21 @@ const ownerOf = (event, state) => event.client_id ?? state.groups[event.group]?.
 export function journey(event, state) {
   switch (event.event) {
     case "message-sent":
-      return { from: event.client_id, to: event.broker, kind: "sent", count: event.count ?? 1 };
+      return { from: event.client_id, to: processOf(state, event.broker), kind: "sent", count: event.count ?? 1 };
     case "message-pulled": {
       const owner = ownerOf(event, state);
-      return owner ? { from: event.broker, to: owner, kind: "pulled", count: event.count } : null;
+      return owner ? { from: teller(state, event), to: owner, kind: "pulled", count: event.count } : null;
     }
     case "member-notified":
-      return { from: event.broker, to: event.client_id, kind: "told", count: 1 };
+      return { from: teller(state, event), to: event.client_id, kind: "told", count: 1 };
     case "offset-committed": {
       const owner = ownerOf(event, state);
-      return owner ? { from: owner, to: event.broker, kind: "committed", count: 1 } : null;
+      return owner ? { from: owner, to: teller(state, event), kind: "committed", count: 1 } : null;
     }
     case "broker-registered":
-      return { from: event.broker, to: event.nameserver, kind: "registered", count: 1 };
+      return { from: processOf(state, replica(event)), to: event.nameserver, kind: "registered", count: 1 };
     case "member-joined":
-      return { from: event.client_id, to: event.broker, kind: "registered", count: 1 };
+      return { from: event.client_id, to: teller(state, event), kind: "registered", count: 1 };
     default:
       return null;
   }

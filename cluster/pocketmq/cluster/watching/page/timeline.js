@@ -7,13 +7,10 @@
  * A copy of the state is kept every `EVERY` events, so a moment costs at most that many `apply`.
  */
 
-import { apply, empty, isStructure } from "watch/state.js";
+import { apply, empty, isStructure, momentOf } from "watch/state.js";
 import { Lanes } from "watch/lanes.js";
 
 const EVERY = 1500;
-
-/** The moment of an event. */
-export const momentOf = (event) => (Number.isFinite(event.real_us) ? event.real_us / 1000 : event.at_ms);
 
 export class Timeline {
   constructor() {
@@ -48,6 +45,12 @@ export class Timeline {
         this.copies.push({ index: this.events.length, state: structuredClone(this.newest) });
       }
     }
+  }
+
+  /** Take a recording that was parsed: its roles, which are there from the beginning, and its events. */
+  load({ header, events }) {
+    for (const role of Array.isArray(header.roles) ? header.roles : []) this.expect(role, header.began_ms);
+    this.add(events);
   }
 
   /** A role that is known to be there from the beginning. */

@@ -47,6 +47,7 @@ const ENGLISH = {
   selected: "Selected", select_hint: "Click a process, a client or a queue to see more. Keys: space plays, ← → step by change, 1–6 choose a view.", close: "Close", since: "since", state: "state", kind: "kind", queues: "queues", owns: "owns", last_answer: "last answer", address_of: "kept by",
   break_title: "Break it", break_recorded: "This is a recording: nothing can be broken in it. Run `pocketmq watch --demo` for a cluster of your own.", freeze: "Freeze", thaw: "Thaw", kill: "Kill", restart: "Restart", cut_clients: "Cut off from clients", cut_from: "Cut off from {other}", slow_disk: "Slow disk (500 ms)", lose_notification: "Lose next notification", clear_faults: "Clear all faults", clear: "Clear", rules: "Fault rules that hold", no_rules: "No fault rule holds.", rule: "rule", does: "does", fired: "fired", done: "Done: {what}", refused: "Refused: {why}", process: "process", action: "actions",
   send_messages: "Send 10 messages", told_by: "told by {by}",
+  broadcasting: "Broadcasting: every member owns every queue.", troubles_now: "Trouble now: {troubles}", violated: "An invariant is violated: {words}", broken_line: "A broken line of {file}:", with_fault: "With the broken line", without_fault: "Without it",
 };
 
 const CHINESE = {
@@ -94,6 +95,7 @@ const CHINESE = {
   selected: "已选择", select_hint: "点击进程、客户端或队列查看详情。按键：空格播放，← → 逐个变化，1–6 切换视图。", close: "关闭", since: "自", state: "状态", kind: "类型", queues: "队列", owns: "拥有", last_answer: "最近应答", address_of: "保存于",
   break_title: "制造故障", break_recorded: "这是录像，无法制造故障。运行 `pocketmq watch --demo` 可得到自己的集群。", freeze: "冻结", thaw: "解冻", kill: "杀死", restart: "重启", cut_clients: "与客户端隔离", cut_from: "与 {other} 隔离", slow_disk: "慢磁盘（500 ms）", lose_notification: "丢失下一个通知", clear_faults: "清除全部故障", clear: "清除", rules: "生效中的故障规则", no_rules: "没有生效的故障规则。", rule: "规则", does: "动作", fired: "触发", done: "完成：{what}", refused: "被拒绝：{why}", process: "进程", action: "操作",
   send_messages: "发送 10 条消息", told_by: "来自 {by}",
+  broadcasting: "广播消费：每个成员拥有全部队列。", troubles_now: "当前故障：{troubles}", violated: "违反了不变量：{words}", broken_line: "{file} 中改坏的一行：", with_fault: "有改坏的一行", without_fault: "没有改坏",
 };
 
 /** Sentences about events; `who` and `queue` are short names. */
@@ -111,8 +113,8 @@ const SENTENCES_ENGLISH = {
   "allocated": "{who} works out {topic}: {arithmetic}", "rebalanced": "{who} owns {owned} queues", "queues-locked": "{who} has locks at {broker}",
   "queues-unlocked": "{who} gives locks back at {broker}", "role-started": "{role} runs", "role-stopped": "{role} is {how}",
   "broker-registered": "{nameserver} knows {broker}", "broker-forgotten": "{nameserver} forgot {broker} ({how})",
-  "role-changed": "{broker} is {role}", "master-elected": "{broker} #{broker_id} is elected, epoch {epoch}", "leader-elected": "{controller} leads in term {term}",
-  "clock-moved": "the clock moved by {moved} s", "fault-fired": "fault {rule}: {do} at {role}",
+  "role-changed": "{who} is {role} of {broker}", "master-elected": "{broker} #{broker_id} is elected, epoch {epoch}", "leader-elected": "{controller} leads in term {term}",
+  "clock-moved": "the clock moved by {moved} s", "fault-fired": "fault {rule}: {do} at {role}", "trouble-began": "trouble: {trouble}", "invariant-violated": "violated: {words}",
   "events-counted": "{count} × {kind} counted", "events-dropped": "{count} events were not told",
 };
 
@@ -130,8 +132,8 @@ const SENTENCES_CHINESE = {
   "allocated": "{who} 计算 {topic}：{arithmetic}", "rebalanced": "{who} 拥有 {owned} 个队列", "queues-locked": "{who} 在 {broker} 持有锁",
   "queues-unlocked": "{who} 在 {broker} 归还锁", "role-started": "{role} 运行", "role-stopped": "{role}：{how}",
   "broker-registered": "{nameserver} 知道了 {broker}", "broker-forgotten": "{nameserver} 剔除 {broker}（{how}）",
-  "role-changed": "{broker} 成为 {role}", "master-elected": "{broker} #{broker_id} 当选，纪元 {epoch}", "leader-elected": "{controller} 在任期 {term} 当选",
-  "clock-moved": "时钟前进 {moved} 秒", "fault-fired": "故障 {rule}：{do} 于 {role}",
+  "role-changed": "{who} 成为 {broker} 的 {role}", "master-elected": "{broker} #{broker_id} 当选，纪元 {epoch}", "leader-elected": "{controller} 在任期 {term} 当选",
+  "clock-moved": "时钟前进 {moved} 秒", "fault-fired": "故障 {rule}：{do} 于 {role}", "trouble-began": "故障：{trouble}", "invariant-violated": "违反：{words}",
   "events-counted": "{count} × {kind} 只计数", "events-dropped": "{count} 个事件未送达",
 };
 

@@ -2,7 +2,8 @@
 
 import { el, show, svg, table } from "watch/dom.js";
 import { colour, count, short } from "watch/names.js";
-import { brokerOf, conflicts, journey, shortQueue, topicOf } from "watch/state.js";
+import { troubleWords } from "watch/sentences.js";
+import { brokerNameOf, brokerOf, conflicts, journey, listedAs, shortQueue, topicOf, troublesAt } from "watch/state.js";
 
 const MOST_MARKS = 160;
 const TRAVEL_MS = 620;
@@ -62,9 +63,9 @@ function topicsOf(state, broker) {
 }
 
 /** The queues of a broker that anything was told of. */
-function queuesOf(state, broker) {
+export function queuesOf(state, broker) {
   const told = [state.queues, ...Object.values(state.groups).map((group) => group.queues)].flatMap(Object.keys);
-  return [...new Set(told)].filter((each) => brokerOf(each) === broker);
+  return [...new Set(told)].filter((each) => brokerOf(each) === brokerNameOf(state, broker));
 }
 
 const centre = (box) => ({ x: box.x + box.w / 2, y: box.y + box.h / 2 });
@@ -89,7 +90,7 @@ function curve(from, to, wide) {
 }
 
 function forgottenBy(state, broker) {
-  return Object.keys(state.forgot).filter((each) => state.forgot[each][broker]).sort();
+  return Object.keys(state.forgot).filter((each) => state.forgot[each][listedAs(state, broker)]).sort();
 }
 
 function thing(page, id, box, words, extra = []) {
@@ -152,11 +153,12 @@ function cells(page, broker, box) {
     const fits = Math.max(1, Math.floor((box.w - 96) / 30));
     found.push(svg("text", { class: "soft", x: 16, y: y + 15 }, fitted(topic, 66, 6.2)));
     all.slice(0, fits).forEach((queue, at) => {
-      const owners = Object.values(state.groups).flatMap((group) => group.queues[queue] ?? []);
+      const groups = Object.values(state.groups).filter((group) => group.queues[queue]);
+      const owners = groups.flatMap((group) => group.queues[queue]);  // each group has its own
       const title = `${queue}: ${count(state.queues[queue]?.stored)} · ${owners.map(short).join(", ") || t("no_owner")}`;
       found.push(svg("g", { class: "lane", "data-select": queue },
         svg("title", null, title),
-        svg("rect", { x: 84 + at * 30, y, width: 27, height: 22, rx: 4, class: owners.length > 1 ? "several" : "",
+        svg("rect", { x: 84 + at * 30, y, width: 27, height: 22, rx: 4, class: groups.some((group) => conflicts(group).several.includes(queue)) ? "several" : "",
           fill: owners.length ? colour(owners[0]) : "var(--ground)", stroke: "var(--edge)" }),
         svg("text", { x: 84 + at * 30 + 13.5, y: y + 15, "text-anchor": "middle", class: owners.length ? "dark" : "soft" },
           numberOf(queue))));
@@ -189,7 +191,8 @@ function edges(page, plan) {
   };
   for (const nameserver of bands.top) {
     for (const broker of bands.brokers) {
-      const style = state.knows[nameserver]?.[broker] ? "" : state.forgot[nameserver]?.[broker] ? "lost" : null;
+      const listed = listedAs(state, broker);
+      const style = state.knows[nameserver]?.[listed] ? "" : state.forgot[nameserver]?.[listed] ? "lost" : null;
       if (style !== null) lines.push(svg("path", { class: `edge ${style}`, d: aroundPath(broker, nameserver, plan) }));
     }
   }
@@ -197,7 +200,7 @@ function edges(page, plan) {
   for (const consumer of bands.consumers) {
     for (const broker of bands.brokers) {
       const owned = Object.values(state.groups).some((group) =>
-        group.members[consumer]?.queues.some((each) => brokerOf(each) === broker));
+        state.roles[broker].mastery !== "SLAVE" && group.members[consumer]?.queues.some((each) => brokerOf(each) === brokerNameOf(state, broker)));
       join(broker, consumer, owned ? "strong" : "");
     }
   }
@@ -265,6 +268,11 @@ function knowledge(page) {
   return parts;
 }
 
+/** In the order of topics, and of numbers. */
+export function byNumber(one, other) {
+  return topicOf(one).localeCompare(topicOf(other)) || shortQueue(one).localeCompare(shortQueue(other), "en", { numeric: true });
+}
+
 /** Queues by topic and broker, as text; the topic is left out where there is one. */
 export function byTopic(queues) {
   const topics = {};
@@ -292,15 +300,17 @@ export function draw(place, page) {
   const { state, t } = page;
   const width = Math.max(300, Math.floor(place.clientWidth) - 34);
   const plan = layout(state, width);
-  const signature = JSON.stringify([width, page.language, page.selected, [...(page.cut ?? [])], state.roles, state.clients, state.knows,
+  const troubles = troublesAt(state, page.player.at_ms);
+  const signature = JSON.stringify([width, page.language, page.selected, [...(page.cut ?? [])], troubles, state.roles, state.clients, state.knows,
     state.forgot, state.seen, state.routes, Object.values(state.groups).map((each) => each.queues), Object.keys(state.queues)]);
   if (place.dataset.drawn !== signature || !place.firstChild) {
     place.dataset.drawn = signature;
     const { bands, boxes } = plan;
+    const broken = troubles.map(troubleWords).join("; ");
     const things = [...bands.top, ...bands.brokers].map((id) =>
       thing(page, id, boxes[id], brokerWords(page, id), state.roles[id].kind === "broker" ? cells(page, id, boxes[id]) : []));
     things.push(...[...bands.producers, ...bands.consumers].map((id) => thing(page, id, boxes[id], clientWords(page, id))));
-    const troubles = Object.entries(state.groups).flatMap(([group, each]) => {
+    const disputed = Object.entries(state.groups).flatMap(([group, each]) => {
       const { nobody, several } = conflicts(each);
       return [nobody.length > 0 && el("p", { class: "warning" }, `${group}: ${t("some_unowned", { queues: byTopic(nobody) })}`),
         several.length > 0 && el("p", { class: "warning" }, `${group}: ${t("some_several", { queues: byTopic(several) })}`)];
@@ -314,7 +324,7 @@ export function draw(place, page) {
         el("ul", { class: "legend" }, KINDS.map((kind) => el("li", null,
           svg("svg", { width: 15, height: 14, viewBox: "-8 -7 15 14", "aria-hidden": true }, mark(kind, { x: 0, y: 0 })), t(`legend_${kind}`))),
         el("li", { class: "sampled" })),
-        troubles),
+        broken && el("p", { class: "warning" }, t("troubles_now", { troubles: broken })), disputed),
       el("div", { class: "cards" }, knowledge(page).map((each) => el("section", { class: "card" }, each))));
   }
   const each = marks(page, plan, place.querySelector(".marks"));

@@ -65,7 +65,7 @@ export function draw(place, page) {
           const owners = state.groups[group]?.queues[queue] ?? [];
           const lag = stored - progress.committed;
           const number = (value) => el("span", { class: "number" }, count(value));
-          return [el("span", { "data-select": queue, class: "thing" }, `${topicOf(queue)} ${shortQueue(queue)}`), owners.map((each) => chip(each)),
+          return [el("button", { "data-select": queue, "data-key": `queue ${group} ${queue}`, class: "plain" }, `${topicOf(queue)} ${shortQueue(queue)}`), owners.map((each) => chip(each)),
             strip(progress, stored, t, queue), number(progress.committed), number(progress.next), number(progress.out.length),
             number(Math.max(progress.pulled - progress.next - progress.out.length, 0)), number(progress.pulled), number(stored),
             el("span", { class: lag > 0 ? "number missing" : "number" }, count(lag))];

@@ -5,7 +5,7 @@ import { colour, seconds, short } from "watch/names.js";
 import { causeWords } from "watch/sentences.js";
 import { conflicts, shortQueue, topicOf } from "watch/state.js";
 import { points } from "watch/ring.js";
-import { byTopic, chip } from "watch/views/cluster.js";
+import { byNumber, byTopic, chip } from "watch/views/cluster.js";
 
 const ROW = 24;
 const LABEL = 118;
@@ -14,13 +14,10 @@ const MOST_CHANGES = 40;
 
 export const name = "queues";
 
-function byNumber(one, other) {
-  return topicOf(one).localeCompare(topicOf(other)) || shortQueue(one).localeCompare(shortQueue(other), "en", { numeric: true });
-}
-
 /** The lanes of one group, up to the newest event; what lies ahead of the moment is covered. */
 function picture(page, group, width) {
-  const { timeline, t } = page;
+  const { state, timeline, t } = page;
+  const several = state.groups[group].broadcasting ? "" : "several";
   const lanes = timeline.lanes.groups[group] ?? {};
   const queues = Object.keys(lanes).sort(byNumber).slice(0, MOST_QUEUES);
   const began = timeline.began_ms, length = Math.max(timeline.ended_ms - began, 1);
@@ -32,7 +29,7 @@ function picture(page, group, width) {
     const y = line * ROW;
     const text = topics.size > 1 && width >= 500 ? `${topicOf(queue)} ${shortQueue(queue)}` : shortQueue(queue);
     return [
-      svg("text", { class: "soft", x: 0, y: y + 16 }, text.length > 18 ? `…${text.slice(-17)}` : text),
+      svg("text", { class: "soft label", x: 0, y: y + 16, tabindex: 0, role: "button", "data-select": queue, "data-key": `lane ${group} ${queue}`, "aria-label": `${t("queue")} ${queue}` }, text.length > 18 ? `…${text.slice(-17)}` : text),
       lanes[queue].map((span) => {
         const from = x(span.from_ms), to = x(span.to_ms ?? timeline.ended_ms);
         const owners = span.owners;
@@ -46,7 +43,7 @@ function picture(page, group, width) {
           svg("title", null, `${title}${span.cause ? ` · ${causeWords(span.cause, t)}` : ""}`),
           owners.length < 2
             ? svg("rect", { class: `lane ${owners.length ? "" : "none"}`, x: from, y: y + 2, width: w, height: ROW - 4, rx: 3, fill: owners.length ? colour(owners[0]) : null })
-            : owners.map((owner, at) => svg("rect", { class: "lane several", x: from, y: y + 2 + at * ((ROW - 4) / owners.length), width: w,
+            : owners.map((owner, at) => svg("rect", { class: `lane ${several}`, x: from, y: y + 2 + at * ((ROW - 4) / owners.length), width: w,
               height: (ROW - 4) / owners.length, fill: colour(owner) })),
           fits && svg("text", { class: owners.length ? "dark" : "soft", x: from + 5, y: y + 16 }, words));
       }),
@@ -56,7 +53,7 @@ function picture(page, group, width) {
     svg("title", null, `${seconds(cause.moment - began)} s: ${causeWords(cause, t)}`),
     svg("line", { class: "axis", x1: x(cause.moment), x2: x(cause.moment), y1: 0, y2: queues.length * ROW + 4, "stroke-dasharray": "2 3" }),
     svg("text", { class: "soft", x: x(cause.moment), y: queues.length * ROW + 17, "text-anchor": "middle" }, cause.how === "joined" ? "▲" : "▼")));
-  return svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${t("lanes")}: ${group}` },
+  return svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": `${t("lanes")}: ${group}` },
     rows, marks,
     svg("g", { class: "cursor", "data-from": label, "data-width": width - label - 6, "data-height": queues.length * ROW + 4 },
       svg("rect", { class: "ahead", y: 0, height: queues.length * ROW + 4 }), svg("line", { class: "now", y1: 0, y2: queues.length * ROW + 4 })));
@@ -132,7 +129,7 @@ export function draw(place, page) {
             el("p", null, Object.keys(state.groups[group].members).sort().map((each) => chip(each))),
             nobody.length > 0 && el("p", { class: "warning" }, t("some_unowned", { queues: byTopic(nobody) })),
             several.length > 0 && el("p", { class: "warning" }, t("some_several", { queues: byTopic(several) })),
-            nobody.length + several.length === 0 && el("p", { class: "note" }, `✓ ${t("all_owned")}`),
+            nobody.length + several.length === 0 && el("p", { class: "note" }, `✓ ${t(state.groups[group].broadcasting ? "broadcasting" : "all_owned")}`),
             picture(page, group, width), changes(page, group)),
           ring(page, group)];
       }));
