@@ -13,7 +13,12 @@ from pocketmq.protocol.events import Event
 from pocketmq.protocol.events.groups import MemberJoined, Rebalanced
 from pocketmq.protocol.events.log import EventLog
 from pocketmq.protocol.events.messages import MessageDispatched, OffsetCommitted
-from pocketmq.protocol.events.roles import BrokerRegistered, RoleStarted, RoleStopped
+from pocketmq.protocol.events.roles import (
+    BrokerRegistered,
+    RoleChanged,
+    RoleStarted,
+    RoleStopped,
+)
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import PocketMQError
 
@@ -54,11 +59,28 @@ async def present(control: ClusterControl) -> list[Event]:
 
 async def _registered(control: ClusterControl, stamps: EventLog) -> AsyncIterator[Event]:
     roles = control.roles
+    processes = {address: name for name, address in roles.addresses.items()}
     for name in roles.names:
         if roles.role(name) == "nameserver" and roles.state(name) == "running":
             async with control.admin(roles.addresses[name]) as admin:
-                for broker in sorted(await admin.brokers()):
-                    yield BrokerRegistered(*stamps.stamp(), broker=broker, nameserver=name)
+                known = await admin.brokers(masters_only=False)
+            for broker, replicas in known.items():
+                for broker_id, address in replicas.items():
+                    process = processes.get(address, broker)
+                    if broker_id or process != broker or len(replicas) > 1:
+                        yield RoleChanged(
+                            *stamps.stamp()._replace(by=process),
+                            broker=broker,
+                            broker_id=broker_id,
+                            role="SLAVE" if broker_id else "MASTER",
+                        )
+                    yield BrokerRegistered(
+                        *stamps.stamp(),
+                        broker=broker,
+                        nameserver=name,
+                        broker_id=broker_id,
+                        address=address,
+                    )
 
 
 async def _members(control: ClusterControl, admin: Admin, stamps: EventLog) -> AsyncIterator[Event]:

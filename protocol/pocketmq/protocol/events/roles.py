@@ -57,7 +57,8 @@ class RoleChanged(Event, frozen=True, kw_only=True):
     broker: str
     broker_id: int
     role: str
-    """`ASYNC_MASTER`, `SYNC_MASTER`, `SLAVE`, or `ACTING_MASTER`: a slave while there is none."""
+    """`ASYNC_MASTER`, `SYNC_MASTER`, `SLAVE`, or `ACTING_MASTER`: a slave while there is none.
+    `MASTER` of one that was not seen to begin."""
 
 
 class MasterElected(Event, frozen=True, kw_only=True):
