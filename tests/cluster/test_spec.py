@@ -55,3 +55,17 @@ def test_toml_describes_the_cluster_and_is_handed_to_the_roles(tmp_path: Path) -
     assert (options.brokers, options.clock) == (2, "manual")
     spec = cluster_spec(options, DATA, config_path=toml)
     assert option(spec.brokers[0].command(), "--config") == str(toml)
+
+
+def test_an_acting_master_is_told_to_name_servers_masters_and_slaves() -> None:  # Z-1
+    spec = cluster_spec(ClusterOptions(slaves=2, acting_master=True), DATA)
+    assert "--support-acting-master" in spec.nameservers[0].command()
+    for each in (*spec.brokers, *spec.slaves):
+        command = each.command()
+        assert "--enable-slave-acting-master" in command
+        assert "--slave-read-enable" in command
+        assert option(command, "--total-replicas") == "3"
+    plain = cluster_spec(ClusterOptions(slaves=1), DATA)
+    assert "--support-acting-master" not in plain.nameservers[0].command()
+    with pytest.raises(ConfigError, match="--acting-master needs --slaves 1 or more"):
+        load(ClusterOptions, {"acting_master": True}, {})

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.role_names import BrokerRole
-from pocketmq.broker.server import Broker
-from pocketmq.broker.store import StoreConfig
 from pocketmq.nameserver.config import NameServerConfig
 from pocketmq.nameserver.server import NameServer
 from pocketmq.protocol.transport.tcp import TcpNetwork
@@ -21,39 +15,14 @@ from pocketmq.runtime.clock import SystemClock
 from support.eventually import eventually
 from support.golden import STORE_SIZES
 from support.java import run_java
-from support.real_rocketmq import RealRocketMQ, free_port
+from support.real_replicas import SIZES, our_broker
+from support.real_rocketmq import RealRocketMQ
 
 pytestmark = [
     pytest.mark.java,
     pytest.mark.cluster,
     pytest.mark.timeout(1200),  # a first run downloads RocketMQ
 ]
-
-SIZES = {
-    "mapped_file_size_commit_log": STORE_SIZES["mappedFileSizeCommitLog"],
-    "mapped_file_size_consume_queue": STORE_SIZES["mappedFileSizeConsumeQueue"],
-    "max_hash_slot_num": STORE_SIZES["maxHashSlotNum"],
-    "max_index_num": STORE_SIZES["maxIndexNum"],
-    "max_message_size": STORE_SIZES["maxMessageSize"],
-}
-
-
-@asynccontextmanager
-async def our_broker(folder: Path, nameserver: str, **options: Any) -> AsyncIterator[Broker]:
-    """A broker of this process that RocketMQ's peers understand."""
-    config = BrokerConfig(
-        data=folder,
-        nameservers=(nameserver,),
-        port=free_port((-2, 0, 1)),
-        encoding="json",
-        **options,
-    )
-    broker = Broker(config, SystemClock(), TcpNetwork(), store_config=StoreConfig(**SIZES))
-    await broker.start()
-    try:
-        yield broker
-    finally:
-        await broker.stop()
 
 
 def log_in(store: Path) -> bytes:

@@ -83,7 +83,9 @@ class RealRocketMQ:
         broker_ip: str = "127.0.0.1",
         broker_namesrv_addr: str | None = None,
         ports: tuple[int, int] | None = None,
+        namesrv_settings: Mapping[str, object] | None = None,
     ) -> None:
+        self.namesrv_settings = dict(namesrv_settings or {})
         self.store_dir = store_dir
         self.work_dir = work_dir
         self.broker_name = broker_name
@@ -103,7 +105,11 @@ class RealRocketMQ:
         """Start the nameserver and wait until it answers."""
         config = self._write_config(
             "namesrv.conf",
-            {"bindAddress": "127.0.0.1", "listenPort": self.namesrv_addr.rpartition(":")[2]},
+            {
+                "bindAddress": "127.0.0.1",
+                "listenPort": self.namesrv_addr.rpartition(":")[2],
+                **self.namesrv_settings,
+            },
         )
         main = "org.apache.rocketmq.namesrv.NamesrvStartup"
         self.namesrv = self._start("namesrv", main, config, ("-Xmx256m",))

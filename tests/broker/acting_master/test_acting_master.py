@@ -16,6 +16,7 @@ from pocketmq.nameserver.config import NameServerConfig
 from pocketmq.protocol.bodies.route import KVTable
 from pocketmq.protocol.body import decode_body
 from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.dispatch import Dispatcher
 from pocketmq.protocol.headers.controller import (
     ExchangeHaInfoRequestHeader,
     ExchangeHaInfoResponseHeader,
@@ -24,6 +25,7 @@ from pocketmq.protocol.headers.topics import GetBrokerRuntimeInfoRequestHeader
 from pocketmq.runtime.errors import PocketMQError
 from support.broker_rig import SUBSCRIPTION, SUSPEND, Voice
 from support.consuming import Collected
+from support.nameserver_rig import BrokerVoice
 from support.replicas import ReplicaRig, log_of
 
 SLAVE = BrokerRole.SLAVE
@@ -238,3 +240,43 @@ async def test_where_the_stream_is_can_be_asked_of_a_master(rig: ReplicaRig) -> 
     assert slave.subjects.replication.client.master == found.master_ha_address, "it may not act"
     asked = await (await rig.voice(slave)).ask(ExchangeHaInfoRequestHeader())
     assert asked.header(ExchangeHaInfoResponseHeader) == ExchangeHaInfoResponseHeader()
+
+
+async def test_a_master_is_isolated_until_its_slaves_have_answered(rig: ReplicaRig) -> None:
+    # Z-9: a member that does not answer holds it back until name servers forget that member
+    channel = await rig.network.connect(rig.nameserver.address, Dispatcher())
+    gone = BrokerVoice(channel, "broker-a", 1, address="127.0.0.1:19999")
+    await gone.register(enable_acting_master=True)
+    starting = asyncio.create_task(start_master(rig))
+    await rig.advance(5)
+    assert not rig.nameserver.table.has_route("broker-a", "broker-a"), "it has not registered"
+    assert not starting.done()
+    await gone.unregister()
+    await rig.advance(2)
+    master = await starting
+    assert master.core.role.works
+    assert rig.nameserver.table.has_route("broker-a", "broker-a")
+
+
+async def test_it_is_online_at_once_without_its_preparation(rig: ReplicaRig) -> None:
+    # Z-9
+    channel = await rig.network.connect(rig.nameserver.address, Dispatcher())
+    gone = BrokerVoice(channel, "broker-a", 1, address="127.0.0.1:19999")
+    await gone.register(enable_acting_master=True)
+    assert (await start_master(rig, skip_pre_online=True)).core.role.works
+
+
+async def test_delayed_messages_wait_for_the_master_that_returns(rig: ReplicaRig) -> None:
+    # Z-11 without enableRemoteEscape
+    _, slave = await prepared(rig)
+    async with Producer("producers", **clients(rig)) as producer:
+        await producer.send(Message("orders", b"late", delay_level=3))  # 10 s
+    await rig.same_logs()
+    await rig.stop("master")
+    await rig.advance(20)
+    assert slave.core.role.acts
+    assert slave.store.max_offset("orders", 0) == 5
+    master = await start_master(rig)
+    await rig.advance(3)
+    assert master.store.max_offset("orders", 0) == 6
+    await rig.same_logs()

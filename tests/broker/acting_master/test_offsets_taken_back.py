@@ -62,3 +62,16 @@ def test_delay_offsets_only_grow() -> None:
     planner.load(DelayOffsetTable(offset_table={1: 10, 2: 10}))
     planner.take_back(DelayOffsetTable(offset_table={1: 4, 2: 12}))
     assert planner.wrapper().offset_table == {1: 10, 2: 12}
+
+
+def test_a_table_is_newer_than_its_copy_from_the_moment_that_its_slave_acts() -> None:  # Z-10
+    master = ConsumerOffsetManager()
+    slave = ConsumerOffsetManager()
+    slave.merge(master.wrapper())
+    slave.note_acting(1_000)
+    slave.commit("readers", "T", 0, 5, 1_001)
+    fresh = ConsumerOffsetManager()
+    fresh.data_version = DataVersion(timestamp=9_000)  # as RocketMQ's is after a kill
+    fresh.take_back(slave.wrapper(), lambda _t, _q: 100)
+    assert fresh.query("readers", "T", 0) == 5
+    assert fresh.data_version == slave.data_version

@@ -58,7 +58,13 @@ def assemble_acting_master(
         RemotingClient(network, encoding=Encoding.JSON),  # peers may be RocketMQ's own
         core.clock,
     )
-    members = Members(core, replication.roles, peers, config.sync_broker_member_group_period / 1000)
+    members = Members(
+        core,
+        replication.roles,
+        peers,
+        offsets.table,
+        config.sync_broker_member_group_period / 1000,
+    )
     preparation = Preparation(core, replication, peers, offsets.table, delays.planner)
     beats = PeriodicService(
         "heartbeat to name servers",

@@ -7,6 +7,7 @@ import structlog
 from pocketmq.broker.acting_master.group_peers import NO_ANSWER, GroupPeers
 from pocketmq.broker.acting_master.group_view import GroupView
 from pocketmq.broker.core import BrokerCore
+from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
 from pocketmq.broker.replication.role_changes import RoleChanges
 from pocketmq.broker.subject import Service
 from pocketmq.protocol.headers.controller import (
@@ -27,12 +28,19 @@ class Members(Service):
         core: of the broker.
         roles: knows the master.
         peers: are asked.
+        offsets: are committed here while this slave acts.
         period_s: between two questions.
     """
 
     def __init__(
-        self, core: BrokerCore, roles: RoleChanges, peers: GroupPeers, period_s: float
+        self,
+        core: BrokerCore,
+        roles: RoleChanges,
+        peers: GroupPeers,
+        offsets: ConsumerOffsetManager,
+        period_s: float,
     ) -> None:
+        self._offsets = offsets
         self.view = GroupView(core.role.broker_id)
         self._core = core
         self._roles = roles
@@ -73,6 +81,8 @@ class Members(Service):
         if core.role.acts != view.acts:
             core.role.act(acts=view.acts, now=core.clock.monotonic())
             core.tell_role()
+            if view.acts:
+                self._offsets.note_acting(core.clock.time_ms())
             event = "master.acted_for" if view.acts else "master.acted_no_more"
             log.warning(event, broker=core.config.name, broker_id=view.own_id)
         if not least.is_master:

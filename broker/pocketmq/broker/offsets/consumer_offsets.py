@@ -244,6 +244,11 @@ class ConsumerOffsetManager:
                 self.unsaved.note()
         self.data_version = master.data_version
 
+    def note_acting(self, now_ms: int) -> None:
+        """Commits come to this slave from now on: its table is newer than the copy was (Z-10)."""
+        self.data_version = self.data_version.next_version(now_ms, self.data_version.state_version)
+        self.unsaved.note()
+
     def take_back(self, slave: ConsumerOffsetTable, max_offset: Callable[[str, int], int]) -> int:
         """Take over what was committed to a slave that acted as master; how many changed (Z-9).
 
