@@ -339,7 +339,9 @@ def test_numbers_of_a_rule_have_bounds(field: str, good: float, bad: float) -> N
 
 def test_frames_of_any_legal_length_are_cut_and_no_others() -> None:
     shortest = (4).to_bytes(4) + bytes(4)
-    assert [each.raw for each in FrameCutter().feed(shortest)] == [shortest]
+    following = b"".join(encode_frame(Command(11, None)))
+    told = FrameCutter().feed(shortest + following)
+    assert [each.raw for each in told] == [shortest, following]
     for length in (3, -1, MAX_FRAME_BYTES - 3):
         cutter = FrameCutter()
         whole = b"".join(encode_frame(Command(11, None)))
