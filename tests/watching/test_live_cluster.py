@@ -102,7 +102,10 @@ def test_a_broker_is_frozen_killed_and_started_again_by_clicks(page: Seen) -> No
     choose(page, "break")
 
     def click(action: str) -> None:
-        page.page.locator(f"#view [data-ask='roles/broker-b/{action}']").click()
+        with page.page.expect_response(
+            f"**/roles/broker-b/{action}"
+        ):  # else the next one disturbs it
+            page.page.locator(f"#view [data-ask='roles/broker-b/{action}']").click()
 
     click("freeze")
     until(page, f"{NEWEST}.roles['broker-b'].state === 'frozen'")
