@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pocketmq.cluster.simulation.invariants import OwnershipLedger, ProgressLedger
+from pocketmq.cluster.simulation.invariants.services.pops import Delivery, PopLedger
 from pocketmq.cluster.simulation.scenario import Mode
 from pocketmq.protocol.message import MessageQueue
 
@@ -354,3 +355,24 @@ def test_a_client_may_not_know_its_queues_for_as_long_as_routes_take() -> None: 
     assert not ledger.violations
     ledger.check(83.1)
     assert ledger.violations
+
+
+@pytest.mark.parametrize(
+    ("popped_ms", "times", "said"),
+    [
+        (8_000, 0, None),  # 8.0 to 13.0 s, and its answer took long
+        (9_500, 0, "while it is hidden until 14500"),
+        (8_000, 1, "and counts 1 tries still"),
+        (17_000, 2, "while it is hidden until 19000"),
+        (19_000, 2, None),
+    ],
+)
+def test_pops_are_judged_in_the_order_in_which_the_broker_did_them(
+    popped_ms: int, times: int, said: str | None
+) -> None:
+    violations: list[str] = []
+    ledger = PopLedger(violations)
+    ledger.handed_out("m", Delivery("pop1", "a", 14_000, 19_000, times=1))
+    ledger.handed_out("m", Delivery("pop2", "a", popped_ms, popped_ms + 5_000, times=times))
+    assert len(violations) == (said is not None)
+    assert said is None or said in violations[0]

@@ -57,12 +57,14 @@ class PopLedger(ServiceLedger):
         for each in earlier:
             if self.was_killed(each.broker, since_ms):
                 continue
-            if each.acked_ms is not None:
-                self._again(key, each, delivery, "although it was acknowledged")
-            elif delivery.popped_ms < each.until_ms:
-                self._again(key, each, delivery, f"while it is hidden until {each.until_ms}")
-            elif delivery.times <= each.times:
-                self._again(key, each, delivery, f"and counts {delivery.times} tries still")
+            # An answer may be under way for longer than its message is hidden.
+            first, again = sorted((each, delivery), key=lambda one: one.popped_ms)
+            if first.acked_ms is not None:
+                self._again(key, first, again, "although it was acknowledged")
+            elif again.popped_ms < first.until_ms:
+                self._again(key, first, again, f"while it is hidden until {first.until_ms}")
+            elif again.times <= first.times:
+                self._again(key, first, again, f"and counts {again.times} tries still")
         self.seen["popped again"] += bool(earlier)
         earlier.append(delivery)
 
