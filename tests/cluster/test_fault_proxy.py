@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -38,6 +40,17 @@ async def test_a_proxy_applies_rules_and_passes_the_rest(pocketmq: Cluster, tmp_
         await eventually(lambda: book.fired == 1, "the rule fired")
         assert (await producer.send(Message(topic, b"x" * 100_000))).queue.topic == topic
     assert [each.topic for each in book.firings] == [topic]
+
+
+def test_a_process_that_knows_rules_alone_reads_what_a_request_is_about() -> None:
+    # The command `fault-proxy` imports nothing else; its rules by topic or group met no request.
+    program = (
+        "from pocketmq.protocol.faults.rule_book import RuleBook\n"
+        "from pocketmq.protocol.header import REQUEST_HEADERS\n"
+        "print(sorted({10, 11, 310} - REQUEST_HEADERS.keys()))"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert found.stdout.strip() == b"[]"
 
 
 async def test_a_process_that_is_gone_ends_the_connection(pocketmq: Cluster) -> None:

@@ -18,6 +18,7 @@ from pocketmq.protocol.bodies.clients import (
 from pocketmq.protocol.body import decode_body, encode_body
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import FLAG_ONEWAY, Command, Encoding
+from pocketmq.protocol.frame import encode_frame
 from pocketmq.protocol.headers.clients import (
     CheckClientConfigRequestHeader,
     GetAllProducerInfoRequestHeader,
@@ -309,7 +310,7 @@ async def test_a_client_in_an_unknown_language_spoils_no_answer(
         language=language if fits else 127,
         flag=FLAG_ONEWAY,
     )
-    odd.channel._send(request)  # ours would never say so
+    odd.channel._write(encode_frame(request))  # ours would never say so
     await rig.settle()
     for header, cls in (
         (GetConsumerConnectionListRequestHeader(consumer_group="readers"), ConsumerConnection),

@@ -10,6 +10,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 
+import pocketmq.protocol.headers  # noqa: F401 - fills REQUEST_HEADERS, by which names are read
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import BadRequestError
