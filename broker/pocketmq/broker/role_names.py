@@ -1,11 +1,10 @@
-"""The roles of a broker, and the master's id (H-1). Pure."""
+"""The roles of a broker (H-1). Pure."""
 
 from __future__ import annotations
 
 from enum import Enum, unique
 from typing import Final
 
-MASTER_ID: Final = 0
 UNKNOWN_ID: Final = -1
 """Until a controller says who this broker is."""
 

@@ -117,11 +117,7 @@ class BrokerSubjects:
                 ),
             )
         )
-        add(
-            assemble_acting_master(
-                core, network, self.topics, self.offsets, self.delays, self.replication
-            )
-        )
+        add(assemble_acting_master(core, network, self.offsets, self.delays, self.replication))
         self.registration = add(assemble_registration(core, network, self.topics, self.replication))
 
     def _add(self, subject: SubjectT) -> SubjectT:

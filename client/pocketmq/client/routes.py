@@ -13,11 +13,9 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from pocketmq.protocol.allocation.strategy import sorted_queues
-from pocketmq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
+from pocketmq.protocol.bodies.route import MASTER_ID, BrokerData, QueueData, TopicRouteData
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.scalars import Perm
-
-MASTER_ID = 0
 
 _DataT = TypeVar("_DataT", QueueData, BrokerData)
 

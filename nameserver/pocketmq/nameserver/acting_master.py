@@ -16,13 +16,8 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from pocketmq.protocol.bodies.route import BrokerData, QueueData
+from pocketmq.protocol.bodies.route import MASTER_ID, BrokerData, QueueData
 from pocketmq.protocol.scalars import Perm
-
-MASTER_ID = 0
-
-MEMBERS_TOPIC_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
-"""Brokers ask for the route of such a topic to learn who is in their group: it shows real ids."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

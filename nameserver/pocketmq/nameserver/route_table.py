@@ -28,8 +28,6 @@ from enum import Enum
 from msgspec.structs import replace
 
 from pocketmq.nameserver.acting_master import (
-    MASTER_ID,
-    MEMBERS_TOPIC_PREFIX,
     LeastIdChange,
     has_no_master,
     read_only,
@@ -37,6 +35,7 @@ from pocketmq.nameserver.acting_master import (
 )
 from pocketmq.nameserver.liveness import BROKER_EXPIRY_S, BrokerKey, LiveBroker, LiveBrokers
 from pocketmq.protocol.bodies.route import (
+    MASTER_ID,
     BrokerData,
     ClusterInfo,
     QueueData,
@@ -46,6 +45,7 @@ from pocketmq.protocol.bodies.route import (
 from pocketmq.protocol.bodies.topics import DataVersion, TopicConfig
 from pocketmq.protocol.dispatch import Peer
 from pocketmq.protocol.scalars import Perm
+from pocketmq.protocol.validation import MEMBERS_TOPIC_PREFIX
 from pocketmq.runtime.profile.nameserver import NAMESERVER_5_X, NameServerProfile
 from pocketmq.runtime.signals import Signal
 

@@ -12,8 +12,7 @@ from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.delays.assembly import Delays
 from pocketmq.broker.offsets.assembly import Offsets
 from pocketmq.broker.replication.assembly import Replication
-from pocketmq.broker.subject import Periodically, Service, Subject
-from pocketmq.broker.topics.assembly import Topics
+from pocketmq.broker.subject import Periodically, Subject
 from pocketmq.protocol.command import Encoding
 from pocketmq.protocol.transport.network import Network
 from pocketmq.protocol.transport.remoting import RemotingClient
@@ -22,14 +21,10 @@ from pocketmq.runtime.periodic import PeriodicService
 
 log = structlog.get_logger()
 
-MEMBERS_TOPIC_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
-"""Brokers of RocketMQ ask for the route of such a topic to learn who is in their group."""
-
 
 def assemble_acting_master(
     core: BrokerCore,
     network: Network,
-    topics: Topics,
     offsets: Offsets,
     delays: Delays,
     replication: Replication,
@@ -72,12 +67,6 @@ def assemble_acting_master(
         config.broker_heartbeat_interval / 1000,
         lambda: peers.heartbeat(str(core.address)),
     )
-
-    class MembersTopic(Service):
-        def recovered(self) -> None:
-            topics.configs.ensure_members_topic(
-                MEMBERS_TOPIC_PREFIX + config.name, core.clock.time_ms()
-            )
 
     return Subject(
         processors=(ha_info, GroupProcessor(members)),

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pocketmq.broker.role_names import MASTER_ID
+from pocketmq.protocol.bodies.route import MASTER_ID
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,9 @@ from pocketmq.broker.delays.delay import DelayPlanner
 from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
 from pocketmq.broker.replication.assembly import Replication
 from pocketmq.broker.replication.ha_info import ha_info
-from pocketmq.broker.role_names import MASTER_ID
 from pocketmq.broker.subject import Service
 from pocketmq.protocol.bodies.offsets import ConsumerOffsetTable, DelayOffsetTable
+from pocketmq.protocol.bodies.route import MASTER_ID
 from pocketmq.protocol.body import decode_body
 from pocketmq.protocol.errors import BrokerError
 from pocketmq.protocol.headers.controller import (

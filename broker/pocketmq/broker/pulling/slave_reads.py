@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.pulling.pull_checks import FOUND, MOVED, RETRY
-from pocketmq.broker.role_names import MASTER_ID
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
+from pocketmq.protocol.bodies.route import MASTER_ID
 from pocketmq.protocol.codes import ResponseCode
 
 

@@ -19,8 +19,9 @@ from pocketmq.broker.replication.rules import AckRules, HaRules
 from pocketmq.broker.replication.slave_connection import SlaveConnection
 from pocketmq.broker.replication.status_processor import StatusProcessor
 from pocketmq.broker.replication.sync_state import SyncState
-from pocketmq.broker.role_names import MASTER_ID, BrokerRole
+from pocketmq.broker.role_names import BrokerRole
 from pocketmq.broker.subject import Subject
+from pocketmq.protocol.bodies.route import MASTER_ID
 from pocketmq.protocol.transport.network import Network
 from pocketmq.runtime.errors import ConfigError
 

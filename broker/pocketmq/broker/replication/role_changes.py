@@ -13,9 +13,10 @@ from pocketmq.broker.replication.ha_client import HaClient
 from pocketmq.broker.replication.ha_service import HaService
 from pocketmq.broker.replication.replicas import Replicas
 from pocketmq.broker.role import RoleState
-from pocketmq.broker.role_names import MASTER_ID, BrokerRole
+from pocketmq.broker.role_names import BrokerRole
 from pocketmq.broker.store import MessageStore
 from pocketmq.broker.subject import Service
+from pocketmq.protocol.bodies.route import MASTER_ID
 from pocketmq.runtime.signals import Signal
 
 log = structlog.get_logger()

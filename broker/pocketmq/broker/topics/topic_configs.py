@@ -19,10 +19,12 @@ from pocketmq.protocol.validation import (
     AUTO_CREATE_TOPIC,
     BENCHMARK_TOPIC,
     HALF_TOPIC,
+    MEMBERS_TOPIC_PREFIX,
     OFFSET_MOVED_TOPIC,
     OP_HALF_TOPIC,
     SCHEDULE_TOPIC,
     SELF_TEST_TOPIC,
+    TIMER_TOPIC,
     TRACE_TOPIC,
     dlq_topic,
     is_retry,
@@ -89,10 +91,10 @@ class TopicConfigManager:
         if rules.modern:
             system += [
                 (f"rmq_sys_REVIVE_LOG_{cluster_name}", 8, rw),
-                (f"rmq_sys_SYNC_BROKER_MEMBER_{broker_name}", 1, inherit),
+                (MEMBERS_TOPIC_PREFIX + broker_name, 1, inherit),
                 (HALF_TOPIC, 1, rw),
                 (OP_HALF_TOPIC, 1, rw),
-                ("rmq_sys_wheel_timer", 1, rw),
+                (TIMER_TOPIC, 1, rw),
             ]
         for name, queues, perm in system:
             self._table[name] = _config(name, queues, perm)
@@ -240,10 +242,6 @@ class TopicConfigManager:
     def ensure_system_topic(self, topic: str, *, queue_nums: int, now_ms: int) -> TopicConfig:
         """A topic of the broker's own, made when it is first needed."""
         return self._ensure(_config(topic, queue_nums, Perm.RW), now_ms)
-
-    def ensure_members_topic(self, topic: str, now_ms: int) -> TopicConfig:
-        """A topic whose route tells who is in a group of brokers; it never has a message (Z-4)."""
-        return self._ensure(_config(topic, 1, Perm.INHERIT), now_ms)
 
     def delete(self, topic: str, now_ms: int) -> bool:
         """Forget a topic; False when it does not exist."""

@@ -30,7 +30,7 @@ from typing import Final, NamedTuple
 
 from pocketmq.client.consumer.process_queue import ProcessQueue
 from pocketmq.client.rebalance.claims import Claim
-from pocketmq.client.routes import MASTER_ID
+from pocketmq.protocol.bodies.route import MASTER_ID
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
 from pocketmq.protocol.message import MessageQueue

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pocketmq.protocol.body import BodyStruct, always
 from pocketmq.protocol.scalars import Int32
+
+MASTER_ID: Final = 0
+"""Broker id of the master of a broker name; slaves have others."""
 
 
 class QueueData(BodyStruct, kw_only=True, omit_defaults=False):
