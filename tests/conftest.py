@@ -131,6 +131,21 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             self.workqueue.move_to_end(max(self.workqueue, key=seconds_of), last=False)
             super()._assign_work_unit(node)
 
+        def remove_node(self, node: Any) -> str | None:
+            # A unit that is done must not be handed out again: its new worker would wait for ever.
+            # Nor is the test at which the worker died, which would take the next one along.
+            workload = self.assigned_work.pop(node)
+            left = [(scope, unit) for scope, unit in workload.items() if not all(unit.values())]
+            if not left:
+                return None
+            _, first = left[0]
+            crashed = next(test for test, is_done in first.items() if not is_done)
+            first[crashed] = True
+            self.workqueue.update((scope, unit) for scope, unit in left if not all(unit.values()))
+            for each in self.assigned_work:
+                self._reschedule(each)
+            return str(crashed)
+
     return ByUnit(config, log)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 from support.groups import (
@@ -50,3 +53,31 @@ def test_every_recorded_unit_is_there() -> None:
     groups = {group for _, group in ONE_PROCESS}
     for unit in recorded_seconds():
         assert unit in groups or (ROOT / unit.split("::")[0]).is_file(), f"{unit} is gone"
+
+
+DYING = """
+import os, pytest
+
+@pytest.mark.parametrize("n", range(3))
+def test_it(n):
+    if {dies} and n == 1:
+        os._exit(1)
+"""
+
+
+def test_a_worker_that_dies_costs_the_test_at_which_it_died(tmp_path: Path) -> None:
+    # A unit that was done before was handed out again, and its new worker waited for ever.
+    for number in range(3):
+        (tmp_path / f"test_{number}.py").write_text(DYING.format(dies=number == 1))
+    run = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-q", "-p", "conftest", "-p", "no:cacheprovider"),
+            *("-n", "2", "--dist", "loadgroup", str(tmp_path)),
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'tests'}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "1 failed, 8 passed" in run.stdout, run.stdout + run.stderr
