@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,9 +45,24 @@ class Seen:
         self.page.wait_for_selector("#view > *")
         return self
 
+    def drawn(self) -> Seen:
+        """Wait until what the page was told before is drawn: it draws with the next frame."""
+        self.page.evaluate("() => new Promise((done) => { requestAnimationFrame(done); })")
+        return self
+
+    def until(self, condition: str) -> None:
+        """Wait until a condition in JavaScript holds, and is drawn."""
+        self.page.wait_for_function(f"() => {condition}")
+        self.drawn()
+
+    def shows(self, *words: str) -> None:
+        """Wait until all of these are to be read."""
+        for each in words:
+            self.until(f"document.body.innerText.includes({json.dumps(each)})")
+
     def text(self) -> str:
         """Everything that is to be read."""
-        return self.page.inner_text("body")
+        return self.drawn().page.inner_text("body")
 
 
 @contextmanager

@@ -37,34 +37,25 @@ def page(url: str) -> Iterator[Seen]:
         yield opened.open(url)
 
 
-def until(page: Seen, condition: str) -> None:
-    page.page.wait_for_function(f"() => {condition}")
-
-
-def shown(page: Seen, words: str) -> None:
-    until(page, f"document.body.innerText.includes({words!r})")
-
-
 def choose(page: Seen, view: str) -> None:
     page.page.click(f"[data-view={view}]")
 
 
 def test_messages_travel_and_are_consumed(page: Seen) -> None:
-    until(page, f"{NEWEST}.totals.sent > 5 && {NEWEST}.totals.consumed > 5")
-    until(page, "document.querySelectorAll('.marks .dot').length > 0")
-    until(page, f"Object.keys({NEWEST}.groups.billing.members).length >= 3")
-    owners = page.page.evaluate(f"Object.values({NEWEST}.groups.billing.queues)")
-    assert len(owners) >= 8
+    page.until(f"{NEWEST}.totals.sent > 5 && {NEWEST}.totals.consumed > 5")
+    page.until("document.querySelectorAll('.marks .dot').length > 0")
+    page.until(f"Object.keys({NEWEST}.groups.billing.members).length >= 3")
+    page.until(f"Object.keys({NEWEST}.groups.billing.queues).length >= 8")
     for broker in ("broker-a", "broker-b"):
-        assert page.page.locator(f"[data-key='thing {broker}']").count() == 1
+        page.until(f"document.querySelectorAll(\"[data-key='thing {broker}']\").length === 1")
     assert Axe().run(page.page).violations_count == 0
 
 
 def test_a_member_that_joins_moves_queues_with_its_arithmetic(page: Seen) -> None:
     choose(page, "queues")
-    until(page, f"'127.0.0.1@guest' in {NEWEST}.clients")
-    shown(page, "guest joined")
-    until(page, "/queues \\/ \\d+ members/.test(document.body.innerText)")
+    page.until(f"'127.0.0.1@guest' in {NEWEST}.clients")
+    page.shows("guest joined")
+    page.until("/queues \\/ \\d+ members/.test(document.body.innerText)")
 
 
 def test_the_bytes_of_a_record_stand_beside_its_fields(page: Seen) -> None:
@@ -74,28 +65,28 @@ def test_the_bytes_of_a_record_stand_beside_its_fields(page: Seen) -> None:
     magic = page.page.locator("[data-field=MAGICCODE]").first
     assert magic.inner_text() == "da a3 20 a7"
     assert page.page.locator("[data-field=TOPIC]").first.inner_text() == b"orders".hex(" ")
-    shown(page, "tags code")  # of its consume queue entry
-    shown(page, "confirmPhyOffset")  # of the checkpoint
+    page.shows("tags code")  # of its consume queue entry
+    page.shows("confirmPhyOffset")  # of the checkpoint
     magic.click()
-    until(page, "document.querySelector('tr.chosen') !== null")
+    page.until("document.querySelector('tr.chosen') !== null")
 
 
 def test_offsets_follow_the_consumers(page: Seen) -> None:
     choose(page, "offsets")
     before = page.page.evaluate(f"{NEWEST}.totals.committed")
-    until(page, f"{NEWEST}.totals.committed > {before}")
-    assert "committable" in page.text()
+    page.until(f"{NEWEST}.totals.committed > {before}")
+    page.shows("committable")
 
 
 def test_the_clock_is_stopped_and_stepped_to_the_next_deadline(page: Seen) -> None:
     choose(page, "time")
     page.page.click("[data-ask='clock/freeze']")
-    until(page, "pocketmqWatch.clock?.speed === 0")
+    page.until("pocketmqWatch.clock?.speed === 0")
     stood_ms = page.page.evaluate("pocketmqWatch.clock.now_ms")
     page.page.click("[data-ask='clock/next']")
-    until(page, f"pocketmqWatch.clock.now_ms > {stood_ms}")
+    page.until(f"pocketmqWatch.clock.now_ms > {stood_ms}")
     page.page.locator("[data-ask='clock/run']").first.click()
-    until(page, "pocketmqWatch.clock.speed === 1")
+    page.until("pocketmqWatch.clock.speed === 1")
 
 
 def test_a_broker_is_frozen_killed_and_started_again_by_clicks(page: Seen) -> None:
@@ -108,18 +99,18 @@ def test_a_broker_is_frozen_killed_and_started_again_by_clicks(page: Seen) -> No
             page.page.locator(f"#view [data-ask='roles/broker-b/{action}']").click()
 
     click("freeze")
-    until(page, f"{NEWEST}.roles['broker-b'].state === 'frozen'")
+    page.until(f"{NEWEST}.roles['broker-b'].state === 'frozen'")
     click("thaw")
-    until(page, f"{NEWEST}.roles['broker-b'].state === 'running'")
+    page.until(f"{NEWEST}.roles['broker-b'].state === 'running'")
     click("kill")
-    until(page, f"Object.values({NEWEST}.forgot).filter((each) => each['broker-b']).length === 2")
+    page.until(f"Object.values({NEWEST}.forgot).filter((each) => each['broker-b']).length === 2")
     choose(page, "cluster")
-    shown(page, "forgotten (closed)")
+    page.shows("forgotten (closed)")
     choose(page, "break")
     click("restart")
-    until(page, f"Object.values({NEWEST}.knows).filter((each) => each['broker-b']).length === 2")
+    page.until(f"Object.values({NEWEST}.knows).filter((each) => each['broker-b']).length === 2")
     before = page.page.evaluate(f"{NEWEST}.totals.consumed")
-    until(page, f"{NEWEST}.totals.consumed > {before}")
+    page.until(f"{NEWEST}.totals.consumed > {before}")
 
 
 def test_a_link_is_cut_a_disk_slowed_and_a_notification_lost_by_clicks(page: Seen) -> None:
@@ -133,22 +124,22 @@ def test_a_link_is_cut_a_disk_slowed_and_a_notification_lost_by_clicks(page: See
         return f"pocketmqWatch.faults.some(({{rule}}) => rule.do === '{do}')"
 
     click("broker-b", "partition", "Cut off from nameserver-1")
-    until(page, holds("partition"))
-    until(page, "document.querySelector('#view').innerText.includes('cut off')")
+    page.until(holds("partition"))
+    page.until("document.querySelector('#view').innerText.includes('cut off')")
     page.page.click("[data-key='clear all']")
-    until(page, "pocketmqWatch.faults.length === 0")
+    page.until("pocketmqWatch.faults.length === 0")
     click("broker-a", "fault slow-fsync", "Slow disk")
-    until(page, holds("slow-fsync"))
+    page.until(holds("slow-fsync"))
     fired = f"({NEWEST}.faults[pocketmqWatch.faults.find(({{rule}}) => rule.do === 'slow-fsync')"
-    until(page, f"{fired}?.rule.id]?.fired ?? 0) > 0")
+    page.until(f"{fired}?.rule.id]?.fired ?? 0) > 0")
     page.page.click("[data-key='clear all']")
-    until(page, "pocketmqWatch.faults.length === 0")
+    page.until("pocketmqWatch.faults.length === 0")
     click("broker-a", "fault lose", "Lose next notification")
-    until(page, holds("lose"))
+    page.until(holds("lose"))
     lost = "pocketmqWatch.faults.find(({rule}) => rule.do === 'lose')"
-    until(page, f"Object.values({lost}?.fired ?? {{}}).some((times) => times > 0)")  # the guest
+    page.until(f"Object.values({lost}?.fired ?? {{}}).some((times) => times > 0)")  # the guest
     page.page.click("[data-key='clear all']")
-    until(page, "pocketmqWatch.faults.length === 0")
+    page.until("pocketmqWatch.faults.length === 0")
 
 
 def test_what_happens_is_recorded_and_exported(url: str, tmp_path: Path, page: Seen) -> None:

@@ -61,10 +61,6 @@ def state(page: Seen, expression: str) -> object:
     return page.page.evaluate(f"(() => {{ const page = pocketmqWatch; return {expression}; }})()")
 
 
-def until(page: Seen, condition: str) -> None:
-    page.page.wait_for_function(f"() => {condition}")
-
-
 @pytest.mark.parametrize("view", VIEWS)
 def test_each_view_shows_the_lesson_and_is_accessible(
     view: str, browser: Browser, lesson: str
@@ -87,7 +83,7 @@ def test_a_link_is_a_state_and_the_page_writes_it(page: Seen, lesson: str) -> No
     assert state(page, "page.selected") == "orders broker-a/0"
     assert "frozen" in page.text()
     page.page.keyboard.press("2")
-    until(page, "location.hash.includes('view=queues')")
+    page.until("location.hash.includes('view=queues')")
     assert "t=12.5" in page.page.evaluate("location.hash")
 
 
@@ -100,15 +96,15 @@ def test_it_is_used_by_keyboard_alone(page: Seen, lesson: str) -> None:
     page.page.keyboard.press("ArrowLeft")
     assert state(page, "page.player.at_ms") == first
     page.page.keyboard.press(" ")
-    until(page, f"pocketmqWatch.player.at_ms > {first}")
+    page.until(f"pocketmqWatch.player.at_ms > {first}")
     page.page.keyboard.press(" ")
     assert state(page, "page.player.playing") is False
     page.page.focus("[data-key='thing broker-a']")
     page.page.keyboard.press("Enter")
-    until(page, "pocketmqWatch.selected === 'broker-a'")
+    page.until("pocketmqWatch.selected === 'broker-a'")
     page.page.focus("[role=tab][aria-selected=true]")
     page.page.keyboard.press("ArrowRight")
-    until(page, "document.activeElement.id === 'tab-queues'")
+    page.until("document.activeElement.id === 'tab-queues'")
 
 
 def test_a_process_that_is_frozen_or_forgotten_looks_so(page: Seen, lesson: str) -> None:
@@ -117,7 +113,7 @@ def test_a_process_that_is_frozen_or_forgotten_looks_so(page: Seen, lesson: str)
     assert "frozen" in (broker.get_attribute("class") or "")
     assert "forgotten by nameserver-1" in (broker.get_attribute("aria-label") or "")
     page.page.evaluate("pocketmqWatch.player.seek(pocketmqWatch.timeline.began_ms + 15800)")
-    until(page, "document.querySelector('#view').innerText.includes('forgotten (expired)')")
+    page.until("document.querySelector('#view').innerText.includes('forgotten (expired)')")
 
 
 def test_queues_without_an_owner_stand_out(page: Seen, lesson: str) -> None:
@@ -177,7 +173,7 @@ def test_a_queue_with_two_owners_stands_out(page: Seen, tmp_path: Path) -> None:
     assert "Without owner" in page.text()
     assert page.page.locator("rect.lane.several").count() == 2
     page.page.keyboard.press("1")
-    until(page, "document.querySelectorAll('#view rect.several').length === 1")
+    page.until("document.querySelectorAll('#view rect.several').length === 1")
 
 
 def test_offsets_out_of_order_hold_the_committable_one_back(page: Seen, lesson: str) -> None:
@@ -190,7 +186,7 @@ def test_offsets_out_of_order_hold_the_committable_one_back(page: Seen, lesson: 
 def test_everything_is_there_in_chinese(page: Seen, lesson: str) -> None:
     page.open(lesson)
     page.page.click("[data-language=zh]")
-    until(page, "document.documentElement.lang === 'zh-CN'")
+    page.until("document.documentElement.lang === 'zh-CN'")
     assert "集群" in page.text()
     lacking = page.page.evaluate(
         "import('watch/words.js').then(({LANGUAGES: {en, zh}, SENTENCES: s}) => ["

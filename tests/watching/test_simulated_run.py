@@ -85,6 +85,15 @@ def test_a_recording_ends_with_its_run(replicas: Path) -> None:
     assert events[-1].real_us < 120e6  # it took 99 virtual seconds
 
 
+PLAYED = """() => new Promise((done) => {
+  const { player } = pocketmqWatch;
+  const look = () => (player.playing ? setTimeout(look) : done(document.body.innerText));
+  player.play();
+  look();
+})"""
+"""Play, and read the page at once when it stands still, between two frames."""
+
+
 def test_a_broken_line_is_shown_beside_the_run_without_it(browser: Browser, tmp_path: Path) -> None:
     fault = next(each for each in read_faults() if "without having asked" in each.name)
     path = tmp_path / "lesson.html"
@@ -95,9 +104,7 @@ def test_a_broken_line_is_shown_beside_the_run_without_it(browser: Browser, tmp_
             assert fault.new in page.text()
             assert violation not in page.text()
             page.page.evaluate("pocketmqWatch.player.seek(pocketmqWatch.timeline.ended_ms - 1)")
-            page.page.evaluate("pocketmqWatch.player.play()")
-            page.page.wait_for_function("() => !pocketmqWatch.player.playing")
-            assert violation in page.text()  # it stops there, with its words
+            assert violation in page.page.evaluate(PLAYED)  # it stops there, with its words
             whole = page.page.locator("section[aria-label='Without it']")
             assert "two consumers" not in whole.inner_text()
             assert page.page.evaluate("document.documentElement.scrollWidth") <= width
@@ -132,7 +139,7 @@ def test_two_owners_stand_out_only_where_they_are_wrong(
     assert ("With several owners" in page.text()) is alarm
     assert page.page.locator("#view rect.several").count() == alarm
     page.page.keyboard.press("2")
-    page.page.wait_for_function("() => location.hash.includes('view=queues')")
+    page.until("location.hash.includes('view=queues')")
     assert (page.page.locator("rect.lane.several").count() > 0) is alarm
 
 
@@ -159,8 +166,8 @@ def test_a_power_cut_takes_what_was_not_flushed(page: Seen, tmp_path: Path) -> N
     opened(page, tmp_path, told(run.events), "#t=0.12&view=files")
     assert page.page.locator(".log button.cache").count() == 1
     page.page.evaluate("pocketmqWatch.player.seek(pocketmqWatch.timeline.ended_ms)")
-    page.page.wait_for_function("() => pocketmqWatch.state.stores['broker-a'].end === 100")
-    page.page.wait_for_function("() => document.querySelector('.log button.cache') === null")
+    page.until("pocketmqWatch.state.stores['broker-a'].end === 100")
+    page.until("document.querySelector('.log button.cache') === null")
 
 
 PLACE = {"topic": "T", "broker": "b", "queue": 0}
@@ -185,7 +192,7 @@ def test_events_of_another_kind_do_no_harm(page: Seen, tmp_path: Path) -> None:
     assert "5 lines cannot be read" in page.text()
     for view in range(1, 7):
         page.page.keyboard.press(str(view))
-        page.page.wait_for_function("() => document.querySelector('#view > *') !== null")
+        page.until("document.querySelector('#view > *') !== null")
     assert page.page.evaluate("({}).state === undefined") is True
 
 
@@ -195,9 +202,9 @@ def test_queues_are_reached_by_keyboard(page: Seen, tmp_path: Path) -> None:
     opened(page, tmp_path, told(run.events), "#t=1&select=broker-a")
     page.page.focus(f"[data-key='of {QUEUE}']")
     page.page.keyboard.press("Enter")
-    page.page.wait_for_function(f"() => pocketmqWatch.selected === '{QUEUE}'")
+    page.until(f"pocketmqWatch.selected === '{QUEUE}'")
     page.page.keyboard.press("Escape")
     page.page.keyboard.press("2")
     page.page.focus(f"[data-key='lane billing {QUEUE}']")
     page.page.keyboard.press("Enter")
-    page.page.wait_for_function(f"() => pocketmqWatch.selected === '{QUEUE}'")
+    page.until(f"pocketmqWatch.selected === '{QUEUE}'")

@@ -29,7 +29,7 @@ def test_the_page_is_opened_once_with_the_token() -> None:
                     assert answer.status == 401
                 with seen(browser) as page:
                     page.open(ControlClient(server.url, TOKEN).page)
-                    page.page.wait_for_function("() => pocketmqWatch.badge === 'live'")
+                    page.until("pocketmqWatch.badge === 'live'")
                     page.page.wait_for_selector("[data-key='thing broker-a']")
                     assert TOKEN not in page.page.url
                     [cookie] = page.page.context.cookies()

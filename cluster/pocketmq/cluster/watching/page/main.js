@@ -201,7 +201,7 @@ class Page {
       el("main", { class: this.beside && "beside" }, this.beside?.columns(this.content, t) ?? this.content, this.side),
       this.timeBar());
     this.drawTrack();
-    this.redraw();
+    this.draw();
   }
 
   timeBar() {
@@ -246,9 +246,11 @@ class Page {
   redraw() {
     if (this.pending) return;
     this.pending = true;
-    requestAnimationFrame(() => {
+    requestAnimationFrame((now) => {
       this.pending = false;
+      this.player.move(now);
       this.draw();
+      if (this.player.playing) this.redraw();
     });
   }
 

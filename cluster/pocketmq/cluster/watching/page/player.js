@@ -3,7 +3,7 @@
 export const SPEEDS = [0.1, 0.25, 0.5, 1, 2, 5, 10, 60];
 
 export class Player {
-  /** `timeline` says where time begins and ends; `changed` is called after each move. */
+  /** `timeline` says where time begins and ends; `changed` is called when a frame is to be drawn. */
   constructor(timeline, changed) {
     this.timeline = timeline;
     this.changed = changed;
@@ -30,7 +30,6 @@ export class Player {
     this.playing = true;
     this.following = false;
     this.last = performance.now();
-    requestAnimationFrame((now) => this.#tick(now));
     this.changed();
   }
 
@@ -55,17 +54,12 @@ export class Player {
     if (at !== null) this.seek(at);
   }
 
-  #tick(now) {
+  /** While it plays, go on to `now`, the time of a frame. Who draws calls it before, so that it never stands where nothing was drawn. */
+  move(now) {
     if (!this.playing) return;
-    const passed = Math.min(now - this.last, 250);  // a hidden tab is not caught up with
+    const passed = Math.min(Math.max(now - this.last, 0), 250);  // a hidden tab is not caught up with
     this.last = now;
-    this.at_ms += passed * this.speed;
-    if (this.at_ms >= this.timeline.ended_ms) {
-      this.at_ms = this.timeline.ended_ms;
-      this.playing = false;
-    } else {
-      requestAnimationFrame((next) => this.#tick(next));
-    }
-    this.changed();
+    this.at_ms = Math.min(this.at_ms + passed * this.speed, this.timeline.ended_ms);
+    this.playing = this.at_ms < this.timeline.ended_ms;
   }
 }
