@@ -7,28 +7,20 @@ Everything else is imported from its own module.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pocketmq.runtime.public_names import on_first_use
 
 if TYPE_CHECKING:
-    from pocketmq.broker.config import BrokerConfig
-    from pocketmq.broker.server import Broker
-    from pocketmq.broker.store.config import StoreConfig
-
-__all__ = ["Broker", "BrokerConfig", "StoreConfig"]
-
-
-def __getattr__(name: str) -> Any:
-    """Import on first use: a broker process passes through here before its logs are set up."""
-    if name == "Broker":
-        from pocketmq.broker.server import Broker
-
-        return Broker
-    if name == "BrokerConfig":
-        from pocketmq.broker.config import BrokerConfig
-
-        return BrokerConfig
-    if name == "StoreConfig":
-        from pocketmq.broker.store.config import StoreConfig
-
-        return StoreConfig
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from pocketmq.broker.config import BrokerConfig as BrokerConfig
+    from pocketmq.broker.server import Broker as Broker
+    from pocketmq.broker.store.config import StoreConfig as StoreConfig
+else:
+    __all__, __getattr__ = on_first_use(
+        __name__,
+        {
+            "pocketmq.broker.config": ["BrokerConfig"],
+            "pocketmq.broker.server": ["Broker"],
+            "pocketmq.broker.store.config": ["StoreConfig"],
+        },
+    )

@@ -6,131 +6,104 @@ producer and no consumer.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pocketmq.runtime.public_names import on_first_use
 
 if TYPE_CHECKING:
-    from pocketmq.client.admin.admin import Admin
-    from pocketmq.client.config import ClientConfig, ClientOptions
+    from pocketmq.client.admin.admin import Admin as Admin
+    from pocketmq.client.config import ClientConfig as ClientConfig
+    from pocketmq.client.config import ClientOptions as ClientOptions
     from pocketmq.client.consumer.listener import (
-        ConsumeConcurrentlyContext,
-        ConsumeConcurrentlyStatus,
-        ConsumeOrderlyContext,
-        ConsumeOrderlyStatus,
+        ConsumeConcurrentlyContext as ConsumeConcurrentlyContext,
     )
-    from pocketmq.client.consumer.lite_pull import LitePullConsumer
-    from pocketmq.client.consumer.pull_consumer import PullConsumer, PullResult
-    from pocketmq.client.consumer.pull_plan import PullStatus
-    from pocketmq.client.consumer.push import PushConsumer
-    from pocketmq.client.consumer.simple import SimpleConsumer
-    from pocketmq.client.heartbeat import ConsumeFromWhere, MessageModel
-    from pocketmq.client.producer.producer import Producer
-    from pocketmq.client.producer.request import NoReplyError
-    from pocketmq.client.producer.selectors import select_by_hash, select_by_random
-    from pocketmq.client.producer.send_result import SendResult, SendStatus
-    from pocketmq.client.producer.send_tries import SendFailedError, SendTimeoutError
-    from pocketmq.client.producer.transaction import (
-        TransactionListener,
-        TransactionProducer,
-        TransactionResult,
-        TransactionState,
+    from pocketmq.client.consumer.listener import (
+        ConsumeConcurrentlyStatus as ConsumeConcurrentlyStatus,
     )
-    from pocketmq.client.selector import MessageSelector
-    from pocketmq.protocol.allocation.averagely import AllocateMessageQueueAveragely
-    from pocketmq.protocol.allocation.by_circle import AllocateMessageQueueAveragelyByCircle
-    from pocketmq.protocol.allocation.by_config import AllocateMessageQueueByConfig
-    from pocketmq.protocol.allocation.consistent_hash import AllocateMessageQueueConsistentHash
-    from pocketmq.protocol.allocation.machine_room import AllocateMessageQueueByMachineRoom
-    from pocketmq.protocol.allocation.machine_room_nearby import AllocateMachineRoomNearby
-    from pocketmq.protocol.allocation.strategy import AllocateMessageQueueStrategy
-    from pocketmq.protocol.message import Message, MessageExt, MessageQueue
-
-__all__ = [
-    "Admin",
-    "AllocateMachineRoomNearby",
-    "AllocateMessageQueueAveragely",
-    "AllocateMessageQueueAveragelyByCircle",
-    "AllocateMessageQueueByConfig",
-    "AllocateMessageQueueByMachineRoom",
-    "AllocateMessageQueueConsistentHash",
-    "AllocateMessageQueueStrategy",
-    "ClientConfig",
-    "ClientOptions",
-    "ConsumeConcurrentlyContext",
-    "ConsumeConcurrentlyStatus",
-    "ConsumeFromWhere",
-    "ConsumeOrderlyContext",
-    "ConsumeOrderlyStatus",
-    "LitePullConsumer",
-    "Message",
-    "MessageExt",
-    "MessageModel",
-    "MessageQueue",
-    "MessageSelector",
-    "NoReplyError",
-    "Producer",
-    "PullConsumer",
-    "PullResult",
-    "PullStatus",
-    "PushConsumer",
-    "SendFailedError",
-    "SendResult",
-    "SendStatus",
-    "SendTimeoutError",
-    "SimpleConsumer",
-    "TransactionListener",
-    "TransactionProducer",
-    "TransactionResult",
-    "TransactionState",
-    "select_by_hash",
-    "select_by_random",
-]
-
-_HOMES = {
-    "Admin": "pocketmq.client.admin.admin",
-    "ClientConfig": "pocketmq.client.config",
-    "ClientOptions": "pocketmq.client.config",
-    "ConsumeConcurrentlyContext": "pocketmq.client.consumer.listener",
-    "ConsumeConcurrentlyStatus": "pocketmq.client.consumer.listener",
-    "ConsumeOrderlyContext": "pocketmq.client.consumer.listener",
-    "ConsumeOrderlyStatus": "pocketmq.client.consumer.listener",
-    "LitePullConsumer": "pocketmq.client.consumer.lite_pull",
-    "PullConsumer": "pocketmq.client.consumer.pull_consumer",
-    "PullResult": "pocketmq.client.consumer.pull_consumer",
-    "PullStatus": "pocketmq.client.consumer.pull_plan",
-    "PushConsumer": "pocketmq.client.consumer.push",
-    "SimpleConsumer": "pocketmq.client.consumer.simple",
-    "ConsumeFromWhere": "pocketmq.client.heartbeat",
-    "MessageModel": "pocketmq.client.heartbeat",
-    "Producer": "pocketmq.client.producer.producer",
-    "NoReplyError": "pocketmq.client.producer.request",
-    "select_by_hash": "pocketmq.client.producer.selectors",
-    "select_by_random": "pocketmq.client.producer.selectors",
-    "SendResult": "pocketmq.client.producer.send_result",
-    "SendStatus": "pocketmq.client.producer.send_result",
-    "SendFailedError": "pocketmq.client.producer.send_tries",
-    "SendTimeoutError": "pocketmq.client.producer.send_tries",
-    "TransactionListener": "pocketmq.client.producer.transaction",
-    "TransactionProducer": "pocketmq.client.producer.transaction",
-    "TransactionResult": "pocketmq.client.producer.transaction",
-    "TransactionState": "pocketmq.client.producer.transaction",
-    "MessageSelector": "pocketmq.client.selector",
-    "AllocateMessageQueueAveragely": "pocketmq.protocol.allocation.averagely",
-    "AllocateMessageQueueAveragelyByCircle": "pocketmq.protocol.allocation.by_circle",
-    "AllocateMessageQueueByConfig": "pocketmq.protocol.allocation.by_config",
-    "AllocateMessageQueueConsistentHash": "pocketmq.protocol.allocation.consistent_hash",
-    "AllocateMessageQueueByMachineRoom": "pocketmq.protocol.allocation.machine_room",
-    "AllocateMachineRoomNearby": "pocketmq.protocol.allocation.machine_room_nearby",
-    "AllocateMessageQueueStrategy": "pocketmq.protocol.allocation.strategy",
-    "Message": "pocketmq.protocol.message",
-    "MessageExt": "pocketmq.protocol.message",
-    "MessageQueue": "pocketmq.protocol.message",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import a name on its first use."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
-    return found
+    from pocketmq.client.consumer.listener import ConsumeOrderlyContext as ConsumeOrderlyContext
+    from pocketmq.client.consumer.listener import ConsumeOrderlyStatus as ConsumeOrderlyStatus
+    from pocketmq.client.consumer.lite_pull import LitePullConsumer as LitePullConsumer
+    from pocketmq.client.consumer.pull_consumer import PullConsumer as PullConsumer
+    from pocketmq.client.consumer.pull_consumer import PullResult as PullResult
+    from pocketmq.client.consumer.pull_plan import PullStatus as PullStatus
+    from pocketmq.client.consumer.push import PushConsumer as PushConsumer
+    from pocketmq.client.consumer.simple import SimpleConsumer as SimpleConsumer
+    from pocketmq.client.heartbeat import ConsumeFromWhere as ConsumeFromWhere
+    from pocketmq.client.heartbeat import MessageModel as MessageModel
+    from pocketmq.client.producer.producer import Producer as Producer
+    from pocketmq.client.producer.request import NoReplyError as NoReplyError
+    from pocketmq.client.producer.selectors import select_by_hash as select_by_hash
+    from pocketmq.client.producer.selectors import select_by_random as select_by_random
+    from pocketmq.client.producer.send_result import SendResult as SendResult
+    from pocketmq.client.producer.send_result import SendStatus as SendStatus
+    from pocketmq.client.producer.send_tries import SendFailedError as SendFailedError
+    from pocketmq.client.producer.send_tries import SendTimeoutError as SendTimeoutError
+    from pocketmq.client.producer.transaction import TransactionListener as TransactionListener
+    from pocketmq.client.producer.transaction import TransactionProducer as TransactionProducer
+    from pocketmq.client.producer.transaction import TransactionResult as TransactionResult
+    from pocketmq.client.producer.transaction import TransactionState as TransactionState
+    from pocketmq.client.selector import MessageSelector as MessageSelector
+    from pocketmq.protocol.allocation.averagely import (
+        AllocateMessageQueueAveragely as AllocateMessageQueueAveragely,
+    )
+    from pocketmq.protocol.allocation.by_circle import (
+        AllocateMessageQueueAveragelyByCircle as AllocateMessageQueueAveragelyByCircle,
+    )
+    from pocketmq.protocol.allocation.by_config import (
+        AllocateMessageQueueByConfig as AllocateMessageQueueByConfig,
+    )
+    from pocketmq.protocol.allocation.consistent_hash import (
+        AllocateMessageQueueConsistentHash as AllocateMessageQueueConsistentHash,
+    )
+    from pocketmq.protocol.allocation.machine_room import (
+        AllocateMessageQueueByMachineRoom as AllocateMessageQueueByMachineRoom,
+    )
+    from pocketmq.protocol.allocation.machine_room_nearby import (
+        AllocateMachineRoomNearby as AllocateMachineRoomNearby,
+    )
+    from pocketmq.protocol.allocation.strategy import (
+        AllocateMessageQueueStrategy as AllocateMessageQueueStrategy,
+    )
+    from pocketmq.protocol.message import Message as Message
+    from pocketmq.protocol.message import MessageExt as MessageExt
+    from pocketmq.protocol.message import MessageQueue as MessageQueue
+else:
+    __all__, __getattr__ = on_first_use(
+        __name__,
+        {
+            "pocketmq.client.admin.admin": ["Admin"],
+            "pocketmq.client.config": ["ClientConfig", "ClientOptions"],
+            "pocketmq.client.consumer.listener": [
+                "ConsumeConcurrentlyContext",
+                "ConsumeConcurrentlyStatus",
+                "ConsumeOrderlyContext",
+                "ConsumeOrderlyStatus",
+            ],
+            "pocketmq.client.consumer.lite_pull": ["LitePullConsumer"],
+            "pocketmq.client.consumer.pull_consumer": ["PullConsumer", "PullResult"],
+            "pocketmq.client.consumer.pull_plan": ["PullStatus"],
+            "pocketmq.client.consumer.push": ["PushConsumer"],
+            "pocketmq.client.consumer.simple": ["SimpleConsumer"],
+            "pocketmq.client.heartbeat": ["ConsumeFromWhere", "MessageModel"],
+            "pocketmq.client.producer.producer": ["Producer"],
+            "pocketmq.client.producer.request": ["NoReplyError"],
+            "pocketmq.client.producer.selectors": ["select_by_hash", "select_by_random"],
+            "pocketmq.client.producer.send_result": ["SendResult", "SendStatus"],
+            "pocketmq.client.producer.send_tries": ["SendFailedError", "SendTimeoutError"],
+            "pocketmq.client.producer.transaction": [
+                "TransactionListener",
+                "TransactionProducer",
+                "TransactionResult",
+                "TransactionState",
+            ],
+            "pocketmq.client.selector": ["MessageSelector"],
+            "pocketmq.protocol.allocation.averagely": ["AllocateMessageQueueAveragely"],
+            "pocketmq.protocol.allocation.by_circle": ["AllocateMessageQueueAveragelyByCircle"],
+            "pocketmq.protocol.allocation.by_config": ["AllocateMessageQueueByConfig"],
+            "pocketmq.protocol.allocation.consistent_hash": ["AllocateMessageQueueConsistentHash"],
+            "pocketmq.protocol.allocation.machine_room": ["AllocateMessageQueueByMachineRoom"],
+            "pocketmq.protocol.allocation.machine_room_nearby": ["AllocateMachineRoomNearby"],
+            "pocketmq.protocol.allocation.strategy": ["AllocateMessageQueueStrategy"],
+            "pocketmq.protocol.message": ["Message", "MessageExt", "MessageQueue"],
+        },
+    )

@@ -5,23 +5,18 @@ from pocketmq.cluster import local_cluster
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pocketmq.runtime.public_names import on_first_use
 
 if TYPE_CHECKING:
-    from pocketmq.cluster.local import local_cluster
-    from pocketmq.cluster.supervisor import Supervisor
-
-__all__ = ["Supervisor", "local_cluster"]
-
-
-def __getattr__(name: str) -> Any:
-    """Import on first use: worker processes import this package and need no supervisor."""
-    if name == "local_cluster":
-        from pocketmq.cluster.local import local_cluster
-
-        return local_cluster
-    if name == "Supervisor":
-        from pocketmq.cluster.supervisor import Supervisor
-
-        return Supervisor
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from pocketmq.cluster.local import local_cluster as local_cluster
+    from pocketmq.cluster.supervisor import Supervisor as Supervisor
+else:
+    __all__, __getattr__ = on_first_use(
+        __name__,
+        {
+            "pocketmq.cluster.local": ["local_cluster"],
+            "pocketmq.cluster.supervisor": ["Supervisor"],
+        },
+    )

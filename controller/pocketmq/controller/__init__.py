@@ -7,27 +7,19 @@ Everything else is imported from its own module.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pocketmq.runtime.public_names import on_first_use
 
 if TYPE_CHECKING:
-    from pocketmq.controller.config import ControllerConfig
-    from pocketmq.controller.server import Controller, ControllerSeams
-
-__all__ = ["Controller", "ControllerConfig", "ControllerSeams"]
-
-
-def __getattr__(name: str) -> Any:
-    """Import on first use: a controller process passes through here before its logs are set up."""
-    if name == "Controller":
-        from pocketmq.controller.server import Controller
-
-        return Controller
-    if name == "ControllerConfig":
-        from pocketmq.controller.config import ControllerConfig
-
-        return ControllerConfig
-    if name == "ControllerSeams":
-        from pocketmq.controller.server import ControllerSeams
-
-        return ControllerSeams
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from pocketmq.controller.config import ControllerConfig as ControllerConfig
+    from pocketmq.controller.server import Controller as Controller
+    from pocketmq.controller.server import ControllerSeams as ControllerSeams
+else:
+    __all__, __getattr__ = on_first_use(
+        __name__,
+        {
+            "pocketmq.controller.config": ["ControllerConfig"],
+            "pocketmq.controller.server": ["Controller", "ControllerSeams"],
+        },
+    )

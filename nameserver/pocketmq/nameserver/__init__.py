@@ -7,23 +7,18 @@ Everything else is imported from its own module.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pocketmq.runtime.public_names import on_first_use
 
 if TYPE_CHECKING:
-    from pocketmq.nameserver.config import NameServerConfig
-    from pocketmq.nameserver.server import NameServer
-
-__all__ = ["NameServer", "NameServerConfig"]
-
-
-def __getattr__(name: str) -> Any:
-    """Import on first use: a nameserver process passes through here before its logs are set up."""
-    if name == "NameServer":
-        from pocketmq.nameserver.server import NameServer
-
-        return NameServer
-    if name == "NameServerConfig":
-        from pocketmq.nameserver.config import NameServerConfig
-
-        return NameServerConfig
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from pocketmq.nameserver.config import NameServerConfig as NameServerConfig
+    from pocketmq.nameserver.server import NameServer as NameServer
+else:
+    __all__, __getattr__ = on_first_use(
+        __name__,
+        {
+            "pocketmq.nameserver.config": ["NameServerConfig"],
+            "pocketmq.nameserver.server": ["NameServer"],
+        },
+    )

@@ -14,44 +14,29 @@ With pytest there is nothing to import: the fixtures `pocketmq`, `pocketmq_clust
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pocketmq.runtime.public_names import on_first_use
 
 if TYPE_CHECKING:
-    from pocketmq.cluster.steering.errors import (
-        NotReachedError,
-        RealTimeClientWarning,
-        WrongClusterError,
+    from pocketmq.cluster.steering.errors import NotReachedError as NotReachedError
+    from pocketmq.cluster.steering.errors import RealTimeClientWarning as RealTimeClientWarning
+    from pocketmq.cluster.steering.errors import WrongClusterError as WrongClusterError
+    from pocketmq.testing.cluster import Cluster as Cluster
+    from pocketmq.testing.cluster import start_cluster as start_cluster
+    from pocketmq.testing.sync import SyncCluster as SyncCluster
+    from pocketmq.testing.sync import SyncConsumer as SyncConsumer
+    from pocketmq.testing.sync import SyncProducer as SyncProducer
+else:
+    __all__, __getattr__ = on_first_use(
+        __name__,
+        {
+            "pocketmq.cluster.steering.errors": [
+                "NotReachedError",
+                "RealTimeClientWarning",
+                "WrongClusterError",
+            ],
+            "pocketmq.testing.cluster": ["Cluster", "start_cluster"],
+            "pocketmq.testing.sync": ["SyncCluster", "SyncConsumer", "SyncProducer"],
+        },
     )
-    from pocketmq.testing.cluster import Cluster, start_cluster
-    from pocketmq.testing.sync import SyncCluster, SyncConsumer, SyncProducer
-
-__all__ = [
-    "Cluster",
-    "NotReachedError",
-    "RealTimeClientWarning",
-    "SyncCluster",
-    "SyncConsumer",
-    "SyncProducer",
-    "WrongClusterError",
-    "start_cluster",
-]
-
-_MODULES = {
-    "Cluster": "pocketmq.testing.cluster",
-    "start_cluster": "pocketmq.testing.cluster",
-    "NotReachedError": "pocketmq.cluster.steering.errors",
-    "RealTimeClientWarning": "pocketmq.cluster.steering.errors",
-    "WrongClusterError": "pocketmq.cluster.steering.errors",
-    "SyncCluster": "pocketmq.testing.sync",
-    "SyncConsumer": "pocketmq.testing.sync",
-    "SyncProducer": "pocketmq.testing.sync",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import on first use, because pytest loads this package in every run."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(_MODULES[name]), name)
