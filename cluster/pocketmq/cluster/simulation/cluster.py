@@ -76,11 +76,12 @@ class SimCluster:
         self.telling = Telling(events("cluster", self.clock.time_ms))
         self.setting = Setting(plan, loop, self.network, profile, chance, trace, events)
         self.nameserver = NameServerMachine(NAMESERVER, self.setting)
-        self.brokers = {name: BrokerMachine(name, self.setting) for name in plan.brokers}
+        self.brokers = {
+            name: BrokerMachine(name, self.setting, watch.file_removed, watch.violations)
+            for name in plan.brokers
+        }
         for machine in self.brokers.values():
-            machine.disk.on_removed = self._removal(machine)
-            if plan.sync_flush:
-                watch.watch_disk(machine)
+            watch.check_durability(machine)
         self.services: Services | None = None
         if plan.services is not None:
             self.services = Services(plan.services, self.setting, self.brokers, watch.violations)
@@ -145,9 +146,6 @@ class SimCluster:
                 self.trace.note("reset failed", type(exc).__name__)
 
         await process.start(reset(), "reset")
-
-    def _removal(self, machine: BrokerMachine) -> Any:
-        return lambda path, content: self.watch.file_removed(machine, path, content)
 
     async def start_nameserver(self) -> None:
         """Start a new process of the nameserver."""

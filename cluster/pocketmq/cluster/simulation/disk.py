@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable, Iterator
+from typing import Protocol
 
 from pocketmq.broker.store.disk import DiskFile, DiskUsage
 from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
@@ -72,6 +73,19 @@ class _File:
         return bytes(memoryview(self.buffer)[: self.size])
 
 
+class DiskWatch(Protocol):
+    """Is told what reaches the medium of a disk with power cuts."""
+
+    def noted(self, path: str, content: bytes) -> None:
+        """A sync or rename begins: the content may be on the medium from now on."""
+
+    def kept(self, path: str, content: bytes) -> None:
+        """The content survives a power cut from now on."""
+
+    def failed(self, path: str) -> None:
+        """A write of a configuration file has failed with an error."""
+
+
 class MemoryDisk:
     """One machine's files.
 
@@ -79,6 +93,8 @@ class MemoryDisk:
         time_ms: Returns the time in epoch ms, for modification times of files.
         power_cuts: Whether the medium's content is kept apart from the page cache.
         trouble: How long syncs take, and which fail; None if they are immediate and none fails.
+        watch: Is told what reaches the medium.
+        on_removed: Called with each removed file's path and content.
     """
 
     def __init__(
@@ -87,6 +103,8 @@ class MemoryDisk:
         *,
         power_cuts: bool = False,
         trouble: DiskTrouble | None = None,
+        watch: DiskWatch | None = None,
+        on_removed: Callable[[str, bytes], None] | None = None,
     ) -> None:
         self.trouble = trouble
         self._time_ms = time_ms
@@ -98,15 +116,8 @@ class MemoryDisk:
         """Name -> file, for names that survive a power cut."""
         self._locked: set[str] = set()
         self._boot = 1
-        self.on_removed: Callable[[str, bytes], None] | None = None
-        """Called with each removed file's path and content."""
-        self.on_noted: Callable[[str, bytes], None] | None = None
-        """Called with (path, content) when a sync or rename begins: the content may be on the
-        medium from now on."""
-        self.on_kept: Callable[[str, bytes], None] | None = None
-        """Called with (path, content) that survives a power cut from now on."""
-        self.on_failed: Callable[[str], None] | None = None
-        """Called with the path of a configuration file whose write failed with an error."""
+        self._watch = watch
+        self._on_removed = on_removed
 
     # -- the machine ----------------------------------------------------------------------------
 
@@ -116,11 +127,11 @@ class MemoryDisk:
 
     def cut_power(self, chance: random.Random) -> None:
         """Reduce all files to what is on the medium."""
-        if self.on_noted is not None:
+        if self._watch is not None:
             for path, file in self._files.items():
                 content = file.content
                 if content != file.durable or self._certain.get(path) is not file:
-                    self.on_noted(path, content)  # the system may have written it by itself
+                    self._watch.noted(path, content)  # the system may have written it by itself
         share = chance.choice([0.0, 0.5, 1.0])
         left: dict[str, _File] = {}
         for path in sorted({*self._files, *self._certain}):
@@ -147,8 +158,8 @@ class MemoryDisk:
         if not self._power_cuts or file is None:
             return
         content = file.content
-        if self.on_noted is not None:
-            self.on_noted(path, content)
+        if self._watch is not None:
+            self._watch.noted(path, content)
         self._take_effect(
             Effect(lambda: self._reached(path, file, content),
                    lambda: file.could_not_be_written(content))
@@ -156,8 +167,8 @@ class MemoryDisk:
 
     def _reached(self, path: str, file: _File, content: bytes) -> None:
         file.reached(content)
-        if self.on_kept is not None and self._certain.get(path) is file:
-            self.on_kept(path, file.durable)
+        if self._watch is not None and self._certain.get(path) is file:
+            self._watch.kept(path, file.durable)
 
     def _take_effect(self, effect: Effect) -> None:
         if self._recorded is not None:
@@ -208,8 +219,8 @@ class MemoryDisk:
         fails = await trouble.pass_time()
         if fails:
             effect.failed()
-            if self.on_failed is not None:
-                self.on_failed(path)
+            if self._watch is not None:
+                self._watch.failed(path)
             raise DiskError(path, "a write has failed")
         effect.done()
 
@@ -227,8 +238,8 @@ class MemoryDisk:
                 del self._certain[path]
             elif self._certain.get(path) is not file:
                 self._certain[path] = file
-                if self.on_kept is not None:
-                    self.on_kept(path, file.durable)
+                if self._watch is not None:
+                    self._watch.kept(path, file.durable)
 
     # -- the seam -------------------------------------------------------------------------------
 
@@ -299,14 +310,14 @@ class MemoryDisk:
 
     async def rename(self, source: str, target: str) -> None:
         file = self._files[target] = self._files.pop(source)
-        if self.on_noted is not None and self._power_cuts:
-            self.on_noted(target, file.content)
+        if self._watch is not None and self._power_cuts:
+            self._watch.noted(target, file.content)
         await self._write_behind(target, Effect(lambda: self._sync_names(os.path.dirname(target))))
 
     def remove_file(self, path: str) -> None:
         file = self._files.pop(path, None)
-        if file is not None and self.on_removed is not None:
-            self.on_removed(path, file.content)
+        if file is not None and self._on_removed is not None:
+            self._on_removed(path, file.content)
 
     def remove_directory(self, path: str) -> None:
         start = path.rstrip("/") + "/"

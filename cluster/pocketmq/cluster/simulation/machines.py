@@ -108,18 +108,44 @@ class NameServerMachine:
 
 
 class BrokerMachine:
-    """A broker's disk, and its current process."""
+    """A broker's disk, and its current process.
 
-    def __init__(self, name: str, setting: Setting) -> None:
+    Args:
+        name: Of the broker.
+        setting: Shared by all processes.
+        removed: Called with each file that is removed from the disk: path and content.
+        violations: A line is appended for each violation of the order of durability.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        setting: Setting,
+        removed: Callable[[BrokerMachine, str, bytes], None],
+        violations: list[str],
+    ) -> None:
         self.name = name
         self.process = SimProcess(setting.loop, name)
         is_safe = setting.plan.sync_flush
         self.trouble = DiskTrouble(setting.loop, setting.chance) if is_safe else None
-        self.disk = MemoryDisk(
-            lambda: self.process.clock.time_ms(), power_cuts=is_safe, trouble=self.trouble
-        )
         self.durability: DurabilityLedger | None = None
         """The check of durability; only with SYNC_FLUSH, since ASYNC_FLUSH guarantees nothing."""
+        if is_safe:
+            self.durability = DurabilityLedger(
+                name,
+                f"/{name}",
+                lambda path: self.disk.medium(path),
+                lambda: self.disk.surviving(),
+                setting.loop.time,
+                violations,
+            )
+        self.disk = MemoryDisk(
+            lambda: self.process.clock.time_ms(),
+            power_cuts=is_safe,
+            trouble=self.trouble,
+            watch=self.durability,
+            on_removed=lambda path, content: removed(self, path, content),
+        )
         self.broker: Broker | None = None
         self.starts = 0
         self.crashed = False

@@ -261,14 +261,10 @@ class Watch(NetworkWatch):
         if type(self.machines.get(sender.process)) is ConsumerMachine:
             self.send_backs.sent(sender.link, data, self._loop.time())
 
-    def watch_disk(self, machine: BrokerMachine) -> None:
-        """Check a broker's order of durability from now on."""
-        disk = machine.disk
-        ledger = machine.durability = self._durability[machine.name] = DurabilityLedger(
-            machine.name, f"/{machine.name}", disk.medium, disk.surviving, self._loop.time,
-            self.violations,
-        )  # fmt: skip
-        disk.on_kept, disk.on_noted, disk.on_failed = ledger.kept, ledger.noted, ledger.failed
+    def check_durability(self, machine: BrokerMachine) -> None:
+        """Tell a broker's check of durability, if it has one, what is answered from now on."""
+        if machine.durability is not None:
+            self._durability[machine.name] = machine.durability
 
     def _answered(self, sender: SimTransport, data: bytes) -> None:
         """Report answered requests to the rules of durability."""
