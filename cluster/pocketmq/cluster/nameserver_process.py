@@ -13,66 +13,50 @@ from pocketmq.runtime.interrupts import end_quietly
 if __name__ == "__main__":
     end_quietly()  # until run_role handles signals itself
 
-from pocketmq.runtime.process import (
-    RoleContext,
-    RoleOptions,
-    RoleParser,
-    load_all,
-    report,
-    run_role,
-)
+from pocketmq.protocol.role_process import RoleCommand, run_command
 
 import argparse  # isort: skip
-import os  # isort: skip
 import sys  # isort: skip
 from collections.abc import Sequence  # isort: skip
-from dataclasses import replace  # isort: skip
-from pathlib import Path  # isort: skip
 from typing import NoReturn  # isort: skip
 
 from pocketmq.nameserver import __main__ as nameserver
 from pocketmq.nameserver.config import NameServerConfig
 from pocketmq.protocol.budget import Budget
-from pocketmq.runtime.config import load, options_file
 from pocketmq.runtime.errors import ConfigError
 from pocketmq.runtime.ports import told_ip
+from pocketmq.runtime.process import RoleContext, RoleMain, RoleOptions, load_all
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run until told to stop; the exit status."""
+    from pocketmq.controller.config import ControllerConfig
+
+    return run_command(
+        "nameserver",
+        [NameServerConfig],
+        _prepare,
+        arguments,
+        program="pocketmq nameserver",
+        others=[ControllerConfig],
+    )
+
+
+def _prepare(command: RoleCommand) -> tuple[str, RoleMain]:
     from pocketmq.controller import __main__ as controller
     from pocketmq.controller.config import ControllerConfig
 
-    parser = RoleParser(prog="pocketmq nameserver", description="A PocketMQ nameserver.")
-    try:
-        options_loaded, config_loaded, budget_loaded = load_all(
-            parser, [RoleOptions, NameServerConfig, Budget], arguments, others=[ControllerConfig]
-        )
-        files = parser.parse_args(arguments)
-        conf, toml = files.broker_conf, files.config
-        controller_loaded = load(
-            ControllerConfig,
-            {},
-            os.environ,
-            Path(toml) if toml else None,
-            broker_conf=Path(conf) if conf else None,
-        )
-    except ConfigError as exc:
-        return report(exc, "nameserver")
-    options: RoleOptions = options_loaded.config
-    config, beside = config_loaded.config, controller_loaded.config
-    config = replace(config, config_store_path=options_file(config.config_store_path, conf))
-    beside = replace(beside, config_store_path=options_file(beside.config_store_path, conf))
+    config, beside = command.config(NameServerConfig), command.without_flags(ControllerConfig)
 
     async def serve(role: RoleContext) -> None:
         async with (
-            controller.serving(role, options, beside, budget_loaded.config) as leader,
-            nameserver.serving(role, options, config, budget_loaded.config) as server,
+            controller.serving(role, command, beside) as leader,
+            nameserver.serving(role, command, config) as server,
         ):
             role.ready(port=server.port, host=told_ip(config.host), controller=leader.address)
             await role.stopped()
 
-    return run_role(serve, role="nameserver", name=config.name, options=options)
+    return config.name, serve
 
 
 def wanted(arguments: Sequence[str]) -> bool:
