@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from pocketmq.nameserver.route_table import Registration
+from pocketmq.nameserver.registration import Registration
 from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.codes import RequestCode
 from support.broker_rig import FakePeer
@@ -60,7 +60,7 @@ def fill(rig: NameServerRig) -> None:
 async def test_the_largest_of_every_request_to_a_full_nameserver() -> None:
     async with nameserver() as rig:
         fill(rig)
-        assert rig.server.table.route_count > 190_000
+        assert rig.server.table.queues.count > 190_000
         codes = sorted(rig.server.dispatcher.codes, key=lambda code: (code in LAST, code))
         asked, slow = too_slow(rig.server.dispatcher, FakePeer(), codes, KNOWN)
         assert slow == []

@@ -8,7 +8,8 @@ import pytest
 
 from pocketmq.nameserver.acting_master import LeastIdChange, has_no_master
 from pocketmq.nameserver.liveness import BrokerKey
-from pocketmq.nameserver.route_table import Outcome, Registered, Registration, RouteTable
+from pocketmq.nameserver.registration import Outcome, Registered, Registration
+from pocketmq.nameserver.route_table import RouteTable
 from pocketmq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.dispatch import Peer
@@ -70,20 +71,20 @@ def test_all_that_a_registration_says_is_told() -> None:  # N-4, N-5, N-6
 
 def test_what_the_budget_counts() -> None:
     table = RouteTable()
-    assert (table.route_count, table.broker_count) == (0, 0)
+    assert (table.queues.count, table.broker_count) == (0, 0)
     speaks(table)
-    assert (table.route_count, table.broker_count) == (2, 1)
-    assert (table.has_route("T", "b"), table.has_route("T", "x")) == (True, False)
-    assert not table.has_route("X", "b")
+    assert (table.queues.count, table.broker_count) == (2, 1)
+    assert (table.queues.has("T", "b"), table.queues.has("T", "x")) == (True, False)
+    assert not table.queues.has("X", "b")
     known = [("c", "b", "h:0"), ("c", "b", "h:1"), ("c", "x", "h:0"), ("x", "b", "h:0")]
     assert [table.is_known(*each) for each in known] == [True, False, False, False]
     speaks(table, 1)
-    assert (table.route_count, table.broker_count) == (2, 2), "two addresses of one name"
+    assert (table.queues.count, table.broker_count) == (2, 2), "two addresses of one name"
     table.live.remove(table.key("c", "h:0"))
     table.live.remove(table.key("c", "h:1"))
     assert table.broker_count == 1, "a name without an address"
     speaks(table, broker_name="other", address="o:0")
-    assert (table.route_count, table.broker_count) == (4, 2)
+    assert (table.queues.count, table.broker_count) == (4, 2)
 
 
 def test_an_address_leaves_its_other_ids_and_no_others_do() -> None:  # N-12
@@ -188,13 +189,13 @@ def test_who_unregisters_is_told_and_its_name_goes_with_its_last_address() -> No
     assert (gone, addresses_of(table)) == (["h:0"], {1: "h:1"})
     assert table.unregister("c", "b", "h:1")
     assert gone == ["h:0", "h:1"]
-    assert (table.broker("b"), table.has_route("T", "b")) == (None, False)
+    assert (table.broker("b"), table.queues.has("T", "b")) == (None, False)
     assert table.cluster_info().cluster_addr_table == {"d": ["other"]}
     assert [each.broker_name for each in routed(table, "T").queue_datas] == ["other"]
     live = table.live.get(table.key("d", "o:0"))
     assert live is not None
     assert table.forget(live)
-    assert (table.topics(), gone) == ([], ["h:0", "h:1"]), "who expires did not unregister"
+    assert (table.queues.topics(), gone) == ([], ["h:0", "h:1"]), "who expires did not unregister"
 
 
 def test_4_9_removes_an_id_whoever_holds_it() -> None:  # N-20
@@ -218,10 +219,10 @@ def test_a_topic_goes_from_one_cluster_or_from_all() -> None:  # N-30
     assert table.topics_of_cluster("c") == ["U"]
     assert table.topics_of_cluster("d") == ["T", "U"]
     table.delete_topic("T", "d")
-    assert table.topics() == ["U"]
+    assert table.queues.topics() == ["U"]
     table.delete_topic("U")
     table.delete_topic("U")
-    assert (table.topics(), table.topics_of_cluster("x")) == ([], [])
+    assert (table.queues.topics(), table.topics_of_cluster("x")) == ([], [])
 
 
 def test_queues_by_hand_and_permissions() -> None:  # N-31, N-32
@@ -234,9 +235,9 @@ def test_queues_by_hand_and_permissions() -> None:  # N-31, N-32
     ]
     table.add_topic("X", queues)
     assert [each.broker_name for each in routed(table, "X").queue_datas] == ["b"]
-    assert table.set_perm("b", lambda perm: perm & ~2) == 3
+    assert table.queues.set_perm("b", lambda perm: perm & ~2) == 3
     assert [routed(table, topic).queue_datas[0].perm for topic in "TUVX"] == [4, 4, 6, 4]
-    assert table.set_perm("nobody", lambda perm: perm) == 0
+    assert table.queues.set_perm("nobody", lambda perm: perm) == 0
 
 
 @pytest.mark.parametrize(("flag", "topics"), [(0, ["T", "U"]), (1, ["V", "W"])])
@@ -247,7 +248,7 @@ def test_topics_are_listed_by_the_flag_of_their_first_broker(flag: int, topics: 
         table, broker_name="other", address="o:0", topics=["T", "V", "W"],
         config={"topic_sys_flag": 1},
     )  # fmt: skip
-    assert table.topics_where(lambda each: each == flag) == topics
+    assert table.queues.topics_where(lambda each: each == flag) == topics
 
 
 def test_names_of_clusters_and_brokers_and_one_address_to_ask() -> None:  # N-34
@@ -269,13 +270,13 @@ def test_what_an_option_says_of_topics_that_are_registered_no_more() -> None:  #
             speaks(table, broker_name=name, address=f"{name}:0", topics=["U", "V", "W"])
         speaks(table, topics=["T", "U"])
         speaks(table, topics=["U", "V"])
-        assert sorted(table.topics()) == topics
-        assert table.has_route("W", "b") is not does_delete
-        assert table.has_route("W", "other")
+        assert sorted(table.queues.topics()) == topics
+        assert table.queues.has("W", "b") is not does_delete
+        assert table.queues.has("W", "other")
     kept = RouteTable()
     speaks(kept)
     speaks(kept, topics=["V", "W"])
-    assert kept.has_route("T", "b"), "they stay by default"
+    assert kept.queues.has("T", "b"), "they stay by default"
 
 
 def test_a_smaller_id_is_told_once_and_a_slave_acts_only_if_the_option_says_so() -> None:  # Z-6

@@ -7,7 +7,8 @@ from typing import cast
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from pocketmq.nameserver.route_table import Outcome, Registration, RouteTable
+from pocketmq.nameserver.registration import Outcome, Registration
+from pocketmq.nameserver.route_table import RouteTable
 from pocketmq.protocol.bodies.route import QueueData
 from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.dispatch import Peer
@@ -103,7 +104,7 @@ class Histories(RuleBasedStateMachine):
 
     @invariant()
     def every_queue_belongs_to_a_known_broker_and_no_topic_is_empty(self) -> None:
-        for topic in self.table.topics():
+        for topic in self.table.queues.topics():
             route = self.table.route(topic)
             assert route is not None
             for queue in route.queue_datas:

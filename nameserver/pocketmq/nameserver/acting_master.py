@@ -50,11 +50,6 @@ def has_no_master(broker: BrokerData) -> bool:
     return bool(broker.broker_addrs) and MASTER_ID not in broker.broker_addrs
 
 
-def read_only(queue: QueueData) -> QueueData:
-    """The same queues without write permission."""
-    return replace(queue, perm=queue.perm & ~Perm.WRITE)
-
-
 def shown(broker: BrokerData, queue: QueueData) -> BrokerData:
     """What a route says of a group: its least id stands as id 0 if it may act (N-28).
 

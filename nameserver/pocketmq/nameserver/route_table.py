@@ -5,7 +5,7 @@ topic is. Master 0 and slave 1 of broker-a in cluster C, with topic T of 4 queue
 
     clusters   C -> broker-a                                                     N-6
     brokers    broker-a -> cluster C, {0: 10.0.0.1:10911, 1: 10.0.0.2:10911}     N-5
-    topics     T -> {broker-a: 4 read queues, 4 write queues, perm 6}            N-4
+    queues     T -> {broker-a: 4 read queues, 4 write queues, perm 6}            N-4, in `queues`
     live       (C, 10.0.0.1:10911) -> last heard at 30 s, ...                    N-7, liveness.py
                (C, 10.0.0.2:10911) -> ...
 
@@ -21,19 +21,14 @@ does not change later.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Callable, Iterable, Mapping
 
 from msgspec.structs import replace
 
-from pocketmq.nameserver.acting_master import (
-    LeastIdChange,
-    has_no_master,
-    read_only,
-    shown,
-)
+from pocketmq.nameserver.acting_master import LeastIdChange, has_no_master, shown
 from pocketmq.nameserver.liveness import BROKER_EXPIRY_S, BrokerKey, LiveBroker, LiveBrokers
+from pocketmq.nameserver.registration import Outcome, Registered, Registration
+from pocketmq.nameserver.topic_queues import TopicQueues
 from pocketmq.protocol.bodies.route import (
     MASTER_ID,
     BrokerData,
@@ -42,60 +37,11 @@ from pocketmq.protocol.bodies.route import (
     TopicList,
     TopicRouteData,
 )
-from pocketmq.protocol.bodies.topics import DataVersion, TopicConfig
-from pocketmq.protocol.dispatch import Peer
+from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.scalars import Perm
 from pocketmq.protocol.validation import MEMBERS_TOPIC_PREFIX
 from pocketmq.runtime.profile.nameserver import NAMESERVER_5_X, NameServerProfile
 from pocketmq.runtime.signals import Signal
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Registration:
-    """All that one REGISTER_BROKER says."""
-
-    cluster: str
-    broker_name: str
-    broker_id: int
-    address: str
-    channel: Peer
-    topics: Mapping[str, TopicConfig]
-    data_version: DataVersion
-    ha_address: str = ""
-    filter_servers: Sequence[str] | None = None
-    """None keeps the known ones, empty removes them."""
-
-    timeout_s: float | None = None
-    enable_acting_master: bool | None = None
-    """None means a broker older than 5.0; only the master registers topics of its group (N-15)."""
-
-    zone_name: str | None = None
-
-
-class Outcome(Enum):
-    """What became of a registration."""
-
-    ACCEPTED = "accepted"
-    IGNORED = "ignored"
-    """The id is held by an address with a newer stateVersion (N-13)."""
-
-    REFUSED = "refused"
-    """A single topic from a broker id that is not known (N-14)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Registered:
-    """The answer to a registration."""
-
-    outcome: Outcome = Outcome.ACCEPTED
-    is_new: bool = False
-    """Whether this broker process had no live record before."""
-
-    topics_applied: int = 0
-    master_address: str | None = None
-    """For slaves whose master is alive (N-17)."""
-
-    master_ha_address: str | None = None
 
 
 class RouteTable:
@@ -111,7 +57,7 @@ class RouteTable:
         self._profile = profile
         self._support_acting_master = support_acting_master
         self._delete_topic_with_registration = delete_topic_with_registration
-        self._topics: dict[str, dict[str, QueueData]] = {}
+        self.queues = TopicQueues()
         self._brokers: dict[str, BrokerData] = {}
         self._clusters: dict[str, dict[str, None]] = {}
         """Broker names in order of arrival; a dict serves as an ordered set."""
@@ -122,15 +68,6 @@ class RouteTable:
         self.least_id_changed: Signal[[LeastIdChange]] = Signal()
         """Emitted when a broker with a smaller id comes to a group, and, of groups that may act
         without their master, when the one with the least id goes (Z-6)."""
-
-    @property
-    def route_count(self) -> int:
-        """Topics of all brokers. O(topics)."""
-        return sum(map(len, self._topics.values()))
-
-    def has_route(self, topic: str, broker_name: str) -> bool:
-        """Whether a broker's queues of a topic are known."""
-        return broker_name in self._topics.get(topic, ())
 
     @property
     def broker_count(self) -> int:
@@ -181,7 +118,7 @@ class RouteTable:
 
         applied = 0
         if self._speaks_for_group(registration, addresses):
-            applied = self._apply_topics(registration, is_first=is_first)
+            applied = self._enter_queues(registration, is_first=is_first)
         is_new = self._enter_live(registration, now)
         if is_less:
             self.least_id_changed.emit(
@@ -229,40 +166,21 @@ class RouteTable:
             and registration.broker_id == min(addresses)
         )
 
-    def _apply_topics(self, registration: Registration, *, is_first: bool) -> int:
+    def _enter_queues(self, registration: Registration, *, is_first: bool) -> int:
         """Enter the topics that may have changed; returns their number (N-15). O(topics)."""
-        name = registration.broker_name
+        name, topics = registration.broker_name, registration.topics
         if self._delete_topic_with_registration():
-            self._forget_topics(name, keep=registration.topics)
+            self.queues.forget(name, keep=topics)
         # Compared with the record of the *previous* registration (N-16).
         all_changed = is_first or self.is_changed(
             registration.cluster, registration.address, registration.data_version
         )
         if not all_changed and not self._profile.apply_topics_per_topic:
             return 0
-        without_write = registration.broker_id != MASTER_ID and registration.enable_acting_master
-        applied = 0
-        for topic, config in registration.topics.items():
-            queues = self._topics.get(topic)
-            if all_changed or queues is None or name not in queues:
-                perm = config.perm & ~Perm.WRITE if without_write else config.perm
-                self._topics.setdefault(topic, {})[name] = QueueData(
-                    broker_name=name,
-                    read_queue_nums=config.read_queue_nums,
-                    write_queue_nums=config.write_queue_nums,
-                    perm=perm,
-                    topic_sys_flag=config.topic_sys_flag,
-                )
-                applied += 1
-        return applied
-
-    def _forget_topics(self, broker_name: str, keep: Mapping[str, object]) -> None:
-        """Drop the broker's queues of all topics that are not in `keep`. O(topics known)."""
-        for topic, queues in list(self._topics.items()):
-            if broker_name in queues and topic not in keep:
-                del queues[broker_name]
-                if not queues:
-                    del self._topics[topic]
+        without_write = bool(
+            registration.broker_id != MASTER_ID and registration.enable_acting_master
+        )
+        return self.queues.enter(name, topics, all_of_them=all_changed, read_only=without_write)
 
     def _enter_live(self, registration: Registration, now: float) -> bool:
         key = self.key(registration.cluster, registration.address)
@@ -338,17 +256,14 @@ class RouteTable:
             names.pop(broker_name, None)  # it may have registered in more than one
             if not names:
                 del self._clusters[each_cluster]
-        self._forget_topics(broker_name, keep={})
+        self.queues.forget(broker_name)
         return True
 
     def _stay_without(self, broker: BrokerData, address: str, least: int) -> None:
         """Members of a group whose slaves may act are left (N-20). O(topics) without a master."""
         name = broker.broker_name
         if has_no_master(broker):
-            for queues in self._topics.values():
-                queue = queues.get(name)
-                if queue is not None:
-                    queues[name] = read_only(queue)
+            self.queues.set_perm(name, lambda perm: perm & ~Perm.WRITE)
         if least not in broker.broker_addrs:
             members = dict(broker.broker_addrs)
             self.least_id_changed.emit(
@@ -364,7 +279,7 @@ class RouteTable:
 
     def route(self, topic: str) -> TopicRouteData | None:
         """Queues and brokers of a topic; None when no known broker has it (N-26, N-28)."""
-        queues = self._topics.get(topic)
+        queues = self.queues.of(topic)
         if not queues:
             return None
         brokers = [self._brokers[name] for name in queues if name in self._brokers]
@@ -392,52 +307,20 @@ class RouteTable:
 
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
         """Remove a topic, or only its queues on one cluster's brokers (N-30)."""
-        if not cluster:
-            self._topics.pop(topic, None)
-            return
-        queues = self._topics.get(topic, {})
-        for name in self._clusters.get(cluster, {}):
-            queues.pop(name, None)
-        if not queues:
-            self._topics.pop(topic, None)
+        self.queues.delete(topic, self._clusters.get(cluster, {}) if cluster else None)
 
     def add_topic(self, topic: str, queues: Iterable[QueueData]) -> None:
         """Enter queues by request; ends at the first whose broker is not known (N-32)."""
         for each in queues:
             if each.broker_name not in self._brokers:
                 return
-            self._topics.setdefault(topic, {})[each.broker_name] = each
-
-    def set_perm(self, broker_name: str, change: Callable[[int], int]) -> int:
-        """Change the permission of all queues of a broker; returns how many topics (N-31)."""
-        count = 0
-        for queues in self._topics.values():
-            queue = queues.get(broker_name)
-            if queue is not None:
-                queues[broker_name] = replace(queue, perm=change(queue.perm))
-                count += 1
-        return count
+            self.queues.put(topic, each)
 
     # -- lists --------------------------------------------------------------------------------
 
-    def topics(self) -> list[str]:
-        """Names of all topics."""
-        return list(self._topics)
-
     def topics_of_cluster(self, cluster: str) -> list[str]:
         """Topics of which some broker of the cluster holds queues."""
-        names = self._clusters.get(cluster, {})
-        return [
-            topic for topic, queues in self._topics.items() if not names.keys().isdisjoint(queues)
-        ]
-
-    def topics_where(self, wanted: Callable[[int], bool]) -> list[str]:
-        """Topics whose `topicSysFlag`, as their first broker told it, is wanted."""
-        return [
-            topic
-            for topic, queues in self._topics.items()
-            if queues and wanted(next(iter(queues.values())).topic_sys_flag)
-        ]
+        return self.queues.topics_of(self._clusters.get(cluster, {}).keys())
 
     def system_topics(self) -> TopicList:
         """Names of clusters and brokers, which are topics too, and one broker to ask (N-34)."""

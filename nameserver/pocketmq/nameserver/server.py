@@ -165,7 +165,7 @@ class NameServer:
             "profile": self._profile.name,
             "brokers": ",".join(sorted(info.broker_addr_table)),
             "brokersAlive": str(len(self.table.live)),
-            "topics": str(len(self.table.topics())),
+            "topics": str(len(self.table.queues.topics())),
         }
 
     def _scan_brokers(self) -> float:

@@ -249,13 +249,13 @@ async def test_a_master_is_isolated_until_its_slaves_have_answered(rig: ReplicaR
     await gone.register(enable_acting_master=True)
     starting = asyncio.create_task(start_master(rig))
     await rig.advance(5)
-    assert not rig.nameserver.table.has_route("broker-a", "broker-a"), "it has not registered"
+    assert not rig.nameserver.table.queues.has("broker-a", "broker-a"), "it has not registered"
     assert not starting.done()
     await gone.unregister()
     await rig.advance(2)
     master = await starting
     assert master.core.role.works
-    assert rig.nameserver.table.has_route("broker-a", "broker-a")
+    assert rig.nameserver.table.queues.has("broker-a", "broker-a")
 
 
 async def test_it_is_online_at_once_without_its_preparation(rig: ReplicaRig) -> None:

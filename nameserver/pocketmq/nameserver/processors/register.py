@@ -14,7 +14,8 @@ import structlog
 
 from pocketmq.nameserver.kv_config import ORDER_TOPIC_CONFIG, KvConfig
 from pocketmq.nameserver.processors.registration_limits import RegistrationLimits
-from pocketmq.nameserver.route_table import Outcome, Registration, RouteTable
+from pocketmq.nameserver.registration import Outcome, Registration
+from pocketmq.nameserver.route_table import RouteTable
 from pocketmq.protocol.bodies.compressed_registration import decode_compressed
 from pocketmq.protocol.bodies.route import KVTable
 from pocketmq.protocol.bodies.topics import (

@@ -80,6 +80,6 @@ class RegistrationLimits:
         )
 
     def _check_routes(self, broker_name: str, topics: Iterable[str]) -> None:
-        table, routes = self._table, self._table.route_count
-        new = sum(not table.has_route(topic, broker_name) for topic in topics)
+        table, routes = self._table, self._table.queues.count
+        new = sum(not table.queues.has(topic, broker_name) for topic in topics)
         self._budget().check("routes", routes + new if new else 0, "topics of all brokers")

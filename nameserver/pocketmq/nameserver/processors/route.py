@@ -95,7 +95,7 @@ class RouteProcessor:
         """Names of all topics."""
         if not self._config().enable_all_topic_list:
             return _disabled(request)
-        return _with_body(request, TopicList(topic_list=self._table.topics()))
+        return _with_body(request, TopicList(topic_list=self._table.queues.topics()))
 
     @handles(RequestCode.GET_TOPICS_BY_CLUSTER)
     def topics_by_cluster(self, _peer: Peer, request: Command) -> Reply:
@@ -111,17 +111,19 @@ class RouteProcessor:
     @handles(RequestCode.GET_UNIT_TOPIC_LIST)
     def unit_topics(self, _peer: Peer, request: Command) -> Reply:
         """Topics of a unit."""
-        return self._some_topics(request, self._table.topics_where(_is_unit))
+        return self._some_topics(request, self._table.queues.topics_where(_is_unit))
 
     @handles(RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST)
     def unit_sub_topics(self, _peer: Peer, request: Command) -> Reply:
         """Topics with unit subscriptions."""
-        return self._some_topics(request, self._table.topics_where(_is_unit_sub))
+        return self._some_topics(request, self._table.queues.topics_where(_is_unit_sub))
 
     @handles(RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST)
     def unit_sub_ununit_topics(self, _peer: Peer, request: Command) -> Reply:
         """Topics with unit subscriptions that are of no unit themselves."""
-        names = self._table.topics_where(lambda flag: _is_unit_sub(flag) and not _is_unit(flag))
+        names = self._table.queues.topics_where(
+            lambda flag: _is_unit_sub(flag) and not _is_unit(flag)
+        )
         return self._some_topics(request, names)
 
     def _some_topics(self, request: Command, names: list[str]) -> Command:

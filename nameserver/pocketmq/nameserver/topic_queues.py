@@ -1,0 +1,119 @@
+"""Which brokers have how many queues of which topic, and what one may do with them (N-4). Pure.
+
+    T -> {broker-a: 4 read queues, 4 write queues, perm 6, broker-b: ...}
+
+A topic without queues is none. `QueueData` is replaced and never modified, so whoever was handed
+one keeps what it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping, Set
+
+from msgspec.structs import replace
+
+from pocketmq.protocol.bodies.route import QueueData
+from pocketmq.protocol.bodies.topics import TopicConfig
+from pocketmq.protocol.scalars import Perm
+
+
+class TopicQueues:
+    """The queues of all topics, by broker name."""
+
+    def __init__(self) -> None:
+        self._topics: dict[str, dict[str, QueueData]] = {}
+
+    # -- reading ------------------------------------------------------------------------------
+
+    @property
+    def count(self) -> int:
+        """Pairs of a topic and a broker. O(topics)."""
+        return sum(map(len, self._topics.values()))
+
+    def has(self, topic: str, broker_name: str) -> bool:
+        """Whether a broker's queues of a topic are known."""
+        return broker_name in self._topics.get(topic, ())
+
+    def of(self, topic: str) -> Mapping[str, QueueData]:
+        """Broker name -> its queues of the topic."""
+        return self._topics.get(topic, {})
+
+    def topics(self) -> list[str]:
+        """Names of all topics."""
+        return list(self._topics)
+
+    def topics_of(self, broker_names: Set[str]) -> list[str]:
+        """Topics of which one of these brokers has queues."""
+        return [
+            topic for topic, queues in self._topics.items() if not broker_names.isdisjoint(queues)
+        ]
+
+    def topics_where(self, wanted: Callable[[int], bool]) -> list[str]:
+        """Topics whose `topicSysFlag`, as their first broker told it, is wanted."""
+        return [
+            topic
+            for topic, queues in self._topics.items()
+            if queues and wanted(next(iter(queues.values())).topic_sys_flag)
+        ]
+
+    # -- changing -----------------------------------------------------------------------------
+
+    def enter(
+        self,
+        broker_name: str,
+        topics: Mapping[str, TopicConfig],
+        *,
+        all_of_them: bool,
+        read_only: bool,
+    ) -> int:
+        """Take a broker's queues as it registered them; returns how many topics. O(topics).
+
+        Args:
+            broker_name: Whose they are.
+            topics: What it told.
+            all_of_them: Else only those of which it had no queues.
+            read_only: Without write permission.
+        """
+        entered = 0
+        for topic, config in topics.items():
+            queues = self._topics.get(topic)
+            if all_of_them or queues is None or broker_name not in queues:
+                self._topics.setdefault(topic, {})[broker_name] = QueueData(
+                    broker_name=broker_name,
+                    read_queue_nums=config.read_queue_nums,
+                    write_queue_nums=config.write_queue_nums,
+                    perm=config.perm & ~Perm.WRITE if read_only else config.perm,
+                    topic_sys_flag=config.topic_sys_flag,
+                )
+                entered += 1
+        return entered
+
+    def put(self, topic: str, queue: QueueData) -> None:
+        """Enter a broker's queues of one topic."""
+        self._topics.setdefault(topic, {})[queue.broker_name] = queue
+
+    def forget(self, broker_name: str, keep: Container[str] = ()) -> None:
+        """Drop the broker's queues of all topics that are not in `keep`. O(topics known)."""
+        for topic, queues in list(self._topics.items()):
+            if broker_name in queues and topic not in keep:
+                del queues[broker_name]
+                if not queues:
+                    del self._topics[topic]
+
+    def delete(self, topic: str, broker_names: Iterable[str] | None = None) -> None:
+        """Drop a topic's queues: all, or those of these brokers."""
+        queues = self._topics.get(topic, {})
+        for name in list(queues) if broker_names is None else broker_names:
+            queues.pop(name, None)
+        if not queues:
+            self._topics.pop(topic, None)
+
+    def set_perm(self, broker_name: str, change: Callable[[int], int]) -> int:
+        """Change the permission of all queues of a broker; returns how many topics (N-31)."""
+        count = 0
+        for queues in self._topics.values():
+            queue = queues.get(broker_name)
+            if queue is not None:
+                queues[broker_name] = replace(queue, perm=change(queue.perm))
+                count += 1
+        return count
