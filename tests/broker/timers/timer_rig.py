@@ -13,6 +13,7 @@ from pocketmq.broker.timers.files import TimerFiles
 from pocketmq.broker.timers.log import TimerLog
 from pocketmq.broker.timers.rules import TimerRules, to_timer_topic
 from pocketmq.broker.timers.service import TimerService
+from pocketmq.broker.timers.state import TimerState
 from pocketmq.broker.timers.wheel import TimerWheel
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.message import MessageExt
@@ -45,9 +46,8 @@ class TimerRig:
         self.log = TimerLog(disk, str(root), log_file)
         self.counts = TimerCounts()
         self.files = TimerFiles(disk, str(root), self.log, self.wheel, self.counts)
-        self.timers = TimerService(
-            self.store, clock, rules, self.wheel, self.log, self.files, self.counts, BrokerStats()
-        )
+        state = TimerState(rules, self.wheel, self.log, self.files, self.counts)
+        self.timers = TimerService(self.store, clock, state, BrokerStats())
 
     async def start(self) -> None:
         await self.timers.load()

@@ -15,6 +15,7 @@ from pocketmq.broker.timers.processor import RecallProcessor, TimerProcessor
 from pocketmq.broker.timers.rewrite import timer_rewrite
 from pocketmq.broker.timers.rules import TimerRules
 from pocketmq.broker.timers.service import TimerService
+from pocketmq.broker.timers.state import TimerState
 from pocketmq.broker.timers.wheel import TimerWheel
 from pocketmq.broker.topics.assembly import Topics
 from pocketmq.protocol.validation import TIMER_TOPIC
@@ -44,7 +45,8 @@ def assemble_timers(core: BrokerCore, topics: Topics, storing: Storing) -> Timer
     wheel, counts = TimerWheel(rules.precision_ms), TimerCounts()
     timer_log = TimerLog(core.disk, store.root, config.mapped_file_size_timer_log)
     files = TimerFiles(core.disk, store.root, timer_log, wheel, counts)
-    service = TimerService(store, clock, rules, wheel, timer_log, files, counts, core.stats)
+    state = TimerState(rules, wheel, timer_log, files, counts)
+    service = TimerService(store, clock, state, core.stats)
     if not core.profile.broker.arbitrary_delay:
         return Timers(service=service, rules=rules, counts=counts)
     storing.rewrites.add(timer_rewrite(rules, core.config.name))

@@ -1,0 +1,185 @@
+"""Delivers the messages of slots that are over to their topics (T-125 to T-130).
+
+real topic  <-- deliver <-- slot that is over
+wheel topic <-- again   <--                          what waits longer than the wheel is wide
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import structlog
+
+from pocketmq.broker.stats import BrokerStats
+from pocketmq.broker.store import MessageStore, PutStatus, StoredMessage
+from pocketmq.broker.timers.delivered import DeliveredSlots
+from pocketmq.broker.timers.layout import LogRecord
+from pocketmq.broker.timers.rules import NEVER_WAITED_MS, delivery, is_deleted, rolled
+from pocketmq.broker.timers.state import TimerState
+from pocketmq.protocol import properties as names
+from pocketmq.protocol.message import MessageExt
+from pocketmq.protocol.record import decode_records
+from pocketmq.runtime.clock import Clock
+
+log = structlog.get_logger()
+
+DELIVERY_BATCH = 128
+
+
+class _SlotWork(msgspec.Struct):
+    """A slot that is being delivered."""
+
+    slot_ms: int
+    positions: list[int]
+    """Of its records, newest first: the next to deliver is the last."""
+    deleted: set[str]
+
+
+class TimerDelivery:
+    """Delivers slot by slot, in the order of their times.
+
+    Args:
+        store: delivered to.
+        clock: its wall clock says what is due.
+        state: what waits.
+        stats: counts what is delivered.
+    """
+
+    def __init__(
+        self, store: MessageStore, clock: Clock, state: TimerState, stats: BrokerStats
+    ) -> None:
+        self.slots = DeliveredSlots(store, state.files)
+        self._store = store
+        self._clock = clock
+        self._rules, self._wheel, self._log = state.rules, state.wheel, state.log
+        self._counts = state.counts
+        self._stats = stats
+        self._work: _SlotWork | None = None
+        self._delivered_end = 0
+        """Log offset behind the last message that was delivered."""
+
+    @property
+    def is_between_slots(self) -> bool:
+        """Whether no slot is delivered in part."""
+        return self._work is None
+
+    @property
+    def behind_s(self) -> int:
+        """How late deliveries are, in seconds."""
+        next_ms = self._work.slot_ms if self._work is not None else self._wheel.next_ms()
+        if next_ms is None:
+            return 0
+        return max(0, self._clock.time_ms() - self._rules.delivered_at_ms(next_ms)) // 1000
+
+    @property
+    def is_caught_up(self) -> bool:
+        """Whether all slots that are over are delivered, and can be read where they belong."""
+        if self._work is not None:
+            return False
+        if self._store.queue_dispatcher.offset < self._delivered_end:
+            return False  # SYNC_FLUSH: not yet on the disk, so not yet in its queue
+        next_ms = self._wheel.next_ms()
+        now_ms = self._rules.floor(self._clock.time_ms())
+        return next_ms is None or self._rules.delivered_at_ms(next_ms) > now_ms
+
+    def deliver(self) -> int | None:
+        """Some of the first slot that is over; how much, or None to try again later."""
+        work = self._work or self._next_work()
+        if work is None:
+            return 0
+        self._work = work
+        count = min(DELIVERY_BATCH, len(work.positions))
+        batch = work.positions[len(work.positions) - count :]
+        now_ms = self._clock.time_ms()
+        due: list[tuple[MessageExt, int]] = []
+        again: list[MessageExt] = []
+        for position in reversed(batch):
+            entry = self._log.read(position)
+            record = None if entry is None else self._message(entry)
+            if entry is None or record is None:
+                log.warning("timers.message_gone", position=position)  # T-130
+            elif entry.is_roll:
+                again.append(record)
+            elif entry.is_delete:
+                pass  # done with (T-129)
+            elif is_deleted(record, work.deleted):
+                log.debug("timers.cancelled", offset=record.commit_log_offset)
+            else:
+                due.append((record, entry.logged_ms))
+        if again and not self._put_all([rolled(record) for record in again]):
+            return None
+        if again:
+            for record in again:
+                cancels = names.TIMER_DEL_UNIQKEY in record.properties
+                topic = record.properties.get(names.REAL_TOPIC)
+                self._counts.change(topic, 1 if cancels else -1, now_ms)
+        if due and not self.put(due, now_ms):
+            return None
+        del work.positions[len(work.positions) - count :]
+        if not work.positions:
+            self._work = None
+            self.slots.finished(self._rules.delivered_at_ms(work.slot_ms))
+        return max(1, count)
+
+    def _next_work(self) -> _SlotWork | None:
+        slot_ms = self._wheel.next_ms()
+        now_ms = self._clock.time_ms()
+        if slot_ms is None or self._rules.delivered_at_ms(slot_ms) > self._rules.floor(now_ms):
+            return None
+        positions: list[int] = []
+        deleted: set[str] = set()
+        position = self._wheel.get(slot_ms).last
+        while position >= 0:
+            entry = self._log.read(position)
+            if entry is None or entry.slot_ms != slot_ms:
+                log.warning("timers.chain_broken", slot_ms=slot_ms, position=position)
+                break
+            positions.append(position)
+            if entry.is_delete and not entry.is_roll:
+                record = self._message(entry)
+                if record is not None:
+                    deleted.add(record.properties.get(names.TIMER_DEL_UNIQKEY, ""))
+            position = entry.previous
+        self._wheel.done(slot_ms)
+        return _SlotWork(slot_ms, positions, deleted)
+
+    def _message(self, entry: LogRecord) -> MessageExt | None:
+        view = self._store.lookup(entry.physical_offset)
+        if view is None:
+            return None
+        (message,) = decode_records(view)
+        return message
+
+    def put(self, due: Sequence[tuple[MessageExt, int]], now_ms: int) -> bool:
+        """Store messages, each with when it was logged, where they belong; False: try later."""
+        messages = []
+        for record, enqueued_ms in due:
+            if names.TIMER_DEL_UNIQKEY in record.properties:
+                continue  # a cancel that came too late
+            message = delivery(record, enqueued_ms, now_ms)
+            if message is None:
+                log.warning("timers.no_topic", offset=record.commit_log_offset)
+                continue
+            messages.append(message)
+            if enqueued_ms != NEVER_WAITED_MS:
+                self._counts.change(message.topic, -1, now_ms)
+        return self._put_all(messages)
+
+    def _put_all(self, messages: list[StoredMessage]) -> bool:
+        """Store all; False when one could not be stored now. What never can be is reported."""
+        results = self._store.put_messages(messages) if messages else ()
+        now = self._clock.monotonic()
+        for message, result in zip(messages, results, strict=True):
+            if result.status in _NEVER:
+                log.error("timers.undeliverable", status=result.status.name)
+            elif result.status is not PutStatus.PUT_OK:
+                log.warning("timers.put_failed", status=result.status.name)
+                return False
+            else:
+                self._delivered_end = result.physical_offset + result.size
+                self._stats.note_put(message.topic, 1, result.size, now)
+        return True
+
+
+_NEVER = frozenset({PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED})

@@ -1,0 +1,185 @@
+"""Takes in what is stored in the wheel topic: into the timer log and its slot (T-120 to T-122).
+
+wheel topic --> take in --> timer log + slot
+                   |
+                   +------> real topic               what is over already is delivered at once
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import msgspec
+import structlog
+
+from pocketmq.broker.store import GetStatus, MessageStore
+from pocketmq.broker.timers.delivering import TimerDelivery
+from pocketmq.broker.timers.layout import DELETE, NORMAL, ROLL, LogRecord
+from pocketmq.broker.timers.rules import NEVER_WAITED_MS
+from pocketmq.broker.timers.state import TimerState
+from pocketmq.protocol import properties as names
+from pocketmq.protocol.java import java_hash
+from pocketmq.protocol.message import MessageExt
+from pocketmq.protocol.properties import stored_name, stored_value
+from pocketmq.protocol.record import decode_records
+from pocketmq.protocol.validation import TIMER_TOPIC
+from pocketmq.runtime.clock import Clock
+
+log = structlog.get_logger()
+
+BATCH = 32
+
+
+class _Arrival(msgspec.Struct, gc=False):
+    """A message of the wheel topic that is to be logged."""
+
+    record: MessageExt
+    out_ms: int
+    topic: str
+    """Where it is delivered."""
+    cancels: bool
+
+
+class TimerIntake:
+    """Reads the wheel topic from where it stopped.
+
+    Args:
+        store: read from.
+        clock: its wall clock says what is due.
+        state: what waits.
+        delivering: delivers what is over already.
+    """
+
+    def __init__(
+        self, store: MessageStore, clock: Clock, state: TimerState, delivering: TimerDelivery
+    ) -> None:
+        self.queue_offset = 0
+        """Next offset of the wheel topic to be taken in."""
+        self._store = store
+        self._clock = clock
+        self._rules, self._wheel, self._log = state.rules, state.wheel, state.log
+        self._files, self._counts = state.files, state.counts
+        self._delivering = delivering
+        self._old_master = (0, 0)
+        """(time, offset) of the wheel topic: what was due before, and lies below, is delivered."""
+
+    def recovered(self, *, undamaged: bool) -> None:
+        """Find where to go on.
+
+        Args:
+            undamaged: Whether the log is as long as the checkpoint promised.
+        """
+        self.queue_offset = self._logged_up_to(undamaged=undamaged)
+        checkpoint = self._files.checkpoint
+        if self._log.last_record() is None and checkpoint.master_queue_offset > self.queue_offset:
+            self._old_master = (checkpoint.read_ms, checkpoint.master_queue_offset)
+
+    def _logged_up_to(self, *, undamaged: bool) -> int:
+        """Where to take in from: behind the last record of the log, within the queue."""
+        store = self._store
+        offset = self._files.checkpoint.queue_offset if undamaged else 0
+        last = self._log.last_record()
+        if last is not None:
+            record = store.lookup(last.physical_offset)
+            if record is not None:
+                (message,) = decode_records(record)
+                if message.topic == TIMER_TOPIC:
+                    offset = max(offset, message.queue_offset + 1)
+        low, high = store.min_offset(TIMER_TOPIC, 0), store.max_offset(TIMER_TOPIC, 0)
+        return min(max(offset, low), high)
+
+    @property
+    def offset_behind(self) -> int:
+        """Messages of the wheel topic that are not yet taken in."""
+        return max(0, self._store.max_offset(TIMER_TOPIC, 0) - self.queue_offset)
+
+    def take_in(self) -> int | None:
+        """Log the next messages of the wheel topic; how many, or None to try again later."""
+        found = self._store.get_message(TIMER_TOPIC, 0, self.queue_offset, BATCH)
+        if found.status is not GetStatus.FOUND:
+            if found.status in _MOVED and found.next_begin_offset != self.queue_offset:
+                log.warning("timers.moved", to=found.next_begin_offset, status=found.status.name)
+                self.queue_offset = found.next_begin_offset
+                return 1
+            return 0
+        now_ms = self._clock.time_ms()
+        write_ms = self._rules.floor(now_ms)
+        to_log: list[_Arrival] = []
+        over: list[tuple[MessageExt, int]] = []
+        records = decode_records(b"".join(found.records))
+        for record in records:
+            text = b"\x02" + record.raw_properties
+            out_ms = _number(stored_value(text, _OUT_MS))
+            if out_ms is None:
+                log.warning("timers.no_time", offset=record.queue_offset)
+            elif self._is_delivered(record, out_ms):
+                continue  # or rolled: then its next record is in the topic too
+            elif out_ms < write_ms:
+                over.append((record, NEVER_WAITED_MS))
+            else:
+                topic, cancels = stored_value(text, _REAL_TOPIC) or "", stored_value(text, _CANCEL)
+                to_log.append(_Arrival(record, out_ms, topic, cancels is not None))
+        if over and not self._delivering.put(over, now_ms):
+            return None
+        changes: dict[str, int] = {}
+        try:
+            for arrival in to_log:
+                self._log_one(arrival, write_ms)
+                self.queue_offset = arrival.record.queue_offset + 1
+                topic = arrival.topic
+                changes[topic] = changes.get(topic, 0) + (-1 if arrival.cancels else 1)
+        finally:  # a full disk: those before are logged
+            for topic, change in changes.items():
+                self._counts.change(topic, change, now_ms)
+        self.queue_offset = found.next_begin_offset
+        return len(records)
+
+    def _is_delivered(self, record: MessageExt, out_ms: int) -> bool:
+        """Whether the master that this broker followed has delivered it."""
+        before_ms, below = self._old_master
+        if record.queue_offset >= below:
+            return False
+        slot_ms, _ = self._rules.slot_of(out_ms, self._rules.floor(record.store_timestamp_ms))
+        return slot_ms < before_ms
+
+    def _log_one(self, arrival: _Arrival, write_ms: int) -> None:
+        slot_ms, rolls = self._rules.slot_of(arrival.out_ms, write_ms)
+        if slot_ms < self._files.checkpoint.read_ms:  # the clock was set back
+            self._wheel.forget_between(slot_ms, self._files.checkpoint.read_ms)
+            self._delivering.slots.begin_at(slot_ms)
+        record, cancels = arrival.record, arrival.cancels
+        position = self._log.append(
+            LogRecord(
+                self._wheel.get(slot_ms).last,
+                NORMAL | (ROLL if rolls else 0) | (DELETE if cancels else 0),
+                write_ms,
+                slot_ms - write_ms,
+                record.commit_log_offset,
+                record.store_size,
+                _topic_hash(arrival.topic),
+            )
+        )
+        self._wheel.add(slot_ms, position, -1 if cancels else 1)
+
+
+def _number(text: str | None) -> int | None:
+    try:
+        return int(text) if text else None
+    except ValueError:
+        return None
+
+
+_topic_hash = lru_cache(maxsize=1024)(java_hash)
+_OUT_MS, _REAL_TOPIC, _CANCEL = map(
+    stored_name, (names.TIMER_OUT_MS, names.REAL_TOPIC, names.TIMER_DEL_UNIQKEY)
+)
+
+_MOVED = frozenset(
+    {
+        GetStatus.OFFSET_TOO_SMALL,
+        GetStatus.OFFSET_OVERFLOW_BADLY,
+        GetStatus.OFFSET_FOUND_NULL,
+        GetStatus.NO_MATCHED_MESSAGE,
+        GetStatus.MESSAGE_WAS_REMOVING,
+    }
+)
