@@ -10,8 +10,7 @@ import pytest
 from pocketmq.client.config import ClientOptions
 from pocketmq.client.consumer.lite_settings import LitePullOptions, LitePullSettings
 from pocketmq.client.consumer.settings import PushOptions, PushSettings
-from pocketmq.client.producer.producer import ProducerOptions
-from pocketmq.client.producer.settings import ProducerSettings
+from pocketmq.client.producer.settings import ProducerOptions, ProducerSettings
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from typing import Final, Unpack
 
 import structlog
 
-from pocketmq.client.config import ClientOptions, settings_of
+from pocketmq.client.config import settings_of
 from pocketmq.client.group_client import GroupClient
 from pocketmq.client.instance import ClientInstance
 from pocketmq.client.instances import release
@@ -42,7 +42,7 @@ from pocketmq.client.producer.request import NoReplyError, reply_to
 from pocketmq.client.producer.selectors import QueueSelector, select_by_hash
 from pocketmq.client.producer.send_events import SendEvents
 from pocketmq.client.producer.send_result import SendResult, SendStatus
-from pocketmq.client.producer.settings import ProducerSettings
+from pocketmq.client.producer.settings import ProducerOptions, ProducerSettings
 from pocketmq.client.routes import TopicPublishInfo
 from pocketmq.protocol.dispatch import Peer
 from pocketmq.protocol.errors import (
@@ -68,24 +68,6 @@ log = structlog.get_logger()
 
 ONEWAYS_PER_TURN: Final = 128
 """One-way sends after which the loop gets a turn, so that what they wrote can leave."""
-
-
-class ProducerOptions(ClientOptions, total=False):
-    """Keyword arguments of a `Producer`; see `ProducerSettings` for each one's meaning."""
-
-    send_timeout_ms: int
-    retry_times_when_send_failed: int
-    retry_another_broker_when_not_store_ok: bool
-    send_timeout_per_request_ms: int | None
-    max_message_size: int
-    compress_body_over: int
-    compression: str
-    compression_level: int
-    send_latency_fault_enable: bool
-    start_detector_enable: bool
-    create_topic_key: str
-    default_topic_queue_nums: int
-    send_smart_msg: bool
 
 
 class Producer(GroupClient):
