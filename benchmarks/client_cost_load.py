@@ -115,45 +115,55 @@ def _push_consumer(options: argparse.Namespace, **settings: int) -> PushConsumer
     return consumer
 
 
+class Tally:
+    """What a listener got; it is timed from its first message on."""
+
+    def __init__(self, wanted: int) -> None:
+        self._wanted = wanted
+        self._got = 0
+        self._spent = Spent()
+        self._done = asyncio.Event()
+
+    def took(self, count: int) -> None:
+        """Count messages."""
+        if self._got == 0:
+            self._spent = Spent()
+        self._got += count
+        if self._got >= self._wanted:
+            self._done.set()
+
+    async def figures(self, consumer: PushConsumer) -> dict[str, float]:
+        """Run the consumer until its listener has got all."""
+        async with consumer:
+            await asyncio.wait_for(self._done.wait(), 120)
+            return self._spent.figures(self._got)
+
+
 async def push(options: argparse.Namespace) -> dict[str, float]:
     """A concurrent listener that takes batches of 32."""
-    got, spent, done = 0, Spent(), asyncio.Event()
+    tally = Tally(options.messages)
 
     async def listen(messages: list[MessageExt], _context: object) -> None:
-        nonlocal got, spent
-        if got == 0:
-            spent = Spent()
+        tally.took(len(messages))
         for message in messages:
             assert len(message.body) == options.body_bytes
-        got += len(messages)
-        if got >= options.messages:
-            done.set()
 
     consumer = _push_consumer(options)
     consumer.listen_batch(listen)
-    async with consumer:
-        await asyncio.wait_for(done.wait(), 120)
-        return spent.figures(got)
+    return await tally.figures(consumer)
 
 
 async def one(options: argparse.Namespace) -> dict[str, float]:
     """A concurrent listener that takes one message at a time, what most programs have."""
-    got, spent, done = 0, Spent(), asyncio.Event()
+    tally = Tally(options.messages)
 
     async def listen(message: MessageExt) -> None:
-        nonlocal got, spent
-        if got == 0:
-            spent = Spent()
+        tally.took(1)
         assert len(message.body) == options.body_bytes
-        got += 1
-        if got >= options.messages:
-            done.set()
 
     consumer = _push_consumer(options)
     consumer.listen(listen)
-    async with consumer:
-        await asyncio.wait_for(done.wait(), 120)
-        return spent.figures(got)
+    return await tally.figures(consumer)
 
 
 async def iterate(options: argparse.Namespace) -> dict[str, float]:

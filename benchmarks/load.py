@@ -150,23 +150,36 @@ async def load(
     return result
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--address", required=True, help="host:port, several joined by ;")
+def load_parser(
+    about: str | None, *, connections: int, window: int, limit_s: float
+) -> argparse.ArgumentParser:
+    """The options of every load of prepacked frames, with these defaults."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("--address", required=True, help="host:port; load.py: more by ;")
     parser.add_argument("--topic", default="bench")
     parser.add_argument("--queues", type=int, default=4)
-    parser.add_argument("--connections", type=int, default=8)
-    parser.add_argument("--window", type=int, default=256)
+    parser.add_argument("--connections", type=int, default=connections)
+    parser.add_argument("--window", type=int, default=window)
     parser.add_argument("--messages", type=int, default=100_000)
     parser.add_argument("--body-bytes", type=int, default=1024)
-    parser.add_argument("--encoding", choices=["msgpack", "json", "rocketmq"], default="msgpack")
-    parser.add_argument("--limit-s", type=float, default=120.0)
-    options = parser.parse_args()
-    encoding = Encoding[options.encoding.upper()]
-    frames = [
+    parser.add_argument("--limit-s", type=float, default=limit_s)
+    return parser
+
+
+def queue_frames(options: argparse.Namespace, encoding: Encoding) -> list[bytes]:
+    """A send request for each queue, as the options of `load_parser` say."""
+    return [
         send_frame(options.topic, queue, options.body_bytes, encoding)
         for queue in range(options.queues)
     ]
+
+
+def main() -> None:
+    parser = load_parser(__doc__, connections=8, window=256, limit_s=120.0)
+    parser.add_argument("--encoding", choices=["msgpack", "json", "rocketmq"], default="msgpack")
+    options = parser.parse_args()
+    encoding = Encoding[options.encoding.upper()]
+    frames = queue_frames(options, encoding)
     result = uvloop.run(
         load(
             options.address.split(";"),

@@ -10,14 +10,13 @@ invalid.
 
 from __future__ import annotations
 
-import argparse
 import json
 import select
 import socket
 import struct
 import time
 
-from load import STORED, send_frame
+from load import STORED, load_parser, queue_frames
 
 from pocketmq.protocol.command import Encoding
 from pocketmq.protocol.transport.network import split_address
@@ -91,21 +90,10 @@ class Connections:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--address", required=True, help="host:port")
-    parser.add_argument("--topic", default="bench")
-    parser.add_argument("--queues", type=int, default=4)
-    parser.add_argument("--connections", type=int, default=10)
-    parser.add_argument("--window", type=int, default=100)
-    parser.add_argument("--messages", type=int, default=100_000)
-    parser.add_argument("--body-bytes", type=int, default=1024)
+    parser = load_parser(__doc__, connections=10, window=100, limit_s=60.0)
     parser.add_argument("--singly", action="store_true", help="a `send` for each request")
-    parser.add_argument("--limit-s", type=float, default=60.0)
     options = parser.parse_args()
-    frames = [
-        send_frame(options.topic, queue, options.body_bytes, Encoding.MSGPACK)
-        for queue in range(options.queues)
-    ]
+    frames = queue_frames(options, Encoding.MSGPACK)
     connections = Connections(
         options.address, options.connections, frames, options.window, singly=options.singly
     )
