@@ -10,7 +10,8 @@ import pytest
 from pocketmq.client.config import ClientOptions
 from pocketmq.client.consumer.lite_settings import LitePullOptions, LitePullSettings
 from pocketmq.client.consumer.settings import PushOptions, PushSettings
-from pocketmq.client.producer.settings import ProducerOptions, ProducerSettings
+from pocketmq.client.producer.options import ProducerOptions
+from pocketmq.client.producer.settings import ProducerSettings
 
 
 @pytest.mark.parametrize(

@@ -4,28 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pocketmq.client.config import ClientOptions
 from pocketmq.protocol.compression import DEFAULT_LEVEL, DEFAULT_MAX_BODY_BYTES, CompressionKind
 from pocketmq.protocol.validation import AUTO_CREATE_TOPIC
 from pocketmq.runtime.errors import ConfigError
-
-
-class ProducerOptions(ClientOptions, total=False):
-    """Keyword arguments of a `Producer`; see `ProducerSettings` for each one's meaning."""
-
-    send_timeout_ms: int
-    retry_times_when_send_failed: int
-    retry_another_broker_when_not_store_ok: bool
-    send_timeout_per_request_ms: int | None
-    max_message_size: int
-    compress_body_over: int
-    compression: str
-    compression_level: int
-    send_latency_fault_enable: bool
-    start_detector_enable: bool
-    create_topic_key: str
-    default_topic_queue_nums: int
-    send_smart_msg: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

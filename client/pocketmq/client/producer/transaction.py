@@ -28,9 +28,9 @@ from typing import Any, Final, Protocol, Unpack
 import structlog
 
 from pocketmq.client.consumer.listener import ListenerThreads, PooledThreads
+from pocketmq.client.producer.options import ProducerOptions
 from pocketmq.client.producer.producer import Producer
 from pocketmq.client.producer.send_result import SendResult, SendStatus
-from pocketmq.client.producer.settings import ProducerOptions
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.dispatch import Peer
 from pocketmq.protocol.errors import IllegalMessageError
