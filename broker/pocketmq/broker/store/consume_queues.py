@@ -17,8 +17,9 @@ class ConsumeQueues:
 
     def __init__(self, disk: Disk, root: str, file_size: int, max_open_files: int) -> None:
         self.directory = os.path.join(root, "consumequeue")
+        self.file_size = file_size
+        """Bytes of each file."""
         self._disk = disk
-        self._file_size = file_size
         self._mappings = Mappings(max_open_files)
         self._topics: dict[str, dict[int, ConsumeQueue]] = {}
 
@@ -36,7 +37,7 @@ class ConsumeQueues:
         queue = self.get(topic, queue_id)
         if queue is None:
             queue = ConsumeQueue(
-                self._disk, self.directory, topic, queue_id, self._file_size, self._mappings
+                self._disk, self.directory, topic, queue_id, self.file_size, self._mappings
             )
             self._topics.setdefault(topic, {})[queue_id] = queue
         return queue
@@ -57,15 +58,23 @@ class ConsumeQueues:
         for queues in self._topics.values():
             yield from queues.values()
 
+    def by_topic(self) -> Iterator[tuple[str, list[ConsumeQueue]]]:
+        """The queues of each topic."""
+        for topic, queues in self._topics.items():
+            yield topic, list(queues.values())
+
     def __len__(self) -> int:
         return sum(len(queues) for queues in self._topics.values())
 
-    def find_on_disk(self) -> Iterator[ConsumeQueue]:
-        """Queue objects, their files not yet loaded, for every directory of a queue."""
-        for topic in self._disk.list_directory(self.directory):
-            for name in self._disk.list_directory(child(self.directory, topic)):
-                if name.isdigit():
-                    yield self.get_or_create(topic, int(name))
+    def topics_on_disk(self) -> list[str]:
+        """The topics that have a directory, sorted."""
+        return self._disk.list_directory(self.directory)
+
+    def find_on_disk(self, topic: str) -> Iterator[ConsumeQueue]:
+        """Queue objects, their files not yet loaded, for every directory of a topic's queue."""
+        for name in self._disk.list_directory(child(self.directory, topic)):
+            if name.isdigit():
+                yield self.get_or_create(topic, int(name))
 
     def delete_topic(self, topic: str) -> list[ConsumeQueue]:
         """Remove a topic's queues and their files; the queues that are gone."""

@@ -21,7 +21,7 @@ import fcntl
 import mmap
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from pocketmq.broker.store.disk_worker import DiskWorker, ThreadWorker
@@ -82,6 +82,13 @@ class Disk(TextFiles, Protocol):
 
     def modified_ms(self, path: str) -> int:
         """When the file's content last changed, in epoch milliseconds."""
+
+    def changed_ns(self, directory: str, names: Sequence[str]) -> list[int | None]:
+        """When each of some entries of a directory last changed, in epoch nanoseconds.
+
+        Of a folder: when a file last came or went in it. None for what is not there, or when the
+        disk cannot tell.
+        """
 
     def create_file(self, path: str, size: int) -> None:
         """Make a new sparse file of zeros at its full length."""
@@ -161,6 +168,19 @@ class OsDisk(OsTextFiles):
     def modified_ms(self, path: str) -> int:
         with explained(path):
             return os.stat(path).st_mtime_ns // 1_000_000
+
+    def changed_ns(self, directory: str, names: Sequence[str]) -> list[int | None]:
+        found: list[int | None] = []
+        for name in names:
+            path = f"{directory}/{name}"
+            try:
+                found.append(os.stat(path).st_mtime_ns)
+            except (FileNotFoundError, NotADirectoryError):
+                found.append(None)
+            except OSError:
+                with explained(path):
+                    raise
+        return found
 
     def create_file(self, path: str, size: int) -> None:
         with explained(path):

@@ -51,6 +51,7 @@ from pocketmq.broker.store.flush_service import SYNC_FAILED, Flushers, FlushServ
 from pocketmq.broker.store.index_service import IndexService
 from pocketmq.broker.store.ledger_folder import refuse_ledger
 from pocketmq.broker.store.mend import Mender
+from pocketmq.broker.store.noted_queues import NotedQueues, note
 from pocketmq.broker.store.query import QueryResult, query_messages
 from pocketmq.broker.store.queue_dispatch import (
     ArrivalListener,
@@ -255,6 +256,8 @@ class MessageStore(QueueReads):
         disk = self._disk
         clean = disk.file_size(self._abort) is None
         self.checkpoint.load()
+        noted = NotedQueues(disk, self.root)
+        noted.take()
         is_same_boot = self.checkpoint.is_ours and self.checkpoint.boot_id == disk.boot_id()
         recoverer = Recoverer(
             self.commit_log,
@@ -263,6 +266,7 @@ class MessageStore(QueueReads):
             self.checkpoint,
             clean=clean,
             boot_id=disk.boot_id(),
+            noted=noted,
             check_crc=self.config.check_crc_on_recover,
         )
         recovery = recoverer.run()
@@ -303,6 +307,8 @@ class MessageStore(QueueReads):
         if self._lock is None:
             return
         if self._flush.flush_everything():
+            log_min = self.commit_log.min_offset
+            note(self._disk, self.root, self.consume_queues, self.checkpoint, log_min)
             self._disk.remove_file(self._abort)  # else the next load must look (S-60)
         self.commit_log.files.close()
         self.consume_queues.close()

@@ -9,7 +9,8 @@ So recovery
 2. reads the log from there, tests each record, and dispatches those that a queue lacks;
 3. cuts the log where sound records end, and zeroes what is behind the cut.
 
-After a clean stop the confirmed offset is the end, and there is nothing to read. A store that
+After a clean stop the confirmed offset is the end, and there is nothing to read; of many queues not
+even their ends (noted_queues.py). A store that
 RocketMQ was the last to write holds no promise of ours; then its own rules say where to begin.
 
 A body's CRC is computed before its record is dispatched again, and of all that is read when pages
@@ -17,6 +18,8 @@ may be missing. Otherwise it is computed when a consumer comes to the message: s
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import msgspec
 import structlog
@@ -27,6 +30,7 @@ from pocketmq.broker.store.config import ENTRY_SIZE
 from pocketmq.broker.store.consume_queue import ConsumeQueue
 from pocketmq.broker.store.consume_queues import ConsumeQueues
 from pocketmq.broker.store.log_scan import NEVER, LogScan, walk
+from pocketmq.broker.store.noted_queues import NotedQueues, QueueBounds
 from pocketmq.broker.store.queue_dispatch import QueueDispatcher
 from pocketmq.broker.store.queue_recovery import (
     correct_min_offset,
@@ -70,6 +74,7 @@ class Recoverer:
         checkpoint: as the last process left it; afterwards it tells what recovery relied on.
         clean: no abort file was there.
         boot_id: of the machine's present run.
+        noted: what the last stop noted of the queues; taken, not yet confirmed.
         check_crc: test bodies too.
     """
 
@@ -82,6 +87,7 @@ class Recoverer:
         *,
         clean: bool,
         boot_id: bytes,
+        noted: NotedQueues,
         check_crc: bool = True,
     ) -> None:
         self._log = commit_log
@@ -89,6 +95,7 @@ class Recoverer:
         self._queue_dispatcher = queue_dispatcher
         self._checkpoint = checkpoint
         self._boot_id = boot_id
+        self._noted = noted
         self._check_crc = check_crc
         self._power_cut = not clean and (not checkpoint.is_ours or checkpoint.boot_id != boot_id)
         """Whether un-synced pages may be missing. A kill alone loses none."""
@@ -97,6 +104,8 @@ class Recoverer:
         self._clean = clean
         self.doubtful: set[str] = set()
         """Queue files with entries that the page cache holds, and the disk perhaps not."""
+        self._restored: set[ConsumeQueue] = set()
+        """Queues whose bounds are the noted ones."""
         self._confirmed_entries: dict[ConsumeQueue, int] = {}
         """How many of each queue's entries the checkpoint promises to be on the disk."""
 
@@ -134,7 +143,8 @@ class Recoverer:
                 zero_behind_end(queue)
                 self._doubt(queue)
             queue.next_offset = queue.max_offset
-            correct_min_offset(queue, self._log.min_offset)
+            if queue not in self._restored:
+                correct_min_offset(queue, self._log.min_offset)
         if self._queue_dispatcher.index is not None:
             self._queue_dispatcher.index.truncate(end)
         self._queue_dispatcher.offset = end
@@ -144,8 +154,9 @@ class Recoverer:
 
     def _forget_all(self) -> None:
         """Without a log, queues and index mean nothing (S-64)."""
-        for topic in {queue.topic for queue in self._queues.find_on_disk()}:
-            self._queues.delete_topic(topic)
+        for topic in self._queues.topics_on_disk():
+            if any(self._queues.find_on_disk(topic)):
+                self._queues.delete_topic(topic)
         self._load_index(0)
         if self._queue_dispatcher.index is not None:
             self._queue_dispatcher.index.truncate(0)
@@ -171,16 +182,33 @@ class Recoverer:
         limit = confirmed if self._power_cut else NEVER
         complete = True
         entries = 0
-        for queue in self._queues.find_on_disk():
-            found = load_queue(queue, self._log, confirmed, limit)
-            self._confirmed_entries[queue] = max(0, found)
-            complete &= found >= 0
-            entries += max(0, found)
+        if self._clean and confirmed == self._checkpoint.durable_offset:
+            self._noted.confirm(self._checkpoint, self._log.min_offset, self._queues.file_size)
+        for topic in self._queues.topics_on_disk():
+            for queue, bounds in self._queues_of(topic):
+                if bounds is None:
+                    found = load_queue(queue, self._log, confirmed, limit)
+                else:
+                    found = bounds.restore(queue)
+                    self._restored.add(queue)
+                self._confirmed_entries[queue] = max(0, found)
+                complete &= found >= 0
+                entries += max(0, found)
         if self._checkpoint.is_ours and entries != self._checkpoint.durable_entries:
             expected = self._checkpoint.durable_entries
             log.warning("queues.incomplete", entries=entries, expected=expected)
             complete = False
         return complete, entries
+
+    def _queues_of(self, topic: str) -> Iterator[tuple[ConsumeQueue, QueueBounds | None]]:
+        """A topic's queues, and their bounds where they are known without a look at their files."""
+        noted = self._noted.in_topic(self._queues.directory, topic)
+        if noted is None:
+            for queue in self._queues.find_on_disk(topic):
+                yield queue, None
+        else:
+            for queue_id, bounds in noted.items():
+                yield self._queues.get_or_create(topic, queue_id), bounds
 
     def _doubt(self, queue: ConsumeQueue) -> None:
         """Flush entries that were read back: they may be in the page cache only (S-54).

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from pocketmq.broker.store.disk import DiskFile, DiskUsage
@@ -258,6 +258,9 @@ class MemoryDisk:
 
     def modified_ms(self, path: str) -> int:
         return self._files[path].modified_ms
+
+    def changed_ns(self, directory: str, names: Sequence[str]) -> list[int | None]:
+        return [None] * len(names)  # its folders have no time
 
     def create_file(self, path: str, size: int) -> None:
         self._files[path] = _File(size, self._time_ms())
