@@ -9,8 +9,14 @@ that write down what they send, are told and get. One fault after the other, eac
   kill_both        of master and leading controller at once
   stop_master      SIGSTOP until another master is elected, then SIGCONT: it must not go on leading
   stop_slave       SIGSTOP of a slave for some seconds
-  part_master      no controller and no name server hears the master until another one leads
   stop_leader      SIGSTOP of the controller that leads until another one does
+  part_master      no controller and no name server hears the master until another one leads
+  isolate_master   nor does any other replica; clients still reach it
+  part_slave       nobody but clients hears a slave for some seconds
+  part_stream      one slave does not hear its master until it is out of the set, all others do
+  part_leader      the other controllers do not hear the one that leads until another one does
+  part_and_kill    a slave is parted from everybody until it is out of the set, then the master is
+                   killed; both come back at once
 
 After each one sends must go on and every replica must come back in sync; how long that took is
 printed. At the end every message that was acknowledged must have come to every group, once it was
@@ -26,11 +32,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from random import Random
 from statistics import median
@@ -43,10 +50,10 @@ from pocketmq.cluster.histories.files import judge_files
 from pocketmq.cluster.local import local_cluster
 from pocketmq.cluster.process import ChildProcess
 from pocketmq.cluster.replica_sets import replicas
+from pocketmq.cluster.steering.faults import ClusterFaults
+from pocketmq.cluster.steering.processes import RoleProcesses
 from pocketmq.cluster.supervisor import Supervisor
-from pocketmq.protocol.bodies.faults import FaultOrders
-from pocketmq.protocol.faults.rule import FaultRule
-from pocketmq.protocol.headers.control import SetFaultsRequestHeader
+from pocketmq.protocol.faults.rule import OTHERS, FaultRule
 from pocketmq.runtime import logs
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import PocketMQError
@@ -81,6 +88,7 @@ class ReplicaRun:
         self.whole_s: dict[str, list[float]] = {}
         """Kind of fault -> seconds from its end until every replica was in sync."""
         self._cluster = cluster
+        self._rules = ClusterFaults(RoleProcesses(cluster))
         self._folder = folder
         self._chance = Random(seed)
         self._clients: list[ChildProcess] = []
@@ -91,8 +99,13 @@ class ReplicaRun:
             "kill_both": self._kill_both,
             "stop_master": self._stop_master,
             "stop_slave": self._stop_slave,
-            "part_master": self._part_master,
             "stop_leader": self._stop_leader,
+            "part_master": self._part_master,
+            "isolate_master": self._isolate_master,
+            "part_slave": self._part_slave,
+            "part_stream": self._part_stream,
+            "part_leader": self._part_leader,
+            "part_and_kill": self._part_and_kill,
         }
 
     async def run(self, seconds: float) -> Judgement:
@@ -190,11 +203,36 @@ class ReplicaRun:
     async def _part_master(self) -> None:
         master, epoch = await self._master(), await self._epoch()
         others = [*self._cluster.of_role("controller"), *self._cluster.of_role("nameserver")]
-        await self._part(master, others)
-        try:
+        async with self._parted(master, *[each.name for each in others]):
             await self._wait_for_epoch_above(epoch)
-        finally:
-            await self._part(master, [])
+
+    async def _isolate_master(self) -> None:
+        master, epoch = await self._master(), await self._epoch()
+        async with self._parted(master, OTHERS):
+            await self._wait_for_epoch_above(epoch)
+
+    async def _part_slave(self) -> None:
+        async with self._parted(await self._slave(), OTHERS):
+            await clock.sleep(self._chance.uniform(1, 30))
+
+    async def _part_stream(self) -> None:
+        master = await self._master()
+        async with self._parted(await self._slave(), master.name):
+            await self._wait(self._is_short, "a replica that lags is taken out of the set")
+
+    async def _part_leader(self) -> None:
+        leader = await self._leader()
+        others = [each for each in self._cluster.of_role("controller") if each is not leader]
+        async with self._parted(leader, *[each.name for each in others]):
+            await self._wait(lambda: self._leads_other_than(leader), "another controller leads")
+
+    async def _part_and_kill(self) -> None:
+        master, epoch = await self._master(), await self._epoch()
+        async with self._parted(await self._slave(), OTHERS):
+            await self._wait(self._is_short, "a replica that is away is taken out of the set")
+            await master.kill()
+            await self._wait_for_epoch_above(epoch)
+        await self._cluster.restart(master.name)
 
     async def _stop_leader(self) -> None:
         leader = await self._leader()
@@ -204,19 +242,15 @@ class ReplicaRun:
         finally:
             leader.thaw()
 
-    async def _part(self, one: ChildProcess, others: Sequence[ChildProcess]) -> None:
-        """Hold back all that a broker and others say to each other; nobody: let it through."""
-        alive = [each for each in self._cluster.alive if each.address]
-        addresses = {each.name: each.address for each in alive}
-        for each in alive:
-            if each is one:  # replicas know themselves by their broker name
-                rules = [FaultRule(do="partition", role=BROKER, other=o.name) for o in others]
-            elif each in others:
-                rules = [FaultRule(do="partition", role=each.name, other=one.name)]
-            else:
-                rules = []
-            orders = FaultOrders(rules=rules, addresses=addresses)
-            await self._cluster.remoting.call(each.address, SetFaultsRequestHeader(), orders)
+    @contextlib.asynccontextmanager
+    async def _parted(self, one: ChildProcess, *others: str) -> AsyncIterator[None]:
+        """Hold back all that a role and others say to each other, until the block is left."""
+        for other in others:
+            await self._rules.add(FaultRule(do="partition", role=one.name, other=other))
+        try:
+            yield
+        finally:
+            await self._rules.clear()
 
     # -- who is what --------------------------------------------------------------------------
 
@@ -258,6 +292,10 @@ class ReplicaRun:
 
     async def _is_whole(self) -> bool:
         return len((await replicas(self._cluster)).in_sync_replicas) == COUNT
+
+    async def _is_short(self) -> bool:
+        found = await replicas(self._cluster)
+        return found.master_broker_id is not None and 0 < len(found.in_sync_replicas) < COUNT
 
     # -- waiting ------------------------------------------------------------------------------
 

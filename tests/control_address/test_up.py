@@ -124,6 +124,15 @@ async def test_a_cluster_with_slaves_starts_from_the_command_line(tmp_path: Path
         shown = pocketmq("cluster", "show", env=env).stdout
         assert {"master", "slave"} <= set(shown.split()), shown
         assert "SEND_OK" in pocketmq("send", "orders", "hello", env=env).stdout
+        parted = pocketmq("partition", "broker-a-s1", "others", "--data", str(data))
+        assert parted.stdout == "r1 partition broker-a-s1 others\n"
+        sent = pocketmq("send", "orders", "alone", env=env)
+        assert "FLUSH_SLAVE_TIMEOUT" in sent.stdout + sent.stderr
+        pocketmq("fault", "clear", "--data", str(data))
+        await eventually(
+            lambda: "SEND_OK" in pocketmq("send", "orders", "again", env=env).stdout,
+            "the slave follows again",
+        )
     finally:
         ended = pocketmq("down", "--data", str(data))
     assert (ended.returncode, ended.stderr) == (0, "")

@@ -108,6 +108,25 @@ def test_a_partition_is_known_by_both_sides() -> None:
     assert book(FaultRule(do="partition", role="broker-a", other="clients")).cuts_clients
 
 
+def test_a_partition_from_others_is_one_from_every_other_role() -> None:
+    rule = FaultRule(do="partition", role="broker-a", other="others")
+    assert book(rule).cut_addresses == {"h:2"}
+    assert book(rule, role="nameserver-1").cut_addresses == {"h:1"}
+    assert not book(rule).cuts_clients
+
+
+def test_replicas_of_one_broker_name_are_told_apart_and_parted_from_where_slaves_follow() -> None:
+    addresses = {"broker-a": "h:1", "broker-a-2": "h:2", "broker-a-3": "h:3"}
+    streams = {"broker-a": ["h:11"], "broker-a-2": ["h:12"], "broker-a-3": ["h:13"]}
+    rule = FaultRule(do="partition", role="broker-a-2", other="broker-a").checked()
+    cut = {}
+    for name in addresses:
+        made = RuleBook("broker-a", lambda: 0)  # as all three were started
+        made.replace([rule], addresses, streams=streams, role=name)
+        cut[name] = made.cut_addresses
+    assert cut == {"broker-a": {"h:2", "h:12"}, "broker-a-2": {"h:1", "h:11"}, "broker-a-3": set()}
+
+
 def test_disk_rules_fire_at_their_calls() -> None:
     made = book(FaultRule(do="slow-fsync", delay_ms=5), FaultRule(do="disk-full", nth=2))
     assert not made.is_armed

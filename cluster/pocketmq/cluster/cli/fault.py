@@ -48,11 +48,15 @@ Examples:
 PARTITION_HELP = """Part two roles, or a role and its clients, until the rule is cleared.
 
 What they say is held back and arrives afterwards; new connections between roles are refused.
+Roles are named as by `pocketmq ps`, controllers and the replicas of one broker name too; `others`
+is every other role.
 
 \b
 Examples:
   pocketmq partition broker-a nameserver-1
   pocketmq partition broker-a clients
+  pocketmq partition broker-a-2 others
+  pocketmq partition controller-1 controller-2
 """
 
 PROXY_HELP = """Forward connections to a process that knows no faults, such as a real RocketMQ.
@@ -140,7 +144,7 @@ def clear(
 
 def partition(
     role: Annotated[str, typer.Argument(help="Name of a role.")],
-    other: Annotated[str, typer.Argument(help="Name of another, or `clients`.")],
+    other: Annotated[str, typer.Argument(help="Name of another, `others`, or `clients`.")],
     control: Control = None,
     data: Data = None,
 ) -> None:

@@ -227,7 +227,7 @@ class Partition(msgspec.Struct, forbid_unknown_fields=True):
     """Whom a role is parted from."""
 
     other: str
-    """Another role, or `clients`."""
+    """Another role, `others` (every other role), or `clients`."""
 
 
 class NewSnapshot(msgspec.Struct, forbid_unknown_fields=True):
@@ -373,7 +373,7 @@ OPERATIONS = (
         "POST",
         "/roles/{role}/partition",
         "partition",
-        "Part it from another role, or from `clients`, until the rule is cleared.",
+        "Part it from another role, from `others` or from `clients`, until the rule is cleared.",
         FaultRule,
         question=Partition,
         parameters=(_ROLE,),

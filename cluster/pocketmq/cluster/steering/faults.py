@@ -12,7 +12,7 @@ from pocketmq.cluster.steering.roles import Roles
 from pocketmq.protocol.bodies.faults import FaultOrders, FaultReport
 from pocketmq.protocol.body import decode_body
 from pocketmq.protocol.command import Command
-from pocketmq.protocol.faults.rule import CLIENTS, FaultRule, Firing
+from pocketmq.protocol.faults.rule import CLIENTS, OTHERS, FaultRule, Firing
 from pocketmq.protocol.header import Header
 from pocketmq.protocol.headers.control import GetFaultsRequestHeader, SetFaultsRequestHeader
 from pocketmq.protocol.transport.remoting import RemotingClient, expect
@@ -33,6 +33,8 @@ class ClusterFaults:
         self._roles = roles
         self._rules: dict[str, FaultRule] = {}
         self._made = 0
+        self._streams: dict[str, list[str]] = {}
+        """Where slaves follow roles, as far as these were asked."""
 
     @property
     def rules(self) -> list[FaultRule]:
@@ -48,7 +50,7 @@ class ClusterFaults:
         """
         checked = rule.checked()
         for name in (checked.role, checked.other):
-            if name is not None and name not in self._roles.names and name != CLIENTS:
+            if name is not None and name not in (*self._roles.names, CLIENTS, OTHERS):
                 raise WrongClusterError(
                     f"there is no role {name!r}; this cluster has {', '.join(self._roles.names)}"
                 )
@@ -101,8 +103,12 @@ class ClusterFaults:
             name: The role.
             is_new: It has been started anew, and counts from the beginning.
         """
-        if self._rules or not is_new:
-            async with _remoting() as remoting:
+        if is_new and not self._rules:
+            return
+        async with _remoting() as remoting:
+            if is_new and self._parts:  # slaves may follow it at another port than before
+                await self._tell_all(remoting)
+            else:
                 await self._tell(remoting, name)
 
     # -- inside -----------------------------------------------------------------------------
@@ -110,13 +116,31 @@ class ClusterFaults:
     def _running(self) -> list[str]:
         return [name for name in self._roles.names if self._roles.state(name) == "running"]
 
+    @property
+    def _parts(self) -> bool:
+        return any(each.do == "partition" for each in self._rules.values())
+
     async def _send(self) -> None:
         async with _remoting() as remoting:
-            for name in self._running():
-                await self._tell(remoting, name)
+            await self._tell_all(remoting)
+
+    async def _tell_all(self, remoting: RemotingClient) -> None:
+        running = self._running()
+        if self._parts:
+            for name in running:
+                report = await self._report(remoting, name, after=1 << 62)
+                host = self._roles.addresses[name].rpartition(":")[0]
+                self._streams[name] = [f"{host}:{port}" for port in report.stream_ports]
+        for name in running:
+            await self._tell(remoting, name)
 
     async def _tell(self, remoting: RemotingClient, name: str) -> None:
-        orders = FaultOrders(rules=self.rules, addresses=dict(self._roles.addresses))
+        orders = FaultOrders(
+            rules=self.rules,
+            addresses=dict(self._roles.addresses),
+            role=name,
+            streams=self._streams,
+        )
         await self._ask(remoting, name, SetFaultsRequestHeader(), orders)
 
     async def _report(self, remoting: RemotingClient, name: str, after: int) -> FaultReport:

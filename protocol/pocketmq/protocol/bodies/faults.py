@@ -12,6 +12,11 @@ class FaultOrders(BodyStruct, kw_only=True):
     rules: list[FaultRule] = always(list)
     addresses: dict[str, str] = always(dict)
     """Of each role by name."""
+    role: str = ""
+    """Whom they are sent to, by the name that rules use: replicas of one broker name have several.
+    Empty: the role goes by the name that it was started with."""
+    streams: dict[str, list[str]] = always(dict)
+    """Further addresses of a role by name: where slaves follow it."""
 
 
 class FaultReport(BodyStruct, kw_only=True):
@@ -21,3 +26,5 @@ class FaultReport(BodyStruct, kw_only=True):
     """How often each rule fired at this role, by id."""
     firings: list[Firing] = always(list)
     """The last ones that were asked for, oldest first."""
+    stream_ports: list[int] = always(list)
+    """Where the role takes connections that carry no remoting frames: where slaves follow it."""

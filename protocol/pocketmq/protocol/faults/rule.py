@@ -3,6 +3,7 @@
 FaultRule(do="fail", role="broker-a", code="SEND_MESSAGE", nth=3, with_code="SYSTEM_BUSY")
 FaultRule(do="lose", code="NOTIFY_CONSUMER_IDS_CHANGED", probability=0.5, seed=7)
 FaultRule(do="partition", role="broker-a", other="nameserver-1")
+FaultRule(do="partition", role="broker-a-2", other="others")
 FaultRule(do="slow-fsync", role="broker-a", delay_ms=800)
 """
 
@@ -25,6 +26,9 @@ DISK_DEEDS: Final = frozenset({"slow-fsync", "disk-full", "disk-error"})
 
 CLIENTS: Final = "clients"
 """The other side of a partition from everybody who is no role of the cluster."""
+
+OTHERS: Final = "others"
+"""The other side of a partition from every other role of the cluster."""
 
 MAX_DELAY_MS: Final = 600_000
 
@@ -54,7 +58,7 @@ class FaultRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     role: str | None = None
     """The role at which it happens; every role when left out."""
     other: str | None = None
-    """Of a partition: another role, or `clients`."""
+    """Of a partition: another role, `others` (every other role), or `clients`."""
     code: int | str | None = None
     """Request code, as number or name; see `ALIKE`."""
     topic: str | None = None

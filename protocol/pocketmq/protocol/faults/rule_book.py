@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
 
 import pocketmq.protocol.headers  # noqa: F401 - fills REQUEST_HEADERS, by which names are read
 from pocketmq.protocol.codes import RequestCode
@@ -19,10 +20,13 @@ from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.faults.rule import (
     CLIENTS,
     NETWORK_DEEDS,
+    OTHERS,
     FaultRule,
     Firing,
 )
 from pocketmq.protocol.header import REQUEST_HEADERS
+
+NO_STREAMS: Final[Mapping[str, Sequence[str]]] = {}
 
 MOST_FIRINGS = 1000
 """Kept for who asks; older ones are forgotten."""
@@ -36,16 +40,20 @@ ROLE_CODES = frozenset(
         int(RequestCode.UNREGISTER_BROKER),
         int(RequestCode.BROKER_HEARTBEAT),
         int(RequestCode.QUERY_DATA_VERSION),
+        int(RequestCode.CONTROLLER_ALTER_SYNC_STATE_SET),
+        int(RequestCode.EXCHANGE_BROKER_HA_INFO),
+        int(RequestCode.GET_ALL_CONSUMER_OFFSET),
+        int(RequestCode.GET_ALL_DELAY_OFFSET),
     }
 )
-"""By these a nameserver knows a broker from a client."""
+"""By these a role knows another from a client. Raft's messages are PocketMQ's own, and pass."""
 
 
 class RuleBook:
     """The rules that concern one role.
 
     Args:
-        role: Its name.
+        role: Its name, until it is told that rules call it otherwise.
         now_ms: Its protocol time.
         events: Told of each rule that fires.
     """
@@ -68,27 +76,39 @@ class RuleBook:
 
     # -- rules ------------------------------------------------------------------------------
 
-    def replace(self, rules: Iterable[FaultRule], addresses: Mapping[str, str]) -> None:
+    def replace(
+        self,
+        rules: Iterable[FaultRule],
+        addresses: Mapping[str, str],
+        *,
+        streams: Mapping[str, Sequence[str]] = NO_STREAMS,
+        role: str = "",
+    ) -> None:
         """Take these rules from now on; a rule that was there before keeps its counts.
 
         Args:
             rules: Those of other roles are passed over.
             addresses: Of all roles by name, for partitions.
+            streams: Further addresses of roles by name, such as where slaves follow them.
+            role: Name of this role in the rules; empty: as before.
         """
+        self.role = role or self.role
         known = {each.rule: each for each in (*self._network, *self._disk)}
         network: list[_Armed] = []
         disk: list[_Armed] = []
         cut: set[str] = set()
         for rule in rules:
             if rule.do == "partition":
-                if self.role in (rule.role, rule.other):
-                    cut.add(str(rule.other if rule.role == self.role else rule.role))
+                cut |= self._parted_by(rule, addresses)
             elif rule.role in (None, self.role):
                 armed = known.get(rule) or _Armed(rule, self.role)
                 (network if rule.do in NETWORK_DEEDS else disk).append(armed)
         self._network, self._disk = network, disk
         self.cuts_clients = CLIENTS in cut
-        self.cut_addresses = frozenset(addresses[name] for name in cut if name in addresses)
+        self.cut_addresses = frozenset(
+            [addresses[name] for name in cut if name in addresses]
+            + [each for name in cut for each in streams.get(name, ())]
+        )
         self.is_armed = bool(network or cut)
         for listener in list(self._listeners):
             listener()
@@ -120,6 +140,12 @@ class RuleBook:
             each.rule.do == "disk-full" and each.rule.nth is None and each.rule.times is None
             for each in self._disk
         )
+
+    def _parted_by(self, rule: FaultRule, addresses: Mapping[str, str]) -> set[str]:
+        """From whom a partition parts this role."""
+        if rule.role == self.role:
+            return set(addresses) - {self.role} if rule.other == OTHERS else {str(rule.other)}
+        return {str(rule.role)} if rule.other in (self.role, OTHERS) else set()
 
     # -- calls ------------------------------------------------------------------------------
 

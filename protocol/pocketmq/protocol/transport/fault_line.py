@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.faults.cutter import Frame, FrameCutter
 from pocketmq.protocol.faults.rule_book import ROLE_CODES, RuleBook, is_own
 from pocketmq.protocol.frame import encode_frame
 from pocketmq.protocol.transport.channel import Channel
+from pocketmq.protocol.transport.line_transport import LineTransport
 
 MOST_HELD_BYTES = 16 * 1024 * 1024
 """Of one line while it is parted; with more its connection is reset."""
@@ -66,7 +67,7 @@ class FaultLine(asyncio.Protocol):
         self._target = target
         self._always_cuts = always_cuts
         self._transport: asyncio.Transport | None = None
-        self._inner_transport: _LineTransport | None = None
+        self._inner_transport: LineTransport | None = None
         self._in = FrameCutter() if always_cuts else None
         self._out = FrameCutter()
         self._dropped: dict[int, None] = {}
@@ -84,7 +85,7 @@ class FaultLine(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         self._book.listen(self._changed)
-        self._inner_transport = _LineTransport(self._transport)
+        self._inner_transport = LineTransport(self._transport)
         self._choose_write()
         self._inner.connection_made(self._inner_transport)
 
@@ -235,8 +236,9 @@ class FaultLine(asyncio.Protocol):
         """While there is no rule, the inner end writes to the socket directly."""
         transport = self._transport
         is_free = not (self._always_cuts or self._book.is_armed or self._dropped)
-        inner: Any = self._inner_transport
-        inner.write = transport.write if is_free and transport is not None else self.write
+        inner = self._inner_transport
+        if inner is not None:
+            inner.write_to(transport.write if is_free and transport is not None else self.write)
 
     def _changed(self) -> None:
         self._choose_write()
@@ -285,32 +287,3 @@ class ChannelLine(FaultLine):
                 self._transport.set_protocol(self)
                 self._channel.write_to(self._inner_transport)
         super()._changed()
-
-
-class _LineTransport(asyncio.Transport):
-    """The socket's transport as the inner end sees it: writes go through the line."""
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        super().__init__()
-        self._to = transport
-        # Bound directly, which spares a call each; `FaultLine` sets `write`.
-        self.is_closing = transport.is_closing  # type: ignore[method-assign]
-        self.get_write_buffer_size = transport.get_write_buffer_size  # type: ignore[method-assign]
-
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return self._to.get_extra_info(name, default)
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        self._to.set_write_buffer_limits(high, low)
-
-    def pause_reading(self) -> None:
-        self._to.pause_reading()
-
-    def resume_reading(self) -> None:
-        self._to.resume_reading()
-
-    def close(self) -> None:
-        self._to.close()
-
-    def abort(self) -> None:
-        self._to.abort()

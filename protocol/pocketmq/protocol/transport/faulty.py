@@ -6,6 +6,8 @@ It answers SET_FAULTS and GET_FAULTS at every port that it serves.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from functools import partial
 
 from pocketmq.protocol.bodies.faults import FaultOrders, FaultReport
 from pocketmq.protocol.body import decode_body, encode_body
@@ -17,8 +19,9 @@ from pocketmq.protocol.faults.rule_book import RuleBook
 from pocketmq.protocol.headers.control import GetFaultsRequestHeader
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.fault_line import ChannelLine
-from pocketmq.protocol.transport.network import OnChannel
-from pocketmq.protocol.transport.tcp import TcpListener, TcpNetwork
+from pocketmq.protocol.transport.network import MakeProtocol, OnChannel
+from pocketmq.protocol.transport.stream_line import StreamLine
+from pocketmq.protocol.transport.tcp import TcpListener, TcpNetwork, TcpStreams
 
 _LOOPBACK = ("127.", "[::1]", "[::ffff:127.")
 
@@ -32,7 +35,8 @@ class FaultyTcp(TcpNetwork):
 
     def __init__(self, book: RuleBook) -> None:
         self._book = book
-        self._processor = FaultProcessor(book)
+        self._stream_ports: list[int] = []
+        self._processor = FaultProcessor(book, self._stream_ports)
 
     async def serve(
         self,
@@ -60,8 +64,7 @@ class FaultyTcp(TcpNetwork):
         timeout_s: float = 3.0,
         on_close: OnChannel | None = None,
     ) -> Channel:
-        if address in self._book.cut_addresses:
-            raise ConnectError(address, "a fault rule parts us from it")
+        self._check(address)
         return await super().connect(
             address,
             dispatcher,
@@ -74,16 +77,35 @@ class FaultyTcp(TcpNetwork):
     def socket_protocol(self, channel: Channel, target: str) -> asyncio.Protocol:
         return ChannelLine(channel, self._book, target)
 
+    async def listen(self, host: str, port: int, make: MakeProtocol) -> TcpStreams:
+        streams = await super().listen(host, port, make)
+        if streams.port not in self._stream_ports:
+            self._stream_ports.append(streams.port)
+        return streams
+
+    async def dial(
+        self, address: str, protocol: asyncio.Protocol, *, timeout_s: float = 3.0
+    ) -> None:
+        self._check(address)
+        line = StreamLine(protocol, self._book, address)
+        await super().dial(address, line, timeout_s=timeout_s)
+
+    def _check(self, address: str) -> None:
+        if address in self._book.cut_addresses:
+            raise ConnectError(address, "a fault rule parts us from it")
+
 
 class FaultProcessor:
     """Sets the rules of a role, and tells which fired.
 
     Args:
         book: The rules.
+        stream_ports: Where the role takes connections without remoting frames, as of now.
     """
 
-    def __init__(self, book: RuleBook) -> None:
+    def __init__(self, book: RuleBook, stream_ports: Sequence[int] = ()) -> None:
         self._book = book
+        self._stream_ports = stream_ports
 
     @handles(RequestCode.SET_FAULTS)
     def set_faults(self, peer: Peer, request: Command) -> Reply:
@@ -100,12 +122,24 @@ class FaultProcessor:
         orders = decode_body(request.body_view, FaultOrders, request.encoding)
         rules = [each.checked() for each in orders.rules]
         # After the answer: a partition from clients would hold it back.
-        asyncio.get_running_loop().call_soon(self._book.replace, rules, orders.addresses)
+        asyncio.get_running_loop().call_soon(
+            partial(
+                self._book.replace,
+                rules,
+                orders.addresses,
+                streams=orders.streams,
+                role=orders.role,
+            )
+        )
         return request.reply()
 
     @handles(RequestCode.GET_FAULTS)
     def get_faults(self, _peer: Peer, request: Command) -> Reply:
         """How often each rule fired, and the firings after a number."""
         after = request.header(GetFaultsRequestHeader).after
-        report = FaultReport(counts=self._book.counts(), firings=self._book.since(after))
+        report = FaultReport(
+            counts=self._book.counts(),
+            firings=self._book.since(after),
+            stream_ports=list(self._stream_ports),
+        )
         return request.reply(body=encode_body(report, request.encoding))
