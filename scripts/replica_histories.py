@@ -92,6 +92,8 @@ class ReplicaRun:
         self._folder = folder
         self._chance = Random(seed)
         self._clients: list[ChildProcess] = []
+        self._has_struck = asyncio.Event()
+        """The present fault is there."""
         self._faults: dict[str, Callable[[], Awaitable[None]]] = {
             "kill_master": self._kill_master,
             "kill_slave": self._kill_slave,
@@ -138,11 +140,12 @@ class ReplicaRun:
         return self._judgement()
 
     async def _break(self, kind: str) -> None:
-        began_at = clock.monotonic()
-        sent = self._acknowledged()
+        self._has_struck.clear()
 
         async def go_on() -> float:
-            await self._sends_go_on(sent)
+            await self._has_struck.wait()
+            began_at = clock.monotonic()
+            await self._sends_go_on()
             return clock.monotonic() - began_at
 
         going_on = asyncio.ensure_future(go_on())
@@ -164,31 +167,31 @@ class ReplicaRun:
     async def _kill_master(self) -> None:
         master = await self._master()
         epoch = await self._epoch()
-        await master.kill()
+        await self._kill(master)
         await self._wait_for_epoch_above(epoch)
         await self._cluster.restart(master.name)
 
     async def _kill_slave(self) -> None:
         slave = await self._slave()
-        await slave.kill()
+        await self._kill(slave)
         await self._cluster.restart(slave.name)
 
     async def _kill_leader(self) -> None:
         leader = await self._leader()
-        await leader.kill()
+        await self._kill(leader)
         await self._wait(self._leads_again, "another controller leads")
         await self._cluster.restart(leader.name)
 
     async def _kill_both(self) -> None:
         master, leader, epoch = await self._master(), await self._leader(), await self._epoch()
-        await asyncio.gather(leader.kill(), master.kill())
+        await self._kill(leader, master)
         await self._wait_for_epoch_above(epoch)
         await self._cluster.restart(leader.name)
         await self._cluster.restart(master.name)
 
     async def _stop_master(self) -> None:
         master, epoch = await self._master(), await self._epoch()
-        await master.freeze()
+        await self._stop(master)
         try:
             await self._wait_for_epoch_above(epoch)
         finally:
@@ -196,7 +199,7 @@ class ReplicaRun:
 
     async def _stop_slave(self) -> None:
         slave = await self._slave()
-        await slave.freeze()
+        await self._stop(slave)
         await clock.sleep(self._chance.uniform(1, 20))
         slave.thaw()
 
@@ -230,13 +233,13 @@ class ReplicaRun:
         master, epoch = await self._master(), await self._epoch()
         async with self._parted(await self._slave(), OTHERS):
             await self._wait(self._is_short, "a replica that is away is taken out of the set")
-            await master.kill()
+            await self._kill(master)
             await self._wait_for_epoch_above(epoch)
         await self._cluster.restart(master.name)
 
     async def _stop_leader(self) -> None:
         leader = await self._leader()
-        await leader.freeze()
+        await self._stop(leader)
         try:
             await self._wait(lambda: self._leads_other_than(leader), "another controller leads")
         finally:
@@ -247,10 +250,19 @@ class ReplicaRun:
         """Hold back all that a role and others say to each other, until the block is left."""
         for other in others:
             await self._rules.add(FaultRule(do="partition", role=one.name, other=other))
+        self._has_struck.set()
         try:
             yield
         finally:
             await self._rules.clear()
+
+    async def _kill(self, *processes: ChildProcess) -> None:
+        await asyncio.gather(*(each.kill() for each in processes))
+        self._has_struck.set()
+
+    async def _stop(self, process: ChildProcess) -> None:
+        await process.freeze()
+        self._has_struck.set()
 
     # -- who is what --------------------------------------------------------------------------
 
@@ -311,8 +323,8 @@ class ReplicaRun:
                 raise Waited(f"not within {LIMIT_S:g} s: {what}")
             await clock.sleep(0.05)
 
-    async def _sends_go_on(self, before: int | None = None) -> None:
-        goal = (self._acknowledged() if before is None else before) + STEP_MESSAGES
+    async def _sends_go_on(self) -> None:
+        goal = self._acknowledged() + STEP_MESSAGES
 
         async def reached() -> bool:
             await clock.sleep(0.1)

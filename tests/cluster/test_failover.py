@@ -12,8 +12,12 @@ from pocketmq.client.producer.send_result import SendStatus
 from pocketmq.cluster.local import local_cluster
 from pocketmq.cluster.replica_sets import in_sync, replicas
 from pocketmq.cluster.supervisor import Supervisor
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.dispatch import Dispatcher
+from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import PocketMQError
+from support.broker_rig import Voice
 from support.eventually import eventually
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
@@ -99,3 +103,36 @@ async def test_a_killed_master_is_replaced_and_nothing_acknowledged_is_lost() ->
                     offset = pulled.next_begin_offset
         missing = set(acknowledged) - set(read)
         assert not missing
+
+
+async def test_a_stopped_master_with_a_lease_acknowledges_nothing_when_it_goes_on() -> None:
+    """What lay in its sockets comes before its timers run (W-2)."""
+    wanted = ["--master-lease-enable", "--no-all-ack-in-sync-state-set"]
+    wanted += ["--controller-heart-beat-timeout-mills", "3000"]
+    async with local_cluster(controllers=1, replicas=2, broker_arguments=wanted) as cluster:
+
+        async def both() -> bool:
+            return await in_sync(cluster) == [1, 2]
+
+        await eventually(both, "both replicas are in sync")
+        async with Admin(nameservers=cluster.namesrv_addr) as admin:
+            await admin.create_topic("orders", queues=1)
+        first = cluster[await master_of(cluster)]
+        channel = await TcpNetwork().connect(first.address, Dispatcher())
+        voice = Voice(channel)
+        assert (await voice.try_send("orders", b"before")).code == ResponseCode.SUCCESS
+        await first.freeze()
+
+        async def another_leads() -> bool:
+            address = (await replicas(cluster)).master_address
+            return address not in (None, "", first.address)
+
+        try:
+            await eventually(another_leads, "another master is elected", limit_s=90.0)
+            sent = [asyncio.ensure_future(voice.try_send("orders", b"%d" % at)) for at in range(20)]
+            await another_leads()  # by then they lie in its socket
+        finally:
+            first.thaw()
+        codes = {reply.code for reply in await asyncio.gather(*sent)}
+        assert ResponseCode.SUCCESS not in codes
+        channel.close()

@@ -53,7 +53,8 @@ class Faults:
         return self.cluster.thread.result(self.cluster.control.add_fault(rule))
 
     def partition(self, one: str, other: str) -> FaultRule:
-        """Partition two roles, or a role and `clients`: frames between them are held back."""
+        """Partition two roles, or a role and all `others`, or a role and `clients`: frames between
+        them are held back."""
         return self.add("partition", role=one, other=other)
 
     def clear(self, rule: FaultRule | str | None = None) -> None:

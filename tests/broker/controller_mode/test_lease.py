@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pocketmq.broker.controller_mode.lease import MasterLease
 from pocketmq.broker.server import Broker
+from pocketmq.broker.store import FlushDiskType
 from pocketmq.controller import Controller, ControllerConfig, ControllerSeams
 from pocketmq.protocol.codes import ResponseCode
 from support.controller_rig import MemoryFiles
@@ -30,7 +32,7 @@ async def controller(rig: ReplicaRig, files: MemoryFiles) -> Controller:
     return made
 
 
-async def master(rig: ReplicaRig, **options: bool) -> Broker:
+async def master(rig: ReplicaRig, **options: Any) -> Broker:
     broker = await rig.start(
         "a", enable_controller_mode=True, controllers=["127.0.0.1:9881"], **options
     )
@@ -63,6 +65,41 @@ async def test_a_master_without_controllers_stops_and_goes_on_when_they_answer(
     await eventually(takes, "it has heard that it is master still")
     await rig.stop("a")
     await second.stop()
+
+
+def stop_process(rig: ReplicaRig, seconds: float) -> None:
+    """As between SIGSTOP and SIGCONT: time has passed, and no timer has run."""
+    rig.clock._now_us += round(seconds * 1_000_000)
+
+
+async def test_a_master_that_was_stopped_takes_nothing_before_its_timers_run(
+    rig: ReplicaRig,
+) -> None:
+    await controller(rig, MemoryFiles())
+    broker = await master(rig, master_lease_enable=True)
+    voice = await rig.voice(broker)
+    assert (await voice.try_send("orders", b"1")).code == ResponseCode.SUCCESS
+    end = broker.store.commit_log.max_offset
+    stop_process(rig, 6)  # what comes now lay in its sockets
+    assert (await voice.try_send("orders", b"2")).code == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert broker.store.commit_log.max_offset == end
+    await rig.advance(2)
+    assert (await voice.try_send("orders", b"3")).code == ResponseCode.SUCCESS
+
+
+@pytest.mark.parametrize("flush", list(FlushDiskType))
+async def test_what_was_stored_before_the_stop_is_not_acknowledged_after_it(
+    rig: ReplicaRig, flush: FlushDiskType
+) -> None:
+    await controller(rig, MemoryFiles())
+    broker = await master(rig, master_lease_enable=True, flush_disk_type=flush)
+    voice = await rig.voice(broker)
+    assert (await voice.try_send("orders", b"1")).code == ResponseCode.SUCCESS
+    stops = iter([6.0])
+    broker.store.grew.connect(lambda: stop_process(rig, next(stops, 0)))  # right after the append
+    assert (await voice.try_send("orders", b"2")).code == ResponseCode.FLUSH_SLAVE_TIMEOUT
+    await rig.advance(2)
+    assert (await voice.try_send("orders", b"3")).code == ResponseCode.SUCCESS
 
 
 async def test_without_the_option_a_master_goes_on_for_ever(rig: ReplicaRig) -> None:  # D-16

@@ -212,6 +212,23 @@ def test_a_cut_within_a_file_that_was_full_makes_room_again(tmp_path: Path) -> N
     assert again.files[-1].end_ms == NOW + 2500
 
 
+def test_a_long_tail_is_cut_after_a_restart_and_comes_again(tmp_path: Path) -> None:
+    """What a replica hides until it is confirmed: more entries than blocks are reserved ahead."""
+    entries = 20_000
+    first = IndexService(OsDisk(), str(tmp_path), 4, entries)
+    first.put([(n, n) for n in range(12_000)], NOW)
+    first.save()
+    first.close()
+    again = IndexService(OsDisk(), str(tmp_path), 4, entries)
+    assert again.load(safe_until_ms=None) == 0
+    again.truncate(10)
+    for n in range(10, 12_000, 10):
+        again.put([(at, at) for at in range(n, n + 10)], NOW)
+    again.save()
+    assert again.end_physical == 11_999
+    again.close()
+
+
 def test_many_messages_do_not_wait(tmp_path: Path) -> None:
     service = IndexService(OsDisk(), str(tmp_path), 4, 4000)
     for n in range(1000):

@@ -18,7 +18,8 @@ class MasterLease:
 
     def __init__(self, length_s: float) -> None:
         self._length_s = length_s
-        self._ends_at = 0.0
+        self.ends_at = 0.0
+        """Monotonic seconds."""
 
     @property
     def is_wanted(self) -> bool:
@@ -27,8 +28,8 @@ class MasterLease:
 
     def answered(self, asked_at: float) -> None:
         """The controllers said that this broker is master, asked at that moment."""
-        self._ends_at = max(self._ends_at, asked_at + self._length_s)
+        self.ends_at = max(self.ends_at, asked_at + self._length_s)
 
     def has_ended(self, now: float) -> bool:
         """Whether another master may have been elected since."""
-        return self.is_wanted and now >= self._ends_at
+        return self.is_wanted and now >= self.ends_at

@@ -106,6 +106,8 @@ class ReplicaManager(Service):
         self._leases = PeriodicService("master lease", clock, LEASE_CHECK_S, self._check_lease)
         self._checks = PeriodicService("sync state", clock, CHECK_S, self._check)
         replication.slaves.acks_moved.connect(self._acks_moved)
+        if self._lease.is_wanted:  # the clock, too: timers come late in a process that was stopped
+            core.store.about_to_put.connect(self._look_at_lease)
 
     # -- life -----------------------------------------------------------------------------------
 
@@ -252,10 +254,15 @@ class ReplicaManager(Service):
 
     def _renew(self, asked_at: float) -> None:
         self._lease.answered(asked_at)
+        if self._lease.is_wanted:
+            self._core.role.lead_until(self._lease.ends_at)
         if not self._lease.has_ended(self._core.clock.monotonic()):
             self._core.store.blocked_by.discard(NO_LEASE)
 
     async def _check_lease(self) -> None:
+        self._look_at_lease()
+
+    def _look_at_lease(self) -> None:
         blocked_by = self._core.store.blocked_by
         if not self._core.role.leads or NO_LEASE in blocked_by:
             return

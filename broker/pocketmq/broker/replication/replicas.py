@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from pocketmq.broker.replication.ack_waiter import AckWaiter, WhenAcked
@@ -54,6 +55,15 @@ class Replicas:
     def must_wait(self) -> bool:
         """Whether `when_replicated` may call back later, or with something else than PUT_OK."""
         return self._waits and self._role.role is BrokerRole.SYNC_MASTER
+
+    @property
+    def may_be_replaced(self) -> bool:
+        """Whether another master may have been elected, so that nothing may be acknowledged (W-2).
+
+        It looks at the clock, for no timer has run yet in a process that was stopped for long.
+        """
+        ends_at = self._role.lease_ends_at
+        return ends_at != math.inf and self._clock.monotonic() >= ends_at
 
     def when_replicated(self, end: int, callback: WhenAcked) -> None:
         """Call back when enough replicas have the log up to `end`; at once if they do.

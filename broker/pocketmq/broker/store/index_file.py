@@ -228,6 +228,8 @@ class IndexFile:
             _INT32.pack_into(view, self.slot_at(hashed % self.slots), older)
             self.used_slots -= older == 0
         self.next_entry = self.room_until = first
+        # After a restart blocks are reserved from there on, and not behind what is gone.
+        self._file.wrote = min(self._file.wrote, self.entry_at(first))
         _, self.end_physical, seconds, _ = ENTRY.unpack_from(view, self.entry_at(first - 1))
         if first == 2:  # its seconds count from the end of the file before
             seconds = 0

@@ -144,6 +144,8 @@ class MessageStore(QueueReads):
         )
         self.grew: Signal[[]] = Signal()
         """The log has more bytes, or more of it is flushed: emitted once per append and flush."""
+        self.about_to_put: Signal[[]] = Signal()
+        """Emitted before each put is judged: a reason against it may be added to `blocked_by`."""
         self.blocked_by: set[str] = set()
         """Why no message is taken just now; empty while all is well (B-167)."""
         self._disk = disk
@@ -336,6 +338,7 @@ class MessageStore(QueueReads):
         PUT_OK means that they survive the death of this process. Under SYNC_FLUSH pass the end of
         the last record to `when_flushed` before acknowledging.
         """
+        self.about_to_put.emit()
         if self.blocked_by:
             return [_REFUSED] * len(messages)
         try:
@@ -365,6 +368,7 @@ class MessageStore(QueueReads):
 
         PUT_OK means what it means for `put_messages`; pass the result's `end` to `when_flushed`.
         """
+        self.about_to_put.emit()
         if self.blocked_by:
             return BatchResult(PutStatus.SERVICE_NOT_AVAILABLE)
         try:

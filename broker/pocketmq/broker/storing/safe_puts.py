@@ -170,8 +170,18 @@ class SafePuts:
 
     @property
     def must_wait(self) -> bool:
-        """Whether `when_safe` may call back later: for the log's flush, slaves, or a new topic."""
-        return self._sync_flush or not self._topics_file.is_saved or self._replicas.must_wait
+        """Whether `when_safe` may call back later: for the log's flush, slaves, or a new topic; or
+        with something else than PUT_OK, because another master may have been elected (W-2).
+
+        Ask it after the put.
+        """
+        replicas = self._replicas
+        return (
+            self._sync_flush
+            or not self._topics_file.is_saved
+            or replicas.must_wait
+            or replicas.may_be_replaced
+        )
 
     @property
     def topics_are_saved(self) -> bool:
@@ -189,7 +199,7 @@ class SafePuts:
         """
 
         def done(status: PutStatus) -> None:
-            self._topics_file.when_saved(lambda: safe(status))
+            self._topics_file.when_saved(lambda: safe(self._still_safe(status)))
 
         if not flushed:
             done(PutStatus.PUT_OK)
@@ -206,3 +216,10 @@ class SafePuts:
             self._store.when_flushed(end, after_flush)
 
         self._replicas.when_replicated(end, after_slaves)
+
+    def _still_safe(self, status: PutStatus) -> PutStatus:
+        """The outcome at the moment in which it is told: a master that may have been replaced
+        meanwhile acknowledges nothing (W-2)."""
+        if status is PutStatus.PUT_OK and self._replicas.may_be_replaced:
+            return PutStatus.FLUSH_SLAVE_TIMEOUT
+        return status
