@@ -63,11 +63,11 @@ def children(process: subprocess.Popen[str]) -> list[psutil.Process]:
 
 
 def roles(process: subprocess.Popen[str]) -> list[psutil.Process]:
-    """Its children without the fork server."""
+    """Its nameservers and brokers; a child that does not show its own words yet is none."""
     found = []
     for each in children(process):
         with contextlib.suppress(psutil.NoSuchProcess):
-            if "forking.server" not in " ".join(each.cmdline()):
+            if {"pocketmq.nameserver", "pocketmq.broker"} & set(each.cmdline()):
                 found.append(each)
     return found
 

@@ -11,6 +11,7 @@ from pocketmq.broker.timers.counts import TimerCounts
 from pocketmq.broker.timers.files import TimerFiles
 from pocketmq.broker.timers.layout import (
     CHECKPOINT_SIZE,
+    SLOT,
     SLOTS,
     WHEEL_SIZE,
     Checkpoint,
@@ -19,7 +20,7 @@ from pocketmq.broker.timers.layout import (
     TimerMetrics,
 )
 from pocketmq.broker.timers.log import TimerLog
-from pocketmq.broker.timers.wheel import TimerWheel
+from pocketmq.broker.timers.wheel import TimerWheel, encode_slot
 from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.body import encode_json
 from pocketmq.protocol.java import java_hash
@@ -47,6 +48,11 @@ def slots_of_java(prefix: str) -> dict[int, bytes]:
     }
 
 
+def written(wheel: TimerWheel) -> dict[int, bytes]:
+    """Position in the file -> bytes of what a flush writes."""
+    return dict(encode_slot(unit, slot) for unit, slot in wheel.take_dirty().items())
+
+
 def test_slots_are_written_where_and_as_rocketmq_writes_them() -> None:  # T-111
     assert int(java_text("wheel.length")) == WHEEL_SIZE
     wheel = TimerWheel(1000)
@@ -57,11 +63,20 @@ def test_slots_are_written_where_and_as_rocketmq_writes_them() -> None:  # T-111
     ):
         wheel.add(slot_ms, slot.first, slot.waiting)
         wheel.add(slot_ms, slot.last, 0)
-    assert dict(wheel.take_dirty()) == slots_of_java("wheel")
+    assert written(wheel) == slots_of_java("wheel")
     assert not wheel.is_dirty
     fine = TimerWheel(100)
     fine.add(T_MS + 300, 0, 1)
-    assert dict(fine.take_dirty()) == slots_of_java("wheel100ms")
+    assert written(fine) == slots_of_java("wheel100ms")
+
+
+def test_a_slot_that_was_to_be_cleared_is_cleared_after_a_failed_write() -> None:
+    wheel = TimerWheel(1000)
+    wheel.add(5_000, 0, 1)
+    wheel.done(5_000)
+    wheel.forget_between(0, 9_000)  # the clock was set back
+    wheel.still_dirty(wheel.take_dirty())
+    assert written(wheel)[5 * SLOT.struct.size] == bytes(SLOT.struct.size)
 
 
 def test_a_wheel_that_rocketmq_wrote_is_read_from_the_time_that_is_not_yet_delivered() -> None:

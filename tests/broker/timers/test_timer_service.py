@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from pathlib import Path
 
 import pytest
 
 from broker.timers.timer_rig import START_MS, late_ms, timers_at
+from pocketmq.broker.store import FlushDiskType
 from pocketmq.broker.timers.rules import TimerRules
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.validation import TIMER_TOPIC
+from pocketmq.runtime.manual_clock import AtMoment, ManualClock
+from support.eventually import eventually
+from support.hanging_disk import HangingDisk
+
+
+class WallClock(ManualClock):
+    """A clock whose wall time can be set back."""
+
+    _back_ms = 0
+
+    def set_back(self, by_ms: int) -> None:
+        self._back_ms += by_ms
+
+    def time_ms(self) -> int:
+        return super().time_ms() - self._back_ms
+
+    async def move_to(self, time_ms: int, at_moment: AtMoment | None = None) -> int:
+        return await super().move_to(time_ms + self._back_ms, at_moment)
 
 
 async def test_a_message_comes_once_its_slot_is_over_and_never_early(tmp_path: Path) -> None:
@@ -117,6 +137,27 @@ async def test_a_clock_that_is_set_back_makes_nothing_early_and_loses_nothing(
         assert rig.bodies() == [b"first"]
         await rig.advance(20)
         assert rig.bodies() == [b"first", b"second"]
+
+
+async def test_a_clock_that_is_set_back_while_a_flush_is_pending_loses_nothing(
+    tmp_path: Path,
+) -> None:
+    disk = HangingDisk(tmp_path / "store")
+    clock = WallClock(START_MS)
+    root = tmp_path / "store"
+    async with timers_at(root, clock=clock, disk=disk, flush=FlushDiskType.SYNC_FLUSH) as rig:
+        rig.send(b"first", TIMER_DELAY_SEC="60")
+        await rig.advance(30)
+        disk.hangs = True
+        move = asyncio.create_task(rig.advance(40))
+        await eventually(lambda: bool(disk.waiting), "it is delivered")
+        clock.set_back(60_000)
+        rig.send(b"second", TIMER_DELAY_SEC="30")
+        disk.go_on(OSError(5, "Input/output error"))  # so it is noted after a later flush
+        await move
+    async with timers_at(root, now_ms=clock.time_ms()) as rig:
+        await rig.advance(60)
+        assert rig.bodies()[:2] == [b"first", b"second"]  # the first's time comes again, too
 
 
 async def test_a_message_further_ahead_than_the_window_rolls_and_comes_in_time(

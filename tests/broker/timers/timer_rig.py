@@ -7,7 +7,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from pocketmq.broker.stats import BrokerStats
-from pocketmq.broker.store import Disk, MessageStore, OsDisk, PutStatus, StoreConfig, StoredMessage
+from pocketmq.broker.store import (
+    Disk,
+    FlushDiskType,
+    MessageStore,
+    OsDisk,
+    PutStatus,
+    StoreConfig,
+    StoredMessage,
+)
 from pocketmq.broker.timers.counts import TimerCounts
 from pocketmq.broker.timers.files import TimerFiles
 from pocketmq.broker.timers.log import TimerLog
@@ -31,7 +39,13 @@ class TimerRig:
     """A store with timers."""
 
     def __init__(
-        self, root: Path, clock: ManualClock, rules: TimerRules, disk: Disk, log_file: int
+        self,
+        root: Path,
+        clock: ManualClock,
+        rules: TimerRules,
+        disk: Disk,
+        log_file: int,
+        flush: FlushDiskType,
     ) -> None:
         self.clock = clock
         self.rules = rules
@@ -40,6 +54,7 @@ class TimerRig:
             mapped_file_size_commit_log=1 << 20,
             mapped_file_size_consume_queue=20 * 1000,
             message_index_enable=False,
+            flush_disk_type=flush,
         )
         self.store = MessageStore(config, disk, clock, PROFILE_5_X.broker, on_arrival=self._arrived)
         self.wheel = TimerWheel(rules.precision_ms)
@@ -100,12 +115,21 @@ async def timers_at(
     root: Path,
     *,
     now_ms: int = START_MS,
+    clock: ManualClock | None = None,
     rules: TimerRules | None = None,
     disk: Disk | None = None,
     log_file: int = 52 * 100,
+    flush: FlushDiskType = FlushDiskType.ASYNC_FLUSH,
 ) -> AsyncIterator[TimerRig]:
     """Started timers; stopped at the end."""
-    rig = TimerRig(root, ManualClock(now_ms), rules or TimerRules(), disk or OsDisk(), log_file)
+    rig = TimerRig(
+        root,
+        clock or ManualClock(now_ms),
+        rules or TimerRules(),
+        disk or OsDisk(),
+        log_file,
+        flush,
+    )
     await rig.start()
     try:
         yield rig

@@ -24,6 +24,11 @@ class DeliveredSlots:
         """What is delivered and not yet noted."""
 
     @property
+    def until_ms(self) -> int:
+        """Every slot before it is delivered, noted or not."""
+        return max(self._files.checkpoint.read_ms, self._to_note_ms or 0)
+
+    @property
     def all_noted(self) -> bool:
         """Whether nothing waits for a flush."""
         return self._to_note_ms is None

@@ -24,7 +24,7 @@ from pocketmq.broker.tables.json_files import JsonFile
 from pocketmq.broker.timers.counts import TimerCounts
 from pocketmq.broker.timers.layout import CHECKPOINT_SIZE, WHEEL_SIZE, Checkpoint, TimerMetrics
 from pocketmq.broker.timers.log import TimerLog
-from pocketmq.broker.timers.wheel import TimerWheel
+from pocketmq.broker.timers.wheel import TimerWheel, encode_slot
 from pocketmq.runtime.durable_file import DamagedFileError
 
 log = structlog.get_logger()
@@ -166,7 +166,8 @@ class TimerFiles:
 
     def _write_slots(self) -> None:
         view = self._map_wheel()
-        slots = list(self._wheel.take_dirty())
+        dirty = self._wheel.take_dirty()
+        slots = [encode_slot(unit, slot) for unit, slot in dirty.items()]
         pages = {position // PAGE for position, _ in slots} - self._reserved
         if pages:
             handle = self._disk.open_file(self._wheel_path)
@@ -174,7 +175,7 @@ class TimerFiles:
                 for page in sorted(pages):
                     handle.reserve(page * PAGE, min(PAGE, WHEEL_SIZE - page * PAGE))
             except BaseException:
-                self._wheel.still_dirty(slots)
+                self._wheel.still_dirty(dirty)
                 raise
             finally:
                 handle.close()

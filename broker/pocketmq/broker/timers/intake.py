@@ -144,9 +144,10 @@ class TimerIntake:
 
     def _log_one(self, arrival: _Arrival, write_ms: int) -> None:
         slot_ms, rolls = self._rules.slot_of(arrival.out_ms, write_ms)
-        if slot_ms < self._files.checkpoint.read_ms:  # the clock was set back
-            self._wheel.forget_between(slot_ms, self._files.checkpoint.read_ms)
-            self._delivering.slots.begin_at(slot_ms)
+        delivered = self._delivering.slots
+        if slot_ms < delivered.until_ms:  # the clock was set back
+            self._wheel.forget_between(slot_ms, delivered.until_ms)
+            delivered.begin_at(slot_ms)
         record, cancels = arrival.record, arrival.cancels
         position = self._log.append(
             LogRecord(

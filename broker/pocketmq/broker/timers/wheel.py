@@ -8,7 +8,7 @@ the file at each flush.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 
 from pocketmq.broker.timers.layout import SLOT, SLOTS, Slot
@@ -16,6 +16,14 @@ from pocketmq.broker.timers.layout import SLOT, SLOTS, Slot
 _FIELDS = SLOT.struct
 _CHUNK_SLOTS = 2048
 EMPTY = Slot(-1, -1, 0)
+FORGOTTEN = Slot(0, 0, 0)
+"""In the file, as one that was never used."""
+
+
+def encode_slot(unit: int, slot: Slot) -> tuple[int, bytes]:
+    """Where a slot lies in the file, and its bytes."""
+    used = 0 if slot == FORGOTTEN else unit
+    return unit % SLOTS * _FIELDS.size, _FIELDS.pack(used, *slot)
 
 
 class TimerWheel:
@@ -82,7 +90,7 @@ class TimerWheel:
         """Clear delivered slots in the file: the clock was set back, so their times come again."""
         for unit in range(start_ms // self.precision_ms, end_ms // self.precision_ms):
             if unit not in self._slots:
-                self._dirty[unit] = Slot(0, 0, 0)
+                self._dirty[unit] = FORGOTTEN
 
     # -- the file -----------------------------------------------------------------------------
 
@@ -91,19 +99,14 @@ class TimerWheel:
         """Whether the file lacks something."""
         return bool(self._dirty)
 
-    def take_dirty(self) -> Iterator[tuple[int, bytes]]:
-        """(position in the file, bytes) of every slot that changed; they count as written."""
+    def take_dirty(self) -> dict[int, Slot]:
+        """Unit of time -> slot, of every slot that changed; they count as written."""
         dirty, self._dirty = self._dirty, {}
-        for unit, slot in dirty.items():
-            used = unit if slot != (0, 0, 0, 0) else 0
-            yield unit % SLOTS * _FIELDS.size, _FIELDS.pack(used, *slot)
+        return dirty
 
-    def still_dirty(self, slots: Iterable[tuple[int, bytes]]) -> None:
+    def still_dirty(self, slots: dict[int, Slot]) -> None:
         """What `take_dirty` gave could not be written; it comes again unless it has changed."""
-        for _, data in slots:
-            unit, *fields = _FIELDS.unpack(data)
-            if unit:
-                self._dirty.setdefault(unit, Slot(*fields))
+        self._dirty = slots | self._dirty
 
     def load(self, content: memoryview, ranges: Iterable[tuple[int, int]], from_ms: int) -> None:
         """Take over what the file holds from a time on.

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from pocketmq.protocol.codes import LanguageCode
-from pocketmq.protocol.command import Buffer, Command, EncodesCommands, Encoding
+from pocketmq.protocol.command import Buffer, Command, Encoding, HeaderCodec
 from pocketmq.protocol.header import NO_FIELDS, Header, HeaderT, convert, to_text_value
 from pocketmq.protocol.scalars import Int32
 
@@ -49,7 +49,7 @@ class _HeaderOut(msgspec.Struct, omit_defaults=True):
     version: int = -1
 
 
-class JsonCodec(EncodesCommands):
+class JsonCodec(HeaderCodec):
     """JSON headers, read by one C decoder per header type."""
 
     def __init__(self) -> None:

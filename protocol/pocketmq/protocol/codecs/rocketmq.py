@@ -16,7 +16,7 @@ from collections.abc import Mapping
 import msgspec
 
 from pocketmq.protocol.codes import RequestCode
-from pocketmq.protocol.command import FLAG_RESPONSE, Buffer, Command, EncodesCommands, Encoding
+from pocketmq.protocol.command import FLAG_RESPONSE, Buffer, Command, Encoding, HeaderCodec
 from pocketmq.protocol.errors import FrameError
 from pocketmq.protocol.header import Header, HeaderT, convert, to_text_value
 
@@ -39,7 +39,7 @@ def fixed_part(header: Buffer) -> tuple[int, int, int]:
     return _LONG_CODES.get(code, code), opaque, flag
 
 
-class RocketmqCodec(EncodesCommands):
+class RocketmqCodec(HeaderCodec):
     """RocketMQ binary headers, parsed by hand: no C decoder knows them."""
 
     def decode(self, header: memoryview) -> Command:
