@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
+from typing import NoReturn
 
 import pytest
 
+from pocketmq.nameserver.acting_master import LeastIdChange
+from pocketmq.nameserver.broker_notices import MOST_UNDER_WAY, BrokerNotices
 from pocketmq.protocol.bodies.route import BrokerMemberGroupBody
 from pocketmq.protocol.body import decode_body
 from pocketmq.protocol.codes import RequestCode
@@ -15,6 +19,8 @@ from pocketmq.protocol.headers.route import (
     GetBrokerMemberGroupRequestHeader,
     NotifyMinBrokerIdChangeRequestHeader,
 )
+from pocketmq.protocol.transport.tcp import TcpNetwork
+from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.profile import PROFILE_4_9
 from support.eventually import eventually
 from support.nameserver_rig import BrokerVoice, NameServerRig, nameserver
@@ -194,3 +200,29 @@ async def test_nobody_is_told_by_default(acting: NameServerRig) -> None:  # Z-1
     await voices[0].unregister()
     await addresses(acting)
     assert not slave.told
+
+
+class NobodyAnswers(TcpNetwork):
+    """A network on which no attempt to connect ends."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: set[str] = set()
+
+    async def connect(self, address: str, *_: object, **__: object) -> NoReturn:
+        self.asked.add(address)
+        await asyncio.Future()
+        raise AssertionError
+
+
+async def test_notices_that_wait_are_bounded() -> None:
+    network = NobodyAnswers()
+    notices = BrokerNotices(network, SystemClock(), wanted=lambda: True)
+    for port in range(1, 3 * MOST_UNDER_WAY):
+        members = {1: f"127.0.0.1:{port}", 2: f"127.0.0.2:{port}"}
+        notices.least_id_changed(
+            LeastIdChange(broker_name="b", members=members, offline_address="127.0.0.3:1")
+        )
+    await eventually(lambda: len(network.asked) >= MOST_UNDER_WAY, "they try to connect")
+    assert len(network.asked) == MOST_UNDER_WAY
+    await notices.stop()

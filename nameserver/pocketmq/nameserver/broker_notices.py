@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 import structlog
@@ -17,6 +16,9 @@ from pocketmq.runtime.errors import PeerError
 from pocketmq.runtime.tasks import TaskOwner
 
 log = structlog.get_logger()
+
+MOST_UNDER_WAY = 256
+"""Notices that wait for a connection; who registers may name addresses at which nobody answers."""
 
 
 class BrokerNotices:
@@ -38,8 +40,19 @@ class BrokerNotices:
 
     def least_id_changed(self, change: LeastIdChange) -> None:
         """Tell the brokers that RocketMQ tells. One that cannot be reached asks by itself (Z-4)."""
-        if self._wanted() and not self._stopping:
-            self._tasks.start(self._tell(change), name=f"least id of {change.broker_name}")
+        if not self._wanted() or self._stopping:
+            return
+        header = NotifyMinBrokerIdChangeRequestHeader(
+            min_broker_id=change.least_id,
+            min_broker_addr=change.members[change.least_id],
+            offline_broker_addr=change.offline_address,
+            ha_broker_addr=change.ha_address,
+        )
+        for address in change.told:
+            if len(self._tasks) >= MOST_UNDER_WAY:
+                log.warning("broker.not_told", address=address, reason="too many notices wait")
+                return
+            self._tasks.start(self._tell(address, header), name=f"least id for {address}")
 
     async def stop(self) -> None:
         """Close the connections."""
@@ -47,16 +60,7 @@ class BrokerNotices:
         await self._tasks.stop()
         await self._client.close()
 
-    async def _tell(self, change: LeastIdChange) -> None:
-        header = NotifyMinBrokerIdChangeRequestHeader(
-            min_broker_id=change.least_id,
-            min_broker_addr=change.members[change.least_id],
-            offline_broker_addr=change.offline_address,
-            ha_broker_addr=change.ha_address,
-        )
-        await asyncio.gather(*(self._tell_one(address, header) for address in change.told))
-
-    async def _tell_one(self, address: str, header: NotifyMinBrokerIdChangeRequestHeader) -> None:
+    async def _tell(self, address: str, header: NotifyMinBrokerIdChangeRequestHeader) -> None:
         try:
             with self._clock.peer_wait():
                 await self._client.oneway(address, header)

@@ -173,7 +173,7 @@ class PeriodicService:
             return self.period_s
         if result is not None:
             return result
-        return self._period_s() if callable(self._period_s) else self._period_s
+        return self.period_s
 
     async def _until_done(self, run: Awaitable[float | None]) -> float:
         try:

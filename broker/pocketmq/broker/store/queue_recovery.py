@@ -42,7 +42,7 @@ def load_queue(queue: ConsumeQueue, commit_log: CommitLog, confirmed: int, limit
                 "the log is whole and the queue's first file is missing; it begins",
                 advice="the queue is made again from the log",
             )
-        while len(row.files) > 1 and not _is_live(row.files[-1], 0, limit):
+        while len(row.files) > 1 and not _is_live(row.files[-1].view(), 0, limit):
             row.files.pop().remove()
         last = row.last
         if last is None:
@@ -68,16 +68,17 @@ def load_queue(queue: ConsumeQueue, commit_log: CommitLog, confirmed: int, limit
     return entries
 
 
-def _is_live(file: MappedFile, index: int, limit: int) -> bool:
+def _is_live(view: memoryview, index: int, limit: int) -> bool:
     """Whether an entry is a filler, or one of a record below `limit`."""
-    physical, size, _ = ENTRY.unpack_from(file.view(), index * ENTRY_SIZE)
+    physical, size, _ = ENTRY.unpack_from(view, index * ENTRY_SIZE)
     return bool(size > 0 and 0 <= physical < limit)
 
 
 def _points_below(file: MappedFile, index: int, limit: int) -> bool:
     """Whether an entry is one of a record below `limit`; then all before it are, or fillers."""
-    physical, size, _ = ENTRY.unpack_from(file.view(), index * ENTRY_SIZE)
-    return bool(size != FILLER_SIZE and size > 0 and 0 <= physical < limit)
+    view = file.view()
+    _, size, _ = ENTRY.unpack_from(view, index * ENTRY_SIZE)
+    return size != FILLER_SIZE and _is_live(view, index, limit)
 
 
 def _ends_by(file: MappedFile, index: int, limit: int) -> bool:
@@ -88,21 +89,15 @@ def _ends_by(file: MappedFile, index: int, limit: int) -> bool:
 
 def _live(file: MappedFile, limit: int) -> int:
     """Number of a file's first entry that is none, or of a record at `limit` or behind it."""
-    view, unpack = file.view(), ENTRY.unpack_from
-
-    def is_live(index: int) -> bool:
-        """`_is_live`."""
-        physical, size, _ = unpack(view, index * ENTRY_SIZE)
-        return bool(size > 0 and 0 <= physical < limit)
-
+    view = file.view()
     total = file.size // ENTRY_SIZE
     low, high = 0, 1
-    while high <= total and is_live(high - 1):
+    while high <= total and _is_live(view, high - 1, limit):
         low, high = high, high * 2  # most queues are short: few pages are touched
     high = min(high - 1, total)
     while low < high:
         middle = (low + high) // 2
-        if is_live(middle):
+        if _is_live(view, middle, limit):
             low = middle + 1
         else:
             high = middle
@@ -112,7 +107,7 @@ def _live(file: MappedFile, limit: int) -> int:
 def _entries_below(files: list[MappedFile], limit: int) -> int:
     """Number of the first entry of a record at `limit` or behind it; 0 when all are."""
     for file in reversed(files):
-        if _is_live(file, 0, limit):
+        if _is_live(file.view(), 0, limit):
             return file.start // ENTRY_SIZE + _live(file, limit)
     return 0
 

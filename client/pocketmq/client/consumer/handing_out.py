@@ -74,8 +74,8 @@ class HandingOut:
         if not isinstance(buffer, ProcessQueue):
             if not self.is_void(messages, buffer):
                 buffer.settle(messages, (), 0)
-        elif not buffer.claim.dropped and (offset := buffer.remove(messages)) >= 0:
-            self._offsets.update(buffer.queue, offset, increase_only=True)
+        elif not buffer.claim.dropped:
+            self.remove(messages, buffer)
 
     def remove(self, messages: list[MessageExt], buffer: ProcessQueue) -> None:
         """The queue's offset moves to the first message left, if the queue is still ours (C-55)."""
