@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 from support.groups import (
@@ -16,6 +15,7 @@ from support.groups import (
     seconds_of,
     unit_of,
 )
+from support.nested_pytest import pytest_command
 
 ROOT = Path(__file__).parents[2]
 LONG = "tests/cluster/test_crash_loop.py::test_nothing_acknowledged_is_lost_over_thirty_kills"
@@ -70,10 +70,11 @@ def test_a_worker_that_dies_costs_the_test_at_which_it_died(tmp_path: Path) -> N
     for number in range(3):
         (tmp_path / f"test_{number}.py").write_text(DYING.format(dies=number == 1))
     run = subprocess.run(
-        [
-            *(sys.executable, "-m", "pytest", "-q", "-p", "conftest", "-p", "no:cacheprovider"),
+        pytest_command(
+            tmp_path,
+            *("-p", "conftest", "-p", "no:cacheprovider"),
             *("-n", "2", "--dist", "loadgroup", str(tmp_path)),
-        ],
+        ),
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": f"{ROOT / 'tests'}{os.pathsep}{ROOT}"},
         capture_output=True,

@@ -18,6 +18,7 @@ import pytest
 from pocketmq.cluster.spec import ClusterOptions
 from support.dockerfile import Build, Image, context_files, exec_form, run, steps_of
 from support.eventually import eventually
+from support.nested_pytest import pytest_command
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCKERFILE = steps_of((ROOT / "Dockerfile").read_text())
@@ -140,7 +141,7 @@ def test_the_plugin_loads_in_a_project_that_installed_the_wheel(
     program = next(each for each in re.findall(r"```python\n(.*?)```", page, re.DOTALL)
                    if "def test_" in each)  # fmt: skip
     (tmp_path / "test_readme.py").write_text(program)
-    ran = run([python, "-m", "pytest", "-q", "-W", "error"], tmp_path, image.environment())
+    ran = run(pytest_command(tmp_path, "-W", "error", python=python), tmp_path, image.environment())
     assert "1 passed" in ran
     where = "import pocketmq.testing; print(pocketmq.testing.__file__)"
     assert run([python, "-c", where], tmp_path, image.environment()).startswith(str(image.root))

@@ -142,7 +142,8 @@ def run_tests(copy: Path, node_ids: Sequence[str]) -> tuple[int, str]:
     """Run tests of a copied copy with its own packages; pytest's exit status and output."""
     packages = [str(folder.parent) for folder in sorted(copy.glob("*/pocketmq"))]
     command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "--tb=line"]
-    command += ["-p", "no:cacheprovider", f"--timeout={TEST_LIMIT_S}", *node_ids]
+    command += ["-p", "no:cacheprovider", f"--basetemp={copy / 'nested-pytest'}"]
+    command += [f"--timeout={TEST_LIMIT_S}", *node_ids]
     environment = os.environ | {
         "PYTHONPATH": os.pathsep.join(packages),
         "TEST_PATIENCE_S": PATIENCE_S,

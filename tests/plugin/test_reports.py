@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from support.nested_pytest import pytest_command
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "testing.md"
 
@@ -18,7 +20,7 @@ INI = "[pytest]\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = funct
 def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     (folder / "pytest.ini").write_text(INI)
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *arguments],
+        pytest_command(folder, *arguments),
         cwd=folder,
         capture_output=True,
         text=True,

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from support.nested_pytest import pytest_command
+
 RECIPES = Path(__file__).resolve().parents[2] / "recipes"
 LIMIT_S = 900.0  # a first run of Maven or Go downloads the client
 
@@ -34,10 +36,11 @@ def run(command: list[str], folder: Path) -> str:
 
 @pytest.mark.parametrize("name", ["pytest", "pytest-asyncio", "threaded-app"])
 def test_a_pytest_recipe_passes(name: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-W", "error"]
+    project = copied(name, tmp_path)
+    command = pytest_command(project, "-W", "error")
     if "asyncio" not in name:
         command += ["-p", "no:asyncio"]  # as if it were not installed
-    said = run(command, copied(name, tmp_path))
+    said = run(command, project)
     assert "1 passed" in said
 
 
