@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from itertools import combinations
 from random import Random
 from typing import Final, NamedTuple
@@ -14,6 +14,10 @@ from pocketmq.cluster.labs.program import Program
 GROUPS: Final = 1_000
 COMPARED: Final = 100
 """Groups that a second process is asked for."""
+
+AHEAD: Final = 100
+"""Groups that are asked for before the first answer is read: on a busy machine each change between
+two processes takes longer than an answer."""
 
 MOST_NEEDLESS: Final = 0.10
 """Of all queues, those that move although their old owner stays and their new one was there. In
@@ -31,20 +35,29 @@ class Change(NamedTuple):
     after: list[str]
 
 
+class Question(NamedTuple):
+    """A group that is to be shared out."""
+
+    queues: list[str]
+    members: list[str]
+
+
 async def judge(court: Court) -> None:
     """See the lab's page."""
     record = court.record
     changes = [_change(court.random) for _ in range(GROUPS)]
     async with court.program(PYTHONHASHSEED="1") as program:
         record.stage()
-        shares = []
-        for number, change in enumerate(changes, 1):
-            pair = []
-            for members in (change.before, change.after):
-                found = await _shares(court, program, change.queues, members)
-                _one_owner_each(court, number, change.queues, members, found)
-                pair.append(found)
-            shares.append(pair)
+        both = [
+            Question(each.queues, members)
+            for each in changes
+            for members in (each.before, each.after)
+        ]
+        answers: list[dict[str, list[str]]] = []
+        async for question, found in _answered(court, program, both):
+            _one_owner_each(court, len(answers) // 2 + 1, question, found)
+            answers.append(found)
+        shares = list(zip(answers[::2], answers[1::2], strict=True))
         record.right(f"in {GROUPS} groups, before and after a change: every queue has one owner")
         record.stage()
         for number, (change, pair) in enumerate(zip(changes, shares, strict=True), 1):
@@ -55,14 +68,15 @@ async def judge(court: Court) -> None:
         _moves_few(court, changes, shares)
         record.stage()
         async with court.program(PYTHONHASHSEED="2") as other:
-            for number, (change, pair) in enumerate(
-                zip(changes[:COMPARED], shares, strict=False), 1
-            ):
-                found = await _shares(court, other, change.queues, change.after[::-1])
-                if found != pair[1]:
+            again = [Question(each.queues, each.after[::-1]) for each in changes[:COMPARED]]
+            number = 0
+            async for _, found in _answered(court, other, again):
+                wanted = answers[2 * number + 1]
+                number += 1
+                if found != wanted:
                     record.wrong_step(
                         f"group {number}, asked in another process, members in another order",
-                        wanted=_text(pair[1]),
+                        wanted=_text(wanted),
                         found=_text(found),
                         why="every member runs the strategy by itself, in its own process; if two "
                         "do not agree, a queue has two owners or none (A-1)",
@@ -87,12 +101,22 @@ def _change(random: Random) -> Change:
     return Change(queues, members, fewer) if leaves else Change(queues, fewer, members)
 
 
-async def _shares(
-    court: Court, program: Program, queues: Sequence[str], members: Sequence[str]
-) -> dict[str, list[str]]:
-    """Ask for every member, one by one, as each would for itself."""
-    for member in members:
-        await program.tell({"member": member, "members": list(members), "queues": list(queues)})
+async def _answered(
+    court: Court, program: Program, questions: Sequence[Question]
+) -> AsyncIterator[tuple[Question, dict[str, list[str]]]]:
+    """Ask for every member of every group, one by one, as each would for itself."""
+    for begin in range(0, len(questions), AHEAD):
+        asked = questions[begin : begin + AHEAD]
+        for queues, members in asked:
+            for member in members:
+                await program.tell({"member": member, "members": members, "queues": queues})
+        for each in asked:
+            yield each, await _shares(court, program, each)
+
+
+async def _shares(court: Court, program: Program, asked: Question) -> dict[str, list[str]]:
+    """The answers to one question, member by member."""
+    queues, members = asked
     found = {}
     for member in members:
         answer = await program.hear(f"the queues of {member}")
@@ -108,9 +132,8 @@ async def _shares(
     return found
 
 
-def _one_owner_each(
-    court: Court, number: int, queues: Sequence[str], members: Sequence[str], found: Shares
-) -> None:
+def _one_owner_each(court: Court, number: int, asked: Question, found: Shares) -> None:
+    queues, members = asked
     owners: dict[str, list[str]] = {queue: [] for queue in queues}
     for member, mine in found.items():
         for queue in mine:
@@ -197,10 +220,11 @@ async def _real_group(court: Court, program: Program) -> None:
     topic = await court.topic("orders", 8)
     queues = [f"broker-a/{number}" for number in range(8)]
     ids = [f"127.0.0.1@c{number}" for number in (1, 2, 3)]
+    groups = [
+        Question(queues, list(members)) for size in (1, 2, 3) for members in combinations(ids, size)
+    ]
     table = {
-        members: await _shares(court, program, queues, members)
-        for size in (1, 2, 3)
-        for members in combinations(ids, size)
+        tuple(asked.members): found async for asked, found in _answered(court, program, groups)
     }
     group = court.name("group")
     running: dict[str, PushConsumer] = {}
