@@ -11,8 +11,15 @@ import pytest
 
 from pocketmq.client import Message, PullConsumer
 from pocketmq.cluster.steering.shape import Mode
+from pocketmq.cluster.watching.present import present
 from pocketmq.protocol.events import Event
-from pocketmq.protocol.events.groups import Allocated, MemberJoined, MemberLeft, Rebalanced
+from pocketmq.protocol.events.groups import (
+    Allocated,
+    MemberJoined,
+    MemberLeft,
+    Rebalanced,
+    RouteLearned,
+)
 from pocketmq.protocol.events.messages import (
     MessageConsumed,
     MessagePulled,
@@ -22,6 +29,7 @@ from pocketmq.protocol.events.messages import (
     SendAnswered,
 )
 from pocketmq.protocol.events.replay import ClusterState
+from pocketmq.protocol.events.roles import FaultBegan, FaultEnded
 from pocketmq.protocol.message import MessageExt, MessageQueue
 from pocketmq.testing import Cluster, start_cluster
 from support.event_order import in_order
@@ -65,6 +73,29 @@ async def stored_messages(cluster: Cluster, topic: str) -> dict[MessageQueue, li
                 pulled = await reader.pull(queue, "*", len(found[queue]), 32)
                 found[queue] += pulled.messages
     return found
+
+
+async def test_who_watches_late_is_told_routes_and_faults() -> None:
+    with start_cluster(brokers=2) as cluster:
+        topic = cluster.sync.create_topic("orders", queues=QUEUES)
+        with cluster.sync.producer() as producer:
+            producer.send(Message(topic, b"1"))  # it knows the route before anybody watches
+            cluster.faults.partition("broker-a", "nameserver-1")
+            with watched(cluster) as events:
+
+                def told(kind: type[Event]) -> list[Event]:
+                    return [each for each in list(events) if isinstance(each, kind)]
+
+                await eventually(lambda: bool(told(RouteLearned)), "the route is told")
+                present_too = cluster.thread.result(present(cluster.control))
+                cluster.faults.clear()
+                await eventually(lambda: bool(told(FaultEnded)), "the end of the fault is told")
+        [route] = [each for each in events if isinstance(each, RouteLearned)]
+        assert route.queues == [f"broker-{at}/{queue}" for at in "ab" for queue in range(QUEUES)]
+        [again] = [each for each in present_too if isinstance(each, RouteLearned)]
+        assert (again.client_id, again.queues) == (route.client_id, route.queues)
+        [fault] = [each for each in present_too if isinstance(each, FaultBegan)]
+        assert (fault.do, fault.role, fault.other) == ("partition", "broker-a", "nameserver-1")
 
 
 @pytest.mark.parametrize(

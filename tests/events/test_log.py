@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pocketmq.protocol.events.groups import RouteLearned
 from pocketmq.protocol.events.log import EventLog
 from pocketmq.protocol.events.messages import MessageDispatched, MessageStored
 from pocketmq.protocol.events.roles import ClockMoved, EventsCounted
@@ -51,6 +52,30 @@ def test_a_log_that_is_always_on_tells_the_first_reader_what_was() -> None:
     assert [each.seq for each in log.read(reading.last).events] == [10, 11, 12, 13, 14, 15]
     assert log.read(15).events == []
     assert log.read(99).last == 15  # the number is of an earlier life
+
+
+def test_a_fact_is_told_to_whoever_begins_to_read_later() -> None:
+    time = Time()
+    log = EventLog("c1", time.now_ms, time.now_us)
+
+    def learn(topic: str, *queues: str) -> None:
+        log.fact(
+            topic,
+            lambda stamp: RouteLearned(*stamp, client_id="c1", topic=topic, queues=list(queues)),
+        )
+
+    learn("orders", "broker-a/0")
+    learn("orders", "broker-a/0", "broker-b/0")  # takes the place of the one before
+    reading = log.read(-1)
+    told = log.read(reading.last).events
+    assert [each.queues for each in told if isinstance(each, RouteLearned)] == [
+        ["broker-a/0", "broker-b/0"]
+    ]
+    learn("bills", "broker-a/0")
+    assert len(log.read(reading.last + 1).events) == 1
+    assert log.read(log.read(-1).last).events == []  # it was on: nothing is told twice
+    time.us += 11_000_000
+    assert len(log.read(log.read(-1).last).events) == 2  # nobody had read for long
 
 
 def test_of_very_many_messages_a_sample_is_told_and_the_rest_counted() -> None:

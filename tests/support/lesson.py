@@ -14,6 +14,7 @@ from pocketmq.protocol.events.groups import (
     MemberNotified,
     NotificationHeard,
     Rebalanced,
+    RouteLearned,
 )
 from pocketmq.protocol.events.messages import (
     MessageConsumed,
@@ -33,6 +34,8 @@ from pocketmq.protocol.events.roles import (
     BrokerForgotten,
     BrokerRegistered,
     ClockMoved,
+    FaultBegan,
+    FaultEnded,
     FaultFired,
     RoleStarted,
     RoleStopped,
@@ -174,6 +177,10 @@ def lesson_events() -> list[Event]:
         for broker in BROKERS:
             lesson.tell(BrokerRegistered, 0.4, server, broker=broker, nameserver=server)
     first, second, third = consumer(1), consumer(2), consumer(3)
+    producer = "127.0.0.1@producer-1"
+    for client, brokers, at in ((producer, "a", 1.0), (first, "ab", 1.0), (producer, "ab", 1.7)):
+        known = [f"broker-{each}/{number}" for each in brokers for number in range(4)]
+        lesson.tell(RouteLearned, at, client, client_id=client, topic=TOPIC, queues=known)
     lesson.join(1.0, 1, [])
     lesson.rebalance(1.1, [first])
     _traffic(lesson, 1.4, 3.0)
@@ -186,6 +193,12 @@ def lesson_events() -> list[Event]:
     lesson.leave(8.6, 2)
     _traffic(lesson, 8.7, 9.6)
     lesson.rebalance(9.7, [first, third])
+    lesson.tell(FaultBegan, 9.8, "cluster", rule="r2", do="partition", role="broker-a",
+                other="nameserver-1")  # fmt: skip
+    lesson.tell(FaultBegan, 9.8, "cluster", rule="r3", do="partition", role="broker-b",
+                other="clients")  # fmt: skip
+    for rule in ("r2", "r3"):
+        lesson.tell(FaultEnded, 10.4, "cluster", rule=rule)
     lesson.tell(FaultFired, 10.5, "broker-a", rule="r1", do="slow-fsync", role="broker-a")
     lesson.tell(MessageSentBack, 10.6, "broker-a", topic=f"%RETRY%{GROUP}", broker="broker-a",
                 group=GROUP, physical_offset=0, origin_topic=TOPIC, attempt=1,

@@ -58,9 +58,19 @@ def test_a_member_that_joins_moves_queues_with_its_arithmetic(page: Seen) -> Non
     page.until("/queues \\/ \\d+ members/.test(document.body.innerText)")
 
 
+def test_bytes_come_while_messages_come(page: Seen) -> None:
+    choose(page, "files")
+    page.page.wait_for_selector("[data-field=MAGICCODE]")  # nobody has pressed anything
+    shown = "[...document.querySelectorAll('[data-field=PHYSICALOFFSET]')].map((e) => e.title)"
+    first = page.page.evaluate(shown)
+    page.until(f"!{shown}.some((each) => {first}.includes(each))")
+    page.shows("tags code", "confirmPhyOffset")  # and of the other files
+
+
 def test_the_bytes_of_a_record_stand_beside_its_fields(page: Seen) -> None:
     choose(page, "files")
     page.page.locator("[data-record]").first.click()
+    page.shows("Read the newest record along")
     page.page.wait_for_selector("[data-field=MAGICCODE]")
     magic = page.page.locator("[data-field=MAGICCODE]").first
     assert magic.inner_text() == "da a3 20 a7"

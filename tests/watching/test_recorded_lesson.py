@@ -116,6 +116,44 @@ def test_a_process_that_is_frozen_or_forgotten_looks_so(page: Seen, lesson: str)
     page.until("document.querySelector('#view').innerText.includes('forgotten (expired)')")
 
 
+def test_a_producer_is_joined_to_the_brokers_of_its_route(page: Seen, lesson: str) -> None:
+    page.open(f"{lesson}#t=1.5")
+    routes = page.page.locator("table", has_text="Routes that each client has")
+    row = routes.locator("tr", has_text="producer-1")
+    assert row.inner_text().endswith("orders: broker-a/0\u20133 · not what the others know")
+    strong = "() => document.querySelectorAll('[data-link^=\"127.0.0.1@producer-1 \"]').length"
+    assert page.page.evaluate(strong) == 1
+    page.page.evaluate("pocketmqWatch.player.seek(pocketmqWatch.timeline.began_ms + 2000)")
+    page.drawn()
+    assert row.inner_text().endswith("orders: broker-a/0\u20133, broker-b/0\u20133")
+    assert page.page.evaluate(strong) == 2
+
+
+def test_a_link_that_is_cut_looks_so(page: Seen, lesson: str) -> None:
+    page.open(f"{lesson}#t=10")
+
+    def cut() -> list[str]:
+        found = page.drawn().page.locator("path.edge.cut").all()
+        return sorted(each.get_attribute("data-link") or "" for each in found)
+
+    broker, server = (
+        page.page.locator(f"[data-key='thing {each}']") for each in ("broker-a", "nameserver-1")
+    )
+    assert "Links cut: broker-a ✂ nameserver-1, broker-b ✂ clients" in page.text()
+    assert cut() == [
+        "127.0.0.1@producer-1 broker-b",
+        "broker-a nameserver-1",
+        "broker-b 127.0.0.1@consumer-1",
+        "broker-b 127.0.0.1@consumer-3",
+    ]
+    assert page.page.locator("text.cut").count() == len(cut())  # a symbol, not colour alone
+    assert "cut off from nameserver-1" in (broker.get_attribute("aria-label") or "")
+    assert "cut off from broker-a" in (server.get_attribute("aria-label") or "")
+    page.page.evaluate("pocketmqWatch.player.seek(pocketmqWatch.timeline.began_ms + 10450)")
+    assert cut() == []
+    assert "Links cut" not in page.text()
+
+
 def test_queues_without_an_owner_stand_out(page: Seen, lesson: str) -> None:
     page.open(f"{lesson}#t=3.25&view=queues")  # the second member has not computed yet
     assert "Without owner" in page.text()

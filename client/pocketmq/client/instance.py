@@ -46,6 +46,7 @@ from pocketmq.client.heartbeat import ConsumerMember, heartbeat_addresses, heart
 from pocketmq.client.name_servers import NameServers
 from pocketmq.client.producer.request import OpenRequests, pushed_reply
 from pocketmq.client.rebalance.service import RebalanceService
+from pocketmq.client.route_events import RouteEvents
 from pocketmq.client.route_lookups import RouteLookups
 from pocketmq.client.routes import RouteTable
 from pocketmq.protocol.bodies.clients import HeartbeatData
@@ -117,6 +118,7 @@ class ClientInstance:
         self.profile = config.profile
         self.events = config.events(config.client_id, config.clock.time_ms)
         self.routes = RouteTable()
+        self._route_events = RouteEvents(self.events, self.client_id, self.routes)
         self.producers: dict[str, ProducerUser] = {}
         self.consumers: dict[str, ConsumerUser] = {}
         self.users = 0
@@ -251,7 +253,8 @@ class ClientInstance:
             except PocketMQError as exc:
                 self.lookups.route_failed(topic, exc)
 
-    def _routes_changed(self) -> None:
+    def _routes_changed(self, topic: str) -> None:
+        self._route_events.changed(topic)
         self.pull_service.routes_changed()
 
     def _topics(self) -> set[str]:

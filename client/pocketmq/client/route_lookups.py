@@ -29,7 +29,7 @@ class RouteLookups:
         api: Asks them.
         routes: Gets what they answer.
         tasks: Owns the questions under way.
-        on_change: Called when a route has become another.
+        on_change: Called with a topic whose route has become another.
         log: Of the client.
     """
 
@@ -39,7 +39,7 @@ class RouteLookups:
         api: ClientApi,
         routes: RouteTable,
         tasks: TaskOwner,
-        on_change: Callable[[], None],
+        on_change: Callable[[str], None],
         log: FilteringBoundLogger,
     ) -> None:
         self._has_name_servers = bool(config.nameservers)
@@ -154,7 +154,7 @@ class RouteLookups:
                 topic=topic,
                 brokers=[data.broker_name for data in route.broker_datas],
             )
-            self._on_change()
+            self._on_change(topic)
         return True
 
     def route_failed(self, topic: str, error: PocketMQError) -> None:

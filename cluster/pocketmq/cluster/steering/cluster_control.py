@@ -195,12 +195,16 @@ class ClusterControl:
     async def add_fault(self, rule: FaultRule) -> FaultRule:
         """Let a fault rule hold from now on; see `ClusterFaults.add`."""
         named = await self.faults.add(rule)
+        self.events.fault_began(named)
         self._note(f"fault {named.id}: {named.do} at {named.role or 'every role'}")
         return named
 
     async def clear_faults(self, rule_id: str | None = None) -> int:
         """Take a fault rule back, or all; how many there were."""
+        held = {each.id for each in self.faults.rules}
         cleared = await self.faults.clear(rule_id)
+        for ended in sorted(held.difference(each.id for each in self.faults.rules)):
+            self.events.fault_ended(ended)
         self._note(f"clear fault {rule_id or 'rules, all of them'}")
         return cleared
 

@@ -17,9 +17,20 @@ from pocketmq.cluster.steering.owned_queues import Members, members_of, rebalanc
 from pocketmq.cluster.steering.role_events import ClientEvents, RoleEvents
 from pocketmq.protocol.control import real_us
 from pocketmq.protocol.events.event import Event
+from pocketmq.protocol.events.groups import MemberSilent, OfMembership, RouteLearned
 from pocketmq.protocol.events.log import EventLog
-from pocketmq.protocol.events.roles import ClockMoved, EventsDropped, RoleStarted, RoleStopped
+from pocketmq.protocol.events.roles import (
+    BrokerForgotten,
+    BrokerRegistered,
+    ClockMoved,
+    EventsDropped,
+    FaultBegan,
+    FaultEnded,
+    RoleStarted,
+    RoleStopped,
+)
 from pocketmq.protocol.events.sink import EventSink
+from pocketmq.protocol.faults.rule import FaultRule
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import PocketMQError
 
@@ -32,7 +43,16 @@ LOOK_S = 0.2
 """Real seconds between two questions to the roles."""
 
 MEMBERS_S = 1.0
-"""Real seconds between two questions to the members of groups."""
+"""Real seconds between two questions to the members of groups, as long as something changes."""
+
+QUIET_MEMBERS_S = 5.0
+"""So long something changes after what makes members share anew; then they are asked so often."""
+
+STIRRING = (OfMembership, MemberSilent, BrokerRegistered, BrokerForgotten, ClockMoved, RoleStopped)
+"""Events after which members may come to own other queues."""
+
+MOST_ROUTES = 10_000
+"""Of topics at clients, kept for who watches later; the oldest is given up."""
 
 MOST_UNREAD = 50_000
 """Events that a slow watcher may be behind; older ones are lost to it, and it is told so."""
@@ -91,6 +111,8 @@ class EventStream:
         """Roles, as they were told."""
         self._acted_on: set[str] = set()
         """Roles that are being stopped or started: what they will be is told already."""
+        self.routes: dict[tuple[str, str], RouteLearned] = {}
+        """(client id, topic) -> what was told last: nobody can be asked for it."""
         self._time_ms = 0
         self._looks = 0
         self._looked = asyncio.Event()
@@ -152,6 +174,18 @@ class EventStream:
         finally:
             self._acted_on.discard(role)
 
+    def fault_began(self, rule: FaultRule) -> None:
+        """A fault rule holds."""
+        if self.is_watched:
+            stamp = self._own.stamp()
+            event = FaultBegan(*stamp, rule=rule.id, do=rule.do, role=rule.role, other=rule.other)
+            self._own.emit(event)
+
+    def fault_ended(self, rule_id: str) -> None:
+        """A fault rule was taken back."""
+        if self.is_watched:
+            self._own.emit(FaultEnded(*self._own.stamp(), rule=rule_id))
+
     async def close(self) -> None:
         """Look no more."""
         looking, self._looking = self._looking, None
@@ -160,19 +194,25 @@ class EventStream:
             await asyncio.wait([looking])
 
     async def _look_on(self, roles: RoleEvents, members: Members) -> None:
-        asked_at = self._clock.monotonic()
+        asked_at = stirred_at = self._clock.monotonic()
         async with roles:
             while True:
                 await self._clock.sleep(LOOK_S)
                 now = members
                 try:
                     await self._look()
-                    if self._clock.monotonic() - asked_at >= MEMBERS_S:
+                    passed_s = self._clock.monotonic() - asked_at
+                    is_quiet = asked_at - stirred_at >= QUIET_MEMBERS_S
+                    if passed_s >= (QUIET_MEMBERS_S if is_quiet else MEMBERS_S):
                         now = await members_of(self._control)
                         asked_at = self._clock.monotonic()
                 except PocketMQError as exc:  # a role is on its way up or down
                     log.debug("events.look_failed", reason=str(exc))
                 for event in await roles.fetch():
+                    if isinstance(event, STIRRING):
+                        stirred_at = self._clock.monotonic()
+                    if isinstance(event, RouteLearned):
+                        self._note_route(event)
                     for watching in self._watchers:
                         watching.tell(event)
                 # Who tells it itself is known only now that its events are fetched.
@@ -182,6 +222,11 @@ class EventStream:
                 members = now
                 self._looks += 1
                 self._looked.set()
+
+    def _note_route(self, event: RouteLearned) -> None:
+        self.routes[event.client_id, event.topic] = event
+        if len(self.routes) > MOST_ROUTES:
+            del self.routes[next(iter(self.routes))]
 
     async def _look(self) -> None:
         for role in self._control.roles.names:

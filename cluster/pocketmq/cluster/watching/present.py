@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
+import msgspec
 import structlog
 
 from pocketmq.client import Admin
@@ -15,10 +16,12 @@ from pocketmq.protocol.events.log import EventLog
 from pocketmq.protocol.events.messages import MessageDispatched, OffsetCommitted
 from pocketmq.protocol.events.roles import (
     BrokerRegistered,
+    FaultBegan,
     RoleChanged,
     RoleStarted,
     RoleStopped,
 )
+from pocketmq.protocol.events.sink import Stamp
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import PocketMQError
 
@@ -43,6 +46,14 @@ async def present(control: ClusterControl) -> list[Event]:
             found.append(RoleStarted(*stamps.stamp(), role=name))
         else:
             found.append(RoleStopped(*stamps.stamp(), role=name, how=state))
+    for rule in control.faults.rules:
+        began = FaultBegan(
+            *stamps.stamp(), rule=rule.id, do=rule.do, role=rule.role, other=rule.other
+        )
+        found.append(began)
+    for route in control.events.routes.values():
+        fields = dict(zip(Stamp._fields, stamps.stamp()._replace(by=route.client_id), strict=True))
+        found.append(msgspec.structs.replace(route, **fields))
     async with control.admin() as admin:
         for part in (
             _registered(control, stamps),

@@ -18,11 +18,14 @@ from pocketmq.protocol.events.groups import (
     QueuesLocked,
     QueuesUnlocked,
     Rebalanced,
+    RouteLearned,
 )
 from pocketmq.protocol.events.messages import OffsetCommitted
 from pocketmq.protocol.events.roles import (
     BrokerForgotten,
     BrokerRegistered,
+    FaultBegan,
+    FaultEnded,
     LeaderElected,
     MasterElected,
     RoleChanged,
@@ -41,6 +44,9 @@ LASTING: Final = (
     MemberJoined,
     MemberLeft,
     MemberSilent,
+    RouteLearned,
+    FaultBegan,
+    FaultEnded,
     Allocated,
     Rebalanced,
     QueuesLocked,

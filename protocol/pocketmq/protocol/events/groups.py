@@ -73,6 +73,17 @@ class NotificationHeard(OfMember, frozen=True, kw_only=True):
     RULE: ClassVar[str | None] = "C-21"
 
 
+class RouteLearned(Event, frozen=True, kw_only=True):
+    """A client has another route of a topic than before."""
+
+    RULE: ClassVar[str | None] = "P-11"
+
+    client_id: str
+    topic: str
+    queues: list[str]
+    """All that it knows, as `broker/queue`."""
+
+
 class Allocated(OfMember, frozen=True, kw_only=True):
     """A member has worked out which queues of a topic are its own."""
 

@@ -43,6 +43,9 @@ MOST_SAVED: Final = 300
 NONE_MASK: Final = (1 << 62) - 1
 """Hardly any number has none of these bits."""
 
+MOST_FACTS: Final = 1_000
+"""The oldest is given up."""
+
 MOST_LEVEL: Final = 12
 """At most one message of 2**12 is told: the counter of a key has 16 bits."""
 
@@ -99,6 +102,7 @@ class EventLog:
         self._counts_us = 0
         self._rates: dict[type[Event], _Rate] = {}
         self._counted: dict[tuple[type[Event], Place], Counted] = {}
+        self._facts: dict[str, Callable[[Stamp], Event]] = {}
 
     # -- from the role ----------------------------------------------------------------------
 
@@ -108,6 +112,14 @@ class EventLog:
 
     def emit(self, event: Event) -> None:
         self._events.append(event)
+
+    def fact(self, key: str, make: Callable[[Stamp], Event]) -> None:
+        self._facts.pop(key, None)
+        self._facts[key] = make
+        if len(self._facts) > MOST_FACTS:
+            del self._facts[next(iter(self._facts))]
+        if self.is_on:
+            self.emit(make(self.stamp()))
 
     def wants(self, kind: type[Event], number: int = 0) -> bool:
         if not self._samples:
@@ -154,18 +166,22 @@ class EventLog:
 
         Args:
             after: The number of the last event that is known; 0 for all that are kept, -1 for
-                those from now on. A number that there is not yet, of an earlier life of the role,
-                is as 0.
+                those from now on, and facts if nobody has read for long. A number that there is
+                not yet, of an earlier life of the role, is as 0.
             most: Events at once.
         """
-        now_us = self._now_us()
+        now_us, before = self._now_us(), self._seq
+        was_on = self.is_on and (self._always or now_us < self._off_us)
         self._off_us = now_us + LEASE_US
         self.is_on = True
+        if not was_on:
+            for make in list(self._facts.values()):
+                self.emit(make(self.stamp()))
         if now_us >= self._counts_us:
             self._counts_us = now_us + COUNTS_US
             self._tell_counted()
         if after < 0:
-            return Reading([], 0, self._seq, now_us)
+            return Reading([], 0, self._seq if was_on else before, now_us)
         if after > self._seq:
             after = 0
         if after == self._seq:

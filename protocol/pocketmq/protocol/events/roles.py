@@ -86,6 +86,23 @@ class ClockMoved(Event, frozen=True, kw_only=True):
     from_ms: int
 
 
+class FaultBegan(Event, frozen=True, kw_only=True):
+    """A fault rule holds from now on."""
+
+    rule: str
+    do: str
+    role: str | None = None
+    """Where; None: at every role."""
+    other: str | None = None
+    """Of a partition: from whom `role` is cut off, a role or `clients`."""
+
+
+class FaultEnded(Event, frozen=True, kw_only=True):
+    """A fault rule was taken back."""
+
+    rule: str
+
+
 class FaultFired(Event, frozen=True, kw_only=True):
     """A fault rule fired at a request or at the disk."""
 

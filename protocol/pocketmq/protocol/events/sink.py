@@ -62,6 +62,15 @@ class EventSink(Protocol):
     def emit(self, event: Event) -> None:
         """Take an event."""
 
+    def fact(self, key: str, make: Callable[[Stamp], Event]) -> None:
+        """Tell something that stays true: now, and to whoever begins to read later.
+
+        Args:
+            key: The same for what takes the place of an earlier fact.
+            make: Makes the event, for each that it is told.
+        """
+        return
+
     def wants(self, kind: type[Event], number: int = 0) -> bool:
         """Whether one more of a frequent kind is to be told singly; else `count` it.
 

@@ -15,6 +15,7 @@ from pocketmq.protocol.events.groups import (
     QueuesLocked,
     QueuesUnlocked,
     Rebalanced,
+    RouteLearned,
 )
 from pocketmq.protocol.events.messages import (
     MessageAcknowledged,
@@ -37,6 +38,8 @@ from pocketmq.protocol.events.roles import (
     ClockMoved,
     EventsCounted,
     EventsDropped,
+    FaultBegan,
+    FaultEnded,
     FaultFired,
     InvariantViolated,
     LeaderElected,
@@ -66,6 +69,7 @@ AnyEvent: TypeAlias = (
     | MemberSilent
     | MemberNotified
     | NotificationHeard
+    | RouteLearned
     | Allocated
     | Rebalanced
     | QueuesLocked
@@ -78,6 +82,8 @@ AnyEvent: TypeAlias = (
     | MasterElected
     | LeaderElected
     | ClockMoved
+    | FaultBegan
+    | FaultEnded
     | FaultFired
     | TroubleBegan
     | InvariantViolated

@@ -39,17 +39,67 @@ export function table(caption, head, rows, attributes) {
         (row.cells ?? row).map((cell, at) => (at ? el("td", null, cell) : el("th", { scope: "row" }, cell))))))));
 }
 
-/**
- * Replaces what `place` shows, keeping the keyboard's focus on the element with the same `data-key`,
- * and how far each scrolling region was scrolled.
- */
-export function show(place, ...children) {
+/** Does what replaces elements of `place`; the keyboard stays at the element with the same `data-key`. */
+function keepingFocus(place, replace) {
   const focused = place.contains(document.activeElement) ? document.activeElement.dataset.key : undefined;
-  const scrolled = [...place.querySelectorAll(".scrolls")].map((each) => each.scrollLeft);
-  place.replaceChildren(...children.flat(Infinity).filter((each) => each));
-  [...place.querySelectorAll(".scrolls")].forEach((each, at) => { each.scrollLeft = scrolled[at] ?? 0; });
-  if (focused !== undefined) {
-    const again = [...place.querySelectorAll("[data-key]")].find((each) => each.dataset.key === focused);
-    if (again) again.focus({ preventScroll: true });
+  replace();
+  if (focused === undefined || document.activeElement?.dataset?.key === focused) return;
+  [...place.querySelectorAll("[data-key]")].find((each) => each.dataset.key === focused)?.focus({ preventScroll: true });
+}
+
+/** Replaces all that `place` shows. */
+export function show(place, ...children) {
+  keepingFocus(place, () => place.replaceChildren(...children.flat(Infinity).filter((each) => each)));
+}
+
+/**
+ * Has `place` show these children, and changes only what differs: what stays the same stays the same
+ * element, with its focus, its scrolling, and the mouse above it. Children with a `data-key` are found by it.
+ */
+export function update(place, ...children) {
+  keepingFocus(place, () => become(place, children.flat(Infinity).filter((each) => each)));
+}
+
+const alike = (one, other) => one.nodeName === other.nodeName && one.dataset?.key === other.dataset?.key;
+
+function become(place, wanted) {
+  const byKey = new Map();
+  for (const each of place.childNodes) if (each.dataset?.key !== undefined) byKey.set(each.dataset.key, each);
+  let at = place.firstChild;
+  for (const next of wanted) {
+    const found = next.dataset?.key === undefined ? at : byKey.get(next.dataset.key);
+    if (!found || !alike(found, next)) {
+      place.insertBefore(next, at);
+      continue;
+    }
+    if (found === at) at = at.nextSibling;
+    else place.insertBefore(found, at);
+    if (found.nodeType === Node.TEXT_NODE) {
+      if (found.data !== next.data) found.data = next.data;
+      continue;
+    }
+    for (const { name } of [...found.attributes]) if (!next.hasAttribute(name)) found.removeAttribute(name);
+    for (const { name, value } of next.attributes) if (found.getAttribute(name) !== value) found.setAttribute(name, value);
+    become(found, [...next.childNodes]);
   }
+  while (at) {
+    const gone = at;
+    at = at.nextSibling;
+    gone.remove();
+  }
+}
+
+const REST_MS = 200;
+
+/** Whether `place` is to be drawn anew: its signature is another one; while time moves on, not more often than 5 times a second. */
+export function changed(place, page, signature) {
+  if (place.dataset.drawn === signature && place.firstChild) return false;
+  const moving = page.player.playing || page.player.following;
+  if (moving && place.firstChild && performance.now() - Number(place.dataset.drawnAt) < REST_MS) {
+    page.redraw();
+    return false;
+  }
+  place.dataset.drawn = signature;
+  place.dataset.drawnAt = performance.now();
+  return true;
 }

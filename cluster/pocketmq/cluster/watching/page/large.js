@@ -7,7 +7,7 @@ import { isEvent } from "watch/recording.js";
 import { apply, isStructure, momentOf } from "watch/state.js";
 
 const STRUCTURE = ["role-started", "role-stopped", "broker-registered", "broker-forgotten", "role-changed", "master-elected",
-  "leader-elected", "member-joined", "member-left", "member-silent", "allocated", "rebalanced", "queues-locked", "queues-unlocked", "fault-fired", "clock-moved",
+  "leader-elected", "member-joined", "member-left", "member-silent", "allocated", "rebalanced", "queues-locked", "queues-unlocked", "route-learned", "fault-began", "fault-ended", "fault-fired", "clock-moved",
   "trouble-began", "invariant-violated", "message-dead", "events-dropped"];
 const GAP_BYTES = 128 * 1024;
 const AT_ONCE = 6;

@@ -9,7 +9,7 @@ import * as panel from "watch/panel.js";
 import { Player, SPEEDS } from "watch/player.js";
 import { Large } from "watch/large.js";
 import { parse } from "watch/recording.js";
-import { NAMES, troublesAt } from "watch/state.js";
+import { cutsAt, NAMES } from "watch/state.js";
 import { Timeline } from "watch/timeline.js";
 import { LANGUAGES, translator } from "watch/words.js";
 import * as cluster from "watch/views/cluster.js";
@@ -21,9 +21,6 @@ import * as breaking from "watch/views/break.js";
 
 const VIEWS = [cluster, queues, files, offsets, time, breaking];
 const POLL_MS = 1500;
-const CUT_SHOWN_MS = 5000;
-/** Troubles of a simulation that cut a machine off from all others. */
-const CUTS = new Set(["machines cut off"]);
 const LIVE_EVENTS_KEPT = 200_000;
 
 class Page {
@@ -138,6 +135,7 @@ class Page {
       try {
         if (this.view === "time") this.clock = await ask("GET", "/clock");
         this.faults = await ask("GET", "/faults");
+        await this.readAlong();
         this.redraw();
       } catch (error) {
         this.said = error.message;
@@ -160,19 +158,37 @@ class Page {
     this.redraw();
   }
 
+  async #storeBytes(key) {
+    const [broker, offset] = key.split(" ");
+    try {
+      return await ask("GET", `/watch/store?broker=${encodeURIComponent(broker)}&offset=${offset}`);
+    } catch (error) {
+      return { error: error.message };
+    }
+  }
+
   /** Bytes of a record, from the store of a running broker. */
   async readBytes(key) {
     const [broker, offset] = key.split(" ");
-    let found;
-    try {
-      found = await ask("GET", `/watch/store?broker=${encodeURIComponent(broker)}&offset=${offset}`);
-    } catch (error) {
-      found = { error: error.message };
-    }
     this.record = key;
-    this.bytes = { ...this.bytes, [key]: found };
-    this.records ??= {};
-    this.records[key] ??= this.state.stores[broker]?.records.find((each) => each.physical_offset === Number(offset));
+    this.records = { [key]: this.records?.[key] ?? this.state.stores[broker]?.records.find((each) => each.physical_offset === Number(offset)) };
+    this.bytes = { ...this.bytes, [key]: await this.#storeBytes(key) };
+    this.bytesRead = performance.now();
+    this.redraw();
+  }
+
+  /** Whether the newest record of each broker is read from its store again and again. */
+  get readsAlong() {
+    return this.isLive && this.player.following && !this.record;
+  }
+
+  async readAlong() {
+    if (!this.readsAlong || this.view !== "files") return;
+    const newest = Object.entries(this.state.stores).map(([broker, { records }]) => [broker, records.at(-1)]).filter(([, record]) => record);
+    const found = await Promise.all(newest.map(async ([broker, { physical_offset: at }]) => [`${broker} ${at}`, await this.#storeBytes(`${broker} ${at}`)]));
+    if (!this.readsAlong) return;
+    this.tails = Object.fromEntries(newest);
+    this.bytes = Object.fromEntries(found);
     this.bytesRead = performance.now();
     this.redraw();
   }
@@ -294,14 +310,14 @@ class Page {
     if (behind < 1500) this.redraw();
   }
 
+  /** Who is cut off, from whom: name -> names, none for all others. */
   cutOff() {
-    const found = new Set();
-    for (const { rule } of this.faults ?? []) if (rule.do === "partition" && rule.role) found.add(rule.role);
-    if (this.isLive) return found;
-    const { events } = this.timeline.between(this.player.at_ms - CUT_SHOWN_MS, this.player.at_ms, 2000,
-      (event) => event.event === "fault-fired" && event.do === "partition");
-    for (const { event } of events) found.add(event.role);
-    for (const { kind, who } of troublesAt(this.state, this.player.at_ms)) if (CUTS.has(kind)) found.add(who);
+    const found = new Map();
+    this.cuts = cutsAt(this.state, this.player.at_ms);
+    for (const { who, other } of this.cuts) {
+      found.set(who, [...(found.get(who) ?? []), other].filter(Boolean));
+      if (other in this.state.roles || other in this.state.clients) found.set(other, [...(found.get(other) ?? []), who]);
+    }
     return found;
   }
 
@@ -322,6 +338,7 @@ class Page {
     this.view = view;
     this.content.removeAttribute("data-drawn");
     this.build();
+    this.readAlong();
     if (this.isLive && view === "time") ask("GET", "/clock").then((clock) => { this.clock = clock; this.redraw(); }, () => {});
   }
 
@@ -359,6 +376,11 @@ class Page {
     const { player } = this;
     if (what === "play") (player.playing || player.following ? player.pause() : player.play());
     else if (what === "follow") player.follow();
+    else if (what === "tail") {
+      this.record = "";
+      player.follow();
+      this.readAlong();
+    }
     else player.step(what === "later" ? 1 : -1);
   }
 

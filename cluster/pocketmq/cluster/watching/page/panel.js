@@ -1,6 +1,6 @@
 /** Beside each view: what is selected, and what happened last. */
 
-import { el, show } from "watch/dom.js";
+import { changed, el, update } from "watch/dom.js";
 import { clockTime, count, seconds, short } from "watch/names.js";
 import { brokerOf, isStructure, listedAs, queueOf, shortQueue, topicOf } from "watch/state.js";
 import { sentence } from "watch/sentences.js";
@@ -95,15 +95,13 @@ export function resolve(state, wanted) {
 export function draw(place, page) {
   const { state, player, t, timeline } = page;
   const id = page.selected;
-  const moving = player.playing || player.following;
-  const signature = JSON.stringify([id, page.language, moving ? Math.floor(performance.now() / 250) : player.at_ms, page.isLive, page.said, timeline.events.length]);
-  if (place.dataset.drawn === signature) return;
-  place.dataset.drawn = signature;
+  const signature = JSON.stringify([id, page.language, player.at_ms, page.isLive, page.said, page.view, timeline.events.length]);
+  if (!changed(place, page, signature)) return;
   let details = el("p", { class: "note" }, t("select_hint"));
   if (id && id in state.roles) details = roleFacts(page, id);
   else if (id && id in state.clients) details = clientFacts(page, id);
   else if (id && (id in state.queues || id.includes("/"))) details = queueFacts(page, id);
-  show(place,
+  update(place,
     el("section", { class: "card" },
       el("h2", null, id ? shortQueue(short(id)) : t("selected")), details,
       page.said && el("p", { class: "note", role: "status" }, page.said),

@@ -47,7 +47,7 @@ function decoded(line) {
 /** Epoch ms that a Date can have. */
 const LAST_MS = 8.64e15;
 
-const TEXTS = ["by", "client_id", "group", "topic", "broker", "nameserver", "controller", "role", "who", "other", "kind", "strategy", "arithmetic", "words"];
+const TEXTS = ["by", "client_id", "group", "topic", "broker", "nameserver", "controller", "role", "who", "other", "kind", "strategy", "arithmetic", "words", "rule", "do"];
 const LISTS = ["queues", "members", "own", "gained", "lost", "refused"];
 
 /** Whether it is an event whose numbers can be counted on, and whose names are texts and none of them changes all objects. */

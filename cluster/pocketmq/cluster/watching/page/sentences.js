@@ -14,6 +14,8 @@ export function sentence(event, language) {
     queue: queue === null ? "?" : `${event.topic} ${shortQueue(queue)}`,
     count: event.count ?? 1,
     owned: event.queues?.length ?? 0,
+    known: event.queues?.length ?? 0,
+    sides: [event.role, event.other].filter(Boolean).map(short).join(" – "),
     moved: event.from_ms === undefined ? "?" : ((event.at_ms - event.from_ms) / 1000).toFixed(1),
     attempt: event.attempt ?? 0,
     arithmetic: event.arithmetic ?? "",

@@ -29,7 +29,7 @@ export function empty() {
     offsets: {},  // group -> {queue: {pulled, next, committed, out, begun}}
     held: {},     // "group queue" -> since_ms
     stores: {},   // broker -> {end, dispatched, flushed, records: []}
-    faults: {},   // rule id -> {do, role, fired}
+    faults: {},   // rule id -> {do, role, other, fired, fired_ms, holds}; fired_ms is a moment
     troubles: [], // the last: {kind, who, other, from_ms, to_ms}, in moments (timeline.js)
     violated: "", // the words of the first invariant that did not hold
     elected: {},  // broker or "controllers" -> {who, epoch, at_ms}
@@ -254,9 +254,19 @@ const REDUCERS = {
     const { locks } = groupOf(state, event.group);
     for (const queue of event.queues) if (locks[queue] === event.client_id) delete locks[queue];
   },
+  "route-learned"(state, event) {
+    (state.routes[event.client_id] ??= {})[event.topic] = event.queues;
+  },
+  "fault-began"(state, event) {
+    state.faults[event.rule] = { do: event.do, role: event.role ?? "", other: event.other ?? "", fired: 0, fired_ms: 0, holds: true };
+  },
+  "fault-ended"(state, event) {
+    if (state.faults[event.rule]) state.faults[event.rule].holds = false;
+  },
   "fault-fired"(state, event) {
-    const found = (state.faults[event.rule] ??= { do: event.do, role: event.role, fired: 0 });
+    const found = (state.faults[event.rule] ??= { do: event.do, role: event.role, other: "", fired: 0, fired_ms: 0, holds: null });
     found.fired += 1;
+    found.fired_ms = momentOf(event);
   },
   "clock-moved"() {},
   "trouble-began"(state, event) {
@@ -401,7 +411,7 @@ export const NAMES = [...Object.keys(REDUCERS), "member-notified", "notification
 const LEAP_MS = 5000;
 const STRUCTURE = new Set(["role-started", "role-stopped", "broker-registered", "broker-forgotten",
   "role-changed", "master-elected", "leader-elected", "member-joined", "member-left", "member-silent",
-  "rebalanced", "fault-fired", "trouble-began", "invariant-violated", "message-dead"]);
+  "rebalanced", "fault-began", "fault-ended", "fault-fired", "trouble-began", "invariant-violated", "message-dead"]);
 
 /** Whether an event changes who is there or who owns what; the others are traffic. */
 export const isStructure = (event) => STRUCTURE.has(event.event)
@@ -409,6 +419,20 @@ export const isStructure = (event) => STRUCTURE.has(event.event)
 
 /** The troubles that last at a moment; one without length is shown for a while. */
 export const troublesAt = (state, moment) => state.troubles.filter((each) => each.from_ms <= moment && moment < Math.max(each.to_ms, each.from_ms + TROUBLE_SHOWN_MS));
+
+/** Of a simulation: troubles that cut links. */
+const CUTS = new Set(["partition", "links cut", "links cut one way", "machines cut off"]);
+/** A fault of which only the firing was told is taken to hold for so long. */
+const FIRED_SHOWN_MS = 5000;
+
+/** Links that are cut at a moment: {who, other}, where other may be `clients`, or empty: all of them. */
+export function cutsAt(state, moment) {
+  const faults = Object.values(state.faults).filter((each) => each.do === "partition"
+    && (each.holds ?? (each.fired_ms <= moment && moment - each.fired_ms < FIRED_SHOWN_MS)));
+  const all = [...faults.map(({ role, other }) => ({ who: role, other })),
+    ...troublesAt(state, moment).filter(({ kind }) => CUTS.has(kind)).map(({ who, other }) => ({ who, other }))];
+  return all.filter((each, at) => all.findIndex(({ who, other }) => who === each.who && other === each.other) === at);
+}
 
 /** Queues of a group that nobody owns, and those that more than one owns. */
 export function conflicts(group) {

@@ -1,6 +1,7 @@
 /** Kill, freeze, cut, slow a disk, lose a notification: through the control address of a running cluster. */
 
-import { el, show, table } from "watch/dom.js";
+import { el, table, update } from "watch/dom.js";
+import { cutWords } from "watch/views/cluster.js";
 
 export const name = "break";
 
@@ -39,17 +40,17 @@ function ruleWords(rule) {
 
 export function draw(place, page) {
   const { state, t } = page;
-  const signature = JSON.stringify([page.language, state.roles, page.isLive, page.faults, page.said]);
+  const signature = JSON.stringify([page.language, state.roles, page.cuts, page.isLive, page.faults, page.said]);
   if (place.dataset.drawn === signature && place.firstChild) return;
   place.dataset.drawn = signature;
   const roles = Object.keys(state.roles).sort((one, other) => state.roles[one].kind.localeCompare(state.roles[other].kind) || one.localeCompare(other));
   const rules = page.faults ?? [];
-  show(place,
+  update(place,
     el("section", { class: "card" },
       el("h2", null, t("break_title")),
       !page.isLive && el("p", { class: "warning" }, t("break_recorded")),
       table(t("break_title"), [t("process"), t("state"), t("action")], roles.map((id) => [
-        el("span", null, id), t(page.cut?.has(id) && state.roles[id].state === "running" ? "state_cut" : `state_${state.roles[id].state}`), faultButtons(page, id)]), { class: "hidden-text" })),
+        el("span", null, id), page.cut.has(id) && state.roles[id].state === "running" ? cutWords(page, id) : t(`state_${state.roles[id].state}`), faultButtons(page, id)]), { class: "hidden-text" })),
     el("section", { class: "card" },
       el("h2", null, t("rules")),
       rules.length === 0 ? el("p", { class: "note" }, t("no_rules")) : [

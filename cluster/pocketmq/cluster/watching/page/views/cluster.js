@@ -1,6 +1,6 @@
 /** Who is there, what travels, and who knows what. */
 
-import { el, show, svg, table } from "watch/dom.js";
+import { el, update, svg, table } from "watch/dom.js";
 import { colour, count, short } from "watch/names.js";
 import { troubleWords } from "watch/sentences.js";
 import { brokerNameOf, brokerOf, conflicts, journey, listedAs, shortQueue, topicOf, troublesAt } from "watch/state.js";
@@ -79,7 +79,10 @@ function curve(from, to, wide) {
   const end = sideways ? { x: other.x - Math.sign(other.x - one.x) * to.w / 2, y: other.y }
     : { x: other.x, y: other.y - Math.sign(other.y - one.y) * to.h / 2 };
   const bend = sideways ? { x: (end.x - begin.x) / 2, y: 0 } : { x: 0, y: (end.y - begin.y) / 2 };
-  const c1 = { x: begin.x + bend.x, y: begin.y + bend.y }, c2 = { x: end.x - bend.x, y: end.y - bend.y };
+  return bezier(begin, { x: begin.x + bend.x, y: begin.y + bend.y }, { x: end.x - bend.x, y: end.y - bend.y }, end);
+}
+
+function bezier(begin, c1, c2, end) {
   return {
     path: `M${begin.x},${begin.y} C${c1.x},${c1.y} ${c2.x},${c2.y} ${end.x},${end.y}`,
     at(s) {
@@ -114,22 +117,27 @@ function fitted(text, width, each) {
   return text.length > most ? `${text.slice(0, most - 1)}…` : text;
 }
 
+export function cutWords({ cut, t }, id) {
+  const others = cut.get(id).map((each) => (each === "clients" ? t("all_clients") : short(each)));
+  return others.length ? t("state_cut_from", { who: others.join(", ") }) : t("state_cut");
+}
+
 function brokerWords(page, id) {
   const { state, t } = page;
   const role = state.roles[id];
   const forgotten = role.kind === "broker" ? forgottenBy(state, id) : [];
   let line = t(`state_${role.state}`);
-  if (page.cut?.has(id)) line = t("state_cut");
+  if (page.cut?.has(id)) line = cutWords(page, id);
   if (forgotten.length) line += ` · ${t("expired_at", { who: forgotten.map(short).join(", ") })}`;
   else if (role.mastery) line += ` · ${role.mastery}`;
   const lookup = role.state === "running" && page.cut?.has(id) ? "cut" : role.state;
-  return { kind: t(`kind_${role.kind}`), state: lookup, line, bad: role.state !== "running" || forgotten.length > 0 };
+  return { kind: t(`kind_${role.kind}`), state: lookup, line, bad: lookup !== "running" || forgotten.length > 0 };
 }
 
 function clientWords(page, id) {
   const { state, t } = page;
   const found = state.clients[id];
-  const parts = [];
+  const parts = page.cut?.has(id) ? [cutWords(page, id)] : [];
   if (found.state !== "running") parts.push(t(`state_${found.state}`));
   if (found.kind === "consumer") {
     const owned = state.groups[found.group]?.members[id]?.queues.length ?? 0;
@@ -137,7 +145,8 @@ function clientWords(page, id) {
   } else {
     parts.push(found.status || t("kind_producer"));
   }
-  return { kind: t(`kind_${found.kind}`), state: found.state, line: parts.join(" · "), bad: found.state !== "running",
+  const isCut = found.state === "running" && page.cut?.has(id);
+  return { kind: t(`kind_${found.kind}`), state: isCut ? "cut" : found.state, line: parts.join(" · "), bad: isCut || found.state !== "running",
     colour: found.kind === "consumer" ? colour(id) : null };
 }
 
@@ -168,15 +177,19 @@ function cells(page, broker, box) {
   return found;
 }
 
+/** Whether the link between two is cut: by a rule that names both, or one of them and all others. */
+const isCut = (page, one, other) => page.cuts.some((cut) => [[one, other], [other, one]].some(([who, from]) =>
+  cut.who === who && (cut.other === "" || cut.other === from || (cut.other === "clients" && page.state.clients[from]?.state === "running"))));
+
 /** From a broker's side up to a nameserver, around the brokers above it. */
 function aroundPath(broker, nameserver, plan) {
   const [from, to] = [plan.boxes[broker], plan.boxes[nameserver]];
   const others = plan.bands.brokers.map((each) => plan.boxes[each]);
-  if (!plan.wide || others.every((each) => each.y >= from.y)) return curve(from, to, plan.wide).path;
+  if (!plan.wide || others.every((each) => each.y >= from.y)) return curve(from, to, plan.wide);
   const goal = centre(to);
   const left = goal.x <= from.x + from.w / 2;
   const x = left ? from.x : from.x + from.w, out = left ? -46 : 46;
-  return `M${x},${from.y + 18} C${x + out},${from.y + 4} ${x + out},${to.y + to.h + 40} ${goal.x},${to.y + to.h}`;
+  return bezier({ x, y: from.y + 18 }, { x: x + out, y: from.y + 4 }, { x: x + out, y: to.y + to.h + 40 }, { x: goal.x, y: to.y + to.h });
 }
 
 const numberOf = (queue) => Number(queue.slice(queue.lastIndexOf("/") + 1));
@@ -186,17 +199,29 @@ function edges(page, plan) {
   const { state } = page;
   const { boxes, bands, wide } = plan;
   const lines = [];
-  const join = (one, other, style) => {
-    if (boxes[one] && boxes[other]) lines.push(svg("path", { class: `edge ${style}`, d: curve(boxes[one], boxes[other], wide).path }));
+  const joined = new Set();
+  const join = (one, other, style, way = curve(boxes[one], boxes[other], wide)) => {
+    joined.add(`${one} ${other}`).add(`${other} ${one}`);
+    const cut = isCut(page, one, other);
+    lines.push(svg("path", { class: `edge ${cut ? "cut" : style}`, d: way.path, "data-link": `${one} ${other}` }));
+    if (!cut) return;
+    const { x, y } = way.at(0.5);
+    lines.push(svg("text", { class: "bad cut", x: x.toFixed(1), y: (y + 6).toFixed(1), "text-anchor": "middle" }, SYMBOL.cut));
   };
   for (const nameserver of bands.top) {
     for (const broker of bands.brokers) {
       const listed = listedAs(state, broker);
       const style = state.knows[nameserver]?.[listed] ? "" : state.forgot[nameserver]?.[listed] ? "lost" : null;
-      if (style !== null) lines.push(svg("path", { class: `edge ${style}`, d: aroundPath(broker, nameserver, plan) }));
+      if (style !== null) join(broker, nameserver, style, aroundPath(broker, nameserver, plan));
     }
   }
-  for (const producer of bands.producers) for (const broker of bands.brokers) join(producer, broker, "");
+  for (const producer of bands.producers) {
+    const known = routed(state, producer);
+    for (const broker of bands.brokers) {
+      if (known === null) join(producer, broker, "");  // its client does not tell what it knows
+      else if (known.has(brokerNameOf(state, broker)) && state.roles[broker].mastery !== "SLAVE") join(producer, broker, "strong");
+    }
+  }
   for (const consumer of bands.consumers) {
     for (const broker of bands.brokers) {
       const owned = Object.values(state.groups).some((group) =>
@@ -204,7 +229,14 @@ function edges(page, plan) {
       join(broker, consumer, owned ? "strong" : "");
     }
   }
+  for (const { who, other } of page.cuts) if (boxes[who] && boxes[other] && !joined.has(`${who} ${other}`)) join(who, other, "");
   return lines;
+}
+
+/** The broker names that a client has in its routes; null where it does not tell them. */
+function routed(state, client) {
+  const routes = state.routes[client];
+  return routes === undefined ? null : new Set(Object.values(routes).flat().map(brokerOf));
 }
 
 function mark(kind, { x, y }) {
@@ -256,11 +288,11 @@ function knowledge(page) {
         : el("span", { class: "missing" }, `✕ ${t("missing")}`)))]);
     })));
   }
-  const routed = Object.keys(state.routes).filter((id) => state.clients[id]?.state === "running").sort();
-  if (routed.length) {
+  const telling = Object.keys(state.routes).filter((id) => state.clients[id]?.state === "running").sort();
+  if (telling.length) {
     const most = {};
-    for (const id of routed) for (const [topic, queues] of Object.entries(state.routes[id])) most[topic] = Math.max(most[topic] ?? 0, queues.length);
-    parts.push(table(t("table_client"), [t("client"), t("routes")], routed.map((id) => [chip(id), Object.entries(state.routes[id]).map(([topic, queues]) => {
+    for (const id of telling) for (const [topic, queues] of Object.entries(state.routes[id])) most[topic] = Math.max(most[topic] ?? 0, queues.length);
+    parts.push(table(t("table_client"), [t("client"), t("routes")], telling.map((id) => [chip(id), Object.entries(state.routes[id]).filter(([topic]) => !own(topic)).map(([topic, queues]) => {
       const stale = queues.length < most[topic];
       return el("div", { class: stale ? "missing" : "" }, `${topic}: ${summary(queues)}${stale ? ` · ${t("stale")}` : ""}`);
     })])));
@@ -301,7 +333,7 @@ export function draw(place, page) {
   const width = Math.max(300, Math.floor(place.clientWidth) - 34);
   const plan = layout(state, width);
   const troubles = troublesAt(state, page.player.at_ms);
-  const signature = JSON.stringify([width, page.language, page.selected, [...(page.cut ?? [])], troubles, state.roles, state.clients, state.knows,
+  const signature = JSON.stringify([width, page.language, page.selected, page.cuts, troubles, state.roles, state.clients, state.knows,
     state.forgot, state.seen, state.routes, Object.values(state.groups).map((each) => each.queues), Object.keys(state.queues)]);
   if (place.dataset.drawn !== signature || !place.firstChild) {
     place.dataset.drawn = signature;
@@ -315,7 +347,7 @@ export function draw(place, page) {
       return [nobody.length > 0 && el("p", { class: "warning" }, `${group}: ${t("some_unowned", { queues: byTopic(nobody) })}`),
         several.length > 0 && el("p", { class: "warning" }, `${group}: ${t("some_several", { queues: byTopic(several) })}`)];
     });
-    show(place,
+    update(place,
       el("section", { class: "card" },
         el("h2", null, t("view_cluster")),
         things.length === 0 && el("p", { class: "note" }, t("nobody_here")),
@@ -324,7 +356,9 @@ export function draw(place, page) {
         el("ul", { class: "legend" }, KINDS.map((kind) => el("li", null,
           svg("svg", { width: 15, height: 14, viewBox: "-8 -7 15 14", "aria-hidden": true }, mark(kind, { x: 0, y: 0 })), t(`legend_${kind}`))),
         el("li", { class: "sampled" })),
-        broken && el("p", { class: "warning" }, t("troubles_now", { troubles: broken })), disputed),
+        broken && el("p", { class: "warning" }, t("troubles_now", { troubles: broken })),
+        page.cuts.length > 0 && el("p", { class: "warning" }, t("links_cut", { links: page.cuts.map(({ who, other }) =>
+          `${short(who)} ✂ ${other === "" ? t("all_others") : other === "clients" ? t("all_clients") : short(other)}`).join(", ") })), disputed),
       el("div", { class: "cards" }, knowledge(page).map((each) => el("section", { class: "card" }, each))));
   }
   const each = marks(page, plan, place.querySelector(".marks"));

@@ -1,6 +1,6 @@
 /** The commit log as it grows, what is on the disk and what a power cut would take, and bytes beside fields. */
 
-import { el, show, svg, table } from "watch/dom.js";
+import { changed, el, update, svg, table } from "watch/dom.js";
 import { count } from "watch/names.js";
 
 export const name = "files";
@@ -61,20 +61,17 @@ function bytes(page, broker, record) {
 export function draw(place, page) {
   const { state, t, player } = page;
   const width = Math.max(280, Math.floor(place.clientWidth) - 34);
-  const moving = player.playing || player.following;
-  const signature = JSON.stringify([page.language, width, moving ? Math.floor(performance.now() / 200) : player.at_ms, page.record, page.field,
-    Object.keys(page.bytes ?? {}), page.bytesRead, state.stores]);
-  if (place.dataset.drawn === signature && place.firstChild) return;
-  place.dataset.drawn = signature;
+  const signature = JSON.stringify([page.language, width, player.following, page.record, page.field, page.bytesRead, state.stores]);
+  if (!changed(place, page, signature)) return;
   const brokers = Object.keys(state.stores).sort();
   if (brokers.length === 0) {
-    show(place, el("section", { class: "card" }, el("h2", null, t("view_files")), el("p", { class: "note" }, t("files_none"))));
+    update(place, el("section", { class: "card" }, el("h2", null, t("view_files")), el("p", { class: "note" }, t("files_none"))));
     return;
   }
-  show(place, brokers.map((broker) => {
+  update(place, brokers.map((broker) => {
     const store = state.stores[broker];
     const wanted = page.record?.startsWith(`${broker} `) ? page.record : null;
-    const chosen = (wanted && page.records?.[wanted]) ?? store.records.at(-1);
+    const chosen = (wanted && page.records?.[wanted]) ?? (page.readsAlong ? page.tails?.[broker] : null) ?? store.records.at(-1);
     return el("section", { class: "card" },
       el("h2", null, t("log_of", { broker })), picture(store, width, t),
       el("p", { class: "note" }, `${t("dispatched_to")} ${count(store.dispatched)} · ${t("at_risk")}: ${count(Math.max(store.end - store.flushed, 0))} B`),
@@ -82,6 +79,8 @@ export function draw(place, page) {
       el("div", { class: "log" }, store.records.map((each) => el("button", {
         class: each.physical_offset + each.size > store.flushed ? "cache" : "", "aria-pressed": each === chosen ? "true" : "false",
         "data-record": `${broker} ${each.physical_offset}`, "data-key": `record ${broker} ${each.physical_offset}` }, count(each.physical_offset)))),
+      page.isLive && (page.readsAlong ? el("p", { class: "note" }, t("reads_along"))
+        : el("button", { class: "button", "data-do": "tail", "data-key": `tail ${broker}` }, t("read_along"))),
       chosen && [
         page.bytes?.[`${broker} ${chosen.physical_offset}`]?.record ? null : table(t("record_at", { offset: count(chosen.physical_offset) }), [t("field"), t("value")], layoutOf(chosen).map(([field, value]) => [el("code", null, field), String(value)])),
         bytes(page, broker, chosen)]);

@@ -1,6 +1,6 @@
 /** How far each group is in each queue: process queue, out of order, committable, committed, lag. */
 
-import { el, show, svg, table } from "watch/dom.js";
+import { el, update, svg, table } from "watch/dom.js";
 import { count } from "watch/names.js";
 import { shortQueue, topicOf } from "watch/state.js";
 import { chip } from "watch/views/cluster.js";
@@ -51,10 +51,10 @@ export function draw(place, page) {
   if (place.dataset.drawn === signature && place.firstChild) return;
   place.dataset.drawn = signature;
   if (groups.length === 0) {
-    show(place, el("section", { class: "card" }, el("h2", null, t("view_offsets")), el("p", { class: "note" }, t("no_offsets"))));
+    update(place, el("section", { class: "card" }, el("h2", null, t("view_offsets")), el("p", { class: "note" }, t("no_offsets"))));
     return;
   }
-  show(place, groups.map((group) => {
+  update(place, groups.map((group) => {
     const queues = Object.keys(state.offsets[group]).sort((one, other) => one.localeCompare(other, "en", { numeric: true }));
     return el("section", { class: "card" },
       el("h2", null, t("offsets", { group })), el("p", { class: "note" }, t("offsets_note")), (state.sampled || page.large) && el("p", { class: "note" }, t("offsets_sampled")), legend(t),

@@ -1,6 +1,6 @@
 /** Queues × members over time: who owned which queue from when to when, why, and by which arithmetic. */
 
-import { el, show, svg, table } from "watch/dom.js";
+import { el, update, svg, table } from "watch/dom.js";
 import { colour, seconds, short } from "watch/names.js";
 import { causeWords } from "watch/sentences.js";
 import { conflicts, shortQueue, topicOf } from "watch/state.js";
@@ -119,7 +119,7 @@ export function draw(place, page) {
     Object.values(state.groups).map((each) => [each.queues, each.locks])]);
   if (place.dataset.drawn !== signature || !place.firstChild) {
     place.dataset.drawn = signature;
-    show(place, groups.length === 0
+    update(place, groups.length === 0
       ? el("section", { class: "card" }, el("h2", null, t("view_queues")), el("p", { class: "note" }, t("no_groups")))
       : groups.map((group) => {
         const { nobody, several } = conflicts(state.groups[group]);

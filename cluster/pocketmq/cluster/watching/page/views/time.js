@@ -1,6 +1,6 @@
 /** The clock: protocol and real time, what is due next, and everything that happened. */
 
-import { el, show, table } from "watch/dom.js";
+import { changed, el, update, table } from "watch/dom.js";
 import { clockTime, count, seconds } from "watch/names.js";
 import { eventList } from "watch/panel.js";
 
@@ -28,13 +28,11 @@ function deadlines(page) {
 
 export function draw(place, page) {
   const { state, timeline, player, t } = page;
-  const moving = player.playing || player.following;
-  const signature = JSON.stringify([page.language, moving ? Math.floor(performance.now() / 150) : player.at_ms, page.clock, timeline.events.length]);
-  if (place.dataset.drawn === signature && place.firstChild) return;
-  place.dataset.drawn = signature;
+  const signature = JSON.stringify([page.language, player.at_ms, page.clock, timeline.events.length]);
+  if (!changed(place, page, signature)) return;
   const fact = (label, value) => el("section", { class: "card" }, el("p", { class: "note" }, label), el("div", { class: "big" }, value));
   const { sent, stored, consumed, again, dead } = state.totals;
-  show(place,
+  update(place,
     el("div", { class: "cards" },
       fact(t("virtual"), clockTime(state.at_ms)),
       fact(t("real"), `${seconds(player.at_ms - timeline.began_ms)} s`),
