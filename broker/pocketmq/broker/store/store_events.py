@@ -9,9 +9,13 @@ from pocketmq.protocol.events.messages import MessageDispatched, MessageStored, 
 from pocketmq.protocol.events.sink import NO_EVENTS, Counted, EventSink, Place, sample_number
 
 if TYPE_CHECKING:
+    from pocketmq.broker.store.consume_queue import ConsumeQueue
     from pocketmq.broker.store.queue_dispatch import PlacedBatch, StoredBatch
 
 _OK = PutStatus.PUT_OK
+
+COUNTER_DIGITS: Final = 4
+"""Of the counter at the end of a unique key (S-8)."""
 
 MOST_KEPT: Final = 10_000
 """Queues whose counters are kept."""
@@ -36,13 +40,20 @@ class StoreEvents:
     def stored(self, batch: StoredBatch) -> None:
         """Messages were appended to the log; those that were refused are left out."""
         mask = self.sink.mask(MessageStored, len(batch.messages))
-        low = "0" if mask & 0xF == 0xF else ""
+        low = _zeros(mask)
+        counters: dict[ConsumeQueue, Counted] = {}
         for message, queue, result in zip(batch.messages, batch.queues, batch.results, strict=True):
             if result.status is not _OK:
                 continue
             key = message.uniq_key
             if key and not key.endswith(low):  # most of them, at many messages a second
-                self._counted(queue.topic, queue.queue_id)[0].add(1, result.size)
+                counted = counters.get(queue)
+                if counted is None:
+                    counted = self._counted(queue.topic, queue.queue_id)[0]
+                    counters[queue] = counted
+                counted.count += 1  # without a call: this is done for each message
+                counted.messages += 1
+                counted.size += result.size
                 continue
             self._stored(
                 queue.topic,
@@ -136,6 +147,15 @@ class StoreEvents:
             *sink.stamp(), broker=self._broker, physical_from=before, physical_to=end
         )
         sink.emit(event)
+
+
+def _zeros(mask: int) -> str:
+    """With which digits the unique keys end that none of the mask's bits is in, at least."""
+    digits = 0
+    while digits < COUNTER_DIGITS and mask & 0xF == 0xF:
+        mask >>= 4
+        digits += 1
+    return "0" * digits
 
 
 NO_STORE_EVENTS: Final = StoreEvents(NO_EVENTS, "")

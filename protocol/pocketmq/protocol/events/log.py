@@ -34,7 +34,7 @@ WINDOW_US: Final = 100_000
 COUNTS_US: Final = 500_000
 """Counted events are told so often."""
 
-SINGLE_PER_WINDOW: Final = 5
+SINGLE_PER_WINDOW: Final = 2
 """Events of one kind in a window that are told one by one in the long run."""
 
 MOST_SAVED: Final = 300
