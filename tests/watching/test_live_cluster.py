@@ -70,7 +70,7 @@ def test_bytes_come_while_messages_come(page: Seen) -> None:
 def test_the_bytes_of_a_record_stand_beside_its_fields(page: Seen) -> None:
     choose(page, "files")
     page.page.locator("[data-record]").first.click()
-    page.shows("Read the newest record along")
+    page.shows("Follow the newest record")
     page.page.wait_for_selector("[data-field=MAGICCODE]")
     magic = page.page.locator("[data-field=MAGICCODE]").first
     assert magic.inner_text() == "da a3 20 a7"
