@@ -94,7 +94,7 @@ class FaultBegan(Event, frozen=True, kw_only=True):
     role: str | None = None
     """Where; None: at every role."""
     other: str | None = None
-    """Of a partition: from whom `role` is cut off, a role or `clients`."""
+    """Of a partition: from whom `role` is cut off, a role, `others` (all of them) or `clients`."""
 
 
 class FaultEnded(Event, frozen=True, kw_only=True):

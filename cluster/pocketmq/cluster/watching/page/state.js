@@ -425,7 +425,7 @@ const CUTS = new Set(["partition", "links cut", "links cut one way", "machines c
 /** A fault of which only the firing was told is taken to hold for so long. */
 const FIRED_SHOWN_MS = 5000;
 
-/** Links that are cut at a moment: {who, other}, where other may be `clients`, or empty: all of them. */
+/** Links that are cut at a moment: {who, other}, where other may be `clients`, `others` (all other roles), or empty: all of them. */
 export function cutsAt(state, moment) {
   const faults = Object.values(state.faults).filter((each) => each.do === "partition"
     && (each.holds ?? (each.fired_ms <= moment && moment - each.fired_ms < FIRED_SHOWN_MS)));

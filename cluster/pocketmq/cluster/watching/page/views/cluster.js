@@ -117,8 +117,11 @@ function fitted(text, width, each) {
   return text.length > most ? `${text.slice(0, most - 1)}…` : text;
 }
 
+/** The other side of a cut link, in words. */
+const sideWords = (other, t) => ({ clients: t("all_clients"), others: t("other_roles"), "": t("all_others") }[other] ?? short(other));
+
 export function cutWords({ cut, t }, id) {
-  const others = cut.get(id).map((each) => (each === "clients" ? t("all_clients") : short(each)));
+  const others = cut.get(id).map((each) => sideWords(each, t));
   return others.length ? t("state_cut_from", { who: others.join(", ") }) : t("state_cut");
 }
 
@@ -179,7 +182,8 @@ function cells(page, broker, box) {
 
 /** Whether the link between two is cut: by a rule that names both, or one of them and all others. */
 const isCut = (page, one, other) => page.cuts.some((cut) => [[one, other], [other, one]].some(([who, from]) =>
-  cut.who === who && (cut.other === "" || cut.other === from || (cut.other === "clients" && page.state.clients[from]?.state === "running"))));
+  cut.who === who && (cut.other === "" || cut.other === from || (cut.other === "others" && from in page.state.roles)
+  || (cut.other === "clients" && page.state.clients[from]?.state === "running"))));
 
 /** From a broker's side up to a nameserver, around the brokers above it. */
 function aroundPath(broker, nameserver, plan) {
@@ -358,7 +362,7 @@ export function draw(place, page) {
         el("li", { class: "sampled" })),
         broken && el("p", { class: "warning" }, t("troubles_now", { troubles: broken })),
         page.cuts.length > 0 && el("p", { class: "warning" }, t("links_cut", { links: page.cuts.map(({ who, other }) =>
-          `${short(who)} ✂ ${other === "" ? t("all_others") : other === "clients" ? t("all_clients") : short(other)}`).join(", ") })), disputed),
+          `${short(who)} ✂ ${sideWords(other, t)}`).join(", ") })), disputed),
       el("div", { class: "cards" }, knowledge(page).map((each) => el("section", { class: "card" }, each))));
   }
   const each = marks(page, plan, place.querySelector(".marks"));
