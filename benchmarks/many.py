@@ -162,10 +162,12 @@ def start_rows(rounds: int, checkouts: Checkouts) -> Figures:
                     for content, store in stores.items():
                         with code_of(checkout):
                             broker = broker_on(store, nameserver.address)
-                            if ended:  # that start was a clean one; the next is not
+                            if ended:
                                 broker.popen.kill()
                                 broker.popen.wait()
-                                broker = broker_on(store, nameserver.address)
+                            else:
+                                broker.stop()  # the next start finds what this code leaves
+                            broker = broker_on(store, nameserver.address)
                         row = f"start, {content}{ended} | {name}"
                         figures.setdefault(row + " | s", []).append(broker.ready_s)
                         used_s = processor_us(broker) / 1e6

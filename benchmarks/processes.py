@@ -52,7 +52,7 @@ class Process:
     def stop(self) -> None:
         self.popen.terminate()
         try:
-            self.popen.wait(10)
+            self.popen.wait(60)  # a stop brings all to the disk
         except subprocess.TimeoutExpired:
             self.popen.kill()
             self.popen.wait()
