@@ -238,7 +238,7 @@ async def test_only_who_has_read_something_or_will_is_visited() -> None:
     await asyncio.sleep(0)  # noqa: TID251 - one turn, so that it has armed its timer
     await advance_to(members, START_MS + 100_000, traffic=talk)
     assert {clock.time_ms() for clock in clocks} == {START_MS + 100_000}
-    assert members[0].visits >= members[1].visits >= 99
+    assert min(members[0].visits, members[1].visits) >= 99
     assert members[2].visits < 5
     visits = members[2].visits
     for post[2].waiting in range(1, 6):  # c has not read it yet

@@ -152,7 +152,8 @@ class BrokerStats:
         self._hour_at_ms = now_ms if hour else self._hour_at_ms
         self._day_at_ms = now_ms if day else self._day_at_ms
         for traffic in self._all():
-            traffic.sample(now_ms, hour=hour, day=day)
+            if traffic.times:
+                traffic.sample(now_ms, hour=hour, day=day)
         if now_ms - self._minute_at_ms >= 60_000:
             self._minute_at_ms = now_ms
             self.put_times.turn()

@@ -72,10 +72,8 @@ class Traffic:
     def sample(self, now_ms: int, *, hour: bool, day: bool) -> None:
         """Keep how far the counters are, for the minute and, when it is time, the others.
 
-        A counter begins with its first message, as RocketMQ's do.
+        To be called from its first message on, with which RocketMQ's counters begin.
         """
-        if not self.times:
-            return
         sample = _Sample(now_ms, self.times, self.messages, self.size_bytes)
         self._minute.add(sample)
         if hour:

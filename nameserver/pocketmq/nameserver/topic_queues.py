@@ -34,6 +34,11 @@ class TopicQueues:
         """Whether a broker's queues of a topic are known."""
         return broker_name in self._topics.get(topic, ())
 
+    def lacking(self, topics: Iterable[str], broker_name: str) -> int:
+        """Of how many of these topics a broker's queues are not known."""
+        known = self._topics
+        return sum(broker_name not in known.get(topic, ()) for topic in topics)
+
     def of(self, topic: str) -> Mapping[str, QueueData]:
         """Broker name -> its queues of the topic."""
         return self._topics.get(topic, {})

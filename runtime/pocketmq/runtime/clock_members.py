@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
 from pocketmq.runtime.errors import ClockMemberError
-from pocketmq.runtime.manual_clock import AtMoment, Due, ManualClock
-from pocketmq.runtime.other_loops import run_in
+from pocketmq.runtime.manual_clock import AtMoment, Due, ManualClock, Passed
+from pocketmq.runtime.other_loops import Later, run_in
 
 T = TypeVar("T")
 
@@ -80,6 +80,11 @@ class NearMember:
         self._unread_at_rest = 0
 
     @property
+    def reads_first(self) -> bool:
+        """Whether `run` waits until it has read what was sent to it."""
+        return self._inbox is not None
+
+    @property
     def has_news(self) -> bool:
         """Whether there is something that it has read, or will, since it was seen at rest."""
         inbox = self._inbox
@@ -95,8 +100,10 @@ class NearMember:
         await self.run(time_ms)
 
     async def run(self, time_ms: int, at_moment: AtMoment | None = None) -> int:
-        """`ManualClock.move_to`, in the clock's own loop."""
-        return await self._in_loop(self._run(time_ms, at_moment))
+        """`ManualClock.move_to`, in the clock's own loop; what was sent there is read before."""
+        return await self._in_loop(
+            self._run(time_ms, at_moment), partial(self._run_at_once, time_ms, at_moment)
+        )
 
     async def rest(self, time_ms: int) -> None:
         """Return when what it has read has had its effects; its clock stands there already."""
@@ -112,8 +119,9 @@ class NearMember:
             except RuntimeError as exc:
                 self._explain(exc)
                 raise
-            if await seen:
-                return
+            if not await seen:
+                await self._in_loop(self._run(time_ms, None))
+            return
         await self.run(time_ms)
 
     def _seen_at_rest(self, inbox: Inbox, loop: asyncio.AbstractEventLoop) -> bool:
@@ -148,7 +156,19 @@ class NearMember:
             return
         here.call_soon_threadsafe(_resolve, seen, rests)
 
+    def _run_at_once(self, time_ms: int, at_moment: AtMoment | None) -> int | Later:
+        if self._inbox is not None and self._has_unread(self._inbox):
+            return Later.NEXT_TURN
+        passed = self.clock.pass_moments(time_ms, at_moment)
+        if passed is not Passed.ALL:
+            return Later.NEXT_TURN if passed is Passed.NEXT_TURN else Later.IN_A_TASK
+        if self._inbox is not None:
+            self._read_at_rest = self._inbox.read()
+        return self.clock.time_ms()
+
     async def _run(self, time_ms: int, at_moment: AtMoment | None) -> int:
+        if at_moment is not None and self._inbox is not None and self._has_unread(self._inbox):
+            await self.clock.move_to(self.clock.time_ms())
         reached_ms = await self.clock.move_to(time_ms, at_moment)
         inbox = self._inbox
         while inbox is not None and inbox.read() != self._read_at_rest:
@@ -159,11 +179,15 @@ class NearMember:
             self._unread_at_rest = inbox.unread()  # what ended connections left never arrives
         return reached_ms
 
-    async def _in_loop(self, coroutine: Coroutine[object, object, T]) -> T:
+    async def _in_loop(
+        self,
+        coroutine: Coroutine[object, object, T],
+        at_once: Callable[[], T | Later] | None = None,
+    ) -> T:
         if self._loop is None or self._loop is asyncio.get_running_loop():
             return await coroutine
         try:
-            return await run_in(self._loop, coroutine)
+            return await run_in(self._loop, coroutine, at_once)
         except RuntimeError as exc:
             self._explain(exc)
             raise

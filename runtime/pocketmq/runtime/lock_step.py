@@ -157,34 +157,65 @@ class _NearStep:
         steps = 1
         seen = self._traffic.writes
         now_ms = await _one_step(self._step, time_ms, self._on_deadline)
+        is_late = False
         while now_ms < time_ms:
             steps += 1
             if self._traffic.writes != seen:
-                await self._settle(now_ms)  # what was sent has effects at this moment
-            seen = self._traffic.writes
+                # what was sent has effects at this moment
+                seen = await self._settle(now_ms, time_ms)
             moments, now_ms = await self._run_one(now_ms, time_ms, seen)
-            if not moments and now_ms < time_ms:  # somebody is busy
+            if moments or now_ms >= time_ms:
+                is_late = False
+            elif self._traffic.writes != seen and not is_late:
+                is_late = True  # whoever was to go on had something to say first
+            else:  # somebody is busy
                 now_ms = await _one_step(self._step, time_ms, self._on_deadline)
+        if self._traffic.writes != seen:
+            await self._settle(now_ms, now_ms)
         return steps
 
-    async def _settle(self, now_ms: int) -> None:
-        """Let everybody rest who may have read something, until nobody sends anything more."""
+    async def _settle(self, now_ms: int, time_ms: int) -> int:
+        """Let everybody rest who may have read something, until nobody sends anything more.
+
+        Whoever is to go on next need not be visited twice: it reads what was sent before it does.
+
+        Returns:
+            The traffic's writes that were seen.
+        """
+        writes = self._traffic.writes
         for _ in range(_MOST_ROUNDS):
-            writes = self._traffic.writes
+            with_news = [each for each in self._members if each.has_news]
+            if len(with_news) == 1 and with_news[0] is self._next_owner(time_ms):
+                return writes
             for each in self._members:
                 if each.has_news:
                     await self._step.rest(each, now_ms)
             if self._traffic.writes == writes:
-                return
+                return writes
+            writes = self._traffic.writes
+        return writes
+
+    def _due(self) -> list[tuple[int, int]]:
+        """When each member has something due, and which one it is; earliest first."""
+        due = [
+            (at_ms, at)
+            for at, each in enumerate(self._members)
+            if (at_ms := each.clock.due_ms()) is not None
+        ]
+        due.sort()
+        return due
+
+    def _next_owner(self, time_ms: int) -> NearMember | None:
+        """Whose timer is due next, until a moment, if it can be told to read its news before."""
+        due = self._due()
+        if not due or due[0][0] > time_ms:
+            return None
+        owner = self._members[due[0][1]]
+        return owner if owner.reads_first else None
 
     async def _run_one(self, now_ms: int, time_ms: int, seen: int) -> tuple[int, int]:
         """Let the member whose turn it is go on until it is another's; moments, and where it is."""
-        due = [
-            (found.at_ms, at)
-            for at, each in enumerate(self._members)
-            if (found := each.clock.next_due()) is not None
-        ]
-        due.sort()
+        due = self._due()
         if not due or due[0][0] > time_ms:
             quiet = self._traffic.writes == seen
             if quiet and all(each.clock.skip_to(time_ms) for each in self._members):

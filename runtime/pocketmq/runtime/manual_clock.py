@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import enum
 import heapq
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from pocketmq.runtime.clock import AtExpiry, ClockTimeout, Latch, Timer, resolve
 from pocketmq.runtime.errors import ClockStuckError
@@ -51,17 +52,46 @@ class Due(NamedTuple):
     """Name of the task that waits for it, or of the callback."""
 
 
-class _ManualTimer:
-    __slots__ = ("callback", "what", "when_us")
+class Passed(enum.Enum):
+    """How far `pass_moments` came."""
 
-    def __init__(self, when_us: int, callback: Callable[[], None], what: str | None) -> None:
+    ALL = enum.auto()
+    """As far as it may."""
+    NEXT_TURN = enum.auto()
+    """Something else is about to be called; go on after it."""
+    MUST_WAIT = enum.auto()
+    """A task is at work, or the loop cannot be looked into: `move_to` has to go on."""
+
+
+class _ManualTimer:
+    __slots__ = ("_timers", "callback", "what", "when_us")
+
+    def __init__(
+        self, when_us: int, callback: Callable[[], None], what: str | None, timers: Timers
+    ) -> None:
         self.when_us = when_us
         self.callback: Callable[[], None] | None = callback
         self.what = what
         """Name of the task that it only wakes; None: it may start tasks."""
+        self._timers = timers
 
     def cancel(self) -> None:
         self.callback = None
+        _earliest(self._timers)
+
+
+Timers: TypeAlias = list[tuple[int, int, _ManualTimer]]
+"""A heap, whose first is never cancelled: when each is due, in us, and which was armed first."""
+
+
+def _earliest(timers: Timers) -> _ManualTimer | None:
+    """The first timer that is not cancelled; those before it are removed."""
+    while timers:
+        timer = timers[0][2]
+        if timer.callback is not None:
+            return timer
+        heapq.heappop(timers)
+    return None
 
 
 class ManualClock:
@@ -76,8 +106,7 @@ class ManualClock:
         self._start_ms = start_ms
         self._guard_s = guard_s
         self._now_us = 0
-        self._timers: list[tuple[int, int, _ManualTimer]] = []
-        """A heap: when each is due, in us, and which was armed first."""
+        self._timers: Timers = []
         self._armed = 0
         self._moving = asyncio.Lock()
         self._frozen: frozenset[str] = frozenset()
@@ -101,21 +130,22 @@ class ManualClock:
 
     def next_deadline_ms(self) -> int | None:
         """When the earliest timer is due, in ms since the epoch, rounded up; None without one."""
-        timer = self._earliest()
+        timer = _earliest(self._timers)
         return None if timer is None else self._start_ms - (-timer.when_us // 1000)
+
+    def due_ms(self) -> int | None:
+        """`next_deadline_ms`, for any thread: it changes nothing."""
+        timers = self._timers
+        first = timers[0][2] if timers else None
+        return None if first is None else self._start_ms - (-first.when_us // 1000)
 
     def next_due(self) -> Due | None:
         """The earliest timer with what it is; changes nothing, so any thread may ask."""
         timers = self._timers
-        first = timers[0] if timers else None
-        if first is None or first[2].callback is None:  # cancelled: look at all
-            waiting = [each for each in list(timers) if each[2].callback is not None]
-            first = min(waiting, default=None)
-        if first is None:
+        timer = timers[0][2] if timers else None
+        if timer is None:
             return None
-        timer = first[2]
-        callback = timer.callback
-        what = timer.what or getattr(callback, "__qualname__", None) or "timer"
+        what = timer.what or getattr(timer.callback, "__qualname__", None) or "timer"
         return Due(self._start_ms - (-timer.when_us // 1000), what)
 
     def skip_to(self, time_ms: int) -> bool:
@@ -127,8 +157,8 @@ class ManualClock:
         Returns:
             Whether the clock is there; False: `move_to` has work to do.
         """
-        due = self.next_due()
-        if self._busy or self._moving.locked() or (due is not None and due.at_ms < time_ms):
+        due_ms = self.due_ms()
+        if self._busy or self._moving.locked() or (due_ms is not None and due_ms < time_ms):
             return False
         self._now_us = max(self._now_us, (time_ms - self._start_ms) * 1000)
         return True
@@ -143,12 +173,7 @@ class ManualClock:
 
         False also means that it cannot be seen; `move_to` with the present time waits for it.
         """
-        if self.is_busy:
-            return False
-        waiting = _calls_ahead(loop)
-        if waiting is None:
-            return False
-        return not waiting or all(_only_wakes(each) for each in waiting)
+        return not self.is_busy and _is_idle(loop)
 
     # -- waiting ----------------------------------------------------------------------------
 
@@ -160,13 +185,13 @@ class ManualClock:
         when_us = round(when_s * 1_000_000)
         if when_us > self._now_us:
             return self._push(when_us, callback, what)
-        timer = _ManualTimer(when_us, callback, what)
+        timer = _ManualTimer(when_us, callback, what, self._timers)
         asyncio.get_running_loop().call_soon(self._fire, timer)
         return timer
 
     def _push(self, when_us: int, callback: Callable[[], None], what: str | None) -> Timer:
         self._armed += 1
-        timer = _ManualTimer(when_us, callback, what)
+        timer = _ManualTimer(when_us, callback, what, self._timers)
         heapq.heappush(self._timers, (when_us, self._armed, timer))
         return timer
 
@@ -214,15 +239,20 @@ class ManualClock:
             with self._peer_wait():
                 async with limit:
                     return await answer
-        with contextlib.ExitStack() as late:
-            loop, task = asyncio.get_running_loop(), _current_task()
-            patience = loop.call_later(
-                PEER_PATIENCE_S, lambda: late.enter_context(self._peer_wait(task))
-            )
-            try:
-                return await answer
-            finally:
-                patience.cancel()
+        task = _current_task()
+        late: list[AbstractContextManager[None]] = []
+
+        def lose_patience() -> None:
+            late.append(self._peer_wait(task))
+            late[0].__enter__()
+
+        patience = asyncio.get_running_loop().call_later(PEER_PATIENCE_S, lose_patience)
+        try:
+            return await answer
+        finally:
+            patience.cancel()
+            if late:
+                late[0].__exit__(None, None, None)
 
     @contextlib.contextmanager
     def _peer_wait(self, task: asyncio.Task[object] | None = None) -> Iterator[None]:
@@ -267,23 +297,46 @@ class ManualClock:
         self._mover = _current_task()
         waiting = _calls_ahead(asyncio.get_running_loop())
         try:
-            if at_moment is None or self._busy:  # who asks at each moment has seen it at rest
+            if at_moment is None or self._busy or waiting:  # who asks at each moment saw it at rest
                 await self._settle()
-            while (timer := self._earliest()) is not None and timer.when_us <= target_us:
-                at_ms = self._start_ms - (-timer.when_us // 1000)
-                if at_moment is not None and not at_moment(at_ms, timer.what or "timer"):
-                    return self.time_ms()
-                self._now_us = max(self._now_us, timer.when_us)
-                while (due := self._earliest()) is not None and due.when_us <= self._now_us:
-                    heapq.heappop(self._timers)
-                    self._fire(due)
+            while self._fire_next(target_us, at_moment):
                 if self._busy or waiting is None or waiting:
                     await self._settle()
-            self._now_us = max(self._now_us, target_us)
             return self.time_ms()
         finally:
             self._mover = None
             self._moving.release()
+
+    def pass_moments(self, time_ms: int, at_moment: AtMoment | None = None) -> Passed:
+        """Begin a `move_to` without a task: fire timers until something has to be waited for.
+
+        To be called by its loop.
+        """
+        loop = asyncio.get_running_loop()
+        target_us = (time_ms - self._start_ms) * 1000
+        while True:
+            if self.is_busy or _calls_ahead(loop) is None:
+                return Passed.MUST_WAIT
+            if not _is_idle(loop):
+                return Passed.NEXT_TURN
+            if not self._fire_next(target_us, at_moment):
+                return Passed.ALL
+
+    def _fire_next(self, target_us: int, at_moment: AtMoment | None) -> bool:
+        """Move on to the next moment, and fire its timers; False: there is none before a moment."""
+        timer = _earliest(self._timers)
+        if timer is None or timer.when_us > target_us:
+            self._now_us = max(self._now_us, target_us)
+            return False
+        at_ms = self._start_ms - (-timer.when_us // 1000)
+        if at_moment is not None and not at_moment(at_ms, timer.what or "timer"):
+            return False
+        self._now_us = now_us = max(self._now_us, timer.when_us)
+        while timer is not None and timer.when_us <= now_us:
+            heapq.heappop(self._timers)
+            self._fire(timer)
+            timer = _earliest(self._timers)
+        return True
 
     def busy(self) -> list[str]:
         """Names of the tasks that the clock woke and that do not rest now."""
@@ -296,10 +349,14 @@ class ManualClock:
         # nothing to wait for. Where that cannot be seen, turns count.
         waiting = _calls_ahead(loop)
         quiet = 0
-        while quiet < _QUIET_TURNS:
+        if self._all_rest():
             await asyncio.sleep(0)
+        while True:
             if self._all_rest():
                 quiet += _QUIET_TURNS if waiting is not None and not waiting else 1
+                if quiet >= _QUIET_TURNS:
+                    break
+                await asyncio.sleep(0)
                 continue
             quiet = 0
             self._settled = settled = loop.create_future()
@@ -358,10 +415,6 @@ class ManualClock:
         if delay_s is not None:
             name = task.get_name()
 
-            def due_us(after_s: float) -> int:
-                # A wait shorter than the clock's resolution must still wait, or a loop never ends.
-                return self._now_us + max(1, round(after_s * 1_000_000))
-
             def expire() -> None:
                 nonlocal timer
                 if waiter.done():
@@ -373,9 +426,9 @@ class ManualClock:
                     self._wake(task)
                     resolve(waiter, woken=False)
                 else:
-                    timer = self._push(due_us(again_s), expire, name)
+                    timer = self._push(self._due_us(again_s), expire, name)
 
-            timer = self.arm(due_us(delay_s) / 1_000_000, expire, name)
+            timer = self.arm(self._due_us(delay_s) / 1_000_000, expire, name)
         self._rest(task)
         try:
             return await waiter
@@ -383,6 +436,11 @@ class ManualClock:
             self._resting.discard(task)
             if timer is not None:
                 timer.cancel()
+
+    def _due_us(self, after_s: float) -> int:
+        """When so many seconds are over."""
+        # A wait shorter than the clock's resolution must still wait, or a loop never ends.
+        return self._now_us + max(1, round(after_s * 1_000_000))
 
     def _rest(self, task: asyncio.Task[object]) -> None:
         self._resting.add(task)
@@ -405,9 +463,13 @@ class ManualClock:
         self._look_again()
 
     def _look_again(self) -> None:
-        # In the next turn: only then is it visible that a parent awaits a resting child.
-        if self._settled is not None:
-            self._settled.get_loop().call_soon(self._look)
+        settled = self._settled
+        if settled is None:
+            return
+        if not self._busy:
+            self._look()
+        else:  # only in the next turn is it visible that a parent awaits a resting child
+            settled.get_loop().call_soon(self._look)
 
     def _look(self) -> None:
         settled = self._settled
@@ -431,19 +493,18 @@ class ManualClock:
         for task in sorted(asyncio.all_tasks() - before, key=lambda task: task.get_name()):
             self._wake(task)
 
-    def _earliest(self) -> _ManualTimer | None:
-        timers = self._timers
-        while timers:
-            timer = timers[0][2]
-            if timer.callback is not None:
-                return timer
-            heapq.heappop(timers)
-        return None
-
 
 def _calls_ahead(loop: asyncio.AbstractEventLoop) -> Collection[object] | None:
     """What a loop is about to call. Asyncio's loops show it; for uvloop's, None."""
     return getattr(loop, "_ready", None)
+
+
+def _is_idle(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether it can be seen that a loop, the caller's, has nothing left to call."""
+    waiting = _calls_ahead(loop)
+    if waiting is None:
+        return False
+    return not waiting or all(_only_wakes(each) for each in waiting)
 
 
 def _only_wakes(call: object) -> bool:

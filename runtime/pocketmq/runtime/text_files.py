@@ -131,7 +131,12 @@ def explained(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as exc:
-        reason = exc.strerror or str(exc)
-        if exc.errno in _FULL:
-            raise DiskFullError(path, reason, advice="free space on its partition") from exc
-        raise DiskError(path, reason) from exc
+        raise disk_error(path, exc) from exc
+
+
+def disk_error(path: str, exc: OSError) -> DiskError:
+    """What `explained` raises for an error of the system."""
+    reason = exc.strerror or str(exc)
+    if exc.errno in _FULL:
+        return DiskFullError(path, reason, advice="free space on its partition")
+    return DiskError(path, reason)

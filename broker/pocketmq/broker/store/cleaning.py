@@ -74,7 +74,7 @@ class Cleaner:
     def run(self, now_ms: int) -> float | None:
         """One round; how many seconds to wait before the next, None for the usual time."""
         usage, config = self._disk.usage(self._root), self._config()
-        self._note_level(usage)
+        self._note_level(usage, config)
         if len(self._log.files.files) < 2:  # the last file never goes, so the hour does not matter
             self._manual_rounds = max(0, self._manual_rounds - 1)
             return None
@@ -97,9 +97,9 @@ class Cleaner:
             self.follow_log()
         return _PAUSE_S if deleted == _FILES_PER_ROUND else None
 
-    def _note_level(self, usage: DiskUsage) -> None:
+    def _note_level(self, usage: DiskUsage, config: StoreConfig) -> None:
         """Take no more messages above the warning level, and take them again below it."""
-        if usage.used_ratio > self._config().disk_space_warning_level_ratio:
+        if usage.used_ratio > config.disk_space_warning_level_ratio:
             if DISK_FULL not in self._blocked_by:
                 log.error("disk.full", used_ratio=round(usage.used_ratio, 3), path=self._root)
             self._blocked_by.add(DISK_FULL)

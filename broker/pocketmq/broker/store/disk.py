@@ -34,7 +34,7 @@ from pocketmq.broker.store.mapping import (
 )
 from pocketmq.runtime.descriptors import FOR_FILES
 from pocketmq.runtime.errors import DiskError
-from pocketmq.runtime.text_files import OsTextFiles, TextFiles, explained
+from pocketmq.runtime.text_files import OsTextFiles, TextFiles, disk_error, explained
 
 
 class DiskUsage(NamedTuple):
@@ -266,11 +266,13 @@ class OsDisk(OsTextFiles):
             shutil.rmtree(path)
 
     def usage(self, path: str) -> DiskUsage:
-        with explained(path):
+        try:
             space = os.statvfs(path)
-            used = space.f_blocks - space.f_bfree
-            # Blocks kept for root count as absent, as in RocketMQ and in `df`.
-            return DiskUsage((used + space.f_bavail) * space.f_frsize, used * space.f_frsize)
+        except OSError as exc:
+            raise disk_error(path, exc) from exc
+        used, block_bytes = space.f_blocks - space.f_bfree, space.f_frsize
+        # Blocks kept for root count as absent, as in RocketMQ and in `df`.
+        return DiskUsage((used + space.f_bavail) * block_bytes, used * block_bytes)
 
     def lock(self, path: str) -> DiskFile:
         with explained(path):

@@ -136,7 +136,7 @@ class RuleBook:
 
     def fills_disk(self) -> bool:
         """Whether a `disk-full` holds for every call."""
-        return any(
+        return bool(self._disk) and any(
             each.rule.do == "disk-full" and each.rule.nth is None and each.rule.times is None
             for each in self._disk
         )

@@ -41,8 +41,10 @@ class Traffic:
 
     def unread(self, flow: Flow) -> int:
         """Bytes that a loop has not read yet; those of connections that ended stay in the count."""
-        flows = list(self._flows.values())
-        return sum(each.sent.get(flow, 0) for each in flows) - flow.near_read
+        found = -flow.near_read
+        for each in list(self._flows.values()):
+            found += each.sent.get(flow, 0)
+        return found
 
     def opened(self, ends: tuple[str, str], flow: Flow) -> None:
         """A connection's end with these addresses, its own and the peer's, belongs to a loop."""
