@@ -189,7 +189,6 @@ async def _with_rocketmq(
     cluster = await asyncio.to_thread(started.__enter__)
     try:
         await work(cluster.namesrv_addr, store)
-        if kill:
-            await asyncio.to_thread(cluster.kill_broker)
+        await asyncio.to_thread(cluster.kill_broker if kill else cluster.stop_broker)
     finally:
         await asyncio.to_thread(started.__exit__, None, None, None)

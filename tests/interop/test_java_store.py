@@ -86,5 +86,6 @@ async def test_a_real_rocketmq_opens_what_pocketmq_stored(tmp_path: Path) -> Non
         await java("SendMessages", address, "Plain", 90, "--first", 900)
         received = await java("ConsumeMessages", address, "readers", "Plain", "*", 90, 60)
         assert received.tally("RECEIVED")["RECEIVED"] == 90
+        await asyncio.to_thread(real.stop_broker)
     async with running(tmp_path, *SIZES_FOR_POCKETMQ) as cluster:
         assert len(await dump(cluster.nameservers, ("Plain",))) == 990

@@ -11,7 +11,7 @@ import os
 import subprocess
 from pathlib import Path
 
-from support.java import JavaError, JavaRun
+from support.java import SHORT_LIVED, JavaError, JavaRun
 
 PROJECT = Path(__file__).resolve().parents[1] / "interop" / "java_versions"
 TARGET = PROJECT / "target"
@@ -60,7 +60,7 @@ def run_rows(version: str, nameservers: str, *, timeout_s: float = 400.0) -> Jav
     try:
         done = subprocess.run(
             [
-                "java", "-XX:TieredStopAtLevel=1", "-Xmx512m",
+                "java", *SHORT_LIVED, "-Xmx512m",
                 "--add-opens=java.base/java.nio=ALL-UNNAMED",  # the netty of clients up to 4.8
                 "--add-opens=java.base/jdk.internal.misc=ALL-UNNAMED",
                 f"-Duser.home={TARGET / 'home'}", "-Drocketmq.client.logLevel=WARN",

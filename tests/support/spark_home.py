@@ -5,7 +5,7 @@ imports from there anew in every worker: 0.9 s of processor time each, and a tes
 home without the file, workers import the installed PySpark, which is compiled: 0.3 s.
 
 A test's JVMs live for a minute: what the second compiler makes does not pay, and takes a third of
-their processor time.
+their processor time (`SHORT_LIVED`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyspark
 
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
+from support.java import SHORT_LIVED
 
 
 def spark_home(folder: Path) -> Path:
@@ -29,6 +29,6 @@ def spark_home(folder: Path) -> Path:
 
 def use_spark_home(folder: Path) -> None:
     """Let this process, and those that it starts, use such a home, and JVMs of a test's length."""
-    os.environ.setdefault("JDK_JAVA_OPTIONS", SHORT_LIVED)
+    os.environ.setdefault("JDK_JAVA_OPTIONS", " ".join(SHORT_LIVED))
     if "SPARK_HOME" not in os.environ:
         os.environ["SPARK_HOME"] = str(spark_home(folder))
