@@ -25,6 +25,7 @@ from pocketmq.broker.pop.progress import PopProgress
 from pocketmq.broker.pop.revive_log import ReviveLog
 from pocketmq.broker.pop.revive_service import ReviveService
 from pocketmq.broker.pop.route_cache import RouteCache
+from pocketmq.broker.pop.taken_points import TakenPoints
 from pocketmq.broker.storing.assembly import Storing
 from pocketmq.broker.subject import Subject
 from pocketmq.broker.tables.periodic_table import PeriodicTable
@@ -76,10 +77,11 @@ def assemble_pop(
         topics.configs, groups.configs, enabled=core.profile.broker.message_priorities
     )
     popper = Popper(
-        core, topics.configs, offsets.table, revive_log, progress, orders, merges, priorities
+        core, topics.configs, offsets.table, revive_log, progress, orders, merges.merge, priorities
     )
+    points = TakenPoints(core, offsets.table, revive_log, progress, merges)
     expressions = PopExpressions(filters.message_filters)
-    pops = PopProcessor(core, checks, popper, expressions)
+    pops = PopProcessor(core, checks, popper, points, expressions)
     notifications = NotificationProcessor(core, checks, popper, expressions)
     acks = AckProcessor(
         core, checks, revive_log, offsets.table, progress, orders, pops.waiting, merges

@@ -9,7 +9,8 @@ from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.filters.message_filters import MessageFilter, MessageFilters
 from pocketmq.broker.pop.checks import PopChecks
-from pocketmq.broker.pop.hand_out import ALL, HandOut, Popper, PopRequest
+from pocketmq.broker.pop.hand_out import ALL, Popper, PopRequest
+from pocketmq.broker.pop.taken_points import HandOut, TakenPoints
 from pocketmq.broker.pop.waiting import WaitingPop
 from pocketmq.broker.pop.waking import WakingPops
 from pocketmq.protocol.codes import RequestCode, ResponseCode
@@ -48,6 +49,7 @@ class PopProcessor:
         core: store, clock, statistics and signals.
         checks: whether a group may pop a topic.
         popper: takes messages.
+        points: stores what was taken.
         expressions: of pops.
     """
 
@@ -56,12 +58,14 @@ class PopProcessor:
         core: BrokerCore,
         checks: PopChecks,
         popper: Popper,
+        points: TakenPoints,
         expressions: PopExpressions,
     ) -> None:
         self._core = core
         self._clock = core.clock
         self._checks = checks
         self._popper = popper
+        self._points = points
         self._expressions = expressions
         self.waiting: WakingPops[PopMessageRequestHeader] = WakingPops(
             "waiting pops", core, self._again
@@ -87,7 +91,7 @@ class PopProcessor:
                 pops.append((index, pop))
             else:
                 replies[index] = pop
-        stored = self._popper.store([pop.out for _, pop in pops])
+        stored = self._points.store([pop.out for _, pop in pops])
         for (index, pop), out in zip(pops, stored, strict=True):
             replies[index] = self._answer(pop, out)
         return replies
@@ -132,7 +136,7 @@ class PopProcessor:
         taken = self._take(pop.peer, pop.request, pop.header, pop.deadline_ms)
         if not isinstance(taken, _Pop):
             return taken
-        [out] = self._popper.store([taken.out])
+        [out] = self._points.store([taken.out])
         return self._answer(taken, out)
 
     def _take(
