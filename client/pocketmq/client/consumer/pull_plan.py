@@ -24,7 +24,7 @@ Pure. The pull service asks `before_pull`, sends what `pull_header` builds, and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -62,16 +62,13 @@ class PullRequest:
     """What the last answer suggested (C-38)."""
     waits_for: str = ""
     """Why it was last postponed, for logs."""
+    queue: MessageQueue = field(init=False)
+    """Which queue is pulled."""
+    claim: Claim = field(init=False)
+    """That the queue is ours."""
 
-    @property
-    def queue(self) -> MessageQueue:
-        """Which queue is pulled."""
-        return self.process_queue.queue
-
-    @property
-    def claim(self) -> Claim:
-        """That the queue is ours."""
-        return self.process_queue.claim
+    def __post_init__(self) -> None:
+        self.queue, self.claim = self.process_queue.queue, self.process_queue.claim
 
     def __str__(self) -> str:
         return f"pull of {self.queue} from {self.next_offset}"
