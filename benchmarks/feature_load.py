@@ -1,10 +1,12 @@
 """Measures transactions, timers, pulls and pops in its own process; prints one JSON line.
 
     python feature_load.py plain|timer|transaction|transaction-thread --nameserver H:P --topic T
-    python feature_load.py pull|pop|pop-batch --address H:P --topic T
+    python feature_load.py pull|pop|pop-batch|pop-single --nameserver H:P --address H:P --topic T
 
-A transaction counts when its message can be consumed; a pop when all its messages are acknowledged,
-each by a request of its own, or all of a pop by one (`pop-batch`).
+A transaction counts when its message can be consumed; a pop when all its messages are acknowledged.
+`pop` does that as a push consumer: its next pop does not wait for the acks, which the client
+gathers. `pop-batch` waits for one request that acknowledges the whole pop, `pop-single` for a
+request for each message.
 """
 
 from __future__ import annotations
@@ -27,7 +29,10 @@ from pocketmq.client import (
     TransactionProducer,
     TransactionState,
 )
+from pocketmq.client.config import ClientConfig
 from pocketmq.client.consumer.pop_receipts import handle_of, put_handles_on
+from pocketmq.client.consumer.popping import PopClient
+from pocketmq.client.instance import ClientInstance
 from pocketmq.protocol.bodies.pop import BatchAck, BatchAckBody, ack_bits
 from pocketmq.protocol.headers.pop import (
     AckMessageRequestHeader,
@@ -129,20 +134,23 @@ async def pull(client: RemotingClient, options: argparse.Namespace, queue_id: in
         offset = response.header(PullMessageResponseHeader).next_begin_offset
 
 
+def _pop_header(options: argparse.Namespace, queue_id: int) -> PopMessageRequestHeader:
+    return PopMessageRequestHeader(
+        consumer_group=GROUP,
+        topic=options.topic,
+        queue_id=queue_id,
+        max_msg_nums=32,
+        invisible_time=INVISIBLE_MS,
+        poll_time=0,
+        born_time=round(time.time() * 1000),
+    )
+
+
 async def pop(client: RemotingClient, options: argparse.Namespace, queue_id: int) -> int:
-    """Pop one queue to its end, and acknowledge everything."""
+    """Pop one queue to its end, and acknowledge everything before the next pop."""
     got = 0
     while True:
-        header = PopMessageRequestHeader(
-            consumer_group=GROUP,
-            topic=options.topic,
-            queue_id=queue_id,
-            max_msg_nums=32,
-            invisible_time=INVISIBLE_MS,
-            poll_time=0,
-            born_time=round(time.time() * 1000),
-        )
-        response = await client.call(options.address, header)
+        response = await client.call(options.address, _pop_header(options, queue_id))
         if response.code != 0:
             return got
         messages = decode_records(response.body_view, broker_name="b")
@@ -157,6 +165,21 @@ async def pop(client: RemotingClient, options: argparse.Namespace, queue_id: int
                 *(client.call(options.address, _ack(options, handle)) for handle in handles)
             )
         got += len(messages)
+
+
+async def pop_on(client: PopClient, broker_name: str, options: argparse.Namespace) -> int:
+    """Pop and acknowledge one topic as a push consumer does, all queues at once."""
+
+    async def one(queue_id: int) -> int:
+        got = 0
+        acks: list[asyncio.Future[None]] = []
+        while messages := await client.pop(broker_name, _pop_header(options, queue_id)):
+            acks += client.acks(messages)
+            got += len(messages)
+        await asyncio.gather(*acks)
+        return got
+
+    return sum(await asyncio.gather(*(one(queue_id) for queue_id in range(QUEUES))))
 
 
 def _ack(options: argparse.Namespace, handle: ReceiptHandle) -> AckMessageRequestHeader:
@@ -187,6 +210,8 @@ def _batch(options: argparse.Namespace, handles: list[ReceiptHandle]) -> BatchAc
 
 async def receive(options: argparse.Namespace) -> dict[str, float]:
     """One coroutine a queue takes everything that a topic has."""
+    if options.kind == "pop":
+        return await receive_as_consumer(options)
     client = RemotingClient(TcpNetwork())
     await client.channel(options.address)
     take: Callable[[RemotingClient, argparse.Namespace, int], Awaitable[int]] = (
@@ -199,11 +224,26 @@ async def receive(options: argparse.Namespace) -> dict[str, float]:
     return {"messages": sum(got), "seconds": seconds}
 
 
+async def receive_as_consumer(options: argparse.Namespace) -> dict[str, float]:
+    """The same with the parts of a consumer."""
+    config = ClientConfig(nameservers=(options.nameserver,))
+    instance = ClientInstance(config)
+    await instance.lookups.refresh_route(options.topic)
+    [(broker_name, _, address)] = instance.routes.addresses()
+    await instance.api.channel(address)
+    client = PopClient(GROUP, instance, config.max_body_bytes)
+    began = time.perf_counter()
+    got = await pop_on(client, broker_name, options)
+    seconds = time.perf_counter() - began
+    await instance.stop()
+    return {"messages": got, "seconds": seconds}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     sends, receives = (
         ("plain", "timer", "transaction", "transaction-thread"),
-        ("pull", "pop", "pop-batch"),
+        ("pull", "pop", "pop-batch", "pop-single"),
     )
     parser.add_argument("kind", choices=[*sends, *receives])
     parser.add_argument("--nameserver")

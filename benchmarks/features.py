@@ -24,7 +24,8 @@ RATIOS = (
     ("transaction-thread", "plain", None),
     ("timer", "plain", None),
     ("pop", "pull", 0.5),
-    ("pop-batch", "pull", 0.5),
+    ("pop-batch", "pull", None),
+    ("pop-single", "pull", None),
 )
 """What, beside what, and the ratio to reach, if one was promised."""
 
@@ -56,20 +57,21 @@ def send_rows(rounds: int, scale: float) -> Figures:
 
 
 def receive_rows(rounds: int, scale: float) -> Figures:
-    """A topic pulled, and popped in two ways, each round a new topic and a new group offset."""
+    """A topic pulled, and popped in three ways, each round a new topic and a new group offset."""
     figures: Figures = {}
     messages = int(40_000 * scale) // 4 * 4
     with (
         tempfile.TemporaryDirectory(dir=HERE) as folder,
-        cluster(Path(folder)) as (_names, [broker]),
+        cluster(Path(folder)) as (names, [broker]),
     ):
         for turn in range(rounds):
-            for kind in ("pull", "pop", "pop-batch"):
+            for kind in ("pull", "pop", "pop-batch", "pop-single"):
                 topic = f"{kind}-{turn}"
                 options = ("--address", broker.address, "--messages", str(messages))
                 sent = run_json("load.py", *options, "--topic", topic, "--window", "32")
                 stored = int(sent["messages"] - sent["refused"])  # refused on a busy machine
-                measure(figures, kind, broker, stored, *options[:2], "--topic", topic)
+                at = ("--nameserver", names, *options[:2])
+                measure(figures, kind, broker, stored, *at, "--topic", topic)
     return figures
 
 

@@ -16,8 +16,8 @@ from pocketmq.protocol.message import MessageExt, MessageQueue
 class SettlesPopped(Protocol):
     """Tells brokers what became of popped messages."""
 
-    def ack(self, message: MessageExt) -> None:
-        """It is consumed; returns at once."""
+    def ack(self, messages: Sequence[MessageExt]) -> None:
+        """They are consumed; returns at once."""
         ...
 
     def later(self, message: MessageExt, delay_level: int) -> None:
@@ -73,8 +73,8 @@ class PopQueue:
     ) -> None:
         """The listener has answered: acknowledge, and have come again what failed (K-170)."""
         self.waiting -= len(done) + len(failed)
-        for message in done:
-            self._settles.ack(message)
+        if done:
+            self._settles.ack(done)
         for message in failed:
             self._settles.later(message, delay_level)
 

@@ -255,9 +255,7 @@ class PopQueues:
         wanted = [message for message in fitting if not self._settling.is_over(message)]
         if len(wanted) != len(messages):
             kept = set(map(id, wanted))
-            for message in messages:
-                if id(message) not in kept:
-                    self._settling.ack(message)
+            self._settling.ack([each for each in messages if id(each) not in kept])
         if wanted:
             popped.put(len(wanted))
             self._consumption.submit_popped(wanted, popped)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Sequence
 from typing import Final
 
 import structlog
@@ -63,9 +64,10 @@ class PopSettling:
         """Whether a message had more tries than allowed: it is not handed out (K-168)."""
         return message.reconsume_times > self._max_retries
 
-    def ack(self, message: MessageExt) -> None:
-        """It is consumed; returns at once."""
-        self._start(lambda: self._client.ack(message), "ack", message)
+    def ack(self, messages: Sequence[MessageExt]) -> None:
+        """They are consumed; returns at once."""
+        for acked in self._client.acks(messages):
+            acked.add_done_callback(lambda done: self._told(done, messages))
 
     def later(self, message: MessageExt, delay_level: int) -> None:
         """It failed; returns at once."""
@@ -76,24 +78,31 @@ class PopSettling:
             hidden_s = last_delay_s(age_ms / 1000)
         if hidden_s is None:
             log.warning("message.given_up", group=self._group, msg_id=message.msg_id)
-            self.ack(message)
+            self.ack([message])
             return
         hidden_ms = hidden_s * 1000
-        self._start(
-            lambda: self._client.change_invisible(message, hidden_ms), "change_invisible", message
-        )
 
-    def _start(self, asking: Callable[[], Awaitable[None]], what: str, message: MessageExt) -> None:
-        async def ask() -> None:
+        async def hide() -> None:
             try:
-                await asking()
-            except PocketMQError as exc:  # its check point holds: it comes again
-                log.warning(
-                    "pop.not_settled",
-                    group=self._group,
-                    what=what,
-                    msg_id=message.msg_id,
-                    reason=str(exc),
-                )
+                await self._client.change_invisible(message, hidden_ms)
+            except PocketMQError as exc:
+                self._not_settled("change_invisible", message, exc)
 
-        self._instance.tasks.start(ask(), name=f"{what} {message.topic}")
+        self._instance.tasks.start(hide(), name=f"change_invisible {message.topic}")
+
+    def _told(self, done: asyncio.Future[None], messages: Sequence[MessageExt]) -> None:
+        error = None if done.cancelled() else done.exception()
+        if isinstance(error, PocketMQError):
+            self._not_settled("ack", messages[0], error)
+        elif error is not None:
+            log.error("pop.ack_failed", group=self._group, exc_info=error)
+
+    def _not_settled(self, what: str, message: MessageExt, error: PocketMQError) -> None:
+        """Its check point holds: it comes again."""
+        log.warning(
+            "pop.not_settled",
+            group=self._group,
+            what=what,
+            msg_id=message.msg_id,
+            reason=str(error),
+        )

@@ -5,15 +5,17 @@ Shared by `SimpleConsumer` and by a push consumer whose queues the broker assign
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from typing import Final
 
+from pocketmq.client.consumer.pop_acks import PopAcks
 from pocketmq.client.consumer.pop_receipts import handle_of, put_handles_on
 from pocketmq.client.consumer.pull_service import NO_REAL_TIMEOUT_S
 from pocketmq.client.instance import ClientInstance
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import BrokerError
 from pocketmq.protocol.headers.pop import (
-    AckMessageRequestHeader,
     ChangeInvisibleTimeRequestHeader,
     ChangeInvisibleTimeResponseHeader,
     PopMessageRequestHeader,
@@ -48,6 +50,7 @@ class PopClient:
         self._group = group
         self._instance = instance
         self._max_body_bytes = max_body_bytes
+        self._acks = PopAcks(group, instance)
 
     async def pop(
         self, broker_name: str, header: PopMessageRequestHeader, *, full_is_error: bool = False
@@ -87,23 +90,23 @@ class PopClient:
         put_handles_on(messages, found, broker_name)
         return messages
 
-    async def ack(self, message: MessageExt) -> None:
-        """The message is consumed.
+    async def ack(self, *messages: MessageExt) -> None:
+        """The messages are consumed.
 
         Raises:
-            BrokerError: the broker refused; the message comes again.
+            BadRequestError: one was not popped; none is acknowledged.
+            BrokerError: the broker refused one; it comes again.
             RemotingError: it could not be asked.
         """
-        handle = handle_of(message)
-        header = AckMessageRequestHeader(
-            consumer_group=self._group,
-            topic=marked_topic(message.topic, self._group, handle.mark),
-            queue_id=handle.queue_id,
-            extra_info=str(handle),
-            offset=handle.queue_offset,
-        )
-        address = await self._address(handle.broker_name, message.topic)
-        await self._instance.api.call(address, header)
+        await asyncio.gather(*self._acks.ack(messages))
+
+    def acks(self, messages: Sequence[MessageExt]) -> Sequence[asyncio.Future[None]]:
+        """`ack`, without waiting for the answers: the futures have them.
+
+        Raises:
+            BadRequestError: one was not popped; none is acknowledged.
+        """
+        return self._acks.ack(messages)
 
     async def change_invisible(
         self, message: MessageExt, invisible_ms: int, *, suspend: bool = False

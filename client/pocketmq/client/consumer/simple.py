@@ -15,7 +15,6 @@ died. There is no rebalance: a group may have more members than there are queues
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final, Unpack
 
 from pocketmq.client.config import ClientOptions
@@ -111,12 +110,15 @@ class SimpleConsumer(PullMember):
     async def ack(self, *messages: MessageExt) -> None:
         """Acknowledge messages; they are not delivered again.
 
+        Those of one broker go in one request, and so do those of other calls in the same turn of
+        the loop: a call for each message tells which were refused, and costs no request more.
+
         Raises:
-            BadRequestError: one was not received by a `SimpleConsumer`.
-            BrokerError: a broker refused.
+            BadRequestError: one was not received by a `SimpleConsumer`; none is acknowledged.
+            BrokerError: a broker refused one, and the others are acknowledged if they can be.
             RemotingError: it could not be asked.
         """
-        await asyncio.gather(*(self._pops().ack(message) for message in messages))
+        await self._pops().ack(*messages)
 
     async def change_invisible(
         self, message: MessageExt, invisible_s: float, *, suspend: bool = False

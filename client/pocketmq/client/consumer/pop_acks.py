@@ -1,0 +1,235 @@
+"""Acks of popped messages: those of one turn of the loop that go to one broker are one request.
+
+One ack alone is ACK_MESSAGE (200051); several are BATCH_ACK_MESSAGE (200151), with an entry for
+what one pop took of one queue, as the body demands (K-52). Each caller hears of its own message:
+
+    the broker takes the batch         all are done
+    it refuses what the batch names    each is asked for alone, and has its own answer
+    it does not know the request (3)   the same, and on this connection nothing is gathered any more
+    it cannot serve, or be asked       all have the error
+
+A broker skips offsets in a batch that its queue does not have, and says nothing (K-53). So a handle
+that is not the one its message came with, and one of an ordered pop, is acknowledged alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from pocketmq.client.consumer.pop_receipts import handle_of
+from pocketmq.client.instance import ClientInstance
+from pocketmq.protocol.bodies.pop import BatchAck, BatchAckBody, ack_bits
+from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.errors import BrokerError, ConnectError
+from pocketmq.protocol.headers.pop import AckMessageRequestHeader, BatchAckMessageRequestHeader
+from pocketmq.protocol.message import MessageExt, MessageQueue
+from pocketmq.protocol.receipts import (
+    NORMAL,
+    ORDERED_QUEUE,
+    RETRY_V2,
+    ReceiptHandle,
+    marked_topic,
+)
+from pocketmq.protocol.transport.channel import Channel
+
+MOST_ACKS: Final = 256
+"""In one request: eight full pops. What else a turn brings is in requests of its own."""
+
+MOST_DISTANCE: Final = 4096
+"""Longest bit set; in a pop that passed over more, the messages behind are acknowledged alone."""
+
+_OF_ONE: Final = (
+    ResponseCode.MESSAGE_ILLEGAL,
+    ResponseCode.TOPIC_NOT_EXIST,
+    ResponseCode.NO_MESSAGE,
+    ResponseCode.REQUEST_CODE_NOT_SUPPORTED,
+)
+"""Answers to a batch that may be wrong for some of its messages."""
+
+
+PoppedAt = tuple[str, ReceiptHandle]
+"""Topic of the application and receipt handle: what an ack names."""
+
+
+class PendingAcks(NamedTuple):
+    """What one call acknowledges at one broker."""
+
+    acks: Sequence[PoppedAt]
+    done: asyncio.Future[None]
+
+
+class PopAcks:
+    """Acknowledges what one group has popped.
+
+    Args:
+        group: Consumer group.
+        instance: Its connections, routes and tasks.
+    """
+
+    def __init__(self, group: str, instance: ClientInstance) -> None:
+        self._group = group
+        self._instance = instance
+        self._gathered: dict[str, list[PendingAcks]] = {}
+        self._only_alone: dict[str, Channel] = {}
+        """Connections to brokers that do not know batches, by broker name."""
+
+    def ack(self, messages: Iterable[MessageExt]) -> Sequence[asyncio.Future[None]]:
+        """Acknowledge messages at the end of this turn of the loop.
+
+        The futures, one for each request that has some of them, end when the broker has answered:
+        with `BrokerError` if it refused one, with `RemotingError` if it could not be asked. That
+        message comes again then.
+
+        Raises:
+            BadRequestError: one was not popped; none is acknowledged.
+        """
+        together: dict[str, list[PoppedAt]] = {}
+        alone: list[PoppedAt] = []
+        for message in messages:
+            handle = handle_of(message)
+            if _may_be_gathered(message, handle):
+                together.setdefault(handle.broker_name, []).append((message.topic, handle))
+            else:
+                alone.append((message.topic, handle))
+        loop = asyncio.get_running_loop()
+        futures: list[asyncio.Future[None]] = []
+        for ack in alone:
+            pending = PendingAcks([ack], loop.create_future())
+            futures.append(pending.done)
+            self._start(ack[1].broker_name, [pending])
+        for broker_name, acks in together.items():
+            if broker_name not in self._gathered:
+                self._gathered[broker_name] = []
+                loop.call_soon(self._send, broker_name)
+            for at in range(0, len(acks), MOST_ACKS):
+                pending = PendingAcks(acks[at : at + MOST_ACKS], loop.create_future())
+                futures.append(pending.done)
+                self._gathered[broker_name].append(pending)
+        return futures
+
+    def _send(self, broker_name: str) -> None:
+        share: list[PendingAcks] = []
+        count = 0
+        for pending in self._gathered.pop(broker_name):
+            if count + len(pending.acks) > MOST_ACKS:
+                self._start(broker_name, share)
+                share, count = [], 0
+            share.append(pending)
+            count += len(pending.acks)
+        self._start(broker_name, share)
+
+    def _start(self, broker_name: str, share: Sequence[PendingAcks]) -> None:
+        try:
+            self._instance.tasks.start(self._ask(broker_name, share), name=f"ack {broker_name}")
+        except RuntimeError:
+            _fail(share, ConnectError(broker_name, "this client is closed"))
+
+    async def _ask(self, broker_name: str, share: Sequence[PendingAcks]) -> None:
+        acks = [ack for pending in share for ack in pending.acks]
+        try:
+            queue = MessageQueue(acks[0][0], broker_name, 0)
+            address = await self._instance.addresses.master(queue)
+            if len(acks) > 1 and await self._together(address, broker_name, acks):
+                for pending in share:
+                    _succeed(pending)
+            else:
+                await asyncio.gather(*(self._each_alone(address, pending) for pending in share))
+        except Exception as exc:  # noqa: BLE001 - whoever waits has it
+            _fail(share, exc)
+        finally:  # what nobody answered: the client stops
+            _fail(share, ConnectError(broker_name, "this client is closed"))
+
+    async def _together(self, address: str, broker_name: str, acks: Sequence[PoppedAt]) -> bool:
+        """Whether the broker took them in one request."""
+        api = self._instance.api
+        channel = await api.channel(address)
+        if self._only_alone.get(broker_name) is channel:
+            return False
+        body = batch_body(self._group, broker_name, acks)
+        try:
+            await api.call(address, BatchAckMessageRequestHeader(), body)
+        except BrokerError as exc:
+            if exc.code not in _OF_ONE:
+                raise
+            if exc.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                self._only_alone[broker_name] = channel
+            return False
+        return True
+
+    async def _each_alone(self, address: str, pending: PendingAcks) -> None:
+        answers = await asyncio.gather(
+            *(self._alone(address, ack) for ack in pending.acks), return_exceptions=True
+        )
+        error = next((each for each in answers if each is not None), None)
+        if error is None:
+            _succeed(pending)
+        else:
+            _fail([pending], error)
+
+    async def _alone(self, address: str, ack: PoppedAt) -> None:
+        topic, handle = ack
+        header = AckMessageRequestHeader(
+            consumer_group=self._group,
+            topic=marked_topic(topic, self._group, handle.mark),
+            queue_id=handle.queue_id,
+            extra_info=str(handle),
+            offset=handle.queue_offset,
+        )
+        await self._instance.api.call(address, header)
+
+
+def batch_body(group: str, broker_name: str, acks: Iterable[PoppedAt]) -> BatchAckBody:
+    """BATCH_ACK_MESSAGE's body: an entry for each pop and queue, in the order of their first."""
+    entries: dict[tuple[object, ...], tuple[PoppedAt, list[int]]] = {}
+    for ack in acks:
+        topic, handle = ack
+        key = (
+            handle.queue_id, handle.start_offset, handle.pop_time_ms, handle.revive_queue_id,
+            handle.invisible_ms, handle.mark, topic,
+        )  # fmt: skip
+        entry = entries.get(key)
+        if entry is None:
+            entry = entries[key] = ack, []
+        entry[1].append(handle.queue_offset - handle.start_offset)
+    return BatchAckBody(
+        broker_name=broker_name,
+        acks=[
+            BatchAck(
+                consumer_group=group,
+                topic=topic,
+                retry=str(handle.mark),
+                start_offset=handle.start_offset,
+                queue_id=handle.queue_id,
+                revive_queue_id=handle.revive_queue_id,
+                pop_time=handle.pop_time_ms,
+                invisible_time=handle.invisible_ms,
+                bits=ack_bits(distances),
+            )
+            for (topic, handle), distances in entries.values()
+        ],
+    )
+
+
+def _may_be_gathered(message: MessageExt, handle: ReceiptHandle) -> bool:
+    """Whether a broker that takes a batch with it has acknowledged this message."""
+    offset = handle.queue_offset
+    return (
+        offset == message.queue_offset
+        and handle.queue_id == message.queue_id
+        and 0 <= offset - handle.start_offset < MOST_DISTANCE
+        and NORMAL <= handle.mark <= RETRY_V2
+        and handle.revive_queue_id != ORDERED_QUEUE
+    )
+
+
+def _succeed(pending: PendingAcks) -> None:
+    if not pending.done.done():
+        pending.done.set_result(None)
+
+
+def _fail(share: Iterable[PendingAcks], error: BaseException) -> None:
+    for pending in share:
+        if not pending.done.done():
+            pending.done.set_exception(error)
