@@ -32,20 +32,15 @@ WHY_NOT = {
     "no: what a master has flushed decides nothing here (Z-8)": [908],
     "no: static topics are not built": [513],
     "no: reads of cold data are not limited": [2001, 2002, 2003, 2004],
-    "not yet: 17 and 200 make one each; mqadmin's updateTopicList and updateSubGroupList ask": [
-        *(18, 225),
-    ],
-    "not yet: no command of mqadmin asks; 208 tells the lag of a group": [303],
     "not needed: queues are cut with the log, a round of cleaning each 10 s (S-73)": [306],
     "not needed: deleting a topic (215) deletes its queues": [316],
-    "not yet: only RocketMQ's Java admin class asks; it resets other groups on the way": [308],
-    "not yet: the dashboard's resend and mqadmin's queryMsgById -d ask": [309],
+    "no, on purpose: it deletes the offsets of the groups that it is told to leave out; only "
+    "RocketMQ's Java admin class asks": [308],
+    "no, on purpose: a message is consumed again by sending it (the dashboard's resend and "
+    "mqadmin's queryMsgById -d ask for one named client, past its queue and its offsets)": [309],
     "not needed: mqadmin's cloneGroupOffset asks 208, 105 and 15": [314],
-    "not yet: 208 tells the same of one group": [317],
-    "not yet: `pocketmq store` reads the entries of queues from the files": [321],
-    "not yet: expired files go at `deleteWhen`, or when the disk is full": [329],
-    "not yet: only RocketMQ's Java admin class asks; 300 and 203 tell most of it": [343, 345],
-    "not yet: `consumeEnable` of a group forbids all its topics": [353],
+    "no, on purpose: `consumeEnable` of a group (200) forbids all its topics; RocketMQ forbids one "
+    "for pulls and not for pops": [353],
 }
 
 
@@ -102,7 +97,8 @@ def compatibility_page() -> str:
             "Made by `make docs` from the processors that the roles register; do not edit.",
             "",
             f"Of {len(rows)} request codes of RocketMQ 4.9 to 5.3 {yes} are answered. Others get",
-            "REQUEST_CODE_NOT_SUPPORTED (3), as RocketMQ answers a code that it does not know.",
+            "REQUEST_CODE_NOT_SUPPORTED (3), as RocketMQ answers a code that it does not know:",
+            "each of them is refused on purpose, for the reason beside it.",
             "A code that a broker sends to clients is answered by the client.",
             "What else the profiles differ in: [profiles](generated/profiles.md).",
             "",

@@ -63,6 +63,12 @@ declares in later releases."""
 
 NOT_KEPT = {
     "ConsumerRunningInfo": {"userConsumerInfo"},  # of an application's own
+    "QueryConsumeTimeSpanBody": {  # the times as text: who reads them has the numbers
+        "consumeTimeSpanSet.consumeTimeStampStr",
+        "consumeTimeSpanSet.maxTimeStampStr",
+        "consumeTimeSpanSet.minTimeStampStr",
+    },
+    "QueueTimeSpan": {"consumeTimeStampStr", "maxTimeStampStr", "minTimeStampStr"},
     "RegisterBrokerBody": {  # of static topics
         "topicConfigSerializeWrapper.mappingDataVersion",
         "topicConfigSerializeWrapper.topicQueueMappingDetailMap",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pocketmq.broker.admin.days import DayTotals
+from pocketmq.broker.admin.group_views_processor import GroupViewsProcessor
 from pocketmq.broker.admin.progress_processor import ProgressProcessor
 from pocketmq.broker.admin.runtime_processor import RuntimeProcessor
 from pocketmq.broker.admin.settings_processor import KeptOptions, SettingsProcessor
@@ -55,15 +56,19 @@ def assemble_admin(
     )
     writer = options_writer(core.options, file)
     sampling = PeriodicService("stats.sample", clock, MINUTE_PERIOD_MS / 1000, sample)
+    progress = ProgressProcessor(
+        core.store,
+        topics.configs,
+        offsets.table,
+        groups.consumers,
+        stats,
+        broker_name=core.config.name,
+    )
     return Subject(
         tools=(
-            ProgressProcessor(
-                core.store,
-                topics.configs,
-                offsets.table,
-                groups.consumers,
-                stats,
-                broker_name=core.config.name,
+            progress,
+            GroupViewsProcessor(
+                core, topics.configs, offsets.table, groups.consumers, groups.configs, progress
             ),
             SettingsProcessor(core.options, writer, clock),
             RuntimeProcessor(core, delays.planner, timers, overload.guard, days),

@@ -5,6 +5,8 @@ GET_TOPIC_STATS_INFO (202), GET_CONSUME_STATS (208), QUERY_TOPIC_CONSUME_BY_WHO 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.groups.consumers import ConsumerManager
 from pocketmq.broker.offsets.consumer_offsets import ConsumerOffsetManager
@@ -18,6 +20,7 @@ from pocketmq.protocol.bodies.offsets import (
     TopicOffset,
     TopicStatsTable,
 )
+from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.body import encode_body, mq_key
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
@@ -88,28 +91,35 @@ class ProgressProcessor:
         """Progress of a group, and how fast it is, in the topics asked for that exist here."""
         header = request.header(GetConsumeStatsRequestHeader)
         group = header.consumer_group
+        configs = [self._topics.get(topic) for topic in self._topics_asked_for(header)]
+        stats = self.stats_of(group, [config for config in configs if config is not None])
+        return request.reply(body=encode_body(stats, request.encoding))
+
+    def stats_of(self, group: str, topics: Iterable[TopicConfig]) -> ConsumeStats:
+        """Progress of a group in some topics together."""
         stats = ConsumeStats(offset_table={})
-        for topic in self._topics_asked_for(header):
-            config = self._topics.get(topic)
-            if config is None:
-                continue
+        for config in topics:
+            topic = config.topic_name
             for queue_id in range(config.read_queue_nums):
                 progress = self._progress(group, topic, queue_id)
                 stats.offset_table[self._key(topic, queue_id)] = progress
             stats.consume_tps += self._stats.group_tps(topic, group)
-        return request.reply(body=encode_body(stats, request.encoding))
+        return stats
+
+    def topics_of(self, group: str, topic: str | None = None) -> list[str]:
+        """A group's topics with offsets, or the one; those that its live members subscribe to."""
+        topics = [topic] if topic and topic.strip() else sorted(self._offsets.topics_of(group))
+        info = self._consumers.get(group)
+        if info is None or not info.subscriptions:
+            return topics
+        return [topic for topic in topics if topic in info.subscriptions]
 
     def _topics_asked_for(self, header: GetConsumeStatsRequestHeader) -> list[str]:
         """A list as it is; a topic, or all with offsets, only if a live group subscribes (O-20)."""
         listed = dict.fromkeys(t for t in (header.topic_list or "").split(";") if t.strip())
         if listed:
             return list(listed)
-        group, topic = header.consumer_group, header.topic
-        topics = [topic] if topic and topic.strip() else sorted(self._offsets.topics_of(group))
-        info = self._consumers.get(group)
-        if info is None or not info.subscriptions:
-            return topics
-        return [topic for topic in topics if topic in info.subscriptions]
+        return self.topics_of(header.consumer_group, header.topic)
 
     @handles(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO)
     def consumed_by(self, _peer: Peer, request: Command) -> Reply:

@@ -12,7 +12,7 @@ from pocketmq.broker.attributes import AttributeRules
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
 from pocketmq.broker.tables.saved_tables import SavedTable
-from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
+from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupList
 from pocketmq.protocol.body import decode_request_body, encode_body
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
@@ -60,6 +60,19 @@ class GroupProcessor:
     def update_and_create(self, peer: Peer, request: Command) -> Reply:
         """Create or change a group."""
         config = decode_request_body(request, SubscriptionGroupConfig)
+        self._groups.put(self._checked(config), self._clock.time_ms())
+        return self._answer_when_saved(peer, request)
+
+    @handles(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST)
+    def update_and_create_all(self, peer: Peer, request: Command) -> Reply:
+        """Create or change several groups: all of them, or none when one is not as it must be."""
+        body = decode_request_body(request, SubscriptionGroupList)
+        for config in [self._checked(config) for config in body.group_config_list]:
+            self._groups.put(config, self._clock.time_ms())
+        return self._answer_when_saved(peer, request)
+
+    def _checked(self, config: SubscriptionGroupConfig) -> SubscriptionGroupConfig:
+        """The group with its attributes changed."""
         try:
             check_group(config.group_name)
         except IllegalNameError as exc:
@@ -69,9 +82,7 @@ class GroupProcessor:
             {} if old is None else old.attributes,
             (f"{key}={value}" for key, value in config.attributes.items()),
         )
-        config = msgspec.structs.replace(config, attributes=attributes)
-        self._groups.put(config, self._clock.time_ms())
-        return self._answer_when_saved(peer, request)
+        return msgspec.structs.replace(config, attributes=attributes)
 
     @handles(RequestCode.DELETE_SUBSCRIPTIONGROUP)
     def delete(self, peer: Peer, request: Command) -> Reply:

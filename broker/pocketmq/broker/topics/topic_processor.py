@@ -1,12 +1,15 @@
 """Topics for admin tools (B-12 to B-16, E-29).
 
-UPDATE_AND_CREATE_TOPIC (17), GET_ALL_TOPIC_CONFIG (21), DELETE_TOPIC_IN_BROKER (215),
-GET_SYSTEM_TOPIC_LIST_FROM_BROKER (305), GET_TOPIC_CONFIG (351).
+UPDATE_AND_CREATE_TOPIC (17), UPDATE_AND_CREATE_TOPIC_LIST (18), GET_ALL_TOPIC_CONFIG (21),
+DELETE_TOPIC_IN_BROKER (215), GET_SYSTEM_TOPIC_LIST_FROM_BROKER (305), GET_TOPIC_CONFIG (351).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal, cast
+
+import msgspec
 
 from pocketmq.broker.attributes import AttributeRules
 from pocketmq.broker.errors import RequestRefusedError
@@ -14,8 +17,8 @@ from pocketmq.broker.tables.saved_tables import SavedTable
 from pocketmq.broker.topics.announcements import Announcements
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol.bodies.route import TopicList
-from pocketmq.protocol.bodies.topics import TopicConfig
-from pocketmq.protocol.body import encode_body
+from pocketmq.protocol.bodies.topics import CreateTopicListBody, TopicConfig
+from pocketmq.protocol.body import decode_request_body, encode_body
 from pocketmq.protocol.budget import BudgetSource, default_budget
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
@@ -72,21 +75,8 @@ class TopicProcessor:
         """Create or change a topic; answered when it is stored and registered."""
         header = request.header(UpdateAndCreateTopicRequestHeader)
         self._check_name(header.topic)
-        old = self._topics.get(header.topic)
         if header.topic_filter_type not in ("SINGLE_TAG", "MULTI_TAG"):
             raise self._invalid(f"topicFilterType {header.topic_filter_type} does not exist")
-        if not Perm.is_valid(header.perm):
-            raise self._invalid(f"perm {header.perm} is not between 0 and 7")
-        for nums in (header.read_queue_nums, header.write_queue_nums):
-            if nums < 0:
-                raise self._invalid(f"{nums} queues are fewer than none")
-        self._budget().check(
-            "queues_per_topic",
-            max(header.read_queue_nums, header.write_queue_nums),
-            f"queues of topic {header.topic}",
-            advice="choose fewer",
-            code=self._invalid_code,
-        )
         config = TopicConfig(
             topic_name=header.topic,
             read_queue_nums=header.read_queue_nums,
@@ -95,12 +85,46 @@ class TopicProcessor:
             topic_filter_type=cast('Literal["SINGLE_TAG", "MULTI_TAG"]', header.topic_filter_type),
             topic_sys_flag=header.topic_sys_flag,
             order=header.order,
-            attributes=self._attributes.changed(
-                {} if old is None else old.attributes,
-                filter(None, (header.attributes or "").split(",")),
-            ),
         )
-        if not self._topics.put(config, self._clock.time_ms()):
+        changes = filter(None, (header.attributes or "").split(","))
+        return self._put(peer, request, [self._checked(config, changes)])
+
+    @handles(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST)
+    def update_and_create_all(self, peer: Peer, request: Command) -> Reply:
+        """Create or change several topics: all of them, or none when one is not as it must be."""
+        body = decode_request_body(request, CreateTopicListBody)
+        configs = []
+        for config in body.topic_config_list:
+            self._check_name(config.topic_name)
+            changes = [f"{key}={value}" for key, value in config.attributes.items()]
+            configs.append(self._checked(config, changes))
+        return self._put(peer, request, configs)
+
+    def _checked(self, config: TopicConfig, changes: Iterable[str]) -> TopicConfig:
+        """The topic with its attributes changed."""
+        topic = config.topic_name
+        if not Perm.is_valid(config.perm):
+            raise self._invalid(f"perm {config.perm} is not between 0 and 7")
+        for nums in (config.read_queue_nums, config.write_queue_nums):
+            if nums < 0:
+                raise self._invalid(f"{nums} queues are fewer than none")
+        self._budget().check(
+            "queues_per_topic",
+            max(config.read_queue_nums, config.write_queue_nums),
+            f"queues of topic {topic}",
+            advice="choose fewer",
+            code=self._invalid_code,
+        )
+        old = self._topics.get(topic)
+        attributes = self._attributes.changed({} if old is None else old.attributes, changes)
+        return msgspec.structs.replace(config, attributes=attributes)
+
+    def _put(self, peer: Peer, request: Command, configs: Iterable[TopicConfig]) -> Reply:
+        now_ms = self._clock.time_ms()
+        changed = False
+        for config in configs:
+            changed |= self._topics.put(config, now_ms)
+        if not changed:
             return request.reply()
         self._topics_file.when_saved(
             lambda: self._announcements.when_told(lambda: peer.reply(request, request.reply()))

@@ -117,6 +117,16 @@ class GroupList(BodyStruct, kw_only=True, omit_defaults=False):
     group_list: list[str] = []
 
 
+class QuerySubscriptionBody(BodyStruct, kw_only=True):
+    """What a group subscribes to in a topic: QUERY_SUBSCRIPTION_BY_CONSUMER (345)."""
+
+    subscription_data: SubscriptionData | None = None
+    """None when no connected member subscribes."""
+
+    group: str
+    topic: str
+
+
 class ProcessQueueInfo(BodyStruct, kw_only=True, omit_defaults=False):
     """One queue inside a running consumer: GET_CONSUMER_RUNNING_INFO (307)."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from pocketmq.protocol.bodies.topics import DataVersion
-from pocketmq.protocol.body import BodyStruct
+from pocketmq.protocol.body import BodyStruct, always
 from pocketmq.protocol.scalars import Int32, Int64
 
 
@@ -59,6 +59,12 @@ class SubscriptionGroupConfig(BodyStruct, kw_only=True, omit_defaults=False):
     group_retry_policy: GroupRetryPolicy | msgspec.UnsetType | None = msgspec.UNSET
     subscription_data_set: list[SimpleSubscriptionData] | msgspec.UnsetType | None = msgspec.UNSET
     """Both came with 5.x and are kept as they came: a group without them is written without."""
+
+
+class SubscriptionGroupList(BodyStruct, kw_only=True):
+    """Several groups: UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST (225)."""
+
+    group_config_list: list[SubscriptionGroupConfig] = always(list)
 
 
 class SubscriptionGroupWrapper(BodyStruct, kw_only=True, omit_defaults=False):

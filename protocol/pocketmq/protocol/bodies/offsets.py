@@ -6,7 +6,9 @@ import msgspec
 
 from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.body import BodyStruct
-from pocketmq.protocol.scalars import Int64
+from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.scalars import Int32, Int64
+from pocketmq.protocol.subscription import SubscriptionData
 
 
 class ConsumerOffsetTable(BodyStruct, kw_only=True, omit_defaults=False):
@@ -61,6 +63,65 @@ class ConsumeStats(BodyStruct, kw_only=True, omit_defaults=False):
 
     offset_table: dict[str, OffsetWrapper] = {}
     consume_tps: float = 0.0
+
+
+class ConsumeStatsList(BodyStruct, kw_only=True, omit_defaults=False):
+    """Progress of all groups on one broker: GET_BROKER_CONSUME_STATS (317)."""
+
+    consume_stats_list: list[dict[str, list[ConsumeStats]]] = []
+    """A table with one group each: one entry a topic."""
+
+    broker_addr: str | None = None
+    total_diff: Int64 = 0
+    """How many messages all groups lag."""
+
+    total_inflight_diff: Int64 = 0
+    """How many messages are pulled and not yet committed."""
+
+
+class QueueTimeSpan(BodyStruct, kw_only=True, omit_defaults=False):
+    """Store times of one queue, and of what a group has consumed of it; epoch ms, -1 for none."""
+
+    message_queue: MessageQueue
+    min_time_stamp: Int64 = 0
+    max_time_stamp: Int64 = 0
+    consume_time_stamp: Int64 = 0
+    """Of the last message that is committed."""
+
+    delay_time: Int64 = 0
+    """Age of the next message, ms; 0 when there is none."""
+
+
+class QueryConsumeTimeSpanBody(BodyStruct, kw_only=True, omit_defaults=False):
+    """How far in time a group is in each queue: QUERY_CONSUME_TIME_SPAN (303)."""
+
+    consume_time_span_set: list[QueueTimeSpan] = []
+
+
+class ConsumeQueueData(BodyStruct, kw_only=True):
+    """One entry of a consume queue."""
+
+    physic_offset: Int64 = msgspec.field(default_factory=lambda: 0)
+    physic_size: Int32 = msgspec.field(default_factory=lambda: 0)
+    tags_code: Int64 = msgspec.field(default_factory=lambda: 0)
+    extend_data_json: str | None = None
+    bit_map: str | None = None
+    eval: bool = msgspec.field(default_factory=lambda: False)
+    msg: str | None = None
+
+
+class QueryConsumeQueueBody(BodyStruct, kw_only=True):
+    """Entries of a consume queue: QUERY_CONSUME_QUEUE (321)."""
+
+    subscription_data: SubscriptionData | None = None
+    """Of the group that was asked for."""
+
+    filter_data: str | None = None
+    """What the broker keeps of its expression; `null` for tags."""
+
+    queue_data: list[ConsumeQueueData] | None = None
+    max_queue_index: Int64 = msgspec.field(default_factory=lambda: 0)
+    min_queue_index: Int64 = msgspec.field(default_factory=lambda: 0)
 
 
 class ResetOffsetBody(BodyStruct, kw_only=True, omit_defaults=False):

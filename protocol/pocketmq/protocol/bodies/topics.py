@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from pocketmq.protocol.body import BodyStruct
+from pocketmq.protocol.body import BodyStruct, always
 from pocketmq.protocol.scalars import Int32, Int64
 
 
@@ -40,6 +40,12 @@ class TopicConfigSerializeWrapper(BodyStruct, kw_only=True):
 
     data_version: DataVersion = msgspec.field(default_factory=DataVersion)
     topic_config_table: dict[str, TopicConfig] = {}
+
+
+class CreateTopicListBody(BodyStruct, kw_only=True):
+    """Several topics: UPDATE_AND_CREATE_TOPIC_LIST (18). Attributes have a sign, as `+key`."""
+
+    topic_config_list: list[TopicConfig] = always(list)
 
 
 class RegisterBrokerBody(BodyStruct, kw_only=True):

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupWrapper
+from pocketmq.protocol.bodies.groups import (
+    SubscriptionGroupConfig,
+    SubscriptionGroupList,
+    SubscriptionGroupWrapper,
+)
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.header import Header
 
@@ -14,6 +18,13 @@ class UpdateSubscriptionGroupRequestHeader(Header, kw_only=True):
 
     CODE: ClassVar[int] = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
     BODY = SubscriptionGroupConfig
+
+
+class UpdateSubscriptionGroupListRequestHeader(Header, kw_only=True):
+    """UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST (225)."""
+
+    CODE: ClassVar[int] = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST
+    BODY = SubscriptionGroupList
 
 
 class GetAllSubscriptionGroupsRequestHeader(Header, kw_only=True):

@@ -7,8 +7,11 @@ from typing import ClassVar
 from pocketmq.protocol.bodies.offsets import (
     ConsumerOffsetTable,
     ConsumeStats,
+    ConsumeStatsList,
     DelayOffsetTable,
     GetConsumerStatusBody,
+    QueryConsumeQueueBody,
+    QueryConsumeTimeSpanBody,
     ResetOffsetBody,
     TopicStatsTable,
 )
@@ -135,6 +138,41 @@ class GetConsumeStatsRequestHeader(Header, kw_only=True):
     consumer_group: str
     topic: str | None = None
     topic_list: str | None = None
+
+
+class GetConsumeStatsInBrokerHeader(Header, kw_only=True):
+    """GET_BROKER_CONSUME_STATS (317)."""
+
+    CODE: ClassVar[int] = RequestCode.GET_BROKER_CONSUME_STATS
+    RESPONSE_BODY = ConsumeStatsList
+
+    is_order: bool
+    """Only topics that are consumed in order."""
+
+
+class QueryConsumeTimeSpanRequestHeader(Header, kw_only=True):
+    """QUERY_CONSUME_TIME_SPAN (303)."""
+
+    CODE: ClassVar[int] = RequestCode.QUERY_CONSUME_TIME_SPAN
+    RESPONSE_BODY = QueryConsumeTimeSpanBody
+
+    topic: str
+    group: str
+
+
+class QueryConsumeQueueRequestHeader(Header, kw_only=True):
+    """QUERY_CONSUME_QUEUE (321)."""
+
+    CODE: ClassVar[int] = RequestCode.QUERY_CONSUME_QUEUE
+    RESPONSE_BODY = QueryConsumeQueueBody
+
+    topic: str
+    queue_id: Int32 = 0
+    index: Int64 = 0
+    """Number of the first entry."""
+
+    count: Int32 = 0
+    consumer_group: str | None = None
 
 
 class ResetOffsetRequestHeader(Header, kw_only=True):

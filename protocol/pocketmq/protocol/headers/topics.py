@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pocketmq.protocol.bodies.clients import GroupList
+from pocketmq.protocol.bodies.clients import GroupList, QuerySubscriptionBody
 from pocketmq.protocol.bodies.route import KVTable, TopicList
-from pocketmq.protocol.bodies.topics import TopicConfig, TopicConfigSerializeWrapper
+from pocketmq.protocol.bodies.topics import (
+    CreateTopicListBody,
+    TopicConfig,
+    TopicConfigSerializeWrapper,
+)
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.header import Header
 from pocketmq.protocol.scalars import Int32
@@ -27,6 +31,13 @@ class UpdateAndCreateTopicRequestHeader(Header, kw_only=True):
     order: bool = False
     attributes: str | None = None
     force: bool | None = None
+
+
+class CreateTopicListRequestHeader(Header, kw_only=True):
+    """UPDATE_AND_CREATE_TOPIC_LIST (18)."""
+
+    CODE: ClassVar[int] = RequestCode.UPDATE_AND_CREATE_TOPIC_LIST
+    BODY = CreateTopicListBody
 
 
 class DeleteTopicRequestHeader(Header, kw_only=True):
@@ -63,11 +74,36 @@ class QueryTopicConsumeByWhoRequestHeader(Header, kw_only=True):
     topic: str
 
 
+class QueryTopicsByConsumerRequestHeader(Header, kw_only=True):
+    """QUERY_TOPICS_BY_CONSUMER (343)."""
+
+    CODE: ClassVar[int] = RequestCode.QUERY_TOPICS_BY_CONSUMER
+    RESPONSE_BODY = TopicList
+
+    group: str
+
+
+class QuerySubscriptionByConsumerRequestHeader(Header, kw_only=True):
+    """QUERY_SUBSCRIPTION_BY_CONSUMER (345)."""
+
+    CODE: ClassVar[int] = RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER
+    RESPONSE_BODY = QuerySubscriptionBody
+
+    group: str
+    topic: str
+
+
 class GetBrokerRuntimeInfoRequestHeader(Header, kw_only=True):
     """GET_BROKER_RUNTIME_INFO (28)."""
 
     CODE: ClassVar[int] = RequestCode.GET_BROKER_RUNTIME_INFO
     RESPONSE_BODY = KVTable
+
+
+class DeleteExpiredCommitLogRequestHeader(Header, kw_only=True):
+    """DELETE_EXPIRED_COMMITLOG (329)."""
+
+    CODE: ClassVar[int] = RequestCode.DELETE_EXPIRED_COMMITLOG
 
 
 class GetSystemTopicsFromBrokerRequestHeader(Header, kw_only=True):
