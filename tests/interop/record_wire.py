@@ -139,6 +139,7 @@ def record(folder: Path, encoding: str, work: Path) -> None:
                 properties=properties,
             )  # fmt: skip
             await_compressed_registration(cluster, registration)
+            cluster.stop_broker()  # what it says at its end is recorded too
         finally:
             cluster.stop()
     save(folder, ("client", "nameserver"), namesrv_side.frames, encoding)
