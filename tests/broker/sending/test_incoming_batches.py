@@ -100,6 +100,9 @@ def test_the_one_hash_without_a_positive_is_zero() -> None:  # S-46
     assert java_hash(f"T#{key}") == -(2**31)
     assert unique_key_hash("T", key) == key_hash("T", key) == 0
     assert unique_key_hashes("T", [key.encode()]) == [0]
+    others = ["113A3F0CD", key, "113A3FFFF", "113A30000"]
+    expected = [key_hash("T", each) for each in others]
+    assert unique_key_hashes("T", [each.encode() for each in others]) == expected
 
 
 @given(st.binary(max_size=200))

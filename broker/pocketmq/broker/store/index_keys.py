@@ -19,6 +19,8 @@ from pocketmq.protocol.java import java_hash
 
 _MASK: Final = 0xFFFFFFFF
 _INT32_MAX: Final = 2**31 - 1
+_2_31: Final = 2**31
+_2_32: Final = 2**32
 _31_2: Final = 31**2
 _31_4: Final = 31**4
 _HEX: Final = "0123456789ABCDEFabcdef"
@@ -57,11 +59,13 @@ def unique_key_hashes(topic: str, keys: Sequence[bytes]) -> list[int]:
                 pairs = b""
             if pairs.hex().upper().encode() == counters:
                 before, high, low = _start_hash(topic, starts[0].decode()), _HIGH, _LOW
-                values = [
-                    before + high[a] + low[b] & _MASK
+                values = [  # as `_positive`, without a call for every second key
+                    value
+                    if (value := before + high[a] + low[b] & _MASK) <= _INT32_MAX
+                    else _2_32 - value
                     for a, b in zip(pairs[0::2], pairs[1::2], strict=True)
                 ]
-                return [value if value <= _INT32_MAX else _positive(value) for value in values]
+                return [value & _INT32_MAX for value in values] if _2_31 in values else values
     return [unique_key_hash(topic, key.decode()) for key in keys]
 
 
