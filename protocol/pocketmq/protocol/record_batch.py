@@ -66,23 +66,25 @@ class BatchLengths(NamedTuple):
     """Bytes of all records."""
     fixed: int
     """Bytes of a record beside body and properties."""
-    bodies: list[int]
-    properties: list[int]
-
-    @property
-    def are_alike(self) -> bool:
-        """Whether all records are equally long, and their bodies too."""
-        bodies, properties = self.bodies, self.properties
-        return bodies.count(bodies[0]) == len(bodies) == properties.count(properties[0])
+    longest_body: int
+    longest_properties: int
+    are_alike: bool
+    """Whether all bodies are equally long, and all properties too."""
 
 
 def batch_lengths(messages: RecordBatch, topic: bytes) -> BatchLengths:
     """What the records of all of them take; `topic` is a `topic_field`."""
-    bodies, properties = list(map(len, messages.bodies)), list(map(len, messages.properties))
+    bodies, properties = set(map(len, messages.bodies)), set(map(len, messages.properties))
     bits = host_bits(messages.born_host, messages.store_host)
     fixed = WITHOUT_TOPIC_FIELD + len(topic) + V6_EXTRA * bits.bit_count()
-    total = fixed * len(bodies) + sum(bodies) + sum(properties)
-    return BatchLengths(total, fixed, bodies, properties)
+    longest_body, longest_properties = max(bodies), max(properties)
+    are_alike = len(bodies) == len(properties) == 1
+    if are_alike:
+        total = (fixed + longest_body + longest_properties) * len(messages.bodies)
+    else:
+        total = fixed * len(messages.bodies)
+        total += sum(map(len, messages.bodies)) + sum(map(len, messages.properties))
+    return BatchLengths(total, fixed, longest_body, longest_properties, are_alike)
 
 
 def batch_records(
@@ -108,7 +110,7 @@ def batch_records(
     """
     place = (topic, queue_offset, physical_offset, store_timestamp_ms)
     try:
-        if lengths.are_alike and len(lengths.bodies) <= _ALIKE_MESSAGES:
+        if lengths.are_alike and len(messages.bodies) <= _ALIKE_MESSAGES:
             try:
                 return _pack_alike(messages, lengths, *place)
             except struct.error:
@@ -127,7 +129,8 @@ def _pack_alike(
     store_timestamp_ms: int,
 ) -> tuple[list[int], bytes]:
     """The records of messages that are equally long in all parts; their bodies are `bytes`."""
-    count, body_len, properties_len = len(lengths.bodies), lengths.bodies[0], lengths.properties[0]
+    count, body_len = len(messages.bodies), lengths.longest_body
+    properties_len = lengths.longest_properties
     size = lengths.fixed + body_len + properties_len
     bits = host_bits(messages.born_host, messages.store_host)
     head = WRITE_HEAD[bits].pack(

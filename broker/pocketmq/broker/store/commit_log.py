@@ -166,9 +166,9 @@ class CommitLog:
         return BatchResult(_OK, first, offsets, begin + size, now_ms)
 
     def _batch_refusal(self, lengths: BatchLengths, queue: ConsumeQueue) -> PutStatus | None:
-        if max(lengths.bodies) > self._config().max_message_size:
+        if lengths.longest_body > self._config().max_message_size:
             return PutStatus.MESSAGE_ILLEGAL
-        if max(lengths.properties) > MAX_PROPERTIES_BYTES:
+        if lengths.longest_properties > MAX_PROPERTIES_BYTES:
             return PutStatus.PROPERTIES_SIZE_EXCEEDED
         return PutStatus.MESSAGE_ILLEGAL if self._is_too_long(queue) else None
 
