@@ -7,6 +7,7 @@
     python scripts/simulate.py --seed 17 --export seed17.html     # the page with them, in one file
     python scripts/simulate.py --replay             # seeds that failed once, fastest first
     python scripts/simulate.py --replicas           # other seeds: three replicas and controllers
+    python scripts/simulate.py --acting             # others: a slave that acts for its master
 
 Exits with 1 when an invariant was violated, and prints one line per failing seed that replays it.
 docs/simulation.md says what is simulated.
@@ -29,6 +30,8 @@ from time import perf_counter
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from pocketmq.cluster.simulation.acting.plan import acting_plan
+from pocketmq.cluster.simulation.acting.run import run_acting
 from pocketmq.cluster.simulation.play import Result
 from pocketmq.cluster.simulation.recording import record_replicas, record_seed
 from pocketmq.cluster.simulation.replicas.plan import replica_plan
@@ -54,8 +57,8 @@ def main() -> int:
     if options.replay:
         seeds = [entry.seed for entry in parse(options.ledger.read_text(encoding="utf-8"))]
     summary = _Summary()
-    ended = _many(seeds, options.jobs, summary, run_replicas if options.replicas else run)
-    if options.keep and not options.replicas and summary.found:
+    ended = _many(seeds, options.jobs, summary, _runner(options))
+    if options.keep and not options.replicas and not options.acting and summary.found:
         entries = parse(options.ledger.read_text(encoding="utf-8"))
         options.ledger.write_text(render([*entries, *summary.found]), encoding="utf-8")
     return ended
@@ -67,6 +70,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seed", type=int, help="run only this seed")
     parser.add_argument("--replicas", action="store_true", help="seeds of three replicas")
+    parser.add_argument("--acting", action="store_true", help="seeds of acting masters")
     parser.add_argument("--trace", action="store_true", help="with --seed: print its events")
     parser.add_argument("--record", type=Path, help="with --seed: write its events to this file")
     parser.add_argument("--export", type=Path, help="with --seed: the same as one HTML file")
@@ -77,18 +81,25 @@ def _options() -> argparse.Namespace:
     options = parser.parse_args()
     if options.seed is None and (options.record or options.export or options.trace):
         parser.error("--trace, --record and --export are of one seed; name it: --seed 17")
+    if options.acting and (options.record or options.export):
+        parser.error("--record and --export are not made of --acting yet; use --trace")
     return options
+
+
+def _runner(options: argparse.Namespace) -> Callable[..., Result]:
+    return run_acting if options.acting else run_replicas if options.replicas else run
 
 
 def _one(options: argparse.Namespace) -> int:
     seed: int = options.seed
     if options.trace:
-        print(replica_plan(seed) if options.replicas else scenario(seed))
+        plan = acting_plan if options.acting else replica_plan if options.replicas else scenario
+        print(plan(seed))
     sink = print if options.trace else None
     if options.record is not None or options.export is not None:
         result = _recorded(options, sink)
     else:
-        result = (run_replicas if options.replicas else run)(seed, sink=sink)
+        result = _runner(options)(seed, sink=sink)
     print(f"seed {seed}: trace {result.digest}, {result.virtual_s:.0f} virtual seconds in "
           f"{result.real_s:.2f} s")  # fmt: skip
     _print_counts(result.stats)

@@ -4,6 +4,7 @@
     python tests/simulation/faults.py --seeds 40       how many of 40 seeds catch each fault
     python tests/simulation/faults.py --table          the table of docs/simulation.md
     python tests/simulation/faults.py --replicas       those of replicas and controllers
+    python tests/simulation/faults.py --acting         those of slaves that act as master
     python tests/simulation/faults.py 'orderly consumer begins' --export lesson.html
                                                        a page: the seed with and without the fault
 
@@ -36,6 +37,7 @@ from pocketmq.cluster.watching.page import Beside, exported_page  # noqa: E402
 
 DATA = Path(__file__).with_name("faults.toml")
 REPLICA_DATA = Path(__file__).with_name("replica_faults.toml")
+ACTING_DATA = Path(__file__).with_name("acting_faults.toml")
 SEED_LIMIT_S = 100
 VIOLATED = re.compile(r"VIOLATED (.*)")
 
@@ -142,11 +144,15 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=0, help="count over so many seeds")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--replicas", action="store_true", help="those of replicas")
+    parser.add_argument("--acting", action="store_true", help="those of acting masters")
     parser.add_argument("--export", type=Path, help="of one fault: a page that shows it")
     parser.add_argument("--table", action="store_true", help="print the page's table, run nothing")
     options = parser.parse_args()
-    data = REPLICA_DATA if options.replicas else DATA
-    switches = ["--replicas"] if options.replicas else []
+    data, switches = DATA, []
+    if options.replicas:
+        data, switches = REPLICA_DATA, ["--replicas"]
+    if options.acting:
+        data, switches = ACTING_DATA, ["--acting"]
     if options.table:
         print(table(data))
         return 0
