@@ -32,6 +32,7 @@ MAX_EPOCHS: Final = 1000
 """Most that RocketMQ's buffer holds (H-100)."""
 
 _STATE: Final = struct.Struct(">i")
+_STATE_AND_SIZE: Final = struct.Struct(">ii")
 
 
 class LinkState(IntEnum):
@@ -73,7 +74,8 @@ class EpochFrame(NamedTuple):
     epoch: int
     epoch_start: int
     confirm_offset: int
-    body: bytes
+    body: bytes | memoryview
+    """A view of what was read, where that spares a copy."""
 
 
 FromSlave: TypeAlias = SlaveHandshake | SlaveReport
@@ -143,6 +145,8 @@ class MasterMessages:
 
     def __init__(self, max_body_bytes: int = MAX_BODY_BYTES) -> None:
         self._buffer = bytearray()
+        self._wanted = 0
+        """Length of the message that has begun, as far as its head tells."""
         self._max_body_bytes = max_body_bytes
 
     def feed(self, data: bytes) -> Iterator[FromMaster]:
@@ -152,27 +156,33 @@ class MasterMessages:
             HaStreamError: a state, length or offset that no master sends.
         """
         buffer = self._buffer
-        buffer += data
-        while len(buffer) >= _STATE.size + 4:
-            state, size = struct.unpack_from(">ii", buffer)
+        if buffer and len(buffer) + len(data) < self._wanted:
+            buffer += data
+            return
+        view = memoryview(buffer + data if buffer else data)
+        at, self._wanted = 0, _STATE.size + 4
+        while len(view) - at >= _STATE.size + 4:
+            state, size = _STATE_AND_SIZE.unpack_from(view, at)
             layout = {LinkState.HANDSHAKE: MASTER_HANDSHAKE, LinkState.TRANSFER: HEAD}.get(state)
             if layout is None or not 0 <= size <= self._max_body_bytes:
                 raise HaStreamError(f"a master's message of state {state} with {size} bytes")
-            end = layout.size + size
-            if len(buffer) < end:
-                return
-            fields = layout.unpack_from(buffer)
-            body = bytes(buffer[layout.size : end])
-            del buffer[:end]
+            end = at + layout.size + size
+            if end > len(view):
+                self._wanted = end - at
+                break
+            fields = layout.unpack_from(view, at)
+            body = view[at + layout.size : end]
+            at = end
             if layout is MASTER_HANDSHAKE:
                 yield _handshake(fields[2], fields[3], body)
             elif fields[2] < NO_LOG:
                 raise HaStreamError(f"a frame for offset {fields[2]}")
             else:
                 yield EpochFrame(fields[2], fields[3], fields[4], fields[5], body)
+        self._buffer = bytearray(view[at:])
 
 
-def _handshake(max_offset: int, last_epoch: int, body: bytes) -> MasterHandshake:
+def _handshake(max_offset: int, last_epoch: int, body: memoryview) -> MasterHandshake:
     if len(body) % EPOCH.size:
         raise HaStreamError(f"a handshake with {len(body)} bytes of epochs of {EPOCH.size} bytes")
     epochs = tuple(Epoch(epoch, start) for epoch, start in EPOCH.iter_unpack(body))

@@ -35,7 +35,8 @@ class Frame(NamedTuple):
 
     offset: int
     """Log offset of the first byte; of a heartbeat the next one."""
-    body: bytes
+    body: bytes | memoryview
+    """A view of what was read, where that spares a copy."""
 
 
 def encode_report(offset: int) -> bytes:
@@ -76,6 +77,8 @@ class FrameReader:
 
     def __init__(self, max_body_bytes: int = MAX_BODY_BYTES) -> None:
         self._buffer = bytearray()
+        self._wanted = 0
+        """Length of the frame that has begun, as far as its head tells."""
         self._max_body_bytes = max_body_bytes
 
     @property
@@ -90,20 +93,22 @@ class FrameReader:
             HaStreamError: a length or offset that no master sends.
         """
         buffer = self._buffer
-        buffer += data
-        at = 0
-        try:
-            while len(buffer) - at >= HEAD.size:
-                offset, size = HEAD.unpack_from(buffer, at)
-                if not 0 <= size <= self._max_body_bytes or offset < NO_LOG:
-                    raise HaStreamError(
-                        f"a frame for offset {offset} with {size} bytes; at most "
-                        f"{self._max_body_bytes} are taken"
-                    )
-                end = at + HEAD.size + size
-                if end > len(buffer):
-                    break
-                yield Frame(offset, bytes(buffer[at + HEAD.size : end]))
-                at = end
-        finally:
-            del buffer[:at]
+        if buffer and len(buffer) + len(data) < self._wanted:
+            buffer += data
+            return
+        view = memoryview(buffer + data if buffer else data)
+        at, self._wanted = 0, HEAD.size
+        while len(view) - at >= HEAD.size:
+            offset, size = HEAD.unpack_from(view, at)
+            if not 0 <= size <= self._max_body_bytes or offset < NO_LOG:
+                raise HaStreamError(
+                    f"a frame for offset {offset} with {size} bytes; at most "
+                    f"{self._max_body_bytes} are taken"
+                )
+            end = at + HEAD.size + size
+            if end > len(view):
+                self._wanted = end - at
+                break
+            yield Frame(offset, view[at + HEAD.size : end])
+            at = end
+        self._buffer = bytearray(view[at:])

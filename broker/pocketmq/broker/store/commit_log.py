@@ -256,7 +256,7 @@ class CommitLog:
                 queues[index].next_offset -= 1
         del results[first:]
 
-    def _write(self, file: MappedFile, data: bytes) -> None:
+    def _write(self, file: MappedFile, data: bytes | memoryview) -> None:
         end = file.wrote + len(data)
         if end > file.reserved:
             file.reserve(end, low=_WINDOW_LOW, high=_WINDOW_HIGH)
@@ -264,7 +264,7 @@ class CommitLog:
                 self.files.disk.expect_small_writes(file.writable_view(), file.wrote)
         file.append(data)
 
-    def append_raw(self, offset: int, data: bytes) -> None:
+    def append_raw(self, offset: int, data: bytes | memoryview) -> None:
         """Write bytes of another broker's log at the end; an empty log begins at `offset`.
 
         Blanks and padding are among them: nothing is added here (W-22).

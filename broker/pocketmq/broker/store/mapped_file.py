@@ -153,7 +153,7 @@ class MappedFile:
             self._handle.close()
             self._handle = None
 
-    def append(self, data: bytes) -> None:
+    def append(self, data: bytes | memoryview) -> None:
         """Write at the end; the caller has reserved the place."""
         wrote = self.wrote
         end = wrote + len(data)

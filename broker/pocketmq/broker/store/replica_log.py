@@ -109,7 +109,7 @@ class ReplicaLog:
         """Bytes of the log that no consumer can see yet; also those of half a record."""
         return self._log.max_offset - self._dispatcher.offset
 
-    def append(self, offset: int, data: bytes) -> None:
+    def append(self, offset: int, data: bytes | memoryview) -> None:
         """Write the master's bytes; an empty log begins where they belong (H-26).
 
         Raises:

@@ -8,6 +8,7 @@ closed the connection meanwhile, because it was silent for too long.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import cast
 
 from pocketmq.protocol.faults.rule_book import RuleBook
@@ -31,7 +32,7 @@ class StreamLine(asyncio.Protocol):
         self._book = book
         self._target = target
         self._transport: asyncio.Transport | None = None
-        self._inner_transport: LineTransport | None = None
+        self._inner_transport: _StreamTransport | None = None
         self._is_parted = False
         self._held: list[bytes] = []
         self._held_bytes = 0
@@ -41,7 +42,7 @@ class StreamLine(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self._inner_transport = LineTransport(self._transport)
+        self._inner_transport = _StreamTransport(self._transport, self._may_read)
         self._book.listen(self._changed)
         self._changed()
         self._inner.connection_made(self._inner_transport)
@@ -62,6 +63,9 @@ class StreamLine(asyncio.Protocol):
         self._inner.resume_writing()
 
     # -- partitions -------------------------------------------------------------------------
+
+    def _may_read(self) -> bool:
+        return not self._is_parted
 
     def _changed(self) -> None:
         transport, inner = self._transport, self._inner_transport
@@ -86,3 +90,15 @@ class StreamLine(asyncio.Protocol):
         self._held_bytes += len(data)
         if self._held_bytes > MOST_HELD_BYTES and self._transport is not None:
             self._transport.abort()
+
+
+class _StreamTransport(LineTransport):
+    """Whoever paused the reading and ends that may not end a partition."""
+
+    def __init__(self, transport: asyncio.Transport, may_read: Callable[[], bool]) -> None:
+        super().__init__(transport)
+        self._may_read = may_read
+
+    def resume_reading(self) -> None:
+        if self._may_read():
+            super().resume_reading()
