@@ -51,6 +51,17 @@ def test_messages_travel_and_are_consumed(page: Seen) -> None:
     assert Axe().run(page.page).violations_count == 0
 
 
+def test_the_link_of_a_live_page_has_its_view_and_selection(page: Seen) -> None:
+    page.page.keyboard.press("4")
+    page.until("location.hash.includes('view=offsets')")
+    page.page.keyboard.press("1")
+    page.until("location.hash === '#view=cluster'")  # no moment: it stays at the newest
+    page.page.focus("[data-key='thing broker-a']")
+    page.page.keyboard.press("Enter")
+    page.until("location.hash.includes('select=broker-a')")
+    page.page.keyboard.press("Escape")
+
+
 def test_a_member_that_joins_moves_queues_with_its_arithmetic(page: Seen) -> None:
     choose(page, "queues")
     page.until(f"'127.0.0.1@guest' in {NEWEST}.clients")
@@ -166,3 +177,15 @@ def test_what_happens_is_recorded_and_exported(url: str, tmp_path: Path, page: S
     assert {"role-started", "member-joined", "message-sent", "message-stored"} <= names
     page.open(f"{lesson.as_uri()}#view=cluster")
     assert "broker-b" in page.text()
+
+
+def test_the_running_cluster_is_exported_at_once(url: str, tmp_path: Path, page: Seen) -> None:
+    lesson = tmp_path / "at-once.html"
+    control = ["--control", url.removesuffix("/watch"), "--seconds", "1"]
+    ran = subprocess.run(
+        [*POCKETMQ, "watch", *control, "--export", str(lesson)],
+        capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert list(tmp_path.iterdir()) == [lesson]
+    assert "at-once" in page.open(lesson.as_uri()).text()

@@ -170,6 +170,18 @@ def test_a_power_cut_takes_what_was_not_flushed(page: Seen, tmp_path: Path) -> N
     page.until("document.querySelector('.log button.cache') === null")
 
 
+def test_a_short_name_of_a_queue_is_of_a_topic_that_people_made(page: Seen, tmp_path: Path) -> None:
+    run = Lesson()
+    for number, topic in enumerate(("%RETRY%billing", TOPIC)):
+        run.tell(
+            MessageStored, number / 10, "broker-a", topic=topic, broker="broker-a", queue=0,
+            offset=0, physical_offset=number * 100, size=100,
+        )  # fmt: skip
+    opened(page, tmp_path, told(run.events), "#t=0.05&select=broker-a/0")
+    page.page.evaluate("pocketmqWatch.player.seek(pocketmqWatch.timeline.ended_ms)")
+    page.until(f"pocketmqWatch.selected === '{QUEUE}'")
+
+
 PLACE = {"topic": "T", "broker": "b", "queue": 0}
 ODD = [
     {"event": "role-started", "role": "__proto__"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import webbrowser
 from pathlib import Path
 from typing import Annotated
@@ -22,6 +23,7 @@ Examples:
   pocketmq watch --demo                      a small cluster with clients, to look at and to break
   pocketmq watch --record lesson.jsonl       record what happens, until Ctrl-C
   pocketmq watch --from lesson.jsonl         show a recording
+  pocketmq watch --export lesson.html        the same as one HTML file that needs no server
   pocketmq watch --from lesson.jsonl --export lesson.html
   pocketmq watch --export lesson.html --begin 10 --end 30 --from lesson.jsonl
 """
@@ -69,22 +71,17 @@ def watch(
         from pocketmq.cluster.watching.demo import run_watch_demo
 
         return run_watch_demo(lambda url: _show(url, browser=browser))
-    if record is not None:
-        from pocketmq.cluster.control_address.client import ControlClient
-        from pocketmq.cluster.watching.recorder import record as record_into
-
-        typer.echo(f"recording into {record}; Ctrl-C ends it")
-        events = record_into(ControlClient.found(control, data), record, most_s=seconds)
-        typer.echo(f"{events} events in {record}")
-        source = record
     if export is not None:
-        if source is None:
-            raise CallerError("name a recording: --from FILE, or --record FILE to make one")
         from pocketmq.cluster.watching.export import export_recording
 
-        typer.echo(export_recording(source, export, begin_s=begin, end_s=end))
+        with tempfile.TemporaryDirectory() as folder:
+            if record is not None or source is None:
+                source = record or Path(folder) / f"{export.stem}.jsonl"
+                _record(control, data, source, seconds)
+            typer.echo(export_recording(source, export, begin_s=begin, end_s=end))
         return 0
     if record is not None:
+        _record(control, data, record, seconds)
         return 0
     if source is not None:
         from pocketmq.cluster.watching.recording_server import serve_recording
@@ -97,6 +94,16 @@ def watch(
     client.get("/healthz", Health)
     _show(client.page, browser=browser)
     return 0
+
+
+def _record(control: str | None, data: Path | None, into: Path, seconds: float | None) -> None:
+    from pocketmq.cluster.control_address.client import ControlClient
+    from pocketmq.cluster.watching.recorder import record
+
+    typer.echo(f"recording into {into}; Ctrl-C ends it")
+    typer.echo(
+        f"{record(ControlClient.found(control, data), into, most_s=seconds)} events in {into}"
+    )
 
 
 def _show(url: str, *, browser: bool) -> None:

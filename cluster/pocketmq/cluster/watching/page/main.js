@@ -293,8 +293,8 @@ class Page {
       el("div", null, `${t("at", { s: seconds(player.at_ms - timeline.began_ms) })} ${t("of", { s: seconds(Math.max(length, player.at_ms - timeline.began_ms)) })}`),
       el("div", { class: "note" }, `${t("virtual")} ${clockTime(this.state.at_ms)}`));
     if (timeline.events.length !== this.drawnEvents && performance.now() - this.drawnAt > 1000) this.drawTrack();
-    if (!playing) this.link();
-    else if (player.following) this.nextFrame();
+    if (!player.playing) this.link();
+    if (player.following) this.nextFrame();
   }
 
   /** While it follows a live feed, marks go on travelling between events. */
@@ -326,6 +326,8 @@ class Page {
     const live = this.isLive && player.following;
     const address = write({ view: this.view, t: live ? "" : (player.seconds).toFixed(2).replace(/\.?0+$/, ""), select: this.selected,
       speed: player.speed === 1 ? "" : player.speed, lang: this.language === "en" ? "" : this.language });
+    if (this.linked === address) return;
+    this.linked = address;
     clearTimeout(this.linking);
     this.linking = setTimeout(() => {
       if (location.hash !== address) history.replaceState(null, "", address);
@@ -397,6 +399,7 @@ class Page {
     });
     addEventListener("keydown", (event) => this.key(event));
     addEventListener("hashchange", () => {
+      this.linked = null;
       const link = read(location.hash);
       if (link.select !== undefined) this.selected = link.select;
       if (link.view && VIEWS.some((each) => each.name === link.view)) this.view = link.view;

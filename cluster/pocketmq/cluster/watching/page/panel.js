@@ -4,7 +4,7 @@ import { changed, el, update } from "watch/dom.js";
 import { clockTime, count, seconds, short } from "watch/names.js";
 import { brokerOf, isStructure, listedAs, queueOf, shortQueue, topicOf } from "watch/state.js";
 import { sentence } from "watch/sentences.js";
-import { byNumber, chip, queuesOf } from "watch/views/cluster.js";
+import { byNumber, chip, own, queuesOf } from "watch/views/cluster.js";
 import { faultButtons } from "watch/views/break.js";
 
 const SHOWN = 40;
@@ -88,7 +88,7 @@ function about(id) {
 /** A selection by the short name of a queue (`broker-a/0`), as a link may have it. */
 export function resolve(state, wanted) {
   if (!wanted || wanted in state.roles || wanted in state.clients || wanted in state.queues) return wanted;
-  return Object.keys(state.queues).find((each) => shortQueue(each) === wanted)
+  return Object.keys(state.queues).find((each) => shortQueue(each) === wanted && !own(topicOf(each)))
     ?? Object.keys(state.clients).find((each) => short(each) === wanted) ?? wanted;
 }
 

@@ -197,7 +197,8 @@ function aroundPath(broker, nameserver, plan) {
 }
 
 const numberOf = (queue) => Number(queue.slice(queue.lastIndexOf("/") + 1));
-const own = (topic) => /^(%RETRY%|%DLQ%|SCHEDULE_TOPIC|RMQ_SYS|rmq_sys|TBW102|SELF_TEST|OFFSET_MOVED|BenchmarkTest|DefaultCluster)/.test(topic);
+/** Whether a topic is one of RocketMQ's own, and not one that people made. */
+export const own = (topic) => /^(%RETRY%|%DLQ%|SCHEDULE_TOPIC|RMQ_SYS|rmq_sys|TBW102|SELF_TEST|OFFSET_MOVED|BenchmarkTest|DefaultCluster)/.test(topic);
 
 function edges(page, plan) {
   const { state } = page;
