@@ -29,6 +29,8 @@ def url(tmp_path: Path) -> Iterator[str]:
                 real_us = event.real_us + number * LESSON_US
                 writer.write(msgspec.structs.replace(event, real_us=real_us))
             number += 1
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size - 40)  # and it is cut: its index is made anew
     command = [sys.executable, "-m", "pocketmq.cluster.cli.main", "watch", "--from", str(path)]
     with subprocess.Popen([*command, "--no-browser"], stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
@@ -46,4 +48,6 @@ def test_a_long_recording_is_opened_by_its_index(url: str) -> None:
         assert 100 < loaded < 20_000  # of 70,000
         page.page.evaluate("pocketmqWatch.player.seek(pocketmqWatch.timeline.began_ms + 507_500)")
         page.until("document.querySelectorAll('.marks .dot').length > 3")
-        page.shows("producer-1", "consumer-3", "Its index is shown at once")
+        page.shows(
+            "producer-1", "consumer-3", "Its index is shown at once", "cut in the middle of line"
+        )
