@@ -127,14 +127,14 @@ class NearMember:
     def _seen_at_rest(self, inbox: Inbox, loop: asyncio.AbstractEventLoop) -> bool:
         """Whether it can be seen from here that it rests: it need not be asked then.
 
-        True only of a loop that tells when it waits (`testing.loop_thread`), and that waited before
-        and after everything else was looked at.
+        True only of a loop that tells when it waits, and that waited before and after everything
+        else was looked at.
         """
-        turn = getattr(loop, "waiting_turn", 0)
+        turn = _waiting_turn(loop)
         if not turn or self.clock.is_busy or self._has_unread(inbox):
             return False
         read = inbox.read()
-        if getattr(loop, "waiting_turn", 0) != turn:
+        if _waiting_turn(loop) != turn:
             return False
         self._read_at_rest = read
         return True
@@ -208,3 +208,9 @@ LocalMember = NearMember
 def _resolve(seen: asyncio.Future[bool], rests: bool) -> None:
     if not seen.done():
         seen.set_result(rests)
+
+
+def _waiting_turn(loop: asyncio.AbstractEventLoop) -> int:
+    """Number of the turn in which a loop waits, if it is one that tells; else 0."""
+    turn: int = getattr(loop, "waiting_turn", 0)
+    return turn
