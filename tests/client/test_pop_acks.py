@@ -135,6 +135,23 @@ async def test_retried_messages_and_first_tries_go_together(tmp_path: Path) -> N
             assert await received(consumer) == []
 
 
+async def test_retried_messages_may_come_under_their_retry_topic(tmp_path: Path) -> None:
+    option = {"pop_response_return_actual_retry_topic": True}
+    async with memory_cluster(tmp_path, **option) as cluster:
+        await cluster.create_topic("T")
+        await send(cluster, 3)
+        async with simple(cluster) as consumer:
+            assert len(await received(consumer)) == 3
+            await cluster.advance(40)
+            first, *others = await received(consumer)
+            assert first.topic == "%RETRY%poppers_T"
+            await consumer.change_invisible(first, 10)
+            await consumer.ack(first)
+            await consumer.ack(*others)
+            await cluster.advance(60)
+            assert await received(consumer) == []
+
+
 async def test_each_caller_hears_of_its_own_message(tmp_path: Path) -> None:
     async with memory_cluster(tmp_path) as cluster:
         seen = AcksSeen(cluster.brokers["a"])

@@ -31,6 +31,7 @@ from pocketmq.protocol.receipts import (
     RETRY_V2,
     ReceiptHandle,
     marked_topic,
+    user_topic,
 )
 from pocketmq.protocol.transport.channel import Channel
 
@@ -89,10 +90,12 @@ class PopAcks:
         alone: list[PoppedAt] = []
         for message in messages:
             handle = handle_of(message)
+            # With popResponseReturnActualRetryTopic a retried message has its retry topic's name.
+            topic = user_topic(message.topic, self._group) if handle.mark else message.topic
             if _may_be_gathered(message, handle):
-                together.setdefault(handle.broker_name, []).append((message.topic, handle))
+                together.setdefault(handle.broker_name, []).append((topic, handle))
             else:
-                alone.append((message.topic, handle))
+                alone.append((topic, handle))
         loop = asyncio.get_running_loop()
         futures: list[asyncio.Future[None]] = []
         for ack in alone:

@@ -23,7 +23,7 @@ from pocketmq.protocol.headers.pop import (
 )
 from pocketmq.protocol.message import MessageExt, MessageQueue
 from pocketmq.protocol.properties import POP_CK
-from pocketmq.protocol.receipts import ReceiptHandle, marked_topic
+from pocketmq.protocol.receipts import ReceiptHandle, marked_topic, user_topic
 from pocketmq.protocol.record import decode_records
 
 ANSWER_S: Final = 10.0
@@ -125,7 +125,7 @@ class PopClient:
         handle = handle_of(message)
         header = ChangeInvisibleTimeRequestHeader(
             consumer_group=self._group,
-            topic=marked_topic(message.topic, self._group, handle.mark),
+            topic=marked_topic(user_topic(message.topic, self._group), self._group, handle.mark),
             queue_id=handle.queue_id,
             extra_info=str(handle),
             offset=handle.queue_offset,
