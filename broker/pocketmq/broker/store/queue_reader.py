@@ -25,7 +25,7 @@ TruePlace = Callable[[ConsumeQueue, int, int, int], tuple[int, int] | None]
 """(queue, offset, physical offset, size): where the record of an old entry is; None if lost."""
 
 _MIN_SCAN_BYTES = 16_000
-_MOST_FILTERED_BYTES = 1024 * 1024
+_MOST_FILTERED_BYTES = 512 * 1024
 """Of properties and expressions; they take up to 0.05 us a byte."""
 
 _MAX_BATCH_BYTES = 128 * 1024 * 1024
