@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from pocketmq.runtime.clock_members import ClockMember, NearMember
 from pocketmq.runtime.manual_clock import ManualClock
 from pocketmq.runtime.profile import profile_named
 from pocketmq.testing import role_logs
+from pocketmq.testing.one_processor import on_one_processor
 from pocketmq.testing.role_thread import MakeServer, RoleSeams, RoleThread
 
 _numbers = itertools.count(1)
@@ -138,6 +140,10 @@ class RoleThreads:
         """The roles whose clocks can be moved now."""
         frozen = [each.address for each in self._roles.values() if each.state == "frozen"]
         return [_member(each, frozen) for each in self._roles.values() if _runs(each)]
+
+    def moving(self) -> AbstractContextManager[None]:
+        """Around a move of the clocks."""
+        return on_one_processor()
 
     # -- inside -----------------------------------------------------------------------------
 

@@ -40,7 +40,7 @@ class LoopThread:
 
     def __init__(self, name: str) -> None:
         self.loop: asyncio.AbstractEventLoop = _Loop()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = LoopRunner(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     @property
@@ -97,6 +97,10 @@ class LoopThread:
         finally:
             asyncio.set_event_loop(None)
             self.loop.close()
+
+
+class LoopRunner(threading.Thread):
+    """The thread of a `LoopThread`, so that it can be told from others."""
 
 
 class _Selector(selectors.DefaultSelector):

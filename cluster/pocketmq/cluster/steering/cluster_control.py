@@ -368,13 +368,15 @@ class ClusterControl:
     async def _advance_to(self, time_ms: int, on_deadline: OnDeadline | None = None) -> None:
         async with self._moving:
             target_ms = max(time_ms, self.time_ms())
-            await lock_step.advance_to(
-                await self._members(),
-                target_ms,
-                on_lost=_unless_closed,
-                on_deadline=on_deadline,
-                traffic=TRAFFIC,
-            )
+            members = await self._members()
+            with self.roles.moving():
+                await lock_step.advance_to(
+                    members,
+                    target_ms,
+                    on_lost=_unless_closed,
+                    on_deadline=on_deadline,
+                    traffic=TRAFFIC,
+                )
             self._time_ms = target_ms
 
     async def _members(self) -> list[ClockMember]:

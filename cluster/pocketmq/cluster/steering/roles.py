@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Protocol
 
@@ -55,6 +56,8 @@ class Roles(Protocol):
     def time_ms(self) -> int: ...
 
     async def clock_members(self) -> Sequence[ClockMember]: ...
+
+    def moving(self) -> AbstractContextManager[None]: ...
 
 
 def addresses_of(roles: Roles, state: str, *, role: str = "") -> list[str]:
