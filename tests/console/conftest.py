@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pocketmq.cluster.cli.main import main
+from pocketmq.runtime import logs
 from pocketmq.testing import Cluster
 from support.console import Console, Said
 
@@ -15,6 +16,7 @@ def console(
 ) -> Console:
     """Runs `pocketmq ...`; its output is captured, so it is no terminal."""
     monkeypatch.setenv("NAMESRV_ADDR", pocketmq.nameservers)
+    logs.configure("error")  # before clients of the test begin a line that ends in a command's
 
     def run(*words: str) -> Said:
         capfdbinary.readouterr()
