@@ -26,8 +26,12 @@ from pocketmq.protocol.errors import ConnectionLostError
 from pocketmq.protocol.frame import FrameDecoder, encode_frame
 from pocketmq.protocol.header import Header
 from pocketmq.protocol.headers.clients import HeartbeatRequestHeader
+from pocketmq.protocol.headers.groups import UpdateSubscriptionGroupListRequestHeader
 from pocketmq.protocol.headers.locks import LockBatchMqRequestHeader
-from pocketmq.protocol.headers.topics import UpdateAndCreateTopicRequestHeader
+from pocketmq.protocol.headers.topics import (
+    CreateTopicListRequestHeader,
+    UpdateAndCreateTopicRequestHeader,
+)
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.subscription import SubscriptionData
 from pocketmq.runtime.profile import PROFILE_4_9, PROFILE_5_X
@@ -154,6 +158,31 @@ async def test_a_heartbeat_over_a_limit_changes_nothing(
     assert took_s < SLOWEST_S
     assert rig.broker.consumers.get("g") is None
     assert rig.broker.groups.get("g0") is None
+
+
+@pytest.mark.parametrize(
+    ("header", "text"),
+    [
+        (CreateTopicListRequestHeader(), '"topicConfigList":[%s]'),
+        (UpdateSubscriptionGroupListRequestHeader(), '"groupConfigList":[%s]'),
+    ],
+)
+async def test_a_tool_changes_so_many_topics_or_groups_at_once(
+    rig: BrokerRig, header: Header, text: str
+) -> None:
+    def listed(count: int) -> bytes:
+        names = (f'{{"topicName":"n{n}","groupName":"n{n}"}}' for n in range(count))
+        return ("{" + text % ",".join(names) + "}").encode()
+
+    for count in (1_001, 20_000):
+        took_s, answer = cost_of(rig, header, listed(count), Encoding.JSON)
+        refused(answer, "records_per_request", ResponseCode.INVALID_PARAMETER)
+        assert took_s < SLOWEST_S
+    assert rig.broker.topics.get("n0") is None
+    assert rig.broker.groups.get("n0") is None
+    took_s, _ = cost_of(rig, header, listed(1_000), Encoding.JSON)
+    assert took_s < SLOWEST_S
+    assert bool(rig.broker.topics.get("n999")) != bool(rig.broker.groups.get("n999"))
 
 
 async def test_the_largest_heartbeat_is_carried_out_in_time(

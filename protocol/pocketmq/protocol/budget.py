@@ -136,6 +136,12 @@ class Budget:
         live=True,
         within=(1, inf),
     )
+    records_per_request: int = option(
+        1_000,
+        help="Topics, or groups, that a tool creates or changes in one request.",
+        live=True,
+        within=(1, inf),
+    )
     queue_locks: int = option(
         100_000,
         help="Queues that orderly consumers of all groups have locked at once.",

@@ -98,6 +98,7 @@ def assemble_groups(
                 group_attributes(
                     priorities=profile.message_priorities, code=profile.invalid_parameter_code
                 ),
+                budget=core.budget,
                 invalid_parameter_code=profile.invalid_parameter_code,
             ),
         ),

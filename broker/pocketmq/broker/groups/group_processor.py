@@ -14,6 +14,7 @@ from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
 from pocketmq.broker.tables.saved_tables import SavedTable
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupList
 from pocketmq.protocol.body import decode_request_body, encode_body
+from pocketmq.protocol.budget import BudgetSource, default_budget
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
@@ -36,6 +37,7 @@ class GroupProcessor:
         deleted: signals that a group was deleted, and whether its offsets are deleted too.
         clock: stamps changes.
         attributes: which attributes a group may have.
+        budget: how many groups one request may change.
         invalid_parameter_code: answer to illegal names, by profile.
     """
 
@@ -47,9 +49,11 @@ class GroupProcessor:
         clock: Clock,
         attributes: AttributeRules,
         *,
+        budget: BudgetSource = default_budget,
         invalid_parameter_code: int,
     ) -> None:
         self._groups = groups
+        self._budget = budget
         self._groups_file = groups_file
         self._deleted = deleted
         self._clock = clock
@@ -67,6 +71,12 @@ class GroupProcessor:
     def update_and_create_all(self, peer: Peer, request: Command) -> Reply:
         """Create or change several groups: all of them, or none when one is not as it must be."""
         body = decode_request_body(request, SubscriptionGroupList)
+        self._budget().check(
+            "records_per_request",
+            len(body.group_config_list),
+            "groups of one request",
+            code=self._invalid_code,
+        )
         for config in [self._checked(config) for config in body.group_config_list]:
             self._groups.put(config, self._clock.time_ms())
         return self._answer_when_saved(peer, request)

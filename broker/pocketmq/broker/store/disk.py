@@ -177,9 +177,8 @@ class OsDisk(OsTextFiles):
                 found.append(os.stat(path).st_mtime_ns)
             except (FileNotFoundError, NotADirectoryError):
                 found.append(None)
-            except OSError:
-                with explained(path):
-                    raise
+            except OSError as exc:
+                raise disk_error(path, exc) from exc
         return found
 
     def create_file(self, path: str, size: int) -> None:

@@ -22,6 +22,7 @@ from pocketmq.protocol.validation import (
     MEMBERS_TOPIC_PREFIX,
     OFFSET_MOVED_TOPIC,
     OP_HALF_TOPIC,
+    REVIVE_TOPIC_PREFIX,
     SCHEDULE_TOPIC,
     SELF_TEST_TOPIC,
     TIMER_TOPIC,
@@ -90,7 +91,7 @@ class TopicConfigManager:
             system.append((TRACE_TOPIC, 1, rw))
         if rules.modern:
             system += [
-                (f"rmq_sys_REVIVE_LOG_{cluster_name}", 8, rw),
+                (REVIVE_TOPIC_PREFIX + cluster_name, 8, rw),
                 (MEMBERS_TOPIC_PREFIX + broker_name, 1, inherit),
                 (HALF_TOPIC, 1, rw),
                 (OP_HALF_TOPIC, 1, rw),

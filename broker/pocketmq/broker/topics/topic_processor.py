@@ -45,7 +45,7 @@ class TopicProcessor:
         deleted: signals that a topic was deleted, with its queues, offsets and held pulls.
         clock: stamps changes.
         attributes: which attributes a topic may have.
-        budget: how many queues a topic may have.
+        budget: how many queues a topic may have, and how many topics one request may change.
         invalid_parameter_code: answer to illegal names, by profile.
     """
 
@@ -93,6 +93,12 @@ class TopicProcessor:
     def update_and_create_all(self, peer: Peer, request: Command) -> Reply:
         """Create or change several topics: all of them, or none when one is not as it must be."""
         body = decode_request_body(request, CreateTopicListBody)
+        self._budget().check(
+            "records_per_request",
+            len(body.topic_config_list),
+            "topics of one request",
+            code=self._invalid_code,
+        )
         configs = []
         for config in body.topic_config_list:
             self._check_name(config.topic_name)
