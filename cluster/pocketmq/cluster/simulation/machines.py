@@ -33,6 +33,7 @@ from pocketmq.runtime.profile import Profile
 
 TOPIC = "T"
 NAMESERVER_PORT = 9876
+NAMESERVER_ADDRESS = f"127.0.0.1:{NAMESERVER_PORT}"
 PORTS = {"a": 10911, "b": 10921}
 CLIENT_IP = "10.0.0.1"
 DELAY_LEVELS = " ".join(["5s"] * 18)
@@ -63,15 +64,22 @@ class Setting:
 
     def client_options(self, process: SimProcess) -> dict[str, Any]:
         """Keyword arguments of every client."""
-        return {
-            "nameservers": f"127.0.0.1:{NAMESERVER_PORT}",
-            "network": self.network,
-            "clock": process.clock,
-            "profile": self.profile,
-            "client_ip": CLIENT_IP,
-            "instance_name": process.name,
-            "events": self.events,
-        }
+        return client_options(process, self.network, self.profile, self.events)
+
+
+def client_options(
+    process: SimProcess, network: SimNetwork, profile: Profile, events: SinkMaker
+) -> dict[str, Any]:
+    """Keyword arguments of a client in a process."""
+    return {
+        "nameservers": NAMESERVER_ADDRESS,
+        "network": network,
+        "clock": process.clock,
+        "profile": profile,
+        "client_ip": CLIENT_IP,
+        "instance_name": process.name,
+        "events": events,
+    }
 
 
 class NoKv:

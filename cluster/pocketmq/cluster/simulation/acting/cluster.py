@@ -6,14 +6,11 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
-from pocketmq.client import Admin, ConsumeFromWhere, Message, MessageExt, Producer, PushConsumer
-from pocketmq.client.consumer.listener import InlineThreads
+from pocketmq.client import Message, MessageExt, Producer
 from pocketmq.client.producer.send_result import SendStatus
 from pocketmq.cluster.simulation.acting.machine import (
     BROKER,
-    NAMESERVER_ADDRESS,
     PairMachine,
 )
 from pocketmq.cluster.simulation.acting.plan import (
@@ -31,23 +28,21 @@ from pocketmq.cluster.simulation.acting.plan import (
 from pocketmq.cluster.simulation.acting.watch import TOPIC, ActingWatch, keys_in
 from pocketmq.cluster.simulation.invariants import InvariantError
 from pocketmq.cluster.simulation.loop import START_MS, SimProcess, VirtualLoop
-from pocketmq.cluster.simulation.machines import NoKv
+from pocketmq.cluster.simulation.machines import NAMESERVER_PORT
+from pocketmq.cluster.simulation.nameserver_and_clients import NameServerAndClients
 from pocketmq.cluster.simulation.network import SimNetwork
 from pocketmq.cluster.simulation.network_faults import Pair
 from pocketmq.cluster.simulation.telling import Telling
 from pocketmq.cluster.simulation.trace import Trace
 from pocketmq.nameserver.config import NameServerConfig
-from pocketmq.nameserver.server import NameServer
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.events.sink import SinkMaker, no_events
 from pocketmq.protocol.headers.send import SendMessageRequestHeader
 from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.runtime.errors import PocketMQError
 from pocketmq.runtime.loop_clock import LoopClock
-from pocketmq.runtime.profile import PROFILE_5_X
 
 QUEUES = 2
-CLIENT_IP = "10.0.0.1"
 
 PAIR_S = 60.0
 """Until the slave follows and the master is shown, at most: a silent end takes 15 s to be noticed,
@@ -84,6 +79,7 @@ class ActingCluster:
         self.clock = LoopClock(loop, START_MS)
         self.watch = ActingWatch(loop)
         self.network = SimNetwork(loop, self.clock, chance, plan.latency_s, self.watch)
+        self._around = NameServerAndClients(loop, self.clock, self.network, events)
         self.telling = Telling(events("cluster", self.clock.time_ms))
         self.counts: Counter[str] = Counter()
         self.chance = chance
@@ -95,8 +91,7 @@ class ActingCluster:
         self.consumed: dict[str, set[str]] = {}
         self._clients: list[SimProcess] = []
         self.kept: list[object] = []
-        """Servers and clients of dead processes, and running tasks: nothing collects them."""
-        self._sinks = events
+        """Brokers of dead processes, and running tasks: nothing collects them."""
         self._sending = True
         self._sent = 0
         self._troubles = 0
@@ -120,34 +115,20 @@ class ActingCluster:
         Raises:
             InvariantError: it never does.
         """
-        process = SimProcess(self.loop, NAMESERVER)
-        server = NameServer(
+        server = await self._around.start_nameserver(
             NameServerConfig(
                 name=NAMESERVER,
-                port=9876,
+                port=NAMESERVER_PORT,
                 support_acting_master=True,
                 notify_min_broker_id_changed=True,
-            ),
-            process.clock,
-            self.network,
-            PROFILE_5_X,
-            kv_storage=NoKv(),
-            events=self._sinks(NAMESERVER, process.clock.time_ms),
+            )
         )
-        await process.start(server.start(), NAMESERVER)
-        self.kept.append(server)
         self.watch.watches(self.master, self.slave, server)
         self.master.start()
-        await self._until(lambda: self.master.is_started, PAIR_S, "the master is not online")
+        await self._around.until(lambda: self.master.is_started, PAIR_S, "the master is not online")
         self.slave.start()
-        await self._until(self.is_pair, PAIR_S, "the slave does not follow")
-        admin = SimProcess(self.loop, "admin")
-
-        async def create() -> None:
-            async with Admin(**self._client_options(admin)) as tool:
-                await tool.create_topic(TOPIC, queues=QUEUES)
-
-        await admin.start(create(), "create topic")
+        await self._around.until(self.is_pair, PAIR_S, "the slave does not follow")
+        await self._around.create_topic(TOPIC, QUEUES)
         for name in (READER, ORDERLY):
             self._start_consumer(name)
         producer = SimProcess(self.loop, PRODUCER)
@@ -168,28 +149,10 @@ class ActingCluster:
             and master.store.commit_log.max_offset == slave.store.commit_log.max_offset
         )
 
-    async def _until(self, condition: Callable[[], bool], limit_s: float, what: str) -> None:
-        until = self.loop.time() + limit_s
-        while not condition():
-            if self.loop.time() > until:
-                raise InvariantError(f"{self.loop.time():.3f} {what} within {limit_s:g} s")
-            await self.clock.sleep(0.25)
-
     # -- clients --------------------------------------------------------------------------------
 
-    def _client_options(self, process: SimProcess) -> dict[str, Any]:
-        return {
-            "nameservers": NAMESERVER_ADDRESS,
-            "network": self.network,
-            "clock": process.clock,
-            "profile": PROFILE_5_X,
-            "client_ip": CLIENT_IP,
-            "instance_name": process.name,
-            "events": self._sinks,
-        }
-
     async def _produce(self, process: SimProcess) -> None:
-        async with Producer("P", **self._client_options(process)) as producer:
+        async with Producer("P", **self._around.client_options(process)) as producer:
             while self._sending:
                 await self._send(producer)
                 await process.clock.sleep(self.chance.uniform(0.0, 2 * self.plan.gap_s))
@@ -212,29 +175,17 @@ class ActingCluster:
         return True
 
     def _start_consumer(self, name: str) -> None:
-        process = SimProcess(self.loop, name)
-        self._clients.append(process)
         consumed = self.consumed[name] = set()
 
-        async def listener(messages: list[MessageExt], _context: Any) -> None:
-            for message in messages:
-                key = bytes(message.body).decode()
-                self.trace.note("consume", name, message.queue_id, message.queue_offset, key)
-                consumed.add(key)
+        def note(message: MessageExt) -> None:
+            key = bytes(message.body).decode()
+            self.trace.note("consume", name, message.queue_id, message.queue_offset, key)
+            consumed.add(key)
 
-        async def start() -> None:
-            consumer = PushConsumer(
-                f"G-{name}",
-                consume_from_where=ConsumeFromWhere.FIRST_OFFSET,
-                threads=InlineThreads(),
-                **self._client_options(process),
-            )
-            consumer.subscribe(TOPIC)
-            consumer.listen_batch(listener, orderly=name != READER)
-            self.kept.append(consumer)
-            await consumer.start()
-
-        process.start(start(), f"start {name}")
+        process = self._around.start_consumer(
+            name, f"G-{name}", TOPIC, note, orderly=name != READER
+        )
+        self._clients.append(process)
 
     # -- what happens ---------------------------------------------------------------------------
 
@@ -331,7 +282,7 @@ class ActingCluster:
         self._sending = False
         assert self._producing is not None
         await self._producing
-        await self._until(self.is_pair, PAIR_S, "master and slave are not together again")
+        await self._around.until(self.is_pair, PAIR_S, "master and slave are not together again")
         self.counts["seconds to be a pair"] += round(self.loop.time() - ended_s)
         self._count(-self._troubles)
 
@@ -341,11 +292,11 @@ class ActingCluster:
         for name in (READER, ORDERLY):  # what comes now they can only get from the slave
             self.network.faults.partitions.add(Pair((name, MASTER)))
         await process.start(self._send_some(process), "sends before the end")
-        await self._until(self.is_pair, PAIR_S, "the slave does not get what was sent")
+        await self._around.until(self.is_pair, PAIR_S, "the slave does not get what was sent")
         self.kill(self.master, None, silently=self.plan.vanishes)
         slave = self.slave.broker
         assert slave is not None
-        await self._until(
+        await self._around.until(
             lambda: slave.core.role.acts, SERVED_S, "the slave does not act for its master"
         )
         for name in (READER, ORDERLY):
@@ -353,7 +304,7 @@ class ActingCluster:
         self._start_consumer(LATER)
         has = keys_in(slave)
         for name, consumed in self.consumed.items():
-            await self._until(
+            await self._around.until(
                 lambda consumed=consumed: not has - consumed,  # type: ignore[misc]
                 SERVED_S,
                 f"what the acting slave has is not consumed by {name}",
@@ -363,15 +314,15 @@ class ActingCluster:
         await tool.start(self._send_to_slave(tool), "send to the slave")
         await self.clock.sleep(20.0)  # consumers commit each 5 s
         self.bring_up(self.master)
-        await self._until(self.is_pair, PAIR_S, "the master does not come back")
+        await self._around.until(self.is_pair, PAIR_S, "the master does not come back")
         process = SimProcess(self.loop, "P3")
         await process.start(self._send_some(process), "sends after it")
 
         def unconsumed() -> bool:
             return any(self.acked - consumed for consumed in self.consumed.values())
 
-        await self._until(lambda: not unconsumed(), REST_S, "not everything is consumed")
-        await self._until(self.is_pair, PAIR_S, "at rest the logs differ")
+        await self._around.until(lambda: not unconsumed(), REST_S, "not everything is consumed")
+        await self._around.until(self.is_pair, PAIR_S, "at rest the logs differ")
         self.counts["acknowledged"] += len(self.acked)
 
     async def _send_to_slave(self, process: SimProcess) -> None:
@@ -396,7 +347,7 @@ class ActingCluster:
             self.network.process_died(process, silently=False)
 
     async def _send_some(self, process: SimProcess) -> None:
-        async with Producer(process.name, **self._client_options(process)) as producer:
+        async with Producer(process.name, **self._around.client_options(process)) as producer:
             until = self.loop.time() + REST_S
             sent = 0
             while sent < 6:

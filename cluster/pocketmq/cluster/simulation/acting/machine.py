@@ -11,13 +11,13 @@ from pocketmq.broker.store import StoreConfig
 from pocketmq.cluster.simulation.acting.plan import MASTER
 from pocketmq.cluster.simulation.disk import MemoryDisk
 from pocketmq.cluster.simulation.loop import SimProcess, VirtualLoop
+from pocketmq.cluster.simulation.machines import NAMESERVER_ADDRESS
 from pocketmq.cluster.simulation.network import SimNetwork
 from pocketmq.protocol.events.sink import SinkMaker
 from pocketmq.runtime.profile import PROFILE_5_X
 
 BROKER = "a"
 PORTS = {MASTER: 10911, "s": 10921}
-NAMESERVER_ADDRESS = "127.0.0.1:9876"
 
 LOG_FILE = 64 * 1024
 QUEUE_FILE = 2000 * 20

@@ -5,19 +5,16 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable
-from typing import Any
 
-from pocketmq.client import Admin, ConsumeFromWhere, Message, MessageExt, Producer, PushConsumer
-from pocketmq.client.consumer.listener import InlineThreads
+from pocketmq.client import Message, MessageExt, Producer
 from pocketmq.client.producer.send_result import SendStatus
 from pocketmq.cluster.simulation.invariants import InvariantError
 from pocketmq.cluster.simulation.loop import START_MS, SimProcess, VirtualLoop
-from pocketmq.cluster.simulation.machines import NoKv
+from pocketmq.cluster.simulation.machines import NAMESERVER_PORT
+from pocketmq.cluster.simulation.nameserver_and_clients import NameServerAndClients
 from pocketmq.cluster.simulation.network import SimNetwork
 from pocketmq.cluster.simulation.replicas.machines import (
     BROKER,
-    NAMESERVER_ADDRESS,
     ControllerMachine,
     ReplicaMachine,
     Stage,
@@ -33,7 +30,6 @@ from pocketmq.cluster.simulation.replicas.watch import TOPIC, ReplicaWatch
 from pocketmq.cluster.simulation.telling import Telling
 from pocketmq.cluster.simulation.trace import Trace
 from pocketmq.nameserver.config import NameServerConfig
-from pocketmq.nameserver.server import NameServer
 from pocketmq.protocol.events.sink import SinkMaker, no_events
 from pocketmq.runtime.errors import PocketMQError
 from pocketmq.runtime.loop_clock import LoopClock
@@ -41,7 +37,6 @@ from pocketmq.runtime.profile import PROFILE_5_X
 
 QUEUES = 2
 GROUP = "G"
-CLIENT_IP = "10.0.0.1"
 
 BEGIN_S = 40.0
 """Until all replicas are in sync for the first time, at most."""
@@ -82,8 +77,8 @@ class ReplicaCluster:
         self.clock = LoopClock(loop, START_MS)
         self.watch = ReplicaWatch(plan, loop, trace)
         self.network = SimNetwork(loop, self.clock, chance, plan.latency_s, self.watch)
+        self._around = NameServerAndClients(loop, self.clock, self.network, events)
         self.telling = Telling(events("cluster", self.clock.time_ms))
-        self._sinks = events
         self.counts: Counter[str] = Counter()
         self.chance = chance
         self.trace = trace
@@ -94,11 +89,11 @@ class ReplicaCluster:
             **self.controllers,
             **self.replicas,
         }
+        """By name, whether their process runs or not."""
         for machine in self.machines.values():
             self.watch.add(machine)
-        """By name, whether their process runs or not."""
         self.kept: list[object] = []
-        """Servers and clients of dead processes, and running tasks: nothing collects them."""
+        """Brokers of dead processes, and running tasks: nothing collects them."""
         self._sending = True
         self._sent = 0
         self.consumer = SimProcess(loop, CONSUMER)
@@ -113,29 +108,13 @@ class ReplicaCluster:
         Raises:
             InvariantError: they never are.
         """
-        process = SimProcess(self.loop, NAMESERVER)
-        server = NameServer(
-            NameServerConfig(name=NAMESERVER, port=9876),
-            process.clock,
-            self.network,
-            PROFILE_5_X,
-            kv_storage=NoKv(),
-            events=self._sinks(NAMESERVER, process.clock.time_ms),
-        )
         self.telling.started(NAMESERVER, "nameserver")
-        await process.start(server.start(), NAMESERVER)
-        self.kept.append(server)
+        await self._around.start_nameserver(NameServerConfig(name=NAMESERVER, port=NAMESERVER_PORT))
         for machine in self.machines.values():
             machine.start()
             self.telling.started(machine.name, machine.kind)
-        await self._until(self.is_whole, BEGIN_S, "at the begin not everybody is in sync")
-        admin = SimProcess(self.loop, "admin")
-
-        async def create() -> None:
-            async with Admin(**self._client_options(admin)) as tool:
-                await tool.create_topic(TOPIC, queues=QUEUES)
-
-        await admin.start(create(), "create topic")
+        await self._around.until(self.is_whole, BEGIN_S, "at the begin not everybody is in sync")
+        await self._around.create_topic(TOPIC, QUEUES)
         self._start_consumer()
         producer = SimProcess(self.loop, PRODUCER)
         self._producing = producer.start(self._produce(producer), "produce")
@@ -158,28 +137,10 @@ class ReplicaCluster:
             )
         return False
 
-    async def _until(self, condition: Callable[[], bool], limit_s: float, what: str) -> None:
-        until = self.loop.time() + limit_s
-        while not condition():
-            if self.loop.time() > until:
-                raise InvariantError(f"{self.loop.time():.3f} {what} within {limit_s:g} s")
-            await self.clock.sleep(0.25)
-
     # -- clients ----------------------------------------------------------------------------------
 
-    def _client_options(self, process: SimProcess) -> dict[str, Any]:
-        return {
-            "nameservers": NAMESERVER_ADDRESS,
-            "network": self.network,
-            "clock": process.clock,
-            "profile": PROFILE_5_X,
-            "client_ip": CLIENT_IP,
-            "instance_name": process.name,
-            "events": self._sinks,
-        }
-
     async def _produce(self, process: SimProcess) -> None:
-        async with Producer("P", **self._client_options(process)) as producer:
+        async with Producer("P", **self._around.client_options(process)) as producer:
             while self._sending:
                 burst = self.chance.choice([1, 1, 2, 4])
                 await asyncio.gather(*(self._send(producer) for _ in range(burst)))
@@ -203,29 +164,14 @@ class ReplicaCluster:
         return True
 
     def _start_consumer(self) -> None:
-        process = self.consumer = SimProcess(self.loop, CONSUMER)
-
-        async def listener(messages: list[MessageExt], _context: Any) -> None:
-            for message in messages:
-                key = bytes(message.body).decode()
-                self.trace.note("consume", message.queue_id, message.queue_offset, key)
-                self.watch.messages.delivered(
-                    self.loop.time(), message.queue_id, message.queue_offset, key
-                )
-
-        async def start() -> None:
-            consumer = PushConsumer(
-                GROUP,
-                consume_from_where=ConsumeFromWhere.FIRST_OFFSET,
-                threads=InlineThreads(),
-                **self._client_options(process),
+        def note(message: MessageExt) -> None:
+            key = bytes(message.body).decode()
+            self.trace.note("consume", message.queue_id, message.queue_offset, key)
+            self.watch.messages.delivered(
+                self.loop.time(), message.queue_id, message.queue_offset, key
             )
-            consumer.subscribe(TOPIC)
-            consumer.listen_batch(listener)
-            self.kept.append(consumer)
-            await consumer.start()
 
-        process.start(start(), f"start {CONSUMER}")
+        self.consumer = self._around.start_consumer(CONSUMER, GROUP, TOPIC, note)
 
     # -- processes that were away -----------------------------------------------------------------
 
@@ -260,13 +206,17 @@ class ReplicaCluster:
             self.bring_up(machine)
         self.revive_consumer()
         ended_s = self.loop.time()
-        await self._until(self.is_whole, WHOLE_S, "there is no master, or not everybody in sync")
+        await self._around.until(
+            self.is_whole, WHOLE_S, "there is no master, or not everybody in sync"
+        )
         self.counts["seconds to be whole"] += round(self.loop.time() - ended_s)
         assert self._producing is not None
         await self._producing
         process = SimProcess(self.loop, "P2")
         await process.start(self._send_until_taken(process), "last send")
-        await self._until(lambda: not self.unconsumed(), REST_S, "not everything is consumed")
+        await self._around.until(
+            lambda: not self.unconsumed(), REST_S, "not everything is consumed"
+        )
         await self.clock.sleep(QUIET_S)
         self._check_equal()
 
@@ -278,7 +228,7 @@ class ReplicaCluster:
         return messages.acked - messages.consumed
 
     async def _send_until_taken(self, process: SimProcess) -> None:
-        async with Producer("P2", **self._client_options(process)) as producer:
+        async with Producer("P2", **self._around.client_options(process)) as producer:
             until = self.loop.time() + REST_S
             while not await self._send(producer):
                 if self.loop.time() > until:

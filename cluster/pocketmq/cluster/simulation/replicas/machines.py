@@ -14,6 +14,7 @@ from pocketmq.broker.store.config import FlushDiskType
 from pocketmq.cluster.simulation.disk import MemoryDisk
 from pocketmq.cluster.simulation.disk_work import DiskTrouble
 from pocketmq.cluster.simulation.loop import START_MS, SimProcess, VirtualLoop
+from pocketmq.cluster.simulation.machines import NAMESERVER_ADDRESS
 from pocketmq.cluster.simulation.network import SimNetwork
 from pocketmq.cluster.simulation.replicas.journal_files import JournalFiles
 from pocketmq.cluster.simulation.replicas.plan import CONTROLLERS, REPLICAS, ReplicaPlan
@@ -27,7 +28,6 @@ from pocketmq.runtime.profile import Profile
 BROKER = "a"
 PORTS = {name: 10911 + 10 * at for at, name in enumerate(REPLICAS)}
 CONTROLLER_PORTS = {name: 9881 + at for at, name in enumerate(CONTROLLERS)}
-NAMESERVER_ADDRESS = "127.0.0.1:9876"
 
 LOG_FILE = 64 * 1024
 QUEUE_FILE = 2000 * 20
