@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from pocketmq.broker.admin.group_views_processor import MOST_QUEUES
 from pocketmq.broker.holding import held_requests
 from pocketmq.broker.pulling.pull_processor import PullProcessor
 from pocketmq.protocol.bodies.clients import (
@@ -18,6 +19,7 @@ from pocketmq.protocol.bodies.clients import (
     LockBatchBody,
     ProducerData,
 )
+from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.body import encode_body
 from pocketmq.protocol.budget import Budget
 from pocketmq.protocol.codes import RequestCode, ResponseCode
@@ -28,6 +30,10 @@ from pocketmq.protocol.header import Header
 from pocketmq.protocol.headers.clients import HeartbeatRequestHeader
 from pocketmq.protocol.headers.groups import UpdateSubscriptionGroupListRequestHeader
 from pocketmq.protocol.headers.locks import LockBatchMqRequestHeader
+from pocketmq.protocol.headers.offsets import (
+    GetConsumeStatsInBrokerHeader,
+    QueryConsumeTimeSpanRequestHeader,
+)
 from pocketmq.protocol.headers.topics import (
     CreateTopicListRequestHeader,
     UpdateAndCreateTopicRequestHeader,
@@ -183,6 +189,39 @@ async def test_a_tool_changes_so_many_topics_or_groups_at_once(
     took_s, _ = cost_of(rig, header, listed(1_000), Encoding.JSON)
     assert took_s < SLOWEST_S
     assert bool(rig.broker.topics.get("n999")) != bool(rig.broker.groups.get("n999"))
+
+
+async def test_progress_in_so_many_queues_is_told_at_once(
+    tmp_path: Path, encoding: Encoding
+) -> None:
+    async with running_broker(tmp_path) as rig:
+        voice = await rig.voice()
+        await voice.create_topic("T", queues=1_000)
+        for queue_id in range(1_000):
+            await voice.send("T", b"x", queue_id=queue_id)
+        for group in range(MOST_QUEUES // 1_000):
+            commit_everywhere(rig, f"g{group}")
+        everything = GetConsumeStatsInBrokerHeader(is_order=False)
+        took_s, answer = cost_of(rig, everything, b"", encoding)
+        assert answer.code == 0, answer.remark
+        assert took_s < SLOWEST_S
+        commit_everywhere(rig, "one more")
+        await voice.create_topic("wide", queues=MOST_QUEUES + 1)
+        for header in (everything, QueryConsumeTimeSpanRequestHeader(topic="wide", group="g0")):
+            took_s, answer = cost_of(rig, header, b"", encoding)
+            assert answer.code == ResponseCode.SYSTEM_ERROR
+            assert "one answer holds at most 8000" in (answer.remark or "")
+            assert took_s < SLOWEST_S
+        await voice.create_topic("wide", queues=MOST_QUEUES)
+        took_s, answer = cost_of(rig, header, b"", encoding)
+        assert answer.code == 0, answer.remark
+        assert took_s < SLOWEST_S
+
+
+def commit_everywhere(rig: BrokerRig, group: str) -> None:
+    rig.broker.groups.put(SubscriptionGroupConfig(group_name=group), 0)
+    for queue_id in range(1_000):
+        rig.broker.offsets.commit(group, "T", queue_id, 0, 0)
 
 
 async def test_the_largest_heartbeat_is_carried_out_in_time(
