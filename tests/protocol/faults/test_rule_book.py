@@ -108,8 +108,9 @@ def test_a_partition_is_known_by_both_sides() -> None:
     assert book(FaultRule(do="partition", role="broker-a", other="clients")).cuts_clients
 
 
-def test_a_partition_from_others_is_one_from_every_other_role() -> None:
-    rule = FaultRule(do="partition", role="broker-a", other="others")
+@pytest.mark.parametrize("sides", [("broker-a", "others"), ("others", "broker-a")])
+def test_a_partition_from_others_is_one_from_every_other_role(sides: tuple[str, str]) -> None:
+    rule = FaultRule(do="partition", role=sides[0], other=sides[1])
     assert book(rule).cut_addresses == {"h:2"}
     assert book(rule, role="nameserver-1").cut_addresses == {"h:1"}
     assert not book(rule).cuts_clients

@@ -86,23 +86,24 @@ class PopSettling:
             try:
                 await self._client.change_invisible(message, hidden_ms)
             except PocketMQError as exc:
-                self._not_settled("change_invisible", message, exc)
+                self._not_settled("change_invisible", [message], exc)
 
         self._instance.tasks.start(hide(), name=f"change_invisible {message.topic}")
 
     def _told(self, done: asyncio.Future[None], messages: Sequence[MessageExt]) -> None:
         error = None if done.cancelled() else done.exception()
         if isinstance(error, PocketMQError):
-            self._not_settled("ack", messages[0], error)
+            self._not_settled("ack", messages, error)
         elif error is not None:
             log.error("pop.ack_failed", group=self._group, exc_info=error)
 
-    def _not_settled(self, what: str, message: MessageExt, error: PocketMQError) -> None:
-        """Its check point holds: it comes again."""
+    def _not_settled(self, what: str, messages: Sequence[MessageExt], error: PocketMQError) -> None:
+        """One of them at least; its check point holds, and it comes again."""
         log.warning(
             "pop.not_settled",
             group=self._group,
             what=what,
-            msg_id=message.msg_id,
+            among=len(messages),
+            first_msg_id=messages[0].msg_id,
             reason=str(error),
         )

@@ -143,9 +143,14 @@ class RuleBook:
 
     def _parted_by(self, rule: FaultRule, addresses: Mapping[str, str]) -> set[str]:
         """From whom a partition parts this role."""
-        if rule.role == self.role:
-            return set(addresses) - {self.role} if rule.other == OTHERS else {str(rule.other)}
-        return {str(rule.role)} if rule.other in (self.role, OTHERS) else set()
+        sides = (str(rule.role), str(rule.other))
+        for here, there in (sides, sides[::-1]):
+            if here == self.role:
+                return set(addresses) - {self.role} if there == OTHERS else {there}
+        for here, there in (sides, sides[::-1]):
+            if here == OTHERS:
+                return {there}
+        return set()
 
     # -- calls ------------------------------------------------------------------------------
 

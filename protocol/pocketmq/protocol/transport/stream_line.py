@@ -83,7 +83,7 @@ class StreamLine(asyncio.Protocol):
             self._held_bytes = 0
             if held:
                 transport.write(b"".join(held))
-            transport.resume_reading()
+            inner.resume_if_wanted()
 
     def _hold(self, data: bytes | bytearray | memoryview) -> None:
         self._held.append(bytes(data))
@@ -93,12 +93,22 @@ class StreamLine(asyncio.Protocol):
 
 
 class _StreamTransport(LineTransport):
-    """Whoever paused the reading and ends that may not end a partition."""
+    """Bytes are read while its user wants them, and no partition holds."""
 
     def __init__(self, transport: asyncio.Transport, may_read: Callable[[], bool]) -> None:
         super().__init__(transport)
         self._may_read = may_read
+        self._is_wanted = True
+
+    def pause_reading(self) -> None:
+        self._is_wanted = False
+        super().pause_reading()
 
     def resume_reading(self) -> None:
-        if self._may_read():
+        self._is_wanted = True
+        self.resume_if_wanted()
+
+    def resume_if_wanted(self) -> None:
+        """Read on, unless the user has paused it or a partition holds."""
+        if self._is_wanted and self._may_read():
             super().resume_reading()
