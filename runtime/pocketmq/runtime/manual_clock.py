@@ -25,6 +25,8 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 from pocketmq.runtime.clock import AtExpiry, ClockTimeout, Latch, Timer, resolve
 from pocketmq.runtime.errors import ClockStuckError
+from pocketmq.runtime.loop_calls import calls_ahead, is_idle
+from pocketmq.runtime.woken_tasks import WokenTasks
 
 T = TypeVar("T")
 
@@ -33,11 +35,6 @@ DEFAULT_GUARD_S = 30.0
 
 PEER_PATIENCE_S = 2.0
 """Real seconds that a healthy peer needs at most for an answer; see `peer_answer`."""
-
-_QUIET_TURNS = 4
-"""Turns of a loop without a busy task after which a moment counts as settled, so that callbacks
-which a woken task scheduled (delivery by a memory transport, a latch) have run."""
-
 
 AtMoment = Callable[[int, str], bool]
 """Epoch ms, rounded up, of the timers that are about to fire, and what the first of them is."""
@@ -110,15 +107,7 @@ class ManualClock:
         self._armed = 0
         self._moving = asyncio.Lock()
         self._frozen: frozenset[str] = frozenset()
-        self._busy: dict[asyncio.Task[object], None] = {}
-        """Tasks that the clock woke and has not seen resting since, in order of waking."""
-        self._resting: set[asyncio.Task[object]] = set()
-        """Tasks inside `sleep`, `wait` or `peer_wait`."""
-        self._watched: set[asyncio.Task[object]] = set()
-        """Tasks that a busy one waits for; when one ends, `_all_rest` is checked again."""
-        self._settled: asyncio.Future[None] | None = None
-        self._mover: asyncio.Task[object] | None = None
-        """The task inside `move_to`: it cannot rest before it returns."""
+        self._tasks = WokenTasks()
 
     # -- reading ----------------------------------------------------------------------------
 
@@ -135,16 +124,15 @@ class ManualClock:
 
     def due_ms(self) -> int | None:
         """`next_deadline_ms`, for any thread: it changes nothing."""
-        timers = self._timers
-        first = timers[0][2] if timers else None
-        return None if first is None else self._start_ms - (-first.when_us // 1000)
+        first = next(iter(self._timers), None)
+        return None if first is None else self._start_ms - (-first[0] // 1000)
 
     def next_due(self) -> Due | None:
         """The earliest timer with what it is; changes nothing, so any thread may ask."""
-        timers = self._timers
-        timer = timers[0][2] if timers else None
-        if timer is None:
+        first = next(iter(self._timers), None)
+        if first is None:
             return None
+        timer = first[2]
         what = timer.what or getattr(timer.callback, "__qualname__", None) or "timer"
         return Due(self._start_ms - (-timer.when_us // 1000), what)
 
@@ -158,7 +146,7 @@ class ManualClock:
             Whether the clock is there; False: `move_to` has work to do.
         """
         due_ms = self.due_ms()
-        if self._busy or self._moving.locked() or (due_ms is not None and due_ms < time_ms):
+        if self.is_busy or (due_ms is not None and due_ms < time_ms):
             return False
         self._now_us = max(self._now_us, (time_ms - self._start_ms) * 1000)
         return True
@@ -166,14 +154,14 @@ class ManualClock:
     @property
     def is_busy(self) -> bool:
         """Whether a task that it woke does not rest, or somebody moves it. Any thread may ask."""
-        return bool(self._busy) or self._moving.locked()
+        return bool(self._tasks) or self._moving.locked()
 
     def stands_still(self, loop: asyncio.AbstractEventLoop) -> bool:
         """Whether nothing is going on at all in its loop, which must be the caller's.
 
         False also means that it cannot be seen; `move_to` with the present time waits for it.
         """
-        return not self.is_busy and _is_idle(loop)
+        return not self.is_busy and is_idle(loop)
 
     # -- waiting ----------------------------------------------------------------------------
 
@@ -212,14 +200,14 @@ class ManualClock:
             return latch.take()
         waiter: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         task = _current_task()
-        latch.arm(waiter, lambda: self._wake(task))
+        latch.arm(waiter, lambda: self._tasks.wake(task))
         try:
             return await self._rest_until(waiter, timeout_s, at_expiry)
         finally:
             latch.disarm()
 
     def timeout(self, delay_s: float) -> AbstractAsyncContextManager[None]:
-        return ClockTimeout(self, delay_s, self._wake)
+        return ClockTimeout(self, delay_s, self._tasks.wake)
 
     def peer_wait(self) -> AbstractContextManager[None]:
         return self._peer_wait()
@@ -257,17 +245,17 @@ class ManualClock:
     @contextlib.contextmanager
     def _peer_wait(self, task: asyncio.Task[object] | None = None) -> Iterator[None]:
         task = task or _current_task()
-        was_busy = task in self._busy
-        was_resting = task in self._resting
-        self._rest(task)
+        tasks = self._tasks
+        was_busy, was_waiting = tasks.is_busy(task), tasks.is_waiting(task)
+        tasks.rest(task)
         try:
             yield
         finally:
-            if not was_resting:
-                self._resting.discard(task)
+            if not was_waiting:
+                tasks.goes_on(task)
             if was_busy:
                 # What the peer's answer causes belongs to the moment at which it was asked.
-                self._wake(task)
+                tasks.wake(task)
 
     # -- moving -----------------------------------------------------------------------------
 
@@ -294,17 +282,17 @@ class ManualClock:
                 await self._moving.acquire()
         else:
             await self._moving.acquire()
-        self._mover = _current_task()
-        waiting = _calls_ahead(asyncio.get_running_loop())
+        self._tasks.mover = _current_task()
+        waiting = calls_ahead(asyncio.get_running_loop())
         try:
-            if at_moment is None or self._busy or waiting:  # who asks at each moment saw it at rest
+            if at_moment is None or self._tasks or waiting:
                 await self._settle()
             while self._fire_next(target_us, at_moment):
-                if self._busy or waiting is None or waiting:
+                if self._tasks or waiting is None or waiting:
                     await self._settle()
             return self.time_ms()
         finally:
-            self._mover = None
+            self._tasks.mover = None
             self._moving.release()
 
     def pass_moments(self, time_ms: int, at_moment: AtMoment | None = None) -> Passed:
@@ -315,9 +303,9 @@ class ManualClock:
         loop = asyncio.get_running_loop()
         target_us = (time_ms - self._start_ms) * 1000
         while True:
-            if self.is_busy or _calls_ahead(loop) is None:
+            if self.is_busy or calls_ahead(loop) is None:
                 return Passed.MUST_WAIT
-            if not _is_idle(loop):
+            if not is_idle(loop):
                 return Passed.NEXT_TURN
             if not self._fire_next(target_us, at_moment):
                 return Passed.ALL
@@ -340,67 +328,11 @@ class ManualClock:
 
     def busy(self) -> list[str]:
         """Names of the tasks that the clock woke and that do not rest now."""
-        return [task.get_name() for task in self._busy if not self._rests(task)]
+        return self._tasks.names()
 
     async def _settle(self) -> None:
-        loop = asyncio.get_running_loop()
-        guard_ends_at = loop.time() + self._guard_s
-        # When nothing is about to be called, and no socket had anything in this turn, there is
-        # nothing to wait for. Where that cannot be seen, turns count.
-        waiting = _calls_ahead(loop)
-        quiet = 0
-        if self._all_rest():
-            await asyncio.sleep(0)
-        while True:
-            if self._all_rest():
-                quiet += _QUIET_TURNS if waiting is not None and not waiting else 1
-                if quiet >= _QUIET_TURNS:
-                    break
-                await asyncio.sleep(0)
-                continue
-            quiet = 0
-            self._settled = settled = loop.create_future()
-            try:
-                async with asyncio.timeout_at(guard_ends_at):
-                    await settled
-            except TimeoutError:
-                if not self._all_rest():
-                    raise ClockStuckError(self.busy(), self._guard_s, self.time_ms()) from None
-            finally:
-                self._settled = None
-        for task in [task for task in self._busy if task in self._resting]:
-            self._forget(task)
-
-    def _all_rest(self) -> bool:
-        return all(self._rests(task) for task in self._busy)
-
-    def _rests(self, task: asyncio.Task[object]) -> bool:
-        """Whether only the clock or a peer can make this task continue."""
-        if task.done() or task in self._resting or task is self._mover:
-            return True
-        # A parent in `await child` or `await gather(...)` continues when its children do. Neither
-        # asyncio nor uvloop has a public way to ask what a task awaits; without this attribute
-        # the parent counts as busy until its children end.
-        awaited = getattr(task, "_fut_waiter", None)
-        children = getattr(awaited, "_children", None) or [awaited]
-        pending = [child for child in children if child is not None and not child.done()]
-        if not pending or not all(isinstance(child, asyncio.Task) for child in pending):
-            return False
-        rests = True
-        for child in pending:
-            if not self._rests(child):
-                rests = False
-                self._watch(child)
-        return rests
-
-    def _watch(self, child: asyncio.Task[object]) -> None:
-        if child not in self._watched:
-            self._watched.add(child)
-            child.add_done_callback(self._watched_ended)
-
-    def _watched_ended(self, child: asyncio.Task[object]) -> None:
-        self._watched.discard(child)
-        self._look_again()
+        if not await self._tasks.settle(self._guard_s):
+            raise ClockStuckError(self.busy(), self._guard_s, self.time_ms())
 
     # -- book-keeping -----------------------------------------------------------------------
 
@@ -423,17 +355,17 @@ class ManualClock:
                 if waiter.done():  # what it called has woken the task
                     return
                 if again_s is None:
-                    self._wake(task)
+                    self._tasks.wake(task)
                     resolve(waiter, woken=False)
                 else:
                     timer = self._push(self._due_us(again_s), expire, name)
 
             timer = self.arm(self._due_us(delay_s) / 1_000_000, expire, name)
-        self._rest(task)
+        self._tasks.rest(task)
         try:
             return await waiter
         finally:
-            self._resting.discard(task)
+            self._tasks.goes_on(task)
             if timer is not None:
                 timer.cancel()
 
@@ -441,40 +373,6 @@ class ManualClock:
         """When so many seconds are over."""
         # A wait shorter than the clock's resolution must still wait, or a loop never ends.
         return self._now_us + max(1, round(after_s * 1_000_000))
-
-    def _rest(self, task: asyncio.Task[object]) -> None:
-        self._resting.add(task)
-        self._forget(task)
-        self._look_again()
-
-    def _wake(self, task: asyncio.Task[object]) -> None:
-        self._resting.discard(task)
-        if task not in self._busy and not task.done():
-            self._busy[task] = None
-            task.add_done_callback(self._ended)
-
-    def _forget(self, task: asyncio.Task[object]) -> None:
-        if task in self._busy:
-            del self._busy[task]
-            task.remove_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[object]) -> None:
-        self._busy.pop(task, None)
-        self._look_again()
-
-    def _look_again(self) -> None:
-        settled = self._settled
-        if settled is None:
-            return
-        if not self._busy:
-            self._look()
-        else:  # only in the next turn is it visible that a parent awaits a resting child
-            settled.get_loop().call_soon(self._look)
-
-    def _look(self) -> None:
-        settled = self._settled
-        if settled is not None and not settled.done() and self._all_rest():
-            settled.set_result(None)
 
     def _fire(self, timer: _ManualTimer) -> None:
         callback, timer.callback = timer.callback, None
@@ -491,26 +389,7 @@ class ManualClock:
                 {"message": f"timer callback {callback!r} failed", "exception": exc}
             )
         for task in sorted(asyncio.all_tasks() - before, key=lambda task: task.get_name()):
-            self._wake(task)
-
-
-def _calls_ahead(loop: asyncio.AbstractEventLoop) -> Collection[object] | None:
-    """What a loop is about to call. Asyncio's loops show it; for uvloop's, None."""
-    return getattr(loop, "_ready", None)
-
-
-def _is_idle(loop: asyncio.AbstractEventLoop) -> bool:
-    """Whether it can be seen that a loop, the caller's, has nothing left to call."""
-    waiting = _calls_ahead(loop)
-    if waiting is None:
-        return False
-    return not waiting or all(_only_wakes(each) for each in waiting)
-
-
-def _only_wakes(call: object) -> bool:
-    """Whether a call ahead does nothing but read what woke asyncio's loop from another thread."""
-    callback = getattr(call, "_callback", None)
-    return getattr(callback, "__name__", "") == "_read_from_self"
+            self._tasks.wake(task)
 
 
 def _current_task() -> asyncio.Task[object]:
