@@ -376,3 +376,13 @@ def test_pops_are_judged_in_the_order_in_which_the_broker_did_them(
     ledger.handed_out("m", Delivery("pop2", "a", popped_ms, popped_ms + 5_000, times=times))
     assert len(violations) == (said is not None)
     assert said is None or said in violations[0]
+
+
+def test_a_time_changed_when_it_was_over_leaves_two_copies() -> None:  # K-54
+    violations: list[str] = []
+    ledger = PopLedger(violations)
+    ledger.handed_out("m", Delivery("pop1", "a", 1_000, 11_000, times=0))
+    ledger.changed_late("m")
+    ledger.handed_out("m", Delivery("pop3", "a", 13_000, 23_000, times=1))
+    ledger.handed_out("m", Delivery("pop2", "a", 18_000, 28_000, times=1))
+    assert not violations

@@ -125,6 +125,9 @@ class SimpleConsumer(PullMember):
     ) -> None:
         """Hide a message for this long from now on: longer to work on it, or shorter to retry.
 
+        Ask before its time is over: the broker does not look, and a message that has come again
+        meanwhile is then there twice (K-54).
+
         The message has a new receipt then, which `ack` uses. With `suspend` its coming again counts
         as no try (K-57); brokers before 5.5 count it.
 

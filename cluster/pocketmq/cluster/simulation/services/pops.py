@@ -100,9 +100,7 @@ class PopMember(_Member):
             return
         try:
             if fate == AGAIN:
-                self._ledger.hidden_until(delivery, -1)
-                await consumer.change_invisible(message, 3.0)
-                self._ledger.hidden_until(delivery, handle_of(message).due_ms)
+                await self._show_soon(consumer, message, key, delivery)
                 return
             late = fate == LATE
             await self.clock.sleep(self.stage.plan.invisible_s + 1.0 if late else 0.05)
@@ -113,6 +111,18 @@ class PopMember(_Member):
                 self._ledger.ack_in_doubt(key)
             return
         self._ledger.acknowledged(key, delivery, self.clock.time_ms())
+
+    async def _show_soon(
+        self, consumer: SimpleConsumer, message: MessageExt, key: str, delivery: Delivery
+    ) -> None:
+        due_ms = delivery.until_ms
+        self._ledger.hidden_until(delivery, -1)
+        try:
+            await consumer.change_invisible(message, 3.0)
+        finally:
+            if self.clock.time_ms() >= due_ms:
+                self._ledger.changed_late(key)
+        self._ledger.hidden_until(delivery, handle_of(message).due_ms)
 
 
 class PopListener(_Member):

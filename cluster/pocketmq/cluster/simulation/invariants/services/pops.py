@@ -41,6 +41,8 @@ class PopLedger(ServiceLedger):
         self._sent: dict[str, str] = {}
         self._done: set[str] = set()
         self._had: dict[str, list[Delivery]] = {}
+        self._doubled: set[str] = set()
+        """Keys of messages that may be there twice, each copy hidden by itself."""
 
     def sent(self, key: str, broker: str) -> None:
         """The producer was told that it is stored."""
@@ -55,7 +57,7 @@ class PopLedger(ServiceLedger):
         hidden_ms = delivery.until_ms - delivery.popped_ms
         since_ms = min((each.popped_ms for each in earlier), default=0) - hidden_ms
         for each in earlier:
-            if self.was_killed(each.broker, since_ms):
+            if key in self._doubled or self.was_killed(each.broker, since_ms):
                 continue
             # An answer may be under way for longer than its message is hidden.
             first, again = sorted((each, delivery), key=lambda one: one.popped_ms)
@@ -88,6 +90,14 @@ class PopLedger(ServiceLedger):
         """The broker was asked to show it at another time; `-1` while nobody knows whether."""
         self.seen["invisible times changed"] += until_ms >= 0
         delivery.until_ms = until_ms
+
+    def changed_late(self, key: str) -> None:
+        """Its time may have been over when it was changed.
+
+        The broker does not ask (K-54). It comes again because its time was over, and once more
+        after the time that was asked for.
+        """
+        self._doubled.add(key)
 
     def open(self) -> list[str]:
         """What was sent and that nobody has acknowledged."""
