@@ -24,8 +24,9 @@ def record(
     born_ms: int = 0,
     stored_ms: int | None = None,
     sys_flag: int = 0,
+    text: str = "",
 ) -> MessageExt:
-    """A stored record, as its reader gets it."""
+    """A stored record, as its reader gets it; `text` follows the properties."""
     return decode_record(
         encode_record(
             topic=topic.encode(),
@@ -41,7 +42,7 @@ def record(
             reconsume_times=0,
             prepared_transaction_offset=0,
             body=body,
-            properties=encode_properties(properties).encode(),
+            properties=(encode_properties(properties) + text).encode(),
         )
     )
 

@@ -134,8 +134,8 @@ class Dispatcher:
         """Code -> option that bounds its body."""
         self.single: dict[int, Processor] = {}
         self.batch: dict[int, BatchProcessor] = {}
-        self._shares: dict[int, list[tuple[Peer, Sequence[Command]]]] = {}
-        """Code -> gathered requests, by peer."""
+        self._shares: dict[int, list[tuple[Peer, list[Command]]]] = {}
+        """Code -> gathered requests, neighbours of one peer together."""
         self._gathered = 0
         self.waits = False
         """Whether requests wait for the end of this turn: then reads may wait as well."""
@@ -212,7 +212,7 @@ class Dispatcher:
         except Exception as exc:  # noqa: BLE001 - the peer is told of any failure
             return error_reply(peer, request, exc)
 
-    def gather(self, peer: Peer, requests: Sequence[Command], defer: Defer) -> None:
+    def gather(self, peer: Peer, requests: list[Command], defer: Defer) -> None:
         """Have requests of one batch code answered with those of other peers from this turn.
 
         Many are processed at once, few when the turn is over. The answers go to `Peer.answer`.
@@ -221,7 +221,7 @@ class Dispatcher:
 
         Args:
             peer: Who sent them.
-            requests: One at least, all of one code.
+            requests: One at least, all of one code. The list is kept, and may grow.
             defer: Calls back when this turn of the loop is over.
         """
         code = requests[0].code
@@ -233,7 +233,10 @@ class Dispatcher:
                 self.waits = True
                 defer(self._turn_ended)
             shares = self._shares[code] = []
-        shares.append((peer, requests))
+        if shares and shares[-1][0] is peer:
+            shares[-1][1].extend(requests)  # one write answers them all
+        else:
+            shares.append((peer, requests))
         self._gathered += len(requests)
         if self._gathered >= GATHER_LIMIT:
             self.process_gathered()

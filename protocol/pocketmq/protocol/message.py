@@ -18,7 +18,6 @@ from pocketmq.protocol.hosts import HOST_V4_BYTES, HOST_V6_BYTES, host_text
 from pocketmq.protocol.ids import offset_msg_id
 from pocketmq.protocol.properties import (
     KEY_SEPARATOR,
-    decode_alike,
     decode_properties,
     encode_properties,
 )
@@ -290,11 +289,6 @@ class MessageExt(_PropertyViews, msgspec.Struct, eq=False, gc=False):
                 found[names.CONSUME_START_TIME] = str(self._consume_start_ms)
             self._properties = found
         return found
-
-    def split_alike(self) -> None:
-        """Split the properties now, in a third of the time if those of many messages are alike."""
-        if self._properties is None and self._notes is None:
-            self._properties = decode_alike(str(self.raw_properties, "utf-8", "replace"))
 
     def note(self, name: str, value: object) -> None:
         """Set a property on this side; unlike an assignment it does not split the others yet.

@@ -7,8 +7,9 @@ characters, is dropped by the reader.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 from pocketmq.protocol.errors import IllegalMessageError
 
@@ -155,9 +156,9 @@ def decode_properties(text: str) -> dict[str, str]:
     return properties
 
 
-_KEY_MARK: Final = "\x03"
+KEY_MARK: Final = "\x03"
 """Stands for the unique key in a text that is remembered,"""
-_KEYS_MARK: Final = "\x04"
+KEYS_MARK: Final = "\x04"
 """and this for the index keys."""
 _LEAST_KEY_CHARS: Final = 16
 """A shorter key may be part of a name."""
@@ -169,41 +170,71 @@ def decode_alike(text: str) -> dict[str, str]:
 
     UNIQ_KEY, wherever its value stands, and KEYS may differ; the rest is remembered.
     """
-    if len(text) > _MAX_REMEMBERED_CHARS or _KEY_MARK in text or _KEYS_MARK in text:
+    alike = read_alike(text)
+    if alike is None:
         return decode_properties(text)
-    whole, keys = text, ""
+    uniq_key, keys, shared = alike
+    properties = dict(shared.properties)
+    for name in shared.marked:
+        value = properties[name].replace(KEY_MARK, uniq_key)
+        properties[name] = value.replace(KEYS_MARK, keys)
+    return properties
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SharedProperties:
+    """What messages have in common whose properties differ in UNIQ_KEY and KEYS only.
+
+    The same object for all of them, while it is remembered: what is made of it may be, too.
+    """
+
+    properties: Mapping[str, str]
+    """With KEY_MARK in place of the unique key, wherever it stands, and KEYS_MARK for the keys."""
+    marked: tuple[str, ...]
+    """Whose values have a mark."""
+
+
+class Alike(NamedTuple):
+    """Properties of one message."""
+
+    uniq_key: str
+    """The unique key; empty without one that is long enough to be looked for in other values."""
+    keys: str
+    shared: SharedProperties
+
+
+def read_alike(text: str) -> Alike | None:
+    """What `decode_alike` reads, before it is put together; None: `decode_properties` has to."""
+    if len(text) > _MAX_REMEMBERED_CHARS or KEY_MARK in text or KEYS_MARK in text:
+        return None
+    keys = ""
     at = text.find(f"{KEYS}\x01")
     if at == 0 or (at > 0 and text[at - 1] == PROPERTY_SEPARATOR):
         begin, end = at + len(KEYS) + 1, text.find(PROPERTY_SEPARATOR, at)
         if end > begin:
-            keys, text = text[begin:end], f"{text[:begin]}{_KEYS_MARK}{text[end:]}"
+            keys, text = text[begin:end], f"{text[:begin]}{KEYS_MARK}{text[end:]}"
     key = ""
     at = text.find(f"{UNIQ_KEY}\x01")
     if at == 0 or (at > 0 and text[at - 1] == PROPERTY_SEPARATOR):
         begin, end = at + len(UNIQ_KEY) + 1, text.find(PROPERTY_SEPARATOR, at)
         if end - begin >= _LEAST_KEY_CHARS:
             key = text[begin:end]
-            text = text.replace(key, _KEY_MARK)
-    known, marked = _decoded(text)
-    if marked is None:
-        return decode_properties(whole)
-    properties = known.copy()
-    for name in marked:
-        value = properties[name].replace(_KEY_MARK, key)
-        properties[name] = value.replace(_KEYS_MARK, keys)
-    return properties
+            text = text.replace(key, KEY_MARK)
+    shared = _shared(text)
+    return None if shared is None else Alike(key, keys, shared)
 
 
 @lru_cache(maxsize=1024)
-def _decoded(text: str) -> tuple[dict[str, str], list[str] | None]:
-    """Properties with marks, and whose values have one; None: a name has."""
+def _shared(text: str) -> SharedProperties | None:
+    """Of a text with marks; None: a name has one."""
     known = decode_properties(text)
     if not _MARKS.isdisjoint("".join(known)):
-        return known, None
-    return known, [name for name, value in known.items() if not _MARKS.isdisjoint(value)]
+        return None
+    marked = tuple(name for name, value in known.items() if not _MARKS.isdisjoint(value))
+    return SharedProperties(known, marked)
 
 
-_MARKS: Final = frozenset({_KEY_MARK, _KEYS_MARK})
+_MARKS: Final = frozenset({KEY_MARK, KEYS_MARK})
 
 
 def stored_name(name: str) -> bytes:

@@ -11,6 +11,7 @@ from pocketmq.protocol.properties import decode_properties
 from pocketmq.protocol.subscription import tags_code
 
 NAMES = ["UNIQ_KEY", "KEYS", "TAGS", "WAIT", "DELAY", "CLUSTER", "X", "MY_KEYS", "XUNIQ_KEY", ""]
+NAMES += ["TRAN_MSG", "REAL_TOPIC"]
 VALUES = ["", "a", "a b", "true", "false", "KEYS", "KEYS\x01k", "UNIQ_KEY\x01u", "x" * 300]
 entries = st.builds(
     "{}{}{}".format,
@@ -27,12 +28,20 @@ texts = st.builds(
 @example("UNIQ_KEY\x01u\x02UNIQ_KEY\x01v\x02")
 @example("KEYS\x01\x02KEYS\x01k\x02")
 @example("KEYS\x01k\x02WAIT\x01false\x02UNIQ_KEY\x01u")
+@example("TRAN_MSG\x01true\x02UNIQ_KEY\x01u")
+@example("TRAN_MSG\x01true\x02REAL_TOPIC\x01x\x02UNIQ_KEY\x01u")
 def test_what_is_plain_reads_as_if_all_had_been_read(text: str) -> None:
     uniq_key, keys, traits = read_sent(text)
     everything = decode_properties(text)
     if {"DELAY", "CLUSTER"} & everything.keys():
         assert not traits.is_plain
+        assert not traits.is_half
+    if traits.is_half:
+        assert everything["TRAN_MSG"] == "true"
+        assert "REAL_TOPIC" not in everything
     if traits.is_plain:
+        assert not {"TRAN_MSG"} & everything.keys()
+    if traits.is_plain or traits.is_half:
         assert uniq_key == everything.get("UNIQ_KEY")
         assert keys == everything.get("KEYS")
         assert traits.tags_code == tags_code(everything.get("TAGS"))
@@ -42,9 +51,9 @@ def test_what_is_plain_reads_as_if_all_had_been_read(text: str) -> None:
 @pytest.mark.parametrize("keys", ["", "KEYS\x01order-7\x02"])
 def test_what_clients_send_is_plain(keys: str) -> None:
     text = f"{keys}UNIQ_KEY\x017F000001\x02WAIT\x01true\x02TAGS\x01TagA\x02route\x01north\x02"
-    traits = Traits(is_plain=True, tags_code=tags_code("TagA"), wait_store_ok=True)
+    traits = Traits(True, False, tags_code=tags_code("TagA"), wait_store_ok=True)
     assert read_sent(text) == ("7F000001", "order-7" if keys else None, traits)
-    assert read_sent("") == (None, None, Traits(is_plain=True, tags_code=0, wait_store_ok=True))
+    assert read_sent("") == (None, None, Traits(True, False, tags_code=0, wait_store_ok=True))
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.store.stored_message import StoredMessage
 from pocketmq.broker.transactions.half_messages import (
     Outcome,
+    add_to_half,
     check_end,
     committed,
     given_up,
@@ -17,6 +20,7 @@ from pocketmq.broker.transactions.half_messages import (
     offsets_of,
     op_record,
     outcome_of,
+    read_half,
     renewed,
     to_half,
     with_real_topic,
@@ -28,7 +32,7 @@ from pocketmq.protocol.headers.transactions import (
     EndTransactionRequestHeader,
 )
 from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.properties import decode_properties
+from pocketmq.protocol.properties import decode_properties, encode_properties
 from pocketmq.protocol.record import decode_record
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.subscription import tags_code
@@ -74,9 +78,51 @@ def test_a_half_message_lies_in_the_half_topic_under_its_own_name() -> None:  # 
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("key", ["key", None])
+def test_what_is_added_to_encoded_properties_is_what_a_half_message_has(key: str | None) -> None:
+    properties = {"TRAN_MSG": "true", "PGROUP": "writers", "TAGS": "x"}
+    slow, quick = sent(), sent()
+    slow.uniq_key = quick.uniq_key = key
+    quick.properties = encode_properties(properties).encode()
+    quick.sys_flag = 0  # whoever calls has taken the bits off
+    to_half(slow, properties)
+    add_to_half(quick)
+    assert quick == slow
+
+
+LONG = "7F0000011A2B18B4AAC2123456780001"
+PIECES = st.sampled_from([
+    "REAL_TOPIC\x01", "REAL_QID\x01", "PGROUP\x01", "UNIQ_KEY\x01", "KEYS\x01", "TAGS\x01",
+    "WAIT\x01", "DELAY\x01", "__transactionId__\x01", "CHECK_IMMUNITY_TIME_IN_SECONDS\x01",
+    "a\x01", "orders", "7", "false", LONG, "\x02", "\x02", "\x02", "\x03", "\x04",
+])  # fmt: skip
+
+
+@given(st.lists(PIECES, max_size=24).map("".join))
+@example(
+    f"UNIQ_KEY\x01{LONG}\x02KEYS\x017\x02__transactionId__\x01{LONG}\x02REAL_TOPIC\x01orders\x02"
+)
+@example(f"UNIQ_KEY\x01{LONG}\x02REAL_TOPIC\x01{LONG}\x02")
+def test_a_half_message_read_from_memory_is_the_same_as_read_in_full(text: str) -> None:
+    for _ in range(2):  # the second time it is remembered
+        read = read_half(record(HALF_TOPIC, 1, {}, text=text))
+        found = decode_properties(text)
+        assert read.properties == text.encode()
+        assert (read.key, read.keys) == (found.get("UNIQ_KEY", ""), found.get("KEYS"))
+        traits = read.traits
+        assert (traits.topic, traits.queue) == (found.get("REAL_TOPIC", ""), found.get("REAL_QID"))
+        assert (traits.group, traits.immunity) == (
+            found.get("PGROUP"), found.get("CHECK_IMMUNITY_TIME_IN_SECONDS"),
+        )  # fmt: skip
+        assert traits.tags_code == tags_code(found.get("TAGS"))
+        assert (traits.wait_store_ok, traits.is_delayed) == (
+            found.get("WAIT") != "false", "DELAY" in found,
+        )  # fmt: skip
+
+
 def test_a_committed_message_keeps_its_birth_its_flag_and_its_properties() -> None:
     one = half(5, born_ms=7, WAIT="false")
-    message = committed(one, prepared_offset=1005)
+    message = committed(read_half(one))
     assert (message.topic, message.queue_id, message.prepared_transaction_offset) == (
         "orders", 2, 1005,
     )  # fmt: skip
@@ -84,8 +130,8 @@ def test_a_committed_message_keeps_its_birth_its_flag_and_its_properties() -> No
     assert (message.flag, message.born_timestamp_ms, message.tags_code) == (3, 7, tags_code("new"))
     assert decode_properties(message.properties.decode()) == one.properties
     assert not message.wait_store_ok
-    assert committed(half(5), 1005).wait_store_ok
-    of_5_5 = committed(one, 1005, names_real_topic=False)
+    assert committed(read_half(half(5))).wait_store_ok
+    of_5_5 = committed(read_half(one), names_real_topic=False)
     assert (of_5_5.topic, of_5_5.queue_id) == ("orders", 2)
     kept = decode_properties(of_5_5.properties.decode())
     assert set(one.properties) - set(kept) == {names.REAL_TOPIC, names.REAL_QUEUE_ID}
@@ -94,7 +140,7 @@ def test_a_committed_message_keeps_its_birth_its_flag_and_its_properties() -> No
 def test_what_names_no_topic_cannot_be_committed() -> None:  # bad input
     for properties in ({}, {names.REAL_TOPIC: HALF_TOPIC}, {names.REAL_TOPIC: OP_HALF_TOPIC}):
         with pytest.raises(RequestRefusedError, match="no half message"):
-            committed(record(HALF_TOPIC, 1, properties), 1001)
+            committed(read_half(record(HALF_TOPIC, 1, properties)))
 
 
 def test_a_half_message_stored_again_is_the_same_but_for_what_is_changed() -> None:
@@ -144,19 +190,19 @@ def test_an_end_that_names_another_message_is_refused(
     changes: dict[str, Any], remark: str
 ) -> None:  # X-21, B-102
     one = half(5)
-    check_end(end(one), one, 0, 6_000)
+    check_end(end(one), read_half(one), 0, 6_000)
     with pytest.raises(RequestRefusedError, match=remark):
-        check_end(end(one, **changes), one, 0, 6_000)
+        check_end(end(one, **changes), read_half(one), 0, 6_000)
 
 
 def test_after_the_time_it_asked_for_only_an_answer_to_a_check_counts() -> None:  # B-102, 604
     one = half(5, CHECK_IMMUNITY_TIME_IN_SECONDS="10")
-    check_end(end(one), one, 10_000, 6_000)
+    check_end(end(one), read_half(one), 10_000, 6_000)
     with pytest.raises(RequestRefusedError, match="wait until you are asked") as caught:
-        check_end(end(one), one, 10_001, 6_000)
+        check_end(end(one), read_half(one), 10_001, 6_000)
     assert caught.value.code == 604
-    check_end(end(one, from_transaction_check=True), one, 10_001, 6_000)
-    check_end(end(half(5)), half(5), 10**9, 6_000)
+    check_end(end(one, from_transaction_check=True), read_half(one), 10_001, 6_000)
+    check_end(end(half(5)), read_half(half(5)), 10**9, 6_000)
 
 
 def test_outcomes_are_0_8_and_12() -> None:

@@ -60,6 +60,7 @@ def assemble_sending(
         ),
         storing.rewrites,
         storing.of_sends,
+        storing.halves,
         stamp,
         priorities=profile.message_priorities,
     )

@@ -1,7 +1,8 @@
 """What is stored for a send: the message with the broker's own properties (B-18, B-19, B-86, B-91).
 
 Most messages take the fast path, `IncomingMessages.message`: their properties are passed on as
-they came, with the broker's at the end. Delayed, retried and popped messages take the slow path.
+they came, with the broker's at the end; so are those of most half messages. Delayed, retried and
+popped messages take the slow path.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from pocketmq.protocol.hosts import pack_host, parse_host_text
 from pocketmq.protocol.properties import decode_alike, encode_properties, priority_of
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.subscription import tags_code
+from pocketmq.runtime.signals import Signal
 
 SendHeader = SendMessageRequestHeader | SendMessageRequestHeaderV2
 
@@ -61,7 +63,8 @@ class IncomingMessages:
         checks: what may be stored.
         resends: decides which sends to retry topics go to the dead letter topic.
         rewrites: change messages that are delayed and the like.
-        of_sends: change half messages; asked before `rewrites`.
+        of_sends: change half messages that ask for more; asked before `rewrites`.
+        halves: told of other half messages, which its listener changes.
         stamp: the properties that the broker adds to every message.
         priorities: whether a message's priority chooses its queue, by profile.
     """
@@ -72,6 +75,7 @@ class IncomingMessages:
         resends: Resends,
         rewrites: Rewrites,
         of_sends: Rewrites,
+        halves: Signal[[StoredMessage, int]],
         stamp: BrokerStamp,
         *,
         priorities: bool,
@@ -82,6 +86,7 @@ class IncomingMessages:
         self._resends = resends
         self._rewrites = rewrites
         self._of_sends = of_sends
+        self._halves = halves
         self._stamp = stamp
         self._address = stamp.address
         self._suffix = stamp.suffix
@@ -112,8 +117,14 @@ class IncomingMessages:
             queue_id = plan.queue_of(queue_id)
         text = header.properties
         uniq_key, keys, traits = read_sent(text)
-        sys_flag = header.sys_flag
-        if plan.retry_group is not None or sys_flag & _TRANSACTION or not traits.is_plain:
+        sys_flag, is_half = header.sys_flag, traits.is_half
+        if is_half:
+            sys_flag &= ~_TRANSACTION
+        if (
+            plan.retry_group is not None
+            or sys_flag & _TRANSACTION
+            or not (traits.is_plain or is_half)
+        ):
             return self._special(request, header, plan, queue_id, born_host, now_ms, now)
         if text and text[-1] != _SEPARATOR:
             text += _SEPARATOR
@@ -123,7 +134,7 @@ class IncomingMessages:
         body = request.body
         if not body:
             raise RequestRefusedError(ResponseCode.MESSAGE_ILLEGAL, "the message has no body")
-        return StoredMessage(
+        message = StoredMessage(
             plan.topic,
             queue_id,
             body,  # type: ignore[arg-type]  # a received body is one buffer
@@ -140,7 +151,10 @@ class IncomingMessages:
             uniq_key,
             keys,
             traits.wait_store_ok,
-        ), queue_id
+        )
+        if is_half:
+            self._halves.emit(message, now_ms)
+        return message, queue_id
 
     # -- the slow path --------------------------------------------------------------------------
 

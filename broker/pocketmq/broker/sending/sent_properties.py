@@ -29,6 +29,10 @@ _SPECIAL = TIMERS | {
     names.UNIQ_KEY,
     names.KEYS,
 }
+_HALF = frozenset({names.TRANSACTION_PREPARED})
+_ADDED_TO_HALF = frozenset({names.TRANSACTION_ID, names.REAL_TOPIC, names.REAL_QUEUE_ID})
+"""What the broker adds to a half message; one that has it already is decoded in full (X-10)."""
+
 _VARYING = (f"{names.UNIQ_KEY}\x01", f"{names.KEYS}\x01")
 """How the properties begin that differ from message to message."""
 
@@ -40,19 +44,21 @@ class Traits(msgspec.Struct, frozen=True, gc=False):
 
     is_plain: bool
     """No property needs more than storing the message. False also when that is not certain."""
+    is_half: bool
+    """The message is half of a transaction, and no property needs more than that (X-10)."""
     tags_code: int
     """Java's hash of the tag, 0 without one (S-31)."""
     wait_store_ok: bool
     """Whether the sender waits until the message is flushed, where the flush mode has that."""
 
 
-_NOT_CERTAIN = Traits(False, 0, True)
+_NOT_CERTAIN = Traits(False, False, 0, True)
 
 
 def read_sent(text: str) -> tuple[str | None, str | None, Traits]:
     """UNIQ_KEY, KEYS and the traits of a send's properties.
 
-    When `is_plain` is false, ignore the rest and use `decode_properties`.
+    When neither `is_plain` nor `is_half`, ignore the rest and use `decode_properties`.
     """
     found: list[str | None] = []
     for name in _VARYING:
@@ -75,8 +81,12 @@ def read_sent(text: str) -> tuple[str | None, str | None, Traits]:
 
 def _read_traits(text: str) -> Traits:
     properties = decode_properties(text)
+    special = _SPECIAL.intersection(properties)
     return Traits(
-        _SPECIAL.isdisjoint(properties),
+        not special,
+        special == _HALF
+        and properties[names.TRANSACTION_PREPARED].lower() == "true"
+        and _ADDED_TO_HALF.isdisjoint(properties),
         tags_code(properties.get(names.TAGS)),
         properties.get(names.WAIT) != "false",
     )

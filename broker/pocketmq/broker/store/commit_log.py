@@ -76,7 +76,7 @@ SYS_FLAG_AT = RECORD.offset_of("SYSFLAG")
 _STORE_TIME_AT = RECORD.offset_of("STORETIMESTAMP")
 _V6_EXTRA = HOST_V6_BYTES - HOST_V4_BYTES
 _INT32 = struct.Struct(">i")
-_SIZE_MAGIC = struct.Struct(">ii")
+_SIZE_MAGIC_OFFSET = struct.Struct(f">ii{OFFSET_AT - 8}xq")
 
 
 class CommitLog:
@@ -297,13 +297,10 @@ class CommitLog:
         head = self.files.read(physical_offset, FIXED_SIZE)
         if head is None:
             return None
-        size, magic = _SIZE_MAGIC.unpack_from(head)
-        if magic not in (MAGIC_V1, MAGIC_V2) or size < FIXED_SIZE:
+        size, magic, offset = _SIZE_MAGIC_OFFSET.unpack_from(head)
+        if magic not in (MAGIC_V1, MAGIC_V2) or size < FIXED_SIZE or offset != physical_offset:
             return None
-        record = self.files.read(physical_offset, size)
-        if record is None or _OFFSET.unpack_from(record, OFFSET_AT)[0] != physical_offset:
-            return None
-        return record
+        return self.files.read(physical_offset, size)
 
     def store_time(self, physical_offset: int) -> int:
         """Store timestamp of the record at `physical_offset`; -1 when it cannot be read."""

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.replication.assembly import Replication
+from pocketmq.broker.store.stored_message import StoredMessage
 from pocketmq.broker.storing.rewrites import Rewrites
 from pocketmq.broker.storing.safe_puts import SafePuts
 from pocketmq.broker.subject import Subject
 from pocketmq.broker.topics.assembly import Topics
+from pocketmq.runtime.signals import Signal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +23,10 @@ class Storing(Subject):
     """For every message that is sent, sent back, or put with its properties."""
     of_sends: Rewrites
     """For what producers send only, and before `rewrites`."""
+    halves: Signal[[StoredMessage, int]]
+    """(message, now in epoch ms): a producer sent half of a transaction, whose properties ask for
+    nothing more and are encoded. Who listens makes the half message of it; `of_sends` is not asked.
+    """
 
 
 def assemble_storing(core: BrokerCore, topics: Topics, replication: Replication) -> Storing:
@@ -32,4 +38,5 @@ def assemble_storing(core: BrokerCore, topics: Topics, replication: Replication)
         ),
         rewrites=rewrites,
         of_sends=Rewrites(),
+        halves=Signal(),
     )

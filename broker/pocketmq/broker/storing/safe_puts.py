@@ -108,11 +108,14 @@ class SafePuts:
         began_at = self._clock.monotonic()
         results = self._store.put_messages(messages)
         done_at = self._clock.monotonic()
+        stored: dict[str, list[int]] = {}
         for message, result in zip(messages, results, strict=True):
             if result.status is PutStatus.PUT_OK:
-                self._stats.note_put(message.topic, 1, result.size, done_at, done_at - began_at)
+                stored.setdefault(message.topic, []).append(result.size)
             else:
                 self._stats.puts_failed += 1
+        for topic, sizes in stored.items():
+            self._stats.note_put(topic, len(sizes), sum(sizes), done_at, done_at - began_at)
         return results
 
     def answer_when_safe(

@@ -17,7 +17,7 @@ from pocketmq.broker.transactions.check_service import TransactionCheck
 from pocketmq.broker.transactions.counts import TransactionCounts, TransactionMetrics
 from pocketmq.broker.transactions.decisions import Decisions
 from pocketmq.broker.transactions.end_processor import EndTransactionProcessor
-from pocketmq.broker.transactions.half_messages import is_half, to_half
+from pocketmq.broker.transactions.half_messages import add_to_half, is_half, to_half
 from pocketmq.broker.transactions.op_batches import OpBatches, OpLimits
 from pocketmq.broker.transactions.op_writer import OpWriter
 from pocketmq.broker.transactions.questions import Questions
@@ -78,9 +78,18 @@ def assemble_transactions(
         if topics.configs.get(topic) is None:
             topics.configs.ensure_system_topic(topic, queue_nums=1, now_ms=clock.time_ms())
 
-    def to_half_topic(message: StoredMessage, properties: dict[str, str], _now_ms: int) -> bool:
+    def to_half_topic(message: StoredMessage, properties: dict[str, str], now_ms: int) -> bool:
         if not is_half(message, properties):
             return False
+        open_half(message, now_ms)
+        to_half(message, properties)
+        return True
+
+    def sent_half(message: StoredMessage, now_ms: int) -> None:
+        open_half(message, now_ms)
+        add_to_half(message)
+
+    def open_half(message: StoredMessage, now_ms: int) -> None:
         if core.config.reject_transaction_message:
             raise RequestRefusedError(
                 ResponseCode.NO_PERMISSION,
@@ -90,15 +99,14 @@ def assemble_transactions(
         ensure(OP_HALF_TOPIC)
         if message.uniq_key:
             decisions.opened(message.uniq_key)
-        counts.change(message.topic, 1, clock.time_ms())
-        to_half(message, properties)
-        return True
+        counts.change(message.topic, 1, now_ms)
 
     def given_up(half: MessageExt) -> None:
         ensure(TRANS_CHECK_MAX_TIME_TOPIC)
         counts.change(half.properties.get(names.REAL_TOPIC), -1, clock.time_ms())
 
     storing.of_sends.add(to_half_topic)
+    storing.halves.connect(sent_half)
     check = TransactionCheck(
         store,
         storing.puts,

@@ -13,10 +13,12 @@ from pocketmq.broker.storing.safe_puts import SafePuts
 from pocketmq.broker.transactions.counts import TransactionCounts
 from pocketmq.broker.transactions.decisions import Decisions
 from pocketmq.broker.transactions.half_messages import (
+    Half,
     Outcome,
     check_end,
     committed,
     outcome_of,
+    read_half,
     renewed,
 )
 from pocketmq.broker.transactions.op_history import OpHistory
@@ -46,8 +48,6 @@ _CODES = {
 }
 """Answered as a send would be; all others are SYSTEM_ERROR (1)."""
 
-_DELAYS = {name for name in names.RESERVED if name == names.DELAY or name.startswith("TIMER_")}
-
 MAX_SAME_KEY = 64
 """Messages with the same unique key that are looked at."""
 
@@ -61,7 +61,7 @@ class _Commit(NamedTuple):
     """Of the request, among those of its batch."""
     peer: Peer
     request: Command
-    half: MessageExt
+    half: Half
     message: StoredMessage
 
 
@@ -115,7 +115,7 @@ class EndTransactionProcessor:
                 if found is None:
                     continue
                 half, outcome = found
-                key = half.properties.get(names.UNIQ_KEY, "")
+                key = half.key
                 if key in commits:  # this one has to know what became of that one
                     self._carry_out(commits, replies)
                     commits = {}
@@ -148,43 +148,39 @@ class EndTransactionProcessor:
 
     # -- inside ---------------------------------------------------------------------------------
 
-    def _half(self, request: Command) -> tuple[MessageExt, Outcome] | None:
+    def _half(self, request: Command) -> tuple[Half, Outcome] | None:
         """The half message that a producer names; None when it does not know yet (UNKNOWN)."""
         header = request.header(EndTransactionRequestHeader)
         outcome = outcome_of(header)
         if outcome is Outcome.UNKNOWN:
             log.info("transaction.unknown", group=header.producer_group, msg_id=header.msg_id)
             return None
-        half = self._record(header.commit_log_offset)
-        if half is not None:
-            half.split_alike()
-        if half is None or half.topic != HALF_TOPIC:
+        record = self._record(header.commit_log_offset)
+        if record is None or record.topic != HALF_TOPIC:
             raise RequestRefusedError(
                 ResponseCode.SYSTEM_ERROR,
                 f"Find prepared transaction message failed: no half message begins at commit log "
                 f"offset {header.commit_log_offset}",
             )
+        half = read_half(record)
         check_end(header, half, self._clock.time_ms(), self._timeout_ms())
         return half, outcome
 
-    def _decide(self, half: MessageExt, outcome: Outcome) -> StoredMessage | None:
+    def _decide(self, half: Half, outcome: Outcome) -> StoredMessage | None:
         """What is to be stored for a commit; None when nothing is, and all is done."""
-        key = half.properties.get(names.UNIQ_KEY, "")
-        before = self._decided_before(key, half, outcome)
+        before = self._decided_before(half, outcome)
         if before is not None and before is not outcome:
             raise RequestRefusedError(
                 ResponseCode.ILLEGAL_OPERATION,
                 f"the transaction is decided already: {before.name.lower()}",
             )
         if before is not None or outcome is Outcome.ROLLBACK:
-            self._decided(key, half, outcome, again=before is not None)
-            self._ops.add(half.queue_id, [half.queue_offset])
+            self._decided(half, outcome, again=before is not None)
+            self._ops.add(half.record.queue_id, [half.record.queue_offset])
             return None
-        message = committed(half, half.commit_log_offset, names_real_topic=self._names_real_topic)
-        # A delay of the message counts from now (X-11).
-        asks = half.properties
-        if not _DELAYS.isdisjoint(asks):
-            asks = dict(asks)
+        message = committed(half, names_real_topic=self._names_real_topic)
+        if half.traits.is_delayed:  # from now on (X-11)
+            asks = dict(half.record.properties)
             for name in (names.TRANSACTION_PREPARED, names.REAL_TOPIC, names.REAL_QUEUE_ID):
                 asks.pop(name, None)
             self._puts.rewrite(message, asks)
@@ -209,11 +205,10 @@ class EndTransactionProcessor:
                     "stays open",
                 )
                 continue
-            half = each.half
+            record, topic = each.half.record, each.half.traits.topic
             self._decisions.decided(key, Outcome.COMMIT)
-            topic = half.properties[names.REAL_TOPIC]
             topics[topic] = topics.get(topic, 0) + 1
-            done.setdefault(half.queue_id, []).append(half.queue_offset)
+            done.setdefault(record.queue_id, []).append(record.queue_offset)
             stored.append(result)
             if must_wait:
                 waiting.append((each.peer, request, request.reply()))
@@ -226,16 +221,17 @@ class EndTransactionProcessor:
         if waiting:
             self._puts.answer_later(waiting, stored[-1])
 
-    def _decided_before(self, key: str, half: MessageExt, outcome: Outcome) -> Outcome | None:
+    def _decided_before(self, half: Half, outcome: Outcome) -> Outcome | None:
         """How it was decided before; None when it is open."""
+        key = half.key
         if not key or self._decisions.is_open(key):
             return None
         known = self._decisions.outcome(key)
         if known is not None or outcome is not Outcome.COMMIT:
             return known
-        if self._is_committed(key, half):
+        if self._is_committed(key, half.traits.topic):
             return Outcome.COMMIT
-        return Outcome.ROLLBACK if self._is_done(key, half) else None
+        return Outcome.ROLLBACK if self._is_done(key, half.record) else None
 
     def _is_done(self, key: str, half: MessageExt) -> bool:
         """Whether an op record from before a restart names the half message, or a renewed one."""
@@ -248,14 +244,13 @@ class EndTransactionProcessor:
             for each in map(decode_record, found.records)
         )
 
-    def _decided(self, key: str, half: MessageExt, outcome: Outcome, *, again: bool) -> None:
-        self._decisions.decided(key, outcome)
+    def _decided(self, half: Half, outcome: Outcome, *, again: bool) -> None:
+        self._decisions.decided(half.key, outcome)
         if not again:
-            self._counts.change(half.properties.get(names.REAL_TOPIC), -1, self._clock.time_ms())
+            self._counts.change(half.traits.topic, -1, self._clock.time_ms())
 
-    def _is_committed(self, key: str, half: MessageExt) -> bool:
+    def _is_committed(self, key: str, real_topic: str) -> bool:
         """Whether the index knows a committed copy, from before a restart."""
-        real_topic = half.properties.get(names.REAL_TOPIC, "")
         now_ms = self._clock.time_ms()
         for topic in (real_topic, SCHEDULE_TOPIC, WHEEL_TOPIC):
             found = self._store.query(topic, key, MAX_SAME_KEY, 0, now_ms)

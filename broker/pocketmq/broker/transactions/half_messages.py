@@ -6,7 +6,11 @@ topic as a property. END_TRANSACTION (37) names it by its two offsets.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum, unique
+from functools import lru_cache
+
+import msgspec
 
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.store.stored_message import StoredMessage
@@ -14,13 +18,23 @@ from pocketmq.protocol import properties as names
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.headers.transactions import EndTransactionRequestHeader
 from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.properties import encode_properties
+from pocketmq.protocol.properties import (
+    KEY_MARK,
+    KEYS_MARK,
+    SharedProperties,
+    encode_properties,
+    read_alike,
+)
 from pocketmq.protocol.record import encode_record
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.subscription import tags_code
 from pocketmq.protocol.validation import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 
 _REAL_TOPIC, _REAL_QUEUE = names.REAL_TOPIC.encode(), names.REAL_QUEUE_ID.encode()
+
+_KEYED = frozenset({names.UNIQ_KEY, names.KEYS, names.TRANSACTION_ID})
+"""Properties in which half messages that are alike differ."""
+_DELAYS = {name for name in names.RESERVED if name == names.DELAY or name.startswith("TIMER_")}
 
 REMOVED: str = "d"
 """Tag of an op record."""
@@ -56,40 +70,130 @@ def to_half(message: StoredMessage, properties: dict[str, str]) -> None:
     message.properties = encode_properties(properties).encode()
 
 
-def committed(
-    half: MessageExt, prepared_offset: int, *, names_real_topic: bool = True
-) -> StoredMessage:
+def add_to_half(message: StoredMessage) -> None:
+    """`to_half` for a message whose properties are encoded and name nothing of what is added."""
+    key, topic, queue_id = message.uniq_key, message.topic, message.queue_id
+    text = f"__transactionId__\x01{key}\x02" if key else ""
+    text += f"REAL_TOPIC\x01{topic}\x02REAL_QID\x01{queue_id}\x02"
+    message.properties += text.encode()
+    message.topic, message.queue_id = HALF_TOPIC, 0
+
+
+class HalfTraits(msgspec.Struct, frozen=True, gc=False):
+    """What the half messages of one producer have in common, most of them."""
+
+    topic: str
+    """The real one; empty if the record names none."""
+    queue: str | None
+    """The real one's number, as it is written."""
+    queue_id: int
+    group: str | None
+    tags_code: int
+    wait_store_ok: bool
+    immunity: str | None
+    """CHECK_IMMUNITY_TIME_IN_SECONDS, as it is written."""
+    is_delayed: bool
+    """A delay was asked for, which counts from the commit (X-11)."""
+
+
+class Half(msgspec.Struct, frozen=True, gc=False):
+    """A stored half message, and what END_TRANSACTION asks of its properties."""
+
+    record: MessageExt
+    properties: bytes
+    """As they are stored."""
+    key: str
+    """Its unique key; empty without one."""
+    keys: str | None
+    traits: HalfTraits
+
+
+def read_half(record: MessageExt) -> Half:
+    """Read a record of the half topic; its properties only as far as others did not have them."""
+    stored = bytes(record.raw_properties)
+    alike = read_alike(stored.decode("utf-8", "replace"))
+    if alike is not None:
+        traits = _shared_traits(alike.shared)
+        if traits is not None:
+            return Half(record, stored, alike.uniq_key, alike.keys or None, traits)
+    properties = record.properties
+    key, keys = properties.get(names.UNIQ_KEY, ""), properties.get(names.KEYS)
+    return Half(record, stored, key, keys, _traits(properties))
+
+
+@lru_cache(maxsize=1024)
+def _shared_traits(shared: SharedProperties) -> HalfTraits | None:
+    """None: each message has its own, or another key than that which was looked for."""
+    properties = shared.properties
+    if (
+        properties.get(names.UNIQ_KEY) != KEY_MARK
+        or properties.get(names.KEYS, KEYS_MARK) != KEYS_MARK
+        or not _KEYED.issuperset(shared.marked)
+    ):
+        return None
+    return _traits(properties)
+
+
+def _traits(properties: Mapping[str, str]) -> HalfTraits:
+    queue = properties.get(names.REAL_QUEUE_ID)
+    return HalfTraits(
+        topic=properties.get(names.REAL_TOPIC, ""),
+        queue=queue,
+        queue_id=max(0, _number(queue)),
+        group=properties.get(names.PRODUCER_GROUP),
+        tags_code=tags_code(properties.get(names.TAGS)),
+        wait_store_ok=properties.get(names.WAIT) != "false",
+        immunity=properties.get(names.CHECK_IMMUNITY_TIME_IN_SECONDS),
+        is_delayed=not _DELAYS.isdisjoint(properties),
+    )
+
+
+def committed(half: Half, *, names_real_topic: bool = True) -> StoredMessage:
     """The message that consumers get.
 
     Args:
         half: which is committed.
-        prepared_offset: its physical offset, as the request named it.
         names_real_topic: REAL_TOPIC and REAL_QID stay among its properties (X-1).
 
     Raises:
         RequestRefusedError: SYSTEM_ERROR (1): it names no topic, so it is no half message.
     """
-    properties = half.properties
-    topic = properties.get(names.REAL_TOPIC)
+    record, traits = half.record, half.traits
+    topic = traits.topic
     if not topic or topic in (HALF_TOPIC, OP_HALF_TOPIC):
         raise RequestRefusedError(
             ResponseCode.SYSTEM_ERROR, "the record there is no half message: it names no topic"
         )
-    queue = properties.get(names.REAL_QUEUE_ID)
-    queue_id = max(0, _number(queue))
-    stored = bytes(half.raw_properties)
-    if not names_real_topic:
-        last = f"{names.REAL_TOPIC}\x01{topic}\x02{names.REAL_QUEUE_ID}\x01{queue}\x02".encode()
-        stored = stored.removesuffix(last)  # where `to_half` put them
-        if _REAL_TOPIC in stored or _REAL_QUEUE in stored:
-            own = (names.REAL_TOPIC, names.REAL_QUEUE_ID)
-            properties = {name: text for name, text in properties.items() if name not in own}
-            stored = encode_properties(properties).encode()
-    message = _copy(half, topic, queue_id, properties, stored)
-    message.sys_flag |= MessageSysFlag.TRANSACTION_COMMIT
-    message.prepared_transaction_offset = prepared_offset
-    message.wait_store_ok = properties.get(names.WAIT) != "false"
-    return message
+    return StoredMessage(
+        topic,
+        traits.queue_id,
+        bytes(record.raw_body),
+        half.properties if names_real_topic else _without_real_topic(half),
+        record.flag,
+        record.sys_flag | MessageSysFlag.TRANSACTION_COMMIT,
+        record.born_timestamp_ms,
+        record.packed_born_host,
+        record.packed_store_host,
+        record.reconsume_times,
+        record.commit_log_offset,
+        traits.tags_code,
+        0,
+        half.key or None,
+        half.keys,
+        traits.wait_store_ok,
+    )
+
+
+def _without_real_topic(half: Half) -> bytes:
+    """The properties as they are stored, without the two that every half message has."""
+    traits = half.traits
+    last = f"{names.REAL_TOPIC}\x01{traits.topic}\x02{names.REAL_QUEUE_ID}\x01{traits.queue}\x02"
+    stored = half.properties.removesuffix(last.encode())  # where `to_half` put them
+    if _REAL_TOPIC in stored or _REAL_QUEUE in stored:
+        own = (names.REAL_TOPIC, names.REAL_QUEUE_ID)
+        left = {name: text for name, text in half.record.properties.items() if name not in own}
+        return encode_properties(left).encode()
+    return stored
 
 
 def renewed(half: MessageExt, changes: dict[str, str]) -> StoredMessage:
@@ -164,13 +268,13 @@ def outcome_of(header: EndTransactionRequestHeader) -> Outcome:
 
 
 def check_end(
-    header: EndTransactionRequestHeader, half: MessageExt, now_ms: int, timeout_ms: int
+    header: EndTransactionRequestHeader, half: Half, now_ms: int, timeout_ms: int
 ) -> None:
     """Compare what the producer names with what lies there, in RocketMQ's order (X-20, X-21).
 
     Args:
         header: of END_TRANSACTION.
-        half: the record at its physical offset.
+        half: what lies at its physical offset.
         now_ms: the time.
         timeout_ms: `transactionTimeOut`.
 
@@ -178,22 +282,21 @@ def check_end(
         RequestRefusedError: ILLEGAL_OPERATION (604): the immunity time that the message asked for
             is over, and the producer was not asked; SYSTEM_ERROR (1): it is another message.
     """
-    properties = half.properties
-    immunity = properties.get(names.CHECK_IMMUNITY_TIME_IN_SECONDS)
+    record, immunity = half.record, half.traits.immunity
     if immunity and not header.from_transaction_check:
         longest_ms = max(immunity_ms(immunity, timeout_ms), timeout_ms)
-        if now_ms - half.born_timestamp_ms > longest_ms:
+        if now_ms - record.born_timestamp_ms > longest_ms:
             raise RequestRefusedError(
                 ResponseCode.ILLEGAL_OPERATION,
                 f"the half message is older than its {longest_ms} ms; wait until you are asked",
             )
-    if properties.get(names.PRODUCER_GROUP) != header.producer_group:
+    if half.traits.group != header.producer_group:
         raise RequestRefusedError(ResponseCode.SYSTEM_ERROR, "The producer group wrong")
-    if half.queue_offset != header.tran_state_table_offset:
+    if record.queue_offset != header.tran_state_table_offset:
         raise RequestRefusedError(
             ResponseCode.SYSTEM_ERROR, "The transaction state table offset wrong"
         )
-    if half.commit_log_offset != header.commit_log_offset:
+    if record.commit_log_offset != header.commit_log_offset:
         raise RequestRefusedError(ResponseCode.SYSTEM_ERROR, "The commit log offset wrong")
 
 
@@ -206,19 +309,13 @@ def immunity_ms(text: str, default_ms: int) -> int:
     return default_ms if seconds == -1 else seconds * 1000
 
 
-def _copy(
-    half: MessageExt,
-    topic: str,
-    queue_id: int,
-    properties: dict[str, str],
-    stored: bytes | None = None,
-) -> StoredMessage:
-    """The half message elsewhere; `stored` are the properties encoded, if at hand."""
+def _copy(half: MessageExt, topic: str, queue_id: int, properties: dict[str, str]) -> StoredMessage:
+    """The half message elsewhere."""
     return StoredMessage(
         topic=topic,
         queue_id=queue_id,
         body=bytes(half.raw_body),
-        properties=encode_properties(properties).encode() if stored is None else stored,
+        properties=encode_properties(properties).encode(),
         flag=half.flag,
         sys_flag=half.sys_flag,
         born_timestamp_ms=half.born_timestamp_ms,
