@@ -11,6 +11,8 @@ import pytest
 from pocketmq.client import Message, Producer
 from pocketmq.cluster.faults.proxy import FaultProxy
 from pocketmq.cluster.faults.rules_file import read_rules
+from pocketmq.cluster.faults.run import check_reachable, run_proxy
+from pocketmq.protocol.faults.rule import FaultRule, WrongFaultError
 from pocketmq.protocol.faults.rule_book import RuleBook
 from pocketmq.runtime.errors import ConfigError, PocketMQError
 from pocketmq.testing import Cluster
@@ -40,6 +42,20 @@ async def test_a_proxy_applies_rules_and_passes_the_rest(pocketmq: Cluster, tmp_
         await eventually(lambda: book.fired == 1, "the rule fired")
         assert (await producer.send(Message(topic, b"x" * 100_000))).queue.topic == topic
     assert [each.topic for each in book.firings] == [topic]
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        (FaultRule(do="disk-full", id="r1"), "r1: a proxy has no disk"),
+        (FaultRule(do="drop", role="broker-a", id="r2"), "r2: a proxy is no broker-a"),
+        (FaultRule(do="partition", role="proxy", other="nameserver-1"), "part proxy from clients"),
+    ],
+)
+async def test_a_rule_that_a_proxy_could_never_meet_is_refused(rule: FaultRule, said: str) -> None:
+    with pytest.raises(WrongFaultError, match=said):
+        await run_proxy("127.0.0.1:1", "127.0.0.1:0", [rule])
+    check_reachable([FaultRule(do="partition", role="proxy", other="clients")])
 
 
 def test_a_process_that_knows_rules_alone_reads_what_a_request_is_about() -> None:

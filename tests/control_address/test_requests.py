@@ -16,7 +16,8 @@ import msgspec
 import pytest
 
 from pocketmq.cluster.control_address.app import MAX_BODY_BYTES
-from pocketmq.cluster.control_address.declarations import Seed, SeedOffset
+from pocketmq.cluster.control_address.client import ControlClient
+from pocketmq.cluster.control_address.declarations import Health, Seed, SeedOffset
 from pocketmq.cluster.control_address.server import ControlServer
 from pocketmq.testing import Cluster, start_cluster
 
@@ -159,6 +160,7 @@ def test_metrics_have_rocketmqs_names(cluster: Cluster) -> None:
         ({"Host": ""}, 403, "ask 127.0.0.1"),
         ({"Origin": "http://evil.example"}, 403, "may not steer"),
         ({"Origin": "null"}, 403, "may not steer"),
+        ({"Origin": "http://127.0.0.1:1"}, 403, "may not steer"),
     ],
 )
 def test_a_page_of_somebody_else_is_refused(
@@ -183,7 +185,7 @@ def test_a_page_of_somebody_else_is_refused(
         ("POST", "/clock/advance", {}, "give either seconds or to_ms"),
         ("POST", "/clock/advance", {"seconds": 1e300}, "`float` <= 2678400"),
         ("POST", "/clock/advance", {"seconds": -1}, "`float` >= 0"),
-        ("POST", "/clock/advance", {"to_ms": 10**18}, "move at most 2678400 s at a time"),
+        ("POST", "/clock/advance", {"to_ms": 10**18}, "at most 2678400 s (31 days) at a time"),
         ("POST", "/topics", {"name": "x", "queues": 10**9}, "`int` <= 1024"),
         ("POST", "/topics", {"name": "x", "queues": 0}, "`int` >= 1"),
         ("POST", "/roles/broker-z/kill", None, "this cluster has nameserver-1, broker-a"),
@@ -195,6 +197,17 @@ def test_a_wrong_question_is_answered_with_what_to_do(
     status, answer = ask(cluster, method, path, question)
     assert status == 400
     assert said in answer["error"]
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", "/nothing"), ("PUT", "/topics")])
+def test_what_there_is_not_is_answered_as_every_error(
+    cluster: Cluster, method: str, path: str
+) -> None:
+    status, answer = ask(cluster, method, path)
+    assert status in (404, 405)
+    assert answer["error"] == (
+        f"there is no {method} {path}; GET /openapi.json lists what can be asked"
+    )
 
 
 def test_a_body_has_a_bound(cluster: Cluster) -> None:
@@ -216,6 +229,18 @@ def test_a_port_open_to_others_wants_a_token(cluster: Cluster) -> None:
         for token, status in (("", 401), ("Bearer wrong", 401), ("Bearer secret", 200)):
             headers = {"Authorization": token, "Host": "pocketmq.example"}
             assert ask_url(server.url, "GET", "/healthz", None, headers)[0] == status
+    finally:
+        cluster.thread.result(server.__aexit__(None, None, None))
+
+
+def test_an_address_of_ipv6_is_written_with_brackets(cluster: Cluster) -> None:
+    async def serve() -> ControlServer:
+        return await ControlServer(cluster.control, host="::1", port=0).__aenter__()
+
+    server = cluster.thread.result(serve())
+    try:
+        assert server.url == f"http://[::1]:{server.port}"
+        assert ControlClient(server.url).get("/healthz", Health) == Health()
     finally:
         cluster.thread.result(server.__aexit__(None, None, None))
 

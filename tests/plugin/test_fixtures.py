@@ -9,8 +9,9 @@ import warnings
 import pytest
 
 from pocketmq.client import Admin, Message, Producer, PushConsumer
+from pocketmq.cluster.steering.errors import TooFarError
 from pocketmq.runtime.clock import SystemClock
-from pocketmq.runtime.errors import PocketMQError
+from pocketmq.runtime.errors import CallerError, PocketMQError
 from pocketmq.testing import (
     Cluster,
     NotReachedError,
@@ -95,6 +96,47 @@ def test_a_condition_that_never_holds_ends_at_the_limit(pocketmq_clock: Cluster)
 
     with pytest.raises(NotReachedError, match="waited 60 s in vain for never"):
         pocketmq_clock.sync.advance_until(never, limit_s=60)
+
+
+@pytest.mark.parametrize("seconds", [-1, 1e9, float("inf"), float("nan")])
+def test_time_goes_neither_back_nor_on_for_ever(pocketmq_clock: Cluster, seconds: float) -> None:
+    before_ms = pocketmq_clock.time_ms
+    with pytest.raises(TooFarError, match="a clock moves forward, and at most 2678400 s"):
+        pocketmq_clock.sync.advance(seconds)
+    assert pocketmq_clock.time_ms == before_ms
+
+
+def test_a_wait_beside_a_clock_that_stands_says_so(pocketmq_clock: Cluster) -> None:
+    cluster = pocketmq_clock.sync
+    topic = cluster.create_topic("orders")
+    with cluster.producer() as producer, cluster.consumer("billing", topic) as consumer:
+        cluster.group("billing").assigned(limit_s=PATIENCE_S)
+        producer.send(Message(topic, b"later", delay_level=3))
+        stood = r"clock is manual and stood still .*is due in .*: move it with advance"
+        with pytest.raises(NotReachedError, match=stood):
+            consumer.receive(limit_s=0)
+        with pytest.raises(NotReachedError, match="1 of 2 members connected; .*" + stood):
+            cluster.group("billing").assigned(members=2, limit_s=0)
+        cluster.advance(10)
+        assert consumer.receive(limit_s=PATIENCE_S).body == b"later"
+
+
+async def test_a_call_that_would_block_the_clients_of_the_test_is_refused(
+    pocketmq_clock: Cluster,
+) -> None:
+    cluster = pocketmq_clock
+    topic = await cluster.create_topic("orders")
+    cluster.sync.advance(1)  # nobody runs in this loop
+    async with Producer("shop", nameservers=cluster.nameservers) as producer:
+        await producer.send(Message(topic, b"x"))
+        for call in (
+            lambda: cluster.sync.advance(1),
+            lambda: cluster.sync.advance_until(lambda: True),
+            lambda: cluster.sync.group("billing").assigned(),
+            lambda: cluster.sync.group("billing").consumed_all(),
+        ):
+            with pytest.raises(CallerError, match=r"write `await cluster\..*`, without sync"):
+                call()
 
 
 def test_time_of_a_cluster_on_real_time_cannot_be_moved(pocketmq_cluster: Cluster) -> None:

@@ -43,20 +43,65 @@ def test_every_example_of_the_page_passes_in_a_project_of_its_own(tmp_path: Path
 @pytest.mark.cluster
 def test_a_failed_test_shows_the_cluster(tmp_path: Path) -> None:
     (tmp_path / "test_failing.py").write_text(
-        "async def test_it(pocketmq_clock):\n"
-        "    await pocketmq_clock.create_topic('orders')\n"
-        "    await pocketmq_clock.advance(5)\n"
-        "    await pocketmq_clock.group('billing').assigned(members=2, limit_s=0.1)\n"
+        "import pytest\n"
+        "from pocketmq.client import Message\n"
+        "def test_it(pocketmq_clock, pocketmq_faults):\n"
+        "    cluster = pocketmq_clock.sync\n"
+        "    topic = cluster.create_topic('orders')\n"
+        "    sent_once = cluster.producer(retry_times_when_send_failed=0)\n"
+        "    with cluster.consumer('billing', topic), sent_once as producer:\n"
+        "        cluster.group('billing').assigned()\n"
+        "        pocketmq_faults.add('fail', code='SEND_MESSAGE', times=1)\n"
+        "        with pytest.raises(Exception):\n"
+        "            producer.send(Message(topic, b'x'))\n"
+        "    cluster.advance(5)\n"
+        "    cluster.group('billing').assigned(members=2, limit_s=0.1)\n"
     )
     ran = run_pytest(tmp_path)
     assert ran.returncode == 1
     assert "group billing: 0 of 2 members connected" in ran.stdout
     assert "PocketMQ cluster" in ran.stdout
-    assert "create topic orders, 4 queues on each broker" in ran.stdout
-    assert "broker.registered broker=broker-a" in ran.stdout
+    assert "broker.registered broker=broker-a" in ran.stdout  # a line of its log
+    timeline = ran.stdout.partition("-- timeline")[2]
+    steps = (
+        "nameserver-1: broker-registered broker=broker-a",
+        "test: create topic orders, 4 queues on each broker",
+        "broker-a: member-joined group=billing",
+        "test: fault r1: fail at every role",
+        "broker-a: fault-fired rule=r1 do=fail",
+        "test: advance 5 s",
+    )
+    places = [timeline.find(step) for step in steps]
+    assert -1 not in places, timeline
+    assert places == sorted(places)
     kept = re.search(r"stores and logs: (\S+)", ran.stdout)
     assert kept is not None
     assert (Path(kept[1]) / "broker-a").is_dir()
+
+
+@pytest.mark.cluster
+def test_a_fixture_that_fails_beside_a_cluster_shows_it_too(tmp_path: Path) -> None:
+    (tmp_path / "test_failing.py").write_text(
+        "import pytest\n"
+        "@pytest.fixture\n"
+        "def before(pocketmq_cluster):\n"
+        "    pocketmq_cluster.sync.create_topic('before')\n"
+        "    raise ValueError\n"
+        "@pytest.fixture\n"
+        "def after(pocketmq):\n"
+        "    yield pocketmq.sync.create_topic('after')\n"
+        "    raise ValueError\n"
+        "def test_one(before): pass\n"
+        "def test_two(after): pass\n"
+        "def test_three(pocketmq): raise ValueError\n"
+    )
+    ran = run_pytest(tmp_path, "-p", "no:xdist")
+    assert "2 errors" in ran.stdout
+    one, two, three = ran.stdout.split("stores and logs: ")[1:]
+    assert "test: create topic before" in one
+    assert "-after, 4 queues" in two
+    assert "create topic" not in three  # what another test did to the shared cluster is not told
+    assert all("-- broker-a (running)" in each for each in (one, two, three))
 
 
 def test_a_wrong_option_is_one_line(tmp_path: Path) -> None:

@@ -54,6 +54,11 @@ def running() -> list[ClientInstance]:
     return [instance for shared in list(_instances.values()) for instance in list(shared.values())]
 
 
+def runs_clients(loop: asyncio.AbstractEventLoop) -> bool:
+    """Whether any client runs in a loop."""
+    return bool(_instances.get(loop))
+
+
 def _forget_closed_loops() -> None:
     """Drop instances that nobody released before their loop ended.
 

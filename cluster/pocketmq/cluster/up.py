@@ -24,7 +24,7 @@ from pocketmq.cluster.control_address.client import (
 from pocketmq.cluster.control_address.guard import LOCAL_NAMES
 from pocketmq.cluster.control_address.operations import SEEDING, Operations
 from pocketmq.cluster.control_address.seeds import read_seed
-from pocketmq.cluster.control_address.server import ControlServer
+from pocketmq.cluster.control_address.server import ControlServer, in_url
 from pocketmq.cluster.errors import ProcessStartError
 from pocketmq.cluster.folder import data_folder
 from pocketmq.cluster.process import ChildProcess
@@ -145,7 +145,7 @@ async def control_address(
     if options.control_port < 0:
         yield None
         return
-    is_local = options.control_host in LOCAL_NAMES
+    is_local = in_url(options.control_host) in LOCAL_NAMES
     token = None if is_local else os.environ.get(TOKEN_VARIABLE) or secrets.token_urlsafe(24)
     server = ControlServer(
         control, host=options.control_host, port=options.control_port, token=token

@@ -21,15 +21,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pocketmq.cluster.steering.cluster_control import WAIT_LIMIT_S, ClusterControl
+from pocketmq.cluster.steering.cluster_control import ClusterControl
 from pocketmq.cluster.steering.errors import (
     NotReachedError,
     RealTimeClientWarning,
     WrongClusterError,
 )
+from pocketmq.cluster.steering.failure_report import failure_report, told_events
 from pocketmq.cluster.steering.group_state import GroupState
 from pocketmq.cluster.steering.roles import Roles
 from pocketmq.cluster.steering.shape import ClockKind, ClusterShape, Mode
+from pocketmq.cluster.steering.waiting import WAIT_LIMIT_S
+from pocketmq.protocol.control import real_us
+from pocketmq.runtime.errors import PocketMQError
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
 from pocketmq.testing.loop_thread import LoopThread
 
@@ -64,6 +68,7 @@ class Cluster:
         self.thread = thread
         self._prefix = prefix
         self._is_shared = is_shared
+        self._began_us = real_us() if is_shared else 0
 
     # -- names ------------------------------------------------------------------------------
 
@@ -254,8 +259,16 @@ class Cluster:
             )
 
     def report(self) -> str:
-        """The text about the cluster in the report of a failed test."""
-        return self.control.report()
+        """The text about the running cluster in the report of a failed test; blocks for moments."""
+        try:
+            events = self.thread.result(told_events(self.control))
+        except (PocketMQError, OSError):  # a cluster in disorder is no reason to say nothing of it
+            events = []
+        return failure_report(self.control, events, since_us=self._began_us)
+
+    def last_report(self) -> str:
+        """The same without asking the roles, for when the cluster is about to end."""
+        return failure_report(self.control, since_us=self._began_us)
 
     async def _warn_of_real_time(self) -> None:
         if self.clock == "manual":

@@ -38,7 +38,7 @@ _DEFAULTS = {
     "pocketmq_profile": "5.x",
 }
 
-_CLUSTERS = pytest.StashKey[list["Cluster"]]()
+_REPORTS = pytest.StashKey[list["_Report"]]()
 _COUNTER = pytest.StashKey[list[int]]()
 
 
@@ -110,12 +110,30 @@ def pocketmq_faults(pocketmq_cluster: Cluster) -> Faults:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add actions and logs of the test's clusters to the report of a failure."""
+    """Add timeline and logs of the test's clusters to the report of a failure.
+
+    The failure may be one of the test, or of another fixture, before the test or after it.
+    """
     report = yield
-    if report.when == "call" and report.failed:
-        for cluster in item.stash.get(_CLUSTERS, []):
-            report.sections.append(("PocketMQ cluster", cluster.report()))
+    if report.failed:
+        for each in item.stash.get(_REPORTS, []):
+            report.sections.append(("PocketMQ cluster", each.text()))
     return report
+
+
+class _Report:
+    """What a test's report says about a cluster, while it runs and after its end."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._last_text: str | None = None
+
+    def text(self) -> str:
+        return self._cluster.report() if self._last_text is None else self._last_text
+
+    def cluster_ends(self) -> None:
+        """Keep what can be said at once: another fixture's end may have failed."""
+        self._last_text = self._cluster.last_report()
 
 
 @contextmanager
@@ -132,10 +150,12 @@ def _own(request: pytest.FixtureRequest, folder: Path, clock: ClockKind) -> Iter
 
 @contextmanager
 def _reported(request: pytest.FixtureRequest, cluster: Cluster) -> Iterator[None]:
-    request.node.stash.setdefault(_CLUSTERS, []).append(cluster)
+    report = _Report(cluster)
+    request.node.stash.setdefault(_REPORTS, []).append(report)
     try:
         yield
     finally:
+        report.cluster_ends()
         cluster.close_clients()
 
 

@@ -58,7 +58,7 @@ class RoleSeams:
 
     def __init__(self, name: str, clock: Clock) -> None:
         self.clock = clock
-        self.events = event_log(name, clock, always=False)
+        self.events = event_log(name, clock, always=True)
         book = RuleBook(name, clock.time_ms, self.events)
         self.network = TrackedNetwork(book)
         self.disk = KillableDisk(book)

@@ -27,10 +27,12 @@ from pocketmq.client import (
 )
 from pocketmq.client.config import ClientOptions
 from pocketmq.client.consumer.message_iterator import MessageIterator
-from pocketmq.cluster.steering.cluster_control import WAIT_LIMIT_S
+from pocketmq.client.instances import runs_clients
 from pocketmq.cluster.steering.errors import NotReachedError
 from pocketmq.cluster.steering.group_state import GroupState
+from pocketmq.cluster.steering.waiting import WAIT_LIMIT_S, Missing
 from pocketmq.protocol.errors import ClientError
+from pocketmq.runtime.errors import CallerError
 from pocketmq.testing.cluster import Cluster
 from pocketmq.testing.faults import Faults
 from pocketmq.testing.loop_thread import LoopThread
@@ -82,14 +84,24 @@ class SyncCluster:
         return SyncGroup(self._cluster, self._thread, name)
 
     def advance(self, seconds: float = 0, *, minutes: float = 0, hours: float = 0) -> None:
-        """Move the clocks of all roles and clients."""
+        """Move the clocks of all roles and clients.
+
+        Raises:
+            CallerError: Clients run in the caller's event loop, which would stand still meanwhile.
+        """
+        _check_no_client_waits("advance")
         self._thread.result(self._cluster.advance(seconds, minutes=minutes, hours=hours))
 
     def advance_until(self, condition: Callable[[], bool], *, limit_s: float = 3600.0) -> float:
         """Move time from deadline to deadline until a condition holds.
 
         The condition is called in the calling thread, so it may use the other calls here.
+
+        Raises:
+            NotReachedError: The condition did not hold after `limit_s`.
+            CallerError: Clients run in the caller's event loop, which would stand still meanwhile.
         """
+        _check_no_client_waits("advance_until")
         began_ms = self.time_ms
         until_ms = began_ms + round(limit_s * 1000)
         self.advance(0)
@@ -157,7 +169,12 @@ class SyncCluster:
         options.setdefault("nameservers", self.nameservers)
         options.setdefault("events", self._cluster.control.events.clients.sink)
         options.setdefault("consume_from_where", ConsumeFromWhere.FIRST_OFFSET)
-        return SyncConsumer(self._thread, group, topic, expression, **options)
+        return SyncConsumer(
+            self._thread, group, topic, expression, hint=self._standing_clock, **options
+        )
+
+    async def _standing_clock(self) -> str:
+        return await self._cluster.thread.run(self._cluster.control.standing_clock())
 
 
 class SyncGroup:
@@ -169,10 +186,12 @@ class SyncGroup:
 
     def assigned(self, *, members: int | None = None, limit_s: float = WAIT_LIMIT_S) -> None:
         """Wait until each queue has an owner."""
+        _check_no_client_waits("group(...).assigned")
         self._thread.result(self._group.assigned(members=members, limit_s=limit_s))
 
     def consumed_all(self, *, limit_s: float = WAIT_LIMIT_S) -> None:
         """Wait until the group has consumed all messages in its topics."""
+        _check_no_client_waits("group(...).consumed_all")
         self._thread.result(self._group.consumed_all(limit_s=limit_s))
 
     def state(self) -> GroupState:
@@ -224,13 +243,22 @@ class SyncConsumer:
         group: Consumer group.
         topic: The topic to consume.
         expression: Tags such as `a || b`; `*` for all.
+        hint: The end of a sentence about a message that did not come.
         options: Those of `PushConsumer`.
     """
 
     def __init__(
-        self, thread: LoopThread, group: str, topic: str, expression: str, **options: Any
+        self,
+        thread: LoopThread,
+        group: str,
+        topic: str,
+        expression: str,
+        *,
+        hint: Missing,
+        **options: Any,
     ) -> None:
         self._thread = thread
+        self._hint = hint
         self._consumer = PushConsumer(group, **options)
         self._consumer.subscribe(topic, expression)
         self._messages: MessageIterator | None = None
@@ -265,9 +293,22 @@ class SyncConsumer:
         except TimeoutError:
             owned = [f"{q.topic} {q.broker_name}/{q.queue_id}" for q in self._consumer.assignment]
             found = f"its queues: {', '.join(owned)}" if owned else "it has no queue"
-            raise NotReachedError("a message", limit_s, found) from None
+            raise NotReachedError("a message", limit_s, found + await self._hint()) from None
 
     async def _end(self, *, is_last_done: bool) -> None:
         if is_last_done and self._messages is not None:
             await self._messages.done()
         await self._consumer.stop()
+
+
+def _check_no_client_waits(call: str) -> None:
+    """Refuse to block an event loop in which clients run: they could do nothing meanwhile."""
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    if runs_clients(loop):
+        raise CallerError(
+            f"sync.{call} blocks the event loop in which the test's clients run, so they would "
+            f"stand still; write `await cluster.{call}(...)`, without sync"
+        )

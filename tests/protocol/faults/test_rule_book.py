@@ -67,6 +67,15 @@ def test_a_rule_fires_at_the_nth_call_and_for_as_often_as_it_says() -> None:
     assert met(book(FaultRule(do="drop")), 3) == [1, 2, 3]
 
 
+def test_a_rule_draws_the_same_whatever_rules_were_there_before_it() -> None:
+    def draw(rule_id: str, **said: str) -> list[int]:
+        rule = FaultRule(do="drop", probability=0.3, seed=7, id=rule_id, **said)
+        return met(book(rule), 200)
+
+    assert draw("r1") == draw("r5")
+    assert draw("r1") != draw("r1", remark="another rule")
+
+
 def test_a_probability_draws_the_same_from_the_same_seed() -> None:
     def draw(seed: int) -> list[int]:
         return met(book(FaultRule(do="drop", probability=0.3, seed=seed)), 200)

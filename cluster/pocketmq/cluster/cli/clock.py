@@ -15,6 +15,8 @@ from pocketmq.cluster.cli.tables import Table
 from pocketmq.cluster.control import ControlledProcess, discover, reachable
 from pocketmq.cluster.control_address.client import ControlClient
 from pocketmq.cluster.control_address.declarations import MAX_SPEED, Advance, Clock, Moved, Run
+from pocketmq.cluster.steering.errors import TooFarError
+from pocketmq.cluster.steering.shape import MAX_ADVANCE_S
 from pocketmq.protocol.errors import NoNameServerError
 from pocketmq.runtime import lock_step
 from pocketmq.runtime.clock import SystemClock
@@ -104,6 +106,8 @@ def advance(
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
     by_ms = parse_duration_ms(duration)
+    if by_ms > MAX_ADVANCE_S * 1000:
+        raise TooFarError(by_ms / 1000)
     silent: list[ClockMemberError] = []
 
     def left_out(error: ClockMemberError) -> None:

@@ -9,13 +9,20 @@ from typing import Any
 
 import msgspec
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from pocketmq.cluster.control_address.declarations import OPERATIONS, Operation, Readiness
 from pocketmq.cluster.control_address.event_feed import event_feed
-from pocketmq.cluster.control_address.guard import Endpoint, Guard, RefusedError, json_answer
+from pocketmq.cluster.control_address.guard import (
+    Endpoint,
+    Guard,
+    RefusedError,
+    json_answer,
+    no_such_request,
+)
 from pocketmq.cluster.control_address.openapi import document
 from pocketmq.cluster.control_address.operations import Operations
 from pocketmq.cluster.steering.cluster_control import ClusterControl
@@ -54,7 +61,10 @@ def make_app(control: ClusterControl, *, names: frozenset[str], token: str | Non
         return StreamingResponse(feed, media_type="text/event-stream")
 
     routes.append(Route("/events", guard(events), methods=["GET"]))
-    return Starlette(routes=[*routes, *page_routes(guard), *live_routes(control, guard)])
+    return Starlette(
+        routes=[*routes, *page_routes(guard), *live_routes(control, guard)],
+        exception_handlers={HTTPException: no_such_request},
+    )
 
 
 def _endpoint(operations: Operations, operation: Operation) -> Endpoint:

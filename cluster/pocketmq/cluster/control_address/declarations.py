@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
+from pocketmq.cluster.steering.shape import MAX_ADVANCE_S
 from pocketmq.cluster.steering.snapshots import SnapshotInfo
 from pocketmq.protocol.faults.rule import FaultRule
 
@@ -17,10 +18,6 @@ Method = Literal["GET", "POST", "DELETE"]
 
 MAX_QUEUES: Final = 1024
 """Maximum queues of a topic on each broker: a typing error must not create a million files."""
-
-MAX_ADVANCE_S: Final = 31 * 86_400
-"""Maximum seconds by which one request moves the clock; more would take hours."""
-
 
 MAX_SPEED: Final = 3600
 """How fast a clock runs by itself at most: an hour each second."""

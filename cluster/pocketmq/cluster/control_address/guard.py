@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 import structlog
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -94,6 +95,14 @@ def _without_port(host: str) -> str:
 
 def _problem(error: BaseException, status: int) -> Response:
     return json_answer(Problem(str(error) or type(error).__name__), status)
+
+
+async def no_such_request(request: Request, exc: Exception) -> Response:
+    """The answer where no operation has this path, or none with this method."""
+    status = exc.status_code if isinstance(exc, HTTPException) else 404
+    asked = f"{request.method} {request.url.path}"
+    answer = Problem(f"there is no {asked}; GET /openapi.json lists what can be asked")
+    return json_answer(answer, status)
 
 
 def json_answer(answer: object, status: int = 200) -> Response:

@@ -9,7 +9,6 @@ import msgspec
 
 from pocketmq.client import Message, MessageExt, Producer, PullConsumer
 from pocketmq.cluster.control_address.declarations import (
-    MAX_ADVANCE_S,
     Advance,
     Clock,
     ClusterDescription,
@@ -263,8 +262,6 @@ class Operations:
         assert to_ms is not None
         if to_ms < now_ms:
             raise CallerError(f"the clock stands at {now_ms} ms and does not go back to {to_ms}")
-        if to_ms - now_ms > MAX_ADVANCE_S * 1000:
-            raise CallerError(f"move at most {MAX_ADVANCE_S} s at a time")
         return await self._move(to_ms)
 
     async def next_deadline(self, _parameters: Parameters) -> Moved:

@@ -53,7 +53,7 @@ class HttpServer:
     @property
     def url(self) -> str:
         """The address, such as the value for POCKETMQ_CONTROL."""
-        host = "127.0.0.1" if self._host in _EVERY_ADDRESS else self._host
+        host = "127.0.0.1" if self._host in _EVERY_ADDRESS else in_url(self._host)
         return f"http://{host}:{self.port}"
 
     def close(self) -> None:
@@ -96,8 +96,13 @@ class ControlServer(HttpServer):
         port: int = DEFAULT_PORT,
         token: str | None = None,
     ) -> None:
-        app = make_app(control, names=LOCAL_NAMES | {host}, token=token)
+        app = make_app(control, names=LOCAL_NAMES | {in_url(host)}, token=token)
         super().__init__(app, host=host, port=port)
+
+
+def in_url(host: str) -> str:
+    """A host as addresses and `Host` have it: IPv6 in brackets."""
+    return f"[{host}]" if ":" in host else host
 
 
 class _Server(uvicorn.Server):
@@ -129,7 +134,7 @@ def _bound(host: str, port: int) -> socket.socket:
             if wanted == 0:
                 raise EnvironmentFault(
                     f"the control address cannot listen on {host}: {exc.strerror}; choose another "
-                    "host with --control-host"
+                    "control_host in [cluster] of the configuration"
                 ) from exc
             continue
         return made

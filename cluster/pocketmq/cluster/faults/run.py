@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from pocketmq.cluster.faults.proxy import FaultProxy
-from pocketmq.protocol.faults.rule import FaultRule
+from pocketmq.protocol.faults.rule import CLIENTS, DISK_DEEDS, FaultRule, WrongFaultError
 from pocketmq.protocol.faults.rule_book import RuleBook
 from pocketmq.protocol.transport.network import split_address
 from pocketmq.runtime.clock import SystemClock
@@ -18,6 +18,25 @@ ROLE = "proxy"
 """As which rules may name it."""
 
 LOOK_S = 0.05
+
+
+def check_reachable(rules: Sequence[FaultRule]) -> None:
+    """Refuse rules that could never fire in a proxy.
+
+    Raises:
+        WrongFaultError: One is about a disk, or about a role that is not the proxy.
+    """
+    for rule in rules:
+        sides = {rule.role, rule.other} - {None, ROLE, CLIENTS}
+        if rule.do in DISK_DEEDS:
+            raise WrongFaultError(
+                f"{rule.id}: a proxy has no disk, so {rule.do} never fires; leave the rule out"
+            )
+        if sides:
+            named = ", ".join(sorted(map(str, sides)))
+            raise WrongFaultError(
+                f"{rule.id}: a proxy is no {named}; leave role out, or part {ROLE} from {CLIENTS}"
+            )
 
 
 async def run_proxy(to: str, listen: str, rules: Sequence[FaultRule]) -> None:
@@ -30,8 +49,10 @@ async def run_proxy(to: str, listen: str, rules: Sequence[FaultRule]) -> None:
 
     Raises:
         ConfigError: An address is malformed.
+        WrongFaultError: A rule could never fire here.
         PortInUseError: Somebody else listens there.
     """
+    check_reachable(rules)
     clock = SystemClock()
     book = RuleBook(ROLE, clock.time_ms)
     book.replace(rules, {})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from pocketmq.client import Admin
@@ -17,26 +17,27 @@ from pocketmq.client.joined_clocks import register, unregister
 from pocketmq.cluster.steering.asking import ask_connected, ask_group_state
 from pocketmq.cluster.steering.client_clocks import ClientClocks
 from pocketmq.cluster.steering.clock_runner import ClockRunner
-from pocketmq.cluster.steering.errors import NotReachedError, WrongClusterError
+from pocketmq.cluster.steering.errors import TooFarError, WrongClusterError
 from pocketmq.cluster.steering.event_stream import EventStream
+from pocketmq.cluster.steering.failure_report import Act
 from pocketmq.cluster.steering.faults import ClusterFaults
 from pocketmq.cluster.steering.group_state import GroupState
 from pocketmq.cluster.steering.roles import Roles, addresses_of
-from pocketmq.cluster.steering.shape import ClockKind
+from pocketmq.cluster.steering.shape import MAX_ADVANCE_S, ClockKind
 from pocketmq.cluster.steering.snapshots import SnapshotInfo, Snapshots
+from pocketmq.cluster.steering.waiting import (
+    WAIT_LIMIT_S,
+    Missing,
+    standing_clock,
+    until_nothing_is_missing,
+)
 from pocketmq.protocol.faults.rule import FaultRule
 from pocketmq.protocol.transport.traffic import TRAFFIC
 from pocketmq.runtime import lock_step
-from pocketmq.runtime.clock import Clock, SystemClock
+from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.clock_members import ClockMember, Deadline
 from pocketmq.runtime.errors import ClockMemberError, PocketMQError
 from pocketmq.runtime.lock_step import OnDeadline
-
-LOOK_S = 0.005
-"""Real seconds between two checks of an awaited condition."""
-
-WAIT_LIMIT_S = 30.0
-"""Real seconds that a wait takes at most by default."""
 
 
 class ClusterControl:
@@ -59,8 +60,8 @@ class ClusterControl:
     ) -> None:
         self.roles = roles
         self.clock: ClockKind = clock
-        self.timeline: list[str] = []
-        """Actions so far, for the report of a failed test."""
+        self.timeline: list[Act] = []
+        """What was done to it so far, for the report of a failed test."""
         self.killed: set[str] = set()
         """Roles that were ended on purpose and not started again."""
         self.faults = ClusterFaults(roles)
@@ -297,8 +298,12 @@ class ClusterControl:
 
         Raises:
             WrongClusterError: The cluster runs on real time.
+            TooFarError: Time does not go back, nor further than `MAX_ADVANCE_S` at once.
             PeerError: A role could not move its clock.
         """
+        self._needs_manual_clock()
+        if not 0 <= seconds <= MAX_ADVANCE_S:
+            raise TooFarError(seconds)
         await self.advance_to(await self.refresh_time() + round(seconds * 1000))
 
     async def advance_to(self, time_ms: int, on_deadline: OnDeadline | None = None) -> None:
@@ -307,8 +312,14 @@ class ClusterControl:
         Args:
             time_ms: Epoch ms.
             on_deadline: Called with each deadline up to that time.
+
+        Raises:
+            WrongClusterError: The cluster runs on real time.
+            TooFarError: That is more than `MAX_ADVANCE_S` ahead.
         """
         self._needs_manual_clock()
+        if time_ms - self.time_ms() > MAX_ADVANCE_S * 1000:
+            raise TooFarError((time_ms - self.time_ms()) / 1000)
         self._note(f"advance {(time_ms - self.time_ms()) / 1000:g} s")
         await self._advance_to(time_ms, on_deadline)
 
@@ -336,6 +347,18 @@ class ClusterControl:
         await self._advance_to(min(until_ms, due[0].at_ms) if due else until_ms)
         return self.time_ms()
 
+    async def standing_clock(self) -> str:
+        """The end of a sentence about a failed wait: a manual clock stood still, and what is due.
+
+        Empty on real time, and while the clock runs by itself.
+        """
+        if self.clock != "manual" or self.runner.speed:
+            return ""
+        try:
+            return standing_clock(self.time_ms(), await self.deadlines())
+        except PocketMQError:  # a role does not answer, which the wait itself has noticed
+            return standing_clock(self.time_ms(), ())
+
     async def real_time_clients(self) -> list[str]:
         """Ids of clients on real time beside a manual clock; each id is returned only once."""
         joined = {each.client_id for each in running() if self._clocks.made(each.config.clock)}
@@ -347,14 +370,6 @@ class ClusterControl:
 
     # -- inside -----------------------------------------------------------------------------
 
-    def report(self, lines: int = 15) -> str:
-        """The actions so far, the folder of files, and the end of each role's log, as text."""
-        parts = [f"stores and logs: {self.roles.data}", "-- timeline", *self.timeline[-40:]]
-        for name in self.roles.names:
-            tail = self.roles.log_tail(name, lines)
-            parts += [f"-- {name} ({self.roles.state(name)})", tail or "(no log lines)"]
-        return "\n".join(parts)
-
     def _needs_manual_clock(self) -> None:
         if self.clock != "manual":
             raise WrongClusterError(
@@ -363,7 +378,7 @@ class ClusterControl:
             )
 
     def _note(self, what: str) -> None:
-        self.timeline.append(f"{self.time_ms()} ms: {what}")
+        self.timeline.append(Act.now(self.time_ms(), what))
 
     async def _advance_to(self, time_ms: int, on_deadline: OnDeadline | None = None) -> None:
         async with self._moving:
@@ -389,19 +404,8 @@ class ClusterControl:
 
         await self._wait("the nameservers to know the brokers", missing, WAIT_LIMIT_S)
 
-    async def _wait(self, what: str, missing: Callable[[], Awaitable[str]], limit_s: float) -> None:
-        clock: Clock = self._real_time
-        ends_at = clock.monotonic() + limit_s
-        while True:
-            try:
-                found = await missing()
-            except PocketMQError as exc:  # a role may be starting, or killed by the test
-                found = str(exc)
-            if not found:
-                return
-            if clock.monotonic() > ends_at:
-                raise NotReachedError(what, limit_s, found)
-            await clock.sleep(LOOK_S)
+    async def _wait(self, what: str, missing: Missing, limit_s: float) -> None:
+        await until_nothing_is_missing(what, missing, limit_s, self._real_time, self.standing_clock)
 
 
 def _lacking(brokers: set[str]) -> str:

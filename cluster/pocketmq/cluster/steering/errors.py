@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pocketmq.cluster.steering.shape import MAX_ADVANCE_S
 from pocketmq.runtime.errors import CallerError
 
 
@@ -20,6 +21,16 @@ class NotReachedError(AssertionError):
 
 class WrongClusterError(CallerError):
     """This cluster cannot do this; the message names the fixture or option that can."""
+
+
+class TooFarError(CallerError):
+    """A clock cannot be moved so far: not back, and not for ever."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"a clock moves forward, and at most {MAX_ADVANCE_S} s (31 days) at a time, not by "
+            f"{seconds:g} s"
+        )
 
 
 class RealTimeClientWarning(UserWarning):

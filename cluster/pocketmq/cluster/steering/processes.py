@@ -39,6 +39,7 @@ class RoleProcesses:
             any_port=True,
             clock=shape.clock,
             profile=shape.profile,
+            events=True,
         )
         return cls(Supervisor(cluster_spec(options, data)))
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from pocketmq.runtime.profile import DEFAULT_PROFILE, ProfileName
 
 Mode = Literal["in-process", "processes"]
 ClockKind = Literal["real", "manual"]
+
+MAX_ADVANCE_S: Final = 31 * 86_400
+"""Maximum seconds by which one call moves the clock; a mistyped number would take for ever."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
+import msgspec
+
 import pocketmq.protocol.headers  # noqa: F401 - fills REQUEST_HEADERS, by which names are read
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command
@@ -233,7 +235,10 @@ class _Armed:
         self.rule = rule
         self.fired = 0
         self._seen = 0
-        self._random = random.Random(f"{rule.seed} {rule.id} {role}")
+        # Not by its id, which tells how many rules there were before; other rules of one seed
+        # differ in what they say.
+        drawn = msgspec.json.encode(msgspec.structs.replace(rule, id=""), order="deterministic")
+        self._random = random.Random(f"{role} {drawn.decode()}")
 
     def fires(self) -> bool:
         """Count a call that fits; whether the rule fires at it."""

@@ -1,0 +1,57 @@
+"""Waits of tests and of the control address: until nothing is missing, or a limit of real time."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from pocketmq.cluster.steering.errors import NotReachedError
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.clock_members import Deadline
+from pocketmq.runtime.errors import PocketMQError
+
+LOOK_S = 0.005
+"""Real seconds between two checks of an awaited condition."""
+
+WAIT_LIMIT_S = 30.0
+"""Real seconds that a wait takes at most by default."""
+
+Missing = Callable[[], Awaitable[str]]
+"""Says what is missing; empty when nothing is."""
+
+
+async def until_nothing_is_missing(
+    what: str, missing: Missing, limit_s: float, clock: Clock, hint: Missing
+) -> None:
+    """Ask again and again what is missing.
+
+    Args:
+        what: What is waited for, as the error names it.
+        missing: Asked each time.
+        limit_s: Maximum real seconds.
+        clock: On real time.
+        hint: Asked at the end for one more reason, which may be that a clock stands still.
+
+    Raises:
+        NotReachedError: Something was still missing at the limit.
+    """
+    ends_at = clock.monotonic() + limit_s
+    while True:
+        try:
+            found = await missing()
+        except PocketMQError as exc:  # a role may be starting, or killed by the test
+            found = str(exc)
+        if not found:
+            return
+        if clock.monotonic() > ends_at:
+            raise NotReachedError(what, limit_s, found + await hint())
+        await clock.sleep(LOOK_S)
+
+
+def standing_clock(now_ms: int, due: Sequence[Deadline]) -> str:
+    """The end of a sentence about a wait that failed beside a clock that nobody moved. Pure."""
+    said = "; the cluster's clock is manual and stood still meanwhile"
+    if due:
+        first = due[0]
+        in_s = (first.at_ms - now_ms) / 1000
+        said += f" ({first.what} of {first.name} is due in {in_s:g} s)"
+    return f"{said}: move it with advance"
