@@ -26,6 +26,7 @@ OWN = {
     "GetClockRequestHeader", "ClockResponseHeader", "MoveClockRequestHeader",
     "RoleStatusRequestHeader", "SetFaultsRequestHeader", "GetFaultsRequestHeader",
     "RaftMessageRequestHeader", "GetEventsRequestHeader", "GetEventsResponseHeader",
+    "GetTrafficRequestHeader",
 }  # fmt: skip
 """PocketMQ's control requests."""
 
@@ -146,7 +147,7 @@ BODY_CLASSES = {
 """Where the name differs, or the package is not `body`."""
 
 OTHER_BODIES = {
-    "FaultOrders", "FaultReport",  # of PocketMQ
+    "FaultOrders", "FaultReport", "TopicTraffic", "TrafficReport",  # of PocketMQ
     "DelayOffsetTable",  # only the broker's store knows its class; a golden store holds the file
     "CustomizedRetryPolicy", "ExponentialRetryPolicy", "GroupRetryPolicy",
     "SimpleSubscriptionData",  # parts of `SubscriptionGroupConfig`

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from pocketmq.protocol.bodies.faults import FaultOrders, FaultReport
 from pocketmq.protocol.bodies.route import KVTable
+from pocketmq.protocol.bodies.stats import TrafficReport
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.header import Header
 from pocketmq.protocol.scalars import Int64
@@ -85,3 +86,10 @@ class GetFaultsRequestHeader(Header, kw_only=True):
 
     after: Int64 = 0
     """Firings up to this number are known."""
+
+
+class GetTrafficRequestHeader(Header, kw_only=True):
+    """GET_TRAFFIC: a broker's counters of each topic and group."""
+
+    CODE: ClassVar[int] = RequestCode.GET_TRAFFIC
+    RESPONSE_BODY = TrafficReport
