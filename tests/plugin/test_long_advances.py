@@ -54,3 +54,14 @@ def test_each_request_of_an_idle_hour_is_sent(asked: Counter[int], pocketmq_cloc
         sent[RequestCode.REGISTER_BROKER], EXPECTED[RequestCode.REGISTER_BROKER]
     )
     assert sent == EXPECTED
+
+
+def test_an_advance_does_what_is_due_at_its_very_end_too(pocketmq_clock: Cluster) -> None:
+    cluster, control = pocketmq_clock.sync, pocketmq_clock.control
+    cluster.create_topic("orders")
+    with cluster.consumer("billing", "orders"):
+        cluster.group("billing").assigned(limit_s=PATIENCE_S)
+        for seconds in (10, 5, 15, 30):  # moments at which several members have a timer
+            cluster.advance(seconds)
+            due = pocketmq_clock.thread.result(control.deadlines())
+            assert [each for each in due if each.at_ms <= cluster.time_ms] == []

@@ -158,13 +158,13 @@ class _NearStep:
         seen = self._traffic.writes
         now_ms = await _one_step(self._step, time_ms, self._on_deadline)
         is_late = False
-        while now_ms < time_ms:
+        while now_ms < time_ms or self._is_due(time_ms):
             steps += 1
             if self._traffic.writes != seen:
                 # what was sent has effects at this moment
                 seen = await self._settle(now_ms, time_ms)
             moments, now_ms = await self._run_one(now_ms, time_ms, seen)
-            if moments or now_ms >= time_ms:
+            if moments:
                 is_late = False
             elif self._traffic.writes != seen and not is_late:
                 is_late = True  # whoever was to go on had something to say first
@@ -204,6 +204,14 @@ class _NearStep:
         ]
         due.sort()
         return due
+
+    def _is_due(self, time_ms: int) -> bool:
+        """Whether a member that still answers has something to do up to a moment."""
+        return any(
+            at_ms <= time_ms and self._step.has(each)
+            for each in self._members
+            if (at_ms := each.clock.due_ms()) is not None
+        )
 
     def _next_owner(self, time_ms: int) -> NearMember | None:
         """Whose timer is due next, until a moment, if it can be told to read its news before."""
@@ -274,6 +282,10 @@ class _Step:
             await self.move_to(time_ms - 1, late)  # and what they send each other: 1 ms at most
         if late:
             await self.move_to(time_ms, late)
+
+    def has(self, member: ClockMember) -> bool:
+        """Whether a member is still in the step."""
+        return member in self._members
 
     async def rest(self, member: NearMember, time_ms: int) -> None:
         if member in self._members:
