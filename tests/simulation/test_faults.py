@@ -7,7 +7,8 @@ import functools
 import pytest
 
 from pocketmq.cluster.simulation.runner import run
-from simulation.faults import ROOT, Fault, overlay, read_faults, run_seed, table
+from simulation.faults import ROOT, Fault, read_faults, table
+from simulation.planted import violation_with
 
 FAULTS = read_faults()
 
@@ -21,8 +22,7 @@ def violation_without_fault(seed: int) -> str | None:
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
 def test_a_seed_catches_the_fault_and_is_green_without_it(fault: Fault) -> None:
-    with overlay(fault) as packages:
-        violation = run_seed(packages, fault.seed)
+    violation = violation_with(fault, run)
     assert fault.is_caught_by(violation), violation
     assert violation_without_fault(fault.seed) is None
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from pocketmq.cluster.simulation.replicas.run import run_replicas
-from simulation.faults import REPLICA_DATA, ROOT, Fault, overlay, read_faults, run_seed, table
+from simulation.faults import REPLICA_DATA, ROOT, Fault, read_faults, table
+from simulation.planted import violation_with
 
 FAULTS = read_faults(REPLICA_DATA)
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
 def test_a_seed_catches_the_fault(fault: Fault) -> None:
-    with overlay(fault) as packages:
-        violation = run_seed(packages, fault.seed, "--replicas")
+    violation = violation_with(fault, run_replicas, "--replicas")
     assert fault.is_caught_by(violation), violation
 
 

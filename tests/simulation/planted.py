@@ -1,0 +1,106 @@
+"""A fault in the very process that runs its seed.
+
+The functions that hold the broken line get other code while a block runs. A process of its own with
+a copy of the package (`faults.overlay`) imports everything anew first, which takes a second of
+processor time: as long as most seeds take.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from types import CodeType, FunctionType, ModuleType
+
+from pocketmq.cluster.simulation.play import Result
+from simulation.faults import ROOT, Fault, overlay, run_seed
+
+Key = tuple[str, int]
+"""Qualified name and first line of a function."""
+
+
+def violation_with(fault: Fault, run: Callable[[int], Result], *switches: str) -> str | None:
+    """What the fault's seed violates while the fault is there.
+
+    Args:
+        fault: Tried in this process if its line is in a function, else in one of its own.
+        run: Runs a seed here.
+        switches: Of `scripts/simulate.py`, for a process of its own.
+    """
+    broken = _broken_functions(fault)
+    if broken:
+        with _exchanged(broken):
+            return run(fault.seed).violation
+    with overlay(fault) as packages:
+        return run_seed(packages, fault.seed, *switches)
+
+
+def _broken_functions(fault: Fault) -> list[tuple[FunctionType, CodeType]]:
+    """The functions that hold the line, each with its broken code."""
+    module = fault.file.split("/", 1)[1].removesuffix(".py").replace("/", ".")
+    import_module(module)
+    path = str(ROOT / fault.file)
+    text = (ROOT / fault.file).read_text(encoding="utf-8")
+    whole = _functions(compile(text, path, "exec", dont_inherit=True))
+    broken = _functions(compile(fault.applied_to(text), path, "exec", dont_inherit=True))
+    changed = {key: code for key, code in broken.items() if code != whole.get(key)}
+    return [
+        (each, changed[_key(each.__code__)])
+        for each in _members(sys.modules[module])
+        if isinstance(each, FunctionType)
+        and each.__code__.co_filename == path
+        and _key(each.__code__) in changed
+    ]
+
+
+@contextmanager
+def _exchanged(broken: Sequence[tuple[FunctionType, CodeType]]) -> Iterator[None]:
+    """Give functions other code for the length of a block."""
+    before = [(function, function.__code__) for function, _ in broken]
+    try:
+        for function, code in broken:
+            function.__code__ = code
+        _forget_results()
+        yield
+    finally:
+        for function, code in before:
+            function.__code__ = code
+        _forget_results()
+
+
+def _functions(code: CodeType) -> dict[Key, CodeType]:
+    """The functions in compiled code, at any depth."""
+    found = {}
+    if code.co_flags & inspect.CO_OPTIMIZED:  # neither a module nor the body of a class
+        found[_key(code)] = code
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            found |= _functions(each)
+    return found
+
+
+def _key(code: CodeType) -> Key:
+    return code.co_qualname, code.co_firstlineno
+
+
+def _members(module: ModuleType) -> Iterator[object]:
+    """What a module and its classes define, functions as they are below what wraps them."""
+    for each in list(vars(module).values()):
+        defined = vars(each).values() if isinstance(each, type) else ()
+        for found in (each, *defined):
+            yield found
+            if isinstance(found, property):
+                yield from (found.fget, found.fset)
+            yield getattr(found, "__wrapped__", None) or getattr(found, "__func__", None)
+
+
+def _forget_results() -> None:
+    """Results that were kept with the fault are none without it, and the other way round."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("pocketmq."):
+            for each in _members(module):
+                if isinstance(each, functools._lru_cache_wrapper):
+                    each.cache_clear()
