@@ -6,6 +6,8 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from support.groups import (
     LONG_S,
     ONE_PROCESS,
@@ -65,6 +67,7 @@ def test_it(n):
 """
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_costs_the_test_at_which_it_died(tmp_path: Path) -> None:
     # A unit that was done before was handed out again, and its new worker waited for ever.
     for number in range(3):

@@ -8,7 +8,8 @@ import pytest
 
 from pocketmq.cluster.simulation.acting.plan import Trouble, acting_plan
 from pocketmq.cluster.simulation.acting.run import run_acting
-from simulation.faults import ACTING_DATA, ROOT, Fault, overlay, read_faults, run_seed, table
+from simulation.faults import ACTING_DATA, ROOT, Fault, read_faults, table
+from simulation.planted import violation_with
 
 FAULTS = read_faults(ACTING_DATA)
 SEEDS = range(5)
@@ -35,10 +36,10 @@ def test_equal_seeds_make_equal_runs() -> None:
     assert run_acting(1).digest == run_acting(1).digest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
 def test_a_seed_catches_the_fault(fault: Fault) -> None:
-    with overlay(fault) as packages:
-        violation = run_seed(packages, fault.seed, "--acting")
+    violation = violation_with(fault, run_acting, "--acting")
     assert fault.is_caught_by(violation), violation
 
 

@@ -11,12 +11,14 @@ from simulation.planted import violation_with
 FAULTS = read_faults(REPLICA_DATA)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
 def test_a_seed_catches_the_fault(fault: Fault) -> None:
     violation = violation_with(fault, run_replicas, "--replicas")
     assert fault.is_caught_by(violation), violation
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", sorted({fault.seed for fault in FAULTS}))
 def test_the_seed_is_green_without_a_fault(seed: int) -> None:
     assert run_replicas(seed).violation is None

@@ -120,6 +120,7 @@ def test_a_failing_seed_is_one_line_that_replays_it() -> None:
     assert "consume" in again.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
 def test_an_interrupted_run_tells_what_it_has_done(sent: signal.Signals) -> None:
     with subprocess.Popen(
