@@ -48,19 +48,22 @@ check: setup ## lint, format, types, layers
 # A third of the time a test waits, for processes and timers: three processes keep two cores busy.
 # What belongs together stays in one process, and what takes longest begins first
 # (tests/support/groups.py).
-test: JOBS = 3
+test quick: JOBS = 3
 test: ## check, then every test; DURATIONS=tests/durations.tsv notes how long they took
 	@$(MAKE) --no-print-directory -j 2 check rewritten-tests
 	PYTHONDONTWRITEBYTECODE= $(PYTEST) -n $(JOBS) --dist loadgroup \
 		$(if $(DURATIONS),--durations-to $(DURATIONS))
 
 # pytest rewrites the asserts of 400 modules: once here, while mypy has the other core, and not for
-# ten seconds in each process.
+# ten seconds in each process. Later only what has changed is rewritten, by the tests themselves.
 rewritten-tests: setup
-	@PYTHONDONTWRITEBYTECODE= $(PYTEST) --collect-only -qq >/dev/null 2>&1 || true
+	@ls tests/*/__pycache__/*-pytest-*.pyc >/dev/null 2>&1 || \
+		PYTHONDONTWRITEBYTECODE= $(PYTEST) --collect-only -qq >/dev/null 2>&1 || true
 
-quick: check ## check, then the pure and in-memory tests, under 3 minutes
-	$(PYTEST) -n $(JOBS) --dist loadgroup --loops one -m "not cluster and not java and not slow"
+quick: ## check, then the pure and in-memory tests, under 3 minutes
+	@$(MAKE) --no-print-directory -j 2 check rewritten-tests
+	PYTHONDONTWRITEBYTECODE= HYPOTHESIS_PROFILE=quick $(PYTEST) -n $(JOBS) --dist loadgroup \
+		--loops one -m "not cluster and not java and not browser and not slow"
 
 mutants: setup ## break a line for each behaviour; its tests must notice: 5 to 15 minutes
 	$(BIN)/python tests/mutants/run.py --jobs $(JOBS)

@@ -30,6 +30,7 @@ NEVER_SKIPPED_IN_CI = {"java": "the Java tests", "browser": "the tests in Chromi
 _unhandled: list[str] = []
 _seconds_of_test: dict[str, float] = {}
 
+hypothesis.settings.register_profile("quick", deadline=None, max_examples=20)
 hypothesis.settings.register_profile("dev", deadline=None, max_examples=50)
 hypothesis.settings.register_profile(
     "ci",

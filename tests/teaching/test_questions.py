@@ -23,6 +23,7 @@ def questions() -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", NUMBERS)
 def test_a_recording_shows_the_answer(number: int, questions: ModuleType, tmp_path: Path) -> None:
     path = tmp_path / "question.jsonl"

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import typing
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -113,11 +114,21 @@ def section_of(config_class: type[Any]) -> str:
     return section
 
 
-def describe(config_class: type[Any]) -> list[OptionDescription]:
+def describe(config_class: type[Any]) -> tuple[OptionDescription, ...]:
     """The options of a configuration dataclass, in the order of declaration."""
+    made = _descriptions.get(config_class)
+    if made is None:
+        made = _descriptions[config_class] = tuple(_describe(config_class))
+    return made
+
+
+_descriptions: dict[type[Any], tuple[OptionDescription, ...]] = {}
+"""Made once for each class: its type hints take milliseconds to resolve."""
+
+
+def _describe(config_class: type[Any]) -> Iterator[OptionDescription]:
     section = section_of(config_class)
     hints = typing.get_type_hints(config_class)
-    descriptions = []
     for field in dataclasses.fields(config_class):
         declared: _Declared | None = field.metadata.get(_MARK)
         if declared is None:
@@ -128,26 +139,23 @@ def describe(config_class: type[Any]) -> list[OptionDescription]:
             else field.default
         )
         annotation = hints[field.name]
-        descriptions.append(
-            OptionDescription(
-                name=field.name,
-                flag="--" + field.name.replace("_", "-"),
-                env=f"{env_prefix(section)}{field.name.upper()}",
-                toml=f"{section}.{field.name}",
-                rocketmq_name=declared.rocketmq_name or _camel(field.name),
-                type_name=type_name(annotation),
-                default=default,
-                unit=declared.unit,
-                help=declared.help,
-                rule=declared.rule,
-                secret=declared.secret,
-                live=declared.live,
-                within=declared.within,
-                choices=choices(annotation),
-                annotation=annotation,
-            )
+        yield OptionDescription(
+            name=field.name,
+            flag="--" + field.name.replace("_", "-"),
+            env=f"{env_prefix(section)}{field.name.upper()}",
+            toml=f"{section}.{field.name}",
+            rocketmq_name=declared.rocketmq_name or _camel(field.name),
+            type_name=type_name(annotation),
+            default=default,
+            unit=declared.unit,
+            help=declared.help,
+            rule=declared.rule,
+            secret=declared.secret,
+            live=declared.live,
+            within=declared.within,
+            choices=choices(annotation),
+            annotation=annotation,
         )
-    return descriptions
 
 
 def env_prefix(section: str) -> str:
