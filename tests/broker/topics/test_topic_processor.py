@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from pocketmq.protocol.headers.topics import (
 )
 from pocketmq.runtime.profile import PROFILE_4_9
 from support.broker_rig import BrokerRig, Voice, consumer, running_broker
+from support.eventually import eventually
+from support.model_disk import ModelDisk
 
 
 def update(topic: str = "orders", **fields: Any) -> UpdateAndCreateTopicRequestHeader:
@@ -42,6 +45,37 @@ async def test_a_topic_is_created_shown_and_changed(rig: BrokerRig, encoding: En
     assert rig.broker.topics.data_version == version
     assert (await voice.ask(update(perm=4))).code == 0
     assert rig.broker.topics.data_version.counter == version.counter + 1
+
+
+class SlowTableDisk(ModelDisk):
+    """A disk that writes configuration files only while its gate is open."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def write_text(self, path: str, text: str) -> None:
+        await self.gate.wait()
+        await super().write_text(path, text)
+
+
+async def test_the_same_change_again_is_answered_when_the_first_is_stored(
+    tmp_path: Path,
+) -> None:
+    disk = SlowTableDisk(tmp_path)
+    async with running_broker(tmp_path, disk=disk) as rig:
+        one, other = await rig.voice(), await rig.voice()
+        disk.gate.clear()
+        first = asyncio.ensure_future(one.ask(update()))
+        await eventually(lambda: rig.broker.topics.get("orders"), "the topic is made")
+        again = asyncio.ensure_future(other.ask(update()))
+        show = GetTopicConfigRequestHeader(topic="orders")
+        await asyncio.ensure_future(other.ask(show))  # is sent, and answered, after it
+        was_answered = [each.done() for each in (first, again)]
+        disk.gate.set()
+        assert [(await each).code for each in (first, again)] == [0, 0]
+        assert was_answered == [False, False]
 
 
 async def test_a_created_topic_survives_a_restart(tmp_path: Path) -> None:

@@ -126,12 +126,10 @@ class TopicProcessor:
         return msgspec.structs.replace(config, attributes=attributes)
 
     def _put(self, peer: Peer, request: Command, configs: Iterable[TopicConfig]) -> Reply:
+        """Answer when all is stored and told, also what an earlier request has changed just now."""
         now_ms = self._clock.time_ms()
-        changed = False
         for config in configs:
-            changed |= self._topics.put(config, now_ms)
-        if not changed:
-            return request.reply()
+            self._topics.put(config, now_ms)
         self._topics_file.when_saved(
             lambda: self._announcements.when_told(lambda: peer.reply(request, request.reply()))
         )

@@ -83,7 +83,7 @@ class DiskWatch(Protocol):
         """The content survives a power cut from now on."""
 
     def failed(self, path: str) -> None:
-        """A write of a configuration file has failed with an error."""
+        """A write of a configuration file, or a sync of a directory's names, has failed."""
 
 
 class MemoryDisk:
@@ -328,8 +328,14 @@ class MemoryDisk:
             del self._files[name]
 
     def sync_directory(self, path: str) -> None:
-        if self._power_cuts:
+        if not self._power_cuts:
+            return
+        try:
             self._take_effect(Effect(lambda: self._sync_names(path.rstrip("/"))))
+        except DiskError:
+            if self._watch is not None:
+                self._watch.failed(path)
+            raise
 
     def usage(self, path: str) -> DiskUsage:
         return DiskUsage(100 * GIB, 10 * GIB)

@@ -56,7 +56,7 @@ class DurabilityRule:
         power was cut."""
 
     def failed(self, path: str) -> None:
-        """A write of a configuration file failed with an error."""
+        """A write of a configuration file, or a sync of a directory's names, has failed."""
 
     def answered(self, request: Command | None, answer: Command) -> None:
         """The broker sent an answer.

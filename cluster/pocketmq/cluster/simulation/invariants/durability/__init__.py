@@ -85,7 +85,7 @@ class DurabilityLedger:
             rule.noted(path, content)
 
     def failed(self, path: str) -> None:
-        """A write of a configuration file failed with an error."""
+        """A write of a configuration file, or a sync of a directory's names, has failed."""
         self._tick()
         for rule in self.rules:
             rule.failed(path)

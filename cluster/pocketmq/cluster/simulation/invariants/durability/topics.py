@@ -44,7 +44,8 @@ class TopicRule(DurabilityRule):
             self._queues = {name: topic["writeQueueNums"] for name, topic in table.items()}
 
     def failed(self, path: str) -> None:
-        self._could_not_save |= f"/{FILE}" in path
+        # Before its first save a new process syncs the name of its `config` directory.
+        self._could_not_save |= f"/{FILE}" in path or path == f"/{self.broker}"
 
     def answered(self, request: Command | None, answer: Command) -> None:
         for offset in stored_at(answer):
