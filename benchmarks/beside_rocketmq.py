@@ -45,9 +45,8 @@ def heap_mib() -> int:
     return min(4096, psutil.virtual_memory().total // 4 >> 20)
 
 
-def broker_flags() -> tuple[str, ...]:
-    """RocketMQ's `runbroker.sh`, scaled."""
-    heap = heap_mib()
+def broker_flags(heap: int) -> tuple[str, ...]:
+    """RocketMQ's `runbroker.sh`, with so many MiB of memory."""
     return (
         *("-server", f"-Xms{heap}m", f"-Xmx{heap}m", "-XX:+UseG1GC", "-XX:G1HeapRegionSize=16m"),
         *("-XX:G1ReservePercent=25", "-XX:InitiatingHeapOccupancyPercent=30"),
@@ -59,8 +58,11 @@ def broker_flags() -> tuple[str, ...]:
 class Tuned(RealRocketMQ):
     """RocketMQ as it is run for work, and not for the seconds of a test."""
 
+    heap = heap_mib()
+    """MiB of its broker."""
+
     def _start(self, name: str, main: str, config: Path, jvm: tuple[str, ...]) -> JavaServer:
-        flags = broker_flags() if name == "broker" else ("-Xmx256m",)
+        flags = broker_flags(self.heap) if name == "broker" else ("-Xmx256m",)
         command = [
             "java",
             *flags,

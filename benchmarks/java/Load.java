@@ -13,6 +13,7 @@ import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.client.producer.SendStatus;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageExt;
@@ -29,7 +30,8 @@ import org.apache.rocketmq.common.message.MessageExt;
  * first   NAMESRV TOPIC                            one acknowledged send
  * </pre>
  *
- * Sends are warmed up by a fifth of the messages, which do not count. The last line is JSON.
+ * Sends are warmed up by a fifth of the messages, which do not count. What is not answered with
+ * SEND_OK counts as refused. The last line is JSON.
  */
 public final class Load {
     private static final int BATCH = 32;
@@ -92,14 +94,18 @@ public final class Load {
             Thread thread = new Thread(() -> {
                 while (left.addAndGet(-batch) > -batch) {
                     try {
+                        SendResult result;
                         if (batch == 1) {
-                            producer.send(new Message(topic, "TagA", body));
+                            result = producer.send(new Message(topic, "TagA", body));
                         } else {
                             List<Message> many = new ArrayList<>(batch);
                             for (int m = 0; m < batch; m++) {
                                 many.add(new Message(topic, "TagA", body));
                             }
-                            producer.send(many);
+                            result = producer.send(many);
+                        }
+                        if (result.getSendStatus() != SendStatus.SEND_OK) {
+                            refused.addAndGet(batch);
                         }
                     } catch (Exception e) {
                         refused.addAndGet(batch);
@@ -122,6 +128,9 @@ public final class Load {
         SendCallback callback = new SendCallback() {
             @Override
             public void onSuccess(SendResult result) {
+                if (result.getSendStatus() != SendStatus.SEND_OK) {
+                    refused.incrementAndGet();
+                }
                 slots.release();
             }
 
