@@ -1,7 +1,7 @@
 """What replication costs a master's throughput, beside a pair of RocketMQ 5.3.3 in the same run.
 
-    .venv/bin/python benchmarks/replicated.py                          five rounds: a quarter of an hour
-    .venv/bin/python benchmarks/replicated.py --rounds 1 --messages 3000 --warm-up 3000   to see it run
+    .venv/bin/python benchmarks/replicated.py        five rounds: a quarter of an hour
+    .venv/bin/python benchmarks/replicated.py --rounds 1 --messages 3000 --warm-up 3000
 
 Each of the two has three setups, all of which run at once and are loaded in turn by RocketMQ's own
 client: a single broker; a master with a slave that nobody waits for (ASYNC_MASTER); and one that
@@ -60,9 +60,7 @@ def main() -> int:
     )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--messages", type=int, default=40_000, help="of each load, 1 KiB each")
-    parser.add_argument(
-        "--warm-up", type=int, default=60_000, help="messages before the first round"
-    )
+    parser.add_argument("--warm-up", type=int, default=60_000, help="messages before round 1")
     parser.add_argument("--ours-only", action="store_true", help="without RocketMQ beside")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=HERE) as folder, contextlib.ExitStack() as stack:

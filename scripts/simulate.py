@@ -7,6 +7,7 @@
     python scripts/simulate.py --seed 17 --export seed17.html     # the page with them, in one file
     python scripts/simulate.py --replay             # seeds that failed once, fastest first
     python scripts/simulate.py --replicas           # other seeds: three replicas and controllers
+    python scripts/simulate.py --schedule parted    # a scripted history of them, by its name
     python scripts/simulate.py --acting             # others: a slave that acts for its master
 
 Exits with 1 when an invariant was violated, and prints one line per failing seed that replays it.
@@ -36,6 +37,7 @@ from pocketmq.cluster.simulation.play import Result
 from pocketmq.cluster.simulation.recording import record_replicas, record_seed
 from pocketmq.cluster.simulation.replicas.plan import replica_plan
 from pocketmq.cluster.simulation.replicas.run import run_replicas
+from pocketmq.cluster.simulation.replicas.schedules import SCHEDULES, schedule
 from pocketmq.cluster.simulation.runner import run
 from pocketmq.cluster.simulation.seed_ledger import Entry, parse, render
 from pocketmq.cluster.simulation.swarm import scenario
@@ -51,7 +53,7 @@ SEEDS_PER_PROCESS = 2000
 
 def main() -> int:
     options = _options()
-    if options.seed is not None:
+    if options.seed is not None or options.schedule is not None:
         return _one(options)
     seeds: Sequence[int] = range(options.first, options.first + options.seeds)
     if options.replay:
@@ -70,6 +72,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seed", type=int, help="run only this seed")
     parser.add_argument("--replicas", action="store_true", help="seeds of three replicas")
+    parser.add_argument(
+        "--schedule", choices=sorted(SCHEDULES), help="a history of replicas; --seed is its chance"
+    )
     parser.add_argument("--acting", action="store_true", help="seeds of acting masters")
     parser.add_argument("--trace", action="store_true", help="with --seed: print its events")
     parser.add_argument("--record", type=Path, help="with --seed: write its events to this file")
@@ -79,10 +84,15 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--ledger", type=Path, default=LEDGER, help="seeds that failed once")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     options = parser.parse_args()
-    if options.seed is None and (options.record or options.export or options.trace):
+    one = options.seed if options.schedule is None else options.schedule
+    if one is None and (options.record or options.export or options.trace):
         parser.error("--trace, --record and --export are of one seed; name it: --seed 17")
     if options.acting and (options.record or options.export):
         parser.error("--record and --export are not made of --acting yet; use --trace")
+    if options.schedule is not None:
+        if options.acting or options.record or options.export:
+            parser.error("a schedule is one of replicas, and is shown with --trace")
+        options.replicas = True
     return options
 
 
@@ -91,16 +101,27 @@ def _runner(options: argparse.Namespace) -> Callable[..., Result]:
 
 
 def _one(options: argparse.Namespace) -> int:
+    if options.schedule is not None:
+        plan = schedule(options.schedule)
+        if options.trace:
+            print(plan)
+        seed = plan.seed if options.seed is None else options.seed
+        result = run_replicas(seed, plan=plan, sink=print if options.trace else None)
+        return _told(options.schedule, result)
     seed: int = options.seed
     if options.trace:
-        plan = acting_plan if options.acting else replica_plan if options.replicas else scenario
-        print(plan(seed))
+        drawn = acting_plan if options.acting else replica_plan if options.replicas else scenario
+        print(drawn(seed))
     sink = print if options.trace else None
     if options.record is not None or options.export is not None:
         result = _recorded(options, sink)
     else:
         result = _runner(options)(seed, sink=sink)
-    print(f"seed {seed}: trace {result.digest}, {result.virtual_s:.0f} virtual seconds in "
+    return _told(f"seed {seed}", result)
+
+
+def _told(what: str, result: Result) -> int:
+    print(f"{what}: trace {result.digest}, {result.virtual_s:.0f} virtual seconds in "
           f"{result.real_s:.2f} s")  # fmt: skip
     _print_counts(result.stats)
     if result.violation is not None:

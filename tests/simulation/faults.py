@@ -43,6 +43,24 @@ VIOLATED = re.compile(r"VIOLATED (.*)")
 
 
 @dataclass(frozen=True)
+class Break:
+    """One broken line."""
+
+    file: str
+    old: str
+    new: str
+    nth: int | None = None
+
+    def applied_to(self, text: str) -> str:
+        """The file's text with the line broken.
+
+        Raises:
+            ValueError: the line is not there, or not to be told from others.
+        """
+        return Mutant(0, self.file, self.old, self.new, nth=self.nth).applied_to(text)
+
+
+@dataclass(frozen=True)
 class Fault:
     """One broken line, and how it shows."""
 
@@ -53,18 +71,32 @@ class Fault:
     new: str
     violation: str
     """Pattern that the invariant's words contain."""
-    seed: int
-    """Catches it."""
+    seed: int = 0
+    """Catches it; of a schedule it is the chance."""
+    schedule: str = ""
+    """Name of the scripted history that catches it (replicas/schedules.py)."""
     nth: int | None = None
     """Which of several equal lines."""
+    also: tuple[Break, ...] = ()
+    """Other lines of the same role: where one defence alone is enough, all of them are broken."""
 
     def applied_to(self, text: str) -> str:
-        """The file's text with the line broken.
+        """The file's text with the line broken; of `also` nothing.
 
         Raises:
             ValueError: the line is not there, or not to be told from others.
         """
-        return Mutant(0, self.file, self.old, self.new, self.nth).applied_to(text)
+        return Break(self.file, self.old, self.new, self.nth).applied_to(text)
+
+    @property
+    def breaks(self) -> tuple[Break, ...]:
+        """All broken lines."""
+        return (Break(self.file, self.old, self.new, self.nth), *self.also)
+
+    @property
+    def caught_by(self) -> str:
+        """Seed or schedule, as the page shows it."""
+        return f"*{self.schedule}*" if self.schedule else str(self.seed)
 
     def is_caught_by(self, violation: str | None) -> bool:
         """Whether an invariant saw it, for the right reason."""
@@ -74,7 +106,11 @@ class Fault:
 def read_faults(data: Path = DATA) -> list[Fault]:
     """All of them."""
     with data.open("rb") as file:
-        return [Fault(**entry) for entry in tomllib.load(file)["fault"]]
+        entries = tomllib.load(file)["fault"]
+    return [
+        Fault(**{**entry, "also": tuple(Break(**each) for each in entry.get("also", ()))})
+        for entry in entries
+    ]
 
 
 @contextmanager
@@ -84,9 +120,17 @@ def overlay(fault: Fault) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="fault-") as folder:
         left_out = shutil.ignore_patterns("*.pyc.*")  # a compiler that works here now renames them
         shutil.copytree(ROOT / role / "pocketmq", Path(folder, role, "pocketmq"), ignore=left_out)
-        path = Path(folder, fault.file)
-        path.write_text(fault.applied_to(path.read_text(encoding="utf-8")), encoding="utf-8")
+        for each in fault.breaks:
+            path = Path(folder, each.file)
+            path.write_text(each.applied_to(path.read_text(encoding="utf-8")), encoding="utf-8")
         yield Path(folder, role)
+
+
+def run_fault(fault: Fault, packages: Path, *switches: str) -> str | None:
+    """Run a fault's schedule, or its seed; the violation, if any."""
+    if fault.schedule:
+        return _run(packages, "--schedule", fault.schedule, "--seed", str(fault.seed))
+    return run_seed(packages, fault.seed, *switches)
 
 
 def run_seed(packages: Path, seed: int, *switches: str) -> str | None:
@@ -95,9 +139,13 @@ def run_seed(packages: Path, seed: int, *switches: str) -> str | None:
     Raises:
         RuntimeError: the simulation itself failed.
     """
+    return _run(packages, *switches, "--seed", str(seed))
+
+
+def _run(packages: Path, *switches: str) -> str | None:
     roots = [packages, *(folder.parent for folder in sorted(ROOT.glob("*/pocketmq")))]
     ran = subprocess.run(
-        [sys.executable, "scripts/simulate.py", *switches, "--seed", str(seed)],
+        [sys.executable, "scripts/simulate.py", *switches],
         cwd=ROOT,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(map(str, roots))},
         capture_output=True,
@@ -106,7 +154,9 @@ def run_seed(packages: Path, seed: int, *switches: str) -> str | None:
     )
     found = VIOLATED.search(ran.stdout)
     if ran.returncode not in (0, 1) or (ran.returncode == 1) != (found is not None):
-        raise RuntimeError(f"seed {seed} did not run: {ran.stdout[-1000:]}{ran.stderr[-3000:]}")
+        raise RuntimeError(
+            f"{' '.join(switches)} did not run: {ran.stdout[-1000:]}{ran.stderr[-3000:]}"
+        )
     return None if found is None else found[1]
 
 
@@ -133,7 +183,7 @@ def table(data: Path = DATA) -> str:
     for fault in read_faults(data):
         words = fault.violation.replace(".*", "...").replace("|", " or ")
         folder, name = fault.file.split("/", 1)[0], fault.file.rsplit("/", 1)[1]
-        rows.append(f"| {fault.name} | {folder}: `{name}` | {fault.seed} | {words} |")
+        rows.append(f"| {fault.name} | {folder}: `{name}` | {fault.caught_by} | {words} |")
     return "\n".join(rows)
 
 
@@ -168,9 +218,22 @@ def main() -> int:
         return 0
     missed = 0
     for fault in chosen:
-        seeds = range(options.first, options.first + options.seeds) or [fault.seed]
-        missed += not _count(fault, seeds, switches)
+        seeds = range(options.first, options.first + options.seeds)
+        if seeds:
+            missed += not _count(fault, seeds, switches)
+        else:
+            missed += not _try(fault, switches)
     return 1 if missed else 0
+
+
+def _try(fault: Fault, switches: Sequence[str]) -> bool:
+    """A fault with its own seed or schedule."""
+    with overlay(fault) as packages:
+        violation = run_fault(fault, packages, *switches)
+    found = fault.is_caught_by(violation)
+    print(f"{fault.name}: {fault.caught_by} {'catches it' if found else 'DOES NOT CATCH IT'}")
+    print(f"    {violation}", flush=True)
+    return found
 
 
 def _count(fault: Fault, seeds: Sequence[int], switches: Sequence[str]) -> bool:

@@ -16,7 +16,7 @@ from importlib import import_module
 from types import CodeType, FunctionType, ModuleType
 
 from pocketmq.cluster.simulation.play import Result
-from simulation.faults import ROOT, Fault, overlay, run_seed
+from simulation.faults import ROOT, Break, Fault, overlay, run_fault
 
 Key = tuple[str, int]
 """Qualified name and first line of a function."""
@@ -26,26 +26,37 @@ def violation_with(fault: Fault, run: Callable[[int], Result], *switches: str) -
     """What the fault's seed violates while the fault is there.
 
     Args:
-        fault: Tried in this process if its line is in a function, else in one of its own.
+        fault: Tried in this process if its lines are in functions, else in one of its own.
         run: Runs a seed here.
         switches: Of `scripts/simulate.py`, for a process of its own.
     """
-    broken = _broken_functions(fault)
-    if broken:
-        with _exchanged(broken):
+    broken = [_broken_functions(each) for each in _by_file(fault)]
+    if all(broken):
+        with _exchanged([each for some in broken for each in some]):
             return run(fault.seed).violation
     with overlay(fault) as packages:
-        return run_seed(packages, fault.seed, *switches)
+        return run_fault(fault, packages, *switches)
 
 
-def _broken_functions(fault: Fault) -> list[tuple[FunctionType, CodeType]]:
-    """The functions that hold the line, each with its broken code."""
-    module = fault.file.split("/", 1)[1].removesuffix(".py").replace("/", ".")
+def _by_file(fault: Fault) -> list[list[Break]]:
+    """Its lines, those of a file together."""
+    files: dict[str, list[Break]] = {}
+    for each in fault.breaks:
+        files.setdefault(each.file, []).append(each)
+    return list(files.values())
+
+
+def _broken_functions(breaks: Sequence[Break]) -> list[tuple[FunctionType, CodeType]]:
+    """The functions of a file that hold the lines, each with its broken code."""
+    name = breaks[0].file
+    module = name.split("/", 1)[1].removesuffix(".py").replace("/", ".")
     import_module(module)
-    path = str(ROOT / fault.file)
-    text = (ROOT / fault.file).read_text(encoding="utf-8")
-    whole = _functions(compile(text, path, "exec", dont_inherit=True))
-    broken = _functions(compile(fault.applied_to(text), path, "exec", dont_inherit=True))
+    path = str(ROOT / name)
+    text = without = (ROOT / name).read_text(encoding="utf-8")
+    for each in breaks:
+        text = each.applied_to(text)
+    whole = _functions(compile(without, path, "exec", dont_inherit=True))
+    broken = _functions(compile(text, path, "exec", dont_inherit=True))
     changed = {key: code for key, code in broken.items() if code != whole.get(key)}
     return [
         (each, changed[_key(each.__code__)])

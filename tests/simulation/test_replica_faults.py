@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from pocketmq.cluster.simulation.replicas.run import run_replicas
+from pocketmq.cluster.simulation.replicas.schedules import SCHEDULES, schedule
 from simulation.faults import REPLICA_DATA, ROOT, Fault, read_faults, table
 from simulation.planted import violation_with
 
@@ -14,21 +17,33 @@ FAULTS = read_faults(REPLICA_DATA)
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS, ids=[fault.name for fault in FAULTS])
 def test_a_seed_catches_the_fault(fault: Fault) -> None:
-    violation = violation_with(fault, run_replicas, "--replicas")
+    run = run_replicas
+    if fault.schedule:
+        run = partial(run_replicas, plan=schedule(fault.schedule))
+    violation = violation_with(fault, run, "--replicas")
     assert fault.is_caught_by(violation), violation
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", sorted({fault.seed for fault in FAULTS}))
+@pytest.mark.parametrize("seed", sorted({fault.seed for fault in FAULTS if not fault.schedule}))
 def test_the_seed_is_green_without_a_fault(seed: int) -> None:
     assert run_replicas(seed).violation is None
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(SCHEDULES))
+def test_the_schedule_is_green_without_a_fault(name: str) -> None:
+    chances = {fault.seed for fault in FAULTS if fault.schedule == name}
+    assert chances, "no fault is found by it"
+    for chance in chances:
+        assert run_replicas(chance, plan=schedule(name)).violation is None
+
+
 def test_the_faults_are_one_line_each_and_break_different_promises() -> None:
-    assert len({fault.violation for fault in FAULTS}) >= 6
-    for fault in FAULTS:
-        text = (ROOT / fault.file).read_text(encoding="utf-8")
-        broken = fault.applied_to(text)
+    assert len({fault.violation for fault in FAULTS}) >= 12
+    for broken_line in [each for fault in FAULTS for each in fault.breaks]:
+        text = (ROOT / broken_line.file).read_text(encoding="utf-8")
+        broken = broken_line.applied_to(text)
         assert [a != b for a, b in zip(text.splitlines(), broken.splitlines(), strict=True)].count(
             True
         ) == 1

@@ -10,11 +10,15 @@ import pytest
 from pocketmq.cluster.simulation.invariants.replicas import (
     AcknowledgedLedger,
     ElectionLedger,
+    LengthLedger,
     LogLedger,
     OffsetLedger,
+    RouteLedger,
+    StillnessLedger,
 )
 from pocketmq.cluster.simulation.invariants.replicas.elections import SeenController, SeenEntry
-from pocketmq.cluster.simulation.replicas.plan import Trouble, replica_plan
+from pocketmq.cluster.simulation.invariants.replicas.rest import ReplicaAtRest, difference
+from pocketmq.cluster.simulation.replicas.plan import MASTER, B, Trouble, replica_plan
 from pocketmq.cluster.simulation.replicas.run import run_replicas
 
 PLANS = [replica_plan(seed) for seed in range(300)]
@@ -23,7 +27,9 @@ SEEDS = range(6)
 
 def test_every_kind_of_trouble_is_drawn_and_also_alone() -> None:
     kinds = [{each.trouble for each in plan.happenings} for plan in PLANS]
-    assert set().union(*kinds) == set(Trouble)
+    scripted = {Trouble.WIPE}
+    assert set().union(*kinds) == set(Trouble) - scripted
+    assert {plan.ends_without for plan in PLANS} == {"", MASTER, B}
     assert len({next(iter(each)) for each in kinds if len(each) == 1}) >= 8
     needing = {Trouble.POWER_CUT, Trouble.SLOW_DISK, Trouble.HUNG_DISK}
     assert not any(each & needing for each, plan in zip(kinds, PLANS, strict=True)
@@ -52,6 +58,9 @@ def test_no_seed_violates_an_invariant_and_each_has_something_to_say(counts: Cou
         "delivered",
         "bytes compared",
         "runs compared at rest",
+        "masters shown",
+        "decisions",
+        "machines lost for good",
     ):
         assert counts[what] > 0, what
     assert counts["masters"] > len(SEEDS), "some masters are elected after trouble"
@@ -144,3 +153,69 @@ def test_offsets_that_fall_back_too_far_or_lie_beyond_the_queue_are_found() -> N
     assert "falls back from 5 to 4 in queue 0" in violations.pop()
     ledger.leads(50.0, "a2", {("G", 0): 10}, {0: 9})
     assert "up to 10, which ends at 9" in violations[0]
+
+
+def test_offsets_of_a_master_that_died_in_quiet_times_are_compared_and_no_others() -> None:
+    violations: list[str] = []
+    ledger = OffsetLedger(violations, period_s=10.0)
+    ledger.committed(30.0, {("G", 0): 5})
+    ledger.committed(45.0, {("G", 0): 9})
+    ledger.troubled(45.5, 60.0)  # this one ends the master, and comes after the last look
+    ledger.leads(46.0, "a2", {("G", 0): 4}, {0: 9})
+    assert "falls back from 5 to 4 in queue 0" in violations.pop()
+    ledger.troubled(40.0, 41.0)
+    ledger.leads(46.0, "a2", {("G", 0): 4}, {0: 9})
+    assert violations == []
+
+
+def test_the_election_of_a_shorter_log_is_found() -> None:
+    violations: list[str] = []
+    ledger = LengthLedger(violations)
+    ledger.grew(1.0, "a2", 100)
+    ledger.grew(1.0, "a3", 150)
+    ledger.grew(20.0, "a2", 150)
+    ledger.grew(20.0, "a3", 200)
+    ledger.leads(20.0, "a2", 2, 150, ["a2", "a3"])
+    assert violations == [], "what came within a heartbeat's age need not be known"
+    ledger.leads(20.0, "a2", 2, 149, ["a2", "a3"])
+    assert violations == [
+        "20.000 a2 is elected in epoch 2 with a log up to 149, and a3, alive and in sync, had more:"
+        " 150"
+    ]
+
+
+def test_a_route_that_goes_back_to_an_older_master_is_found() -> None:
+    violations: list[str] = []
+    ledger = RouteLedger(violations)
+    ledger.shown(1.0, "a1", 1)
+    ledger.shown(2.0, "a2", 2)
+    ledger.shown(3.0, "a1", 3)
+    assert violations == []
+    ledger.shown(4.0, "a2", 2)
+    assert "shows a2, the older master of epoch 2, after a1 of epoch 3" in violations[0]
+
+
+def test_decisions_while_nothing_happens_are_found() -> None:
+    violations: list[str] = []
+    ledger = StillnessLedger(violations, settle_s=25.0)
+    ledger.decided(1.0, 1, 1, is_whole=False)
+    ledger.decided(2.0, 1, 2, is_whole=True)
+    ledger.troubled(40.0)
+    ledger.decided(60.0, 1, 3, is_whole=True)
+    assert violations == []
+    ledger.decided(66.0, 2, 4, is_whole=False)
+    assert "nothing happens, and the controllers decide epoch 2 and set 4" in violations[0]
+
+
+def test_what_differs_at_rest_is_found() -> None:
+    one = ReplicaAtRest(10, [(1, 0)], {("T", 0): [(0, 10, 0)]}, ["T"], ["G"], "v1")
+    assert difference({"a1": one, "a2": one}) is None
+    for words, other in (
+        ("the logs end at [9, 10]", one._replace(log_end=9)),
+        ("other epochs", one._replace(epochs=[(2, 0)])),
+        ("other topics", one._replace(topics=["T", "U"])),
+        ("other groups", one._replace(groups=[])),
+        ("other versions", one._replace(topic_version="v2")),
+        ("queue 0 of T leads elsewhere", one._replace(queues={("T", 0): [(5, 10, 0)]})),
+    ):
+        assert words in (difference({"a1": one, "a2": other}) or "")

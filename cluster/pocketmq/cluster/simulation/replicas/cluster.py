@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from collections.abc import Callable
 
 from pocketmq.client import Message, MessageExt, Producer
 from pocketmq.client.producer.send_result import SendStatus
 from pocketmq.cluster.simulation.invariants import InvariantError
+from pocketmq.cluster.simulation.invariants.replicas.rest import difference
 from pocketmq.cluster.simulation.loop import START_MS, SimProcess, VirtualLoop
 from pocketmq.cluster.simulation.machines import NAMESERVER_PORT
 from pocketmq.cluster.simulation.nameserver_and_clients import NameServerAndClients
@@ -26,7 +28,7 @@ from pocketmq.cluster.simulation.replicas.plan import (
     REPLICAS,
     ReplicaPlan,
 )
-from pocketmq.cluster.simulation.replicas.watch import TOPIC, ReplicaWatch
+from pocketmq.cluster.simulation.replicas.watch import TOPIC, ReplicaWatch, at_rest
 from pocketmq.cluster.simulation.telling import Telling
 from pocketmq.cluster.simulation.trace import Trace
 from pocketmq.nameserver.config import NameServerConfig
@@ -95,6 +97,7 @@ class ReplicaCluster:
         self.kept: list[object] = []
         """Brokers of dead processes, and running tasks: nothing collects them."""
         self._sending = True
+        self._paused_until = 0.0
         self._sent = 0
         self.consumer = SimProcess(loop, CONSUMER)
         self.consumer.kill()
@@ -109,7 +112,8 @@ class ReplicaCluster:
             InvariantError: they never are.
         """
         self.telling.started(NAMESERVER, "nameserver")
-        await self._around.start_nameserver(NameServerConfig(name=NAMESERVER, port=NAMESERVER_PORT))
+        config = NameServerConfig(name=NAMESERVER, port=NAMESERVER_PORT)
+        self.watch.add_nameserver(await self._around.start_nameserver(config))
         for machine in self.machines.values():
             machine.start()
             self.telling.started(machine.name, machine.kind)
@@ -142,6 +146,9 @@ class ReplicaCluster:
     async def _produce(self, process: SimProcess) -> None:
         async with Producer("P", **self._around.client_options(process)) as producer:
             while self._sending:
+                if (left_s := self._paused_until - self.loop.time()) > 0:
+                    await process.clock.sleep(left_s)
+                    continue
                 burst = self.chance.choice([1, 1, 2, 4])
                 await asyncio.gather(*(self._send(producer) for _ in range(burst)))
                 await process.clock.sleep(self.chance.uniform(0.0, 2 * self.plan.gap_s))
@@ -162,6 +169,10 @@ class ReplicaCluster:
         self.trace.note("acked", key, str(result.queue), result.queue_offset)
         self.watch.acknowledged(key)
         return True
+
+    def pause_until(self, until: float) -> None:
+        """The producer sends nothing before then."""
+        self._paused_until = max(self._paused_until, until)
 
     def _start_consumer(self) -> None:
         def note(message: MessageExt) -> None:
@@ -191,13 +202,18 @@ class ReplicaCluster:
 
     # -- end --------------------------------------------------------------------------------------
 
-    async def come_to_rest(self) -> None:
+    async def come_to_rest(self, lose: Callable[[str], str | None]) -> None:
         """End all trouble; everything must become whole, consumed and equal.
+
+        Args:
+            lose: loses the machine that plays a part; its name, None when it was not there.
 
         Raises:
             InvariantError: it does not.
         """
         self._sending = False
+        self._paused_until = 0.0
+        self.watch.troubled(self.loop.time(), self.loop.time())
         self.network.clear_up()
         for machine in self.machines.values():
             machine.process.thaw()
@@ -212,6 +228,8 @@ class ReplicaCluster:
         self.counts["seconds to be whole"] += round(self.loop.time() - ended_s)
         assert self._producing is not None
         await self._producing
+        if self.plan.ends_without:
+            await self._go_on_without(lose(self.plan.ends_without))
         process = SimProcess(self.loop, "P2")
         await process.start(self._send_until_taken(process), "last send")
         await self._around.until(
@@ -219,6 +237,26 @@ class ReplicaCluster:
         )
         await self.clock.sleep(QUIET_S)
         self._check_equal()
+
+    async def _go_on_without(self, lost: str | None) -> None:
+        """A machine is lost and does not come back; the others must take messages (I-16)."""
+        if lost is None:
+            return
+        self.watch.troubled(self.loop.time(), self.loop.time() + WHOLE_S)
+
+        def has_master() -> bool:
+            return any(
+                each.name != lost and each.broker is not None and each.broker.core.role.leads
+                for each in self.replicas.values()
+            )
+
+        await self._around.until(has_master, WHOLE_S, f"nobody is elected in place of {lost}")
+        process = SimProcess(self.loop, "P3")
+        await process.start(self._send_until_taken(process), "send without a replica")
+        self.counts["machines lost for good"] += 1
+        self.watch.troubled(self.loop.time(), self.loop.time())
+        self.bring_up(self.replicas[lost])
+        await self._around.until(self.is_whole, WHOLE_S, f"{lost} is back, and not all in sync")
 
     def unconsumed(self) -> set[str]:
         """Acknowledged messages that no consumer got."""
@@ -237,16 +275,14 @@ class ReplicaCluster:
                 await process.clock.sleep(0.5)
 
     def _check_equal(self) -> None:
-        """Logs and tables of all replicas (I-4, I-12)."""
-        now = self.loop.time()
-        brokers = [each.broker for each in self.replicas.values() if each.broker is not None]
-        ends = {each.store.commit_log.max_offset for each in brokers}
-        if len(ends) > 1:
-            raise InvariantError(f"{now:.3f} at rest the logs end at {sorted(ends)}")
-        topics = {tuple(sorted(each.topics.table)) for each in brokers}
-        if len(topics) > 1:
-            raise InvariantError(f"{now:.3f} at rest the replicas have other topics each: {topics}")
-        groups = {tuple(sorted(each.groups.table)) for each in brokers}
-        if len(groups) > 1:
-            raise InvariantError(f"{now:.3f} at rest the replicas have other groups each: {groups}")
+        """Logs, epochs, queues and tables of all replicas (I-4, I-5, I-12)."""
+        found = difference(
+            {
+                each.name: at_rest(each.broker)
+                for each in self.replicas.values()
+                if each.broker is not None
+            }
+        )
+        if found is not None:
+            raise InvariantError(f"{self.loop.time():.3f} {found}")
         self.counts["runs compared at rest"] += 1

@@ -29,6 +29,9 @@ BROKER = "a"
 PORTS = {name: 10911 + 10 * at for at, name in enumerate(REPLICAS)}
 CONTROLLER_PORTS = {name: 9881 + at for at, name in enumerate(CONTROLLERS)}
 
+SLAVE_TIMEOUT_MS = 2000
+"""Less than producers wait for an answer (3 s): they are told FLUSH_SLAVE_TIMEOUT (12)."""
+
 LOG_FILE = 64 * 1024
 QUEUE_FILE = 2000 * 20
 
@@ -141,10 +144,19 @@ class ReplicaMachine(Machine):
         super().__init__(name, stage)
         is_safe = stage.plan.sync_flush
         self.trouble = DiskTrouble(stage.loop, stage.chance) if is_safe else None
-        self.disk = MemoryDisk(
-            lambda: self.process.clock.time_ms(), power_cuts=is_safe, trouble=self.trouble
-        )
+        self.disk = self._new_disk()
         self.broker: Broker | None = None
+
+    def wipe(self) -> None:
+        """Its disk is empty; call it while no process runs."""
+        self.disk = self._new_disk()
+
+    def _new_disk(self) -> MemoryDisk:
+        return MemoryDisk(
+            lambda: self.process.clock.time_ms(),
+            power_cuts=self.trouble is not None,
+            trouble=self.trouble,
+        )
 
     @property
     def address(self) -> str:
@@ -169,6 +181,7 @@ class ReplicaMachine(Machine):
                     controllers=controllers,
                     all_ack_in_sync_state_set=plan.all_ack,
                     min_in_sync_replicas=plan.min_in_sync,
+                    slave_timeout=SLAVE_TIMEOUT_MS,
                 ),
                 process.clock,
                 stage.network,

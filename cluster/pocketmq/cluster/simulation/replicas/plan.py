@@ -15,6 +15,9 @@ NAMESERVER = "ns"
 PRODUCER = "P"
 CONSUMER = "c1"
 
+MASTER, B, C = "the master", "a slave", "the other slave"
+"""Of a scripted history: who leads when its first trouble begins, and the others."""
+
 FIRST_TROUBLE_S = 12.0
 DURATION_S = 75.0
 
@@ -43,6 +46,9 @@ class Trouble(Enum):
     KILL_CONSUMER = "consumers killed"
     DESIGNATE = "masters designated"
     ALL_DOWN = "all replicas killed"
+    PART_MASTER = "masters cut off from all but clients"
+    PAUSE = "producers paused"
+    WIPE = "disks wiped"
 
 
 _OF_REPLICAS = frozenset(
@@ -65,6 +71,10 @@ _OF_CONTROLLERS = frozenset(
     }
 )
 _OF_LINKS = frozenset({Trouble.CUT, Trouble.ONE_WAY, Trouble.RESET, Trouble.DELAY})
+_RARE = (Trouble.PART_MASTER, Trouble.PAUSE)
+"""Drawn by themselves, for some seeds."""
+_SCRIPTED = frozenset({Trouble.WIPE})
+"""Only in scripted histories: who loses a disk may lose what was acknowledged."""
 _NEEDS_SYNC_FLUSH = frozenset({Trouble.POWER_CUT, Trouble.SLOW_DISK, Trouble.HUNG_DISK})
 
 
@@ -98,6 +108,8 @@ class ReplicaPlan:
     gap_s: float
     """Between two messages."""
     happenings: tuple[Happening, ...]
+    ends_without: str = ""
+    """`MASTER` or `B`: its machine is lost at the end, until the others go on without it."""
 
     def drift_of(self, name: str) -> float:
         """How fast a machine's clock runs."""
@@ -110,6 +122,7 @@ def replica_plan(seed: int) -> ReplicaPlan:
     controllers = CONTROLLERS if draw.random() < 0.7 else CONTROLLERS[:1]
     sync_flush = draw.random() < 0.4
     drifting = draw.random() < 0.3
+    rare = Random(f"replicas rare {seed}")
     return ReplicaPlan(
         seed,
         controllers,
@@ -120,12 +133,30 @@ def replica_plan(seed: int) -> ReplicaPlan:
         latency_s=draw.choice([(0.0002, 0.002), (0.001, 0.02), (0.002, 0.08)]),
         drift={name: draw.uniform(0.97, 1.03) for name in (*REPLICAS, *CONTROLLERS) if drifting},
         gap_s=draw.choice([0.15, 0.3, 0.6]),
-        happenings=tuple(_happenings(draw, controllers, sync_flush=sync_flush)),
+        happenings=tuple(
+            sorted(
+                [*_happenings(draw, controllers, sync_flush=sync_flush), *_rare_happenings(rare)],
+                key=lambda each: each.at_s,
+            )
+        ),
+        ends_without=rare.choice([MASTER, B, "", "", "", ""]),
     )
 
 
+def _rare_happenings(draw: Random) -> list[Happening]:
+    if draw.random() > 0.25:
+        return []
+    chosen = [draw.choice(_RARE) for _ in range(draw.choice([1, 2, 3]))]
+    return [
+        Happening(draw.uniform(FIRST_TROUBLE_S, DURATION_S - 25.0), each,
+                  lasts_s=draw.uniform(1.0, 20.0))
+        for each in chosen
+    ]  # fmt: skip
+
+
 def _happenings(draw: Random, controllers: tuple[str, ...], *, sync_flush: bool) -> list[Happening]:
-    kinds = [each for each in Trouble if sync_flush or each not in _NEEDS_SYNC_FLUSH]
+    usual = [each for each in Trouble if each not in _RARE and each not in _SCRIPTED]
+    kinds = [each for each in usual if sync_flush or each not in _NEEDS_SYNC_FLUSH]
     chosen = draw.sample(kinds, draw.choice([1, 2, 2, 3, 3, 4]))
     every_s = draw.choice([3.0, 6.0, 12.0])
     longest_s = draw.choice([1.0, 5.0, 20.0])

@@ -49,14 +49,22 @@ async def _life(cluster: ReplicaCluster, plan: ReplicaPlan) -> None:
         await cluster.clock.sleep(max(0.0, event.at_s - cluster.loop.time()))
         troubles.apply(event)
     await cluster.clock.sleep(max(0.0, DURATION_S - cluster.loop.time()))
-    await cluster.come_to_rest()
+    await cluster.come_to_rest(troubles.lose)
     raise_first(cluster)
 
 
 def _stats(cluster: ReplicaCluster) -> dict[str, int]:
     watch = cluster.watch
     seen: Counter[str] = Counter(cluster.counts)
-    for ledger in (watch.elections, watch.messages, watch.logs, watch.offsets):
+    for ledger in (
+        watch.elections,
+        watch.messages,
+        watch.logs,
+        watch.offsets,
+        watch.lengths,
+        watch.routes,
+        watch.stillness,
+    ):
         seen.update(ledger.seen)
     seen["callbacks"] = cluster.loop.callbacks
     return dict(seen)

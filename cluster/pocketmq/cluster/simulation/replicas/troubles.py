@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from pocketmq.cluster.simulation.loop import SimProcess
 from pocketmq.cluster.simulation.network_faults import Pair
@@ -15,9 +16,12 @@ from pocketmq.cluster.simulation.replicas.machines import (
 )
 from pocketmq.cluster.simulation.replicas.plan import (
     CONSUMER,
+    MASTER,
     NAMESERVER,
     PRODUCER,
     REPLICAS,
+    B,
+    C,
     Happening,
     Trouble,
 )
@@ -37,16 +41,39 @@ class Troubles:
 
     def __init__(self, cluster: ReplicaCluster) -> None:
         self._cluster = cluster
+        self._parts: dict[str, str] = {}
+        """Of a scripted history: part -> name."""
 
     def apply(self, event: Happening) -> None:
         """Let it happen, and end by itself."""
+        if not self._parts:
+            self._cast()
+        event = replace(event, who=self._named(event.who), other=self._named(event.other))
         self._cluster.trace.note(
             "happens", event.trouble.value, event.who, event.other, event.lasts_s
         )
         self._cluster.telling.trouble(event.trouble, event.who, event.other, event.lasts_s)
         if self._act(event):
             self._cluster.counts[event.trouble.value] += 1
-            self._cluster.watch.offsets.troubled(self._cluster.loop.time() + event.lasts_s)
+            if event.trouble is not Trouble.PAUSE:  # silence is no trouble
+                now = self._cluster.loop.time()
+                self._cluster.watch.troubled(now, now + event.lasts_s)
+
+    def _named(self, who: str) -> str:
+        """The machine that plays a part of a scripted history; other names stay as they are."""
+        return self._parts.get(who, who)
+
+    def _cast(self) -> None:
+        master = self._master() or REPLICAS[0]
+        others = [each for each in REPLICAS if each != master]
+        self._parts = dict(zip((MASTER, B, C), (master, *others), strict=True))
+
+    def lose(self, who: str) -> str | None:
+        """Lose the machine of `MASTER` or `B` as of now; its name, if it was there."""
+        self._cast()
+        name = self._named(who)
+        self._cluster.trace.note("lost for good", name)
+        return name if self._kill(name, None, silently=True) else None
 
     def _act(self, event: Happening) -> bool:
         who, lasts_s = event.who, event.lasts_s
@@ -77,6 +104,13 @@ class Troubles:
                 return self._designate()
             case Trouble.SLOW_DISK | Trouble.HUNG_DISK:
                 return self._disturb_disk(event)
+            case Trouble.PART_MASTER:
+                return self._part(self._master(), lasts_s)
+            case Trouble.WIPE:
+                return self._kill(who, lasts_s, wipes=True)
+            case Trouble.PAUSE:
+                self._cluster.pause_until(self._cluster.loop.time() + lasts_s)
+                return True
             case Trouble.CUT | Trouble.ISOLATE | Trouble.ONE_WAY | Trouble.RESET | Trouble.DELAY:
                 return self._disturb_network(event)
 
@@ -87,8 +121,15 @@ class Troubles:
         self._cluster.clock.call_at(self._cluster.clock.monotonic() + delay_s, act)
 
     def _kill(
-        self, name: str | None, away_s: float, *, silently: bool = False, cuts_power: bool = False
+        self,
+        name: str | None,
+        away_s: float | None,
+        *,
+        silently: bool = False,
+        cuts_power: bool = False,
+        wipes: bool = False,
     ) -> bool:
+        """End a process; None: it stays away."""
         machine = self._cluster.machines.get(name or "")
         if machine is None or not machine.is_up:
             return False
@@ -99,12 +140,15 @@ class Troubles:
         machine.end()
         self._cluster.telling.stopped(machine.name)
         self._cluster.network.process_died(process, silently=silently)
+        if wipes and isinstance(machine, ReplicaMachine):
+            machine.wipe()
         if cuts_power:
             if isinstance(machine, ControllerMachine):
                 machine.files.cut_power()
             else:
                 machine.disk.cut_power(self._cluster.chance)
-        self._later(away_s, lambda: self._cluster.bring_up(machine))
+        if away_s is not None:
+            self._later(away_s, lambda: self._cluster.bring_up(machine))
         return True
 
     def _restart(self, machine: ReplicaMachine, away_s: float) -> bool:
@@ -205,6 +249,15 @@ class Troubles:
         else:
             faults.delays_s[pair] = min(1.5, event.lasts_s / 4)
             self._later(event.lasts_s, lambda: faults.clear_delay(pair))
+        return True
+
+    def _part(self, name: str | None, lasts_s: float) -> bool:
+        """Cut a machine off from all others, but not from clients and the nameserver."""
+        if name is None:
+            return False
+        for each in self._cluster.machines:
+            if each != name:
+                self._cut(Pair((name, each)), lasts_s)
         return True
 
     def _cut(self, pair: Pair, lasts_s: float) -> None:

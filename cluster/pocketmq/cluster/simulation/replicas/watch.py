@@ -8,19 +8,29 @@ from pocketmq.broker.server import Broker
 from pocketmq.cluster.simulation.invariants.replicas import (
     AcknowledgedLedger,
     ElectionLedger,
+    LengthLedger,
     LogLedger,
     OffsetLedger,
+    RouteLedger,
+    StillnessLedger,
 )
 from pocketmq.cluster.simulation.invariants.replicas.elections import SeenController, SeenEntry
+from pocketmq.cluster.simulation.invariants.replicas.rest import ReplicaAtRest
 from pocketmq.cluster.simulation.links import SimTransport
 from pocketmq.cluster.simulation.loop import SimProcess, VirtualLoop
 from pocketmq.cluster.simulation.network import NetworkWatch
 from pocketmq.cluster.simulation.replicas.log_reader import log_bytes, log_records
-from pocketmq.cluster.simulation.replicas.machines import ControllerMachine, ReplicaMachine
-from pocketmq.cluster.simulation.replicas.plan import ReplicaPlan
+from pocketmq.cluster.simulation.replicas.machines import (
+    BROKER,
+    ControllerMachine,
+    ReplicaMachine,
+)
+from pocketmq.cluster.simulation.replicas.plan import NAMESERVER, REPLICAS, ReplicaPlan
 from pocketmq.cluster.simulation.trace import Trace
 from pocketmq.controller.consensus import Consensus
 from pocketmq.controller.replicas import ReplicaGroup
+from pocketmq.nameserver.server import NameServer
+from pocketmq.protocol.bodies.route import MASTER_ID
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.frame import FrameDecoder
 
@@ -32,6 +42,9 @@ METADATA_PERIOD_S = 10.0 + 6.0
 """The timer's period, and what its requests may take (H-71)."""
 
 LOOK_AT_OFFSETS_S = 1.0
+
+SETTLE_S = 25.0
+"""After trouble: time-out and scan 15 s, an election, 5 s until the next attempt to follow."""
 
 
 class ReplicaWatch(NetworkWatch):
@@ -58,6 +71,15 @@ class ReplicaWatch(NetworkWatch):
         self._led: set[tuple[SimProcess, int]] = set()
         self._epochs: dict[SimProcess, int] = {}
         self._log_ends: dict[str, int] = {}
+        self.lengths = LengthLedger(self.violations)
+        self.routes = RouteLedger(self.violations)
+        self.stillness = StillnessLedger(self.violations, SETTLE_S)
+        self._nameserver: NameServer | None = None
+        self._furthest = 0
+        self._in_sync: frozenset[int] = frozenset()
+        """Who was in sync with the newest master, last."""
+        self._epoch_of: dict[str, int] = {}
+        """Address -> the newest epoch in which it led."""
         self._newest: tuple[int, ReplicaMachine | None] = (0, None)
         self._newest_keys: set[str] = set()
         self._newest_read = 0
@@ -66,6 +88,10 @@ class ReplicaWatch(NetworkWatch):
     def add(self, machine: ControllerMachine | ReplicaMachine) -> None:
         """Look at a machine from now on."""
         self._machines[machine.name] = machine
+
+    def add_nameserver(self, nameserver: NameServer) -> None:
+        """Look at the routes of a nameserver from now on."""
+        self._nameserver = nameserver
 
     def restarted(self, machine: ControllerMachine | ReplicaMachine) -> None:
         """A machine has a new process."""
@@ -82,6 +108,8 @@ class ReplicaWatch(NetworkWatch):
     def look(self, ran: Iterable[SimProcess]) -> None:
         """These processes ran."""
         for process in ran:
+            if process.name == NAMESERVER:
+                self._route()
             machine = self._machines.get(process.name)
             if machine is None or machine.process is not process:
                 continue
@@ -90,6 +118,14 @@ class ReplicaWatch(NetworkWatch):
                     self._controller(machine.name, process, machine.controller.consensus)
             elif machine.broker is not None:
                 self._replica(machine, process, machine.broker)
+
+    def _route(self) -> None:
+        """Whom a name server shows as master (I-13)."""
+        broker = None if self._nameserver is None else self._nameserver.table.broker(BROKER)
+        address = None if broker is None else broker.broker_addrs.get(MASTER_ID)
+        if address is not None:
+            epoch = self._epoch_of.get(address, 0)
+            self.routes.shown(self._loop.time(), address, epoch)
 
     def _controller(self, name: str, process: SimProcess, consensus: Consensus) -> None:
         if not consensus.is_started:
@@ -113,9 +149,18 @@ class ReplicaWatch(NetworkWatch):
                     [SeenEntry(each.index, each.term, each.command) for each in log.tail(first)],
                 ),
             )
+        group = consensus.replicas.get(BROKER)
+        if group is not None and group.master_epoch == self._newest[0]:
+            self._in_sync = frozenset(group.in_sync)
         applied = (process, consensus.applied_index)
         if self._applied.get(name) != applied:
             self._applied[name] = applied
+            if group is not None and consensus.applied_index > self._furthest:
+                self._furthest = consensus.applied_index
+                is_whole = len(group.in_sync) == len(REPLICAS)
+                self.stillness.decided(
+                    self._loop.time(), group.master_epoch, group.set_epoch, is_whole=is_whole
+                )
             state = consensus.replicas.snapshot()
             self.elections.applied(self._loop.time(), name, consensus.applied_index, state)
 
@@ -128,6 +173,7 @@ class ReplicaWatch(NetworkWatch):
         if log_end < self._log_ends.get(machine.name, 0):
             self.logs.restarted(machine.name)
         self._log_ends[machine.name] = log_end
+        self.lengths.grew(now, machine.name, log_end)
         if not epoch:
             return
         if epoch < self._epochs.get(process, 0):
@@ -153,12 +199,36 @@ class ReplicaWatch(NetworkWatch):
         now, epoch, store = self._loop.time(), broker.core.role.epoch, broker.store
         keys = {each.key for each in log_records(store) if each.topic == TOPIC}
         self._trace.note("master", machine.name, epoch, len(keys), store.commit_log.max_offset)
+        self._epoch_of[machine.address] = max(epoch, self._epoch_of.get(machine.address, 0))
+        if epoch > self._newest[0] and not self._all_ack:
+            end = store.commit_log.max_offset
+            self.lengths.leads(now, machine.name, epoch, end, self._electable())
         if epoch >= self._newest[0]:
             self._newest = (epoch, machine)
             self._newest_keys = keys
             self._newest_read = store.commit_log.max_offset
         self.messages.leads(now, machine.name, epoch, keys)
         self.offsets.leads(now, machine.name, committed_offsets(broker), queue_ends(broker))
+
+    def _electable(self) -> list[str]:
+        """Replicas that were in sync before the newest election, and count as alive."""
+        found = []
+        for machine in self._machines.values():
+            controller = machine.controller if isinstance(machine, ControllerMachine) else None
+            if controller is None or not controller.consensus.serves:
+                continue
+            group = controller.consensus.replicas.get(BROKER)
+            if group is None:
+                continue
+            now = machine.process.clock.monotonic()
+            for each in controller.live.candidates(BROKER, set(self._in_sync), now):
+                address = group.address_of(each.broker_id)
+                found += [
+                    other.name
+                    for other in self._machines.values()
+                    if isinstance(other, ReplicaMachine) and other.address == address
+                ]
+        return found
 
     def _visible(self, machine: ReplicaMachine, broker: Broker) -> None:
         """No consumer sees what a replica in sync lacks (H-144)."""
@@ -185,6 +255,11 @@ class ReplicaWatch(NetworkWatch):
                     furthest, best = consensus.applied_index, consensus.replicas.get("a")
         return best
 
+    def troubled(self, began: float, ended: float) -> None:
+        """Something happens, and ends then."""
+        self.offsets.troubled(began, ended)
+        self.stillness.troubled(ended)
+
     def members(self, group: ReplicaGroup) -> list[str]:
         """Names of the replicas in sync."""
         found = []
@@ -192,7 +267,7 @@ class ReplicaWatch(NetworkWatch):
             if isinstance(machine, ReplicaMachine):
                 address = machine.address
                 ids = [each for each, known in group.replicas.items() if known.address == address]
-                if ids and ids[0] in group.in_sync:
+                if ids and max(ids) in group.in_sync:  # a wiped one has another id
                     found.append(name)
         return found
 
@@ -238,6 +313,24 @@ def committed_offsets(broker: Broker) -> Mapping[tuple[str, int], int]:
         if topic == TOPIC
         for queue_id, offset in queues.items()
     }
+
+
+def at_rest(broker: Broker) -> ReplicaAtRest:
+    """All that has to be the same on each replica."""
+    queues = {
+        (each.topic, each.queue_id): [
+            each.entry(at) for at in range(each.min_offset, each.max_offset)
+        ]
+        for each in broker.store.consume_queues
+    }
+    return ReplicaAtRest(
+        broker.store.commit_log.max_offset,
+        broker.subjects.replication.roles.epochs.table.entries,
+        queues,
+        list(broker.topics.table),
+        list(broker.groups.table),
+        str(broker.topics.data_version),
+    )
 
 
 def queue_ends(broker: Broker) -> Mapping[int, int]:

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from pocketmq.cluster.simulation.invariants.replicas.acknowledged import AcknowledgedLedger
 from pocketmq.cluster.simulation.invariants.replicas.elections import ElectionLedger
+from pocketmq.cluster.simulation.invariants.replicas.lengths import LengthLedger
 from pocketmq.cluster.simulation.invariants.replicas.logs import LogLedger
 from pocketmq.cluster.simulation.invariants.replicas.offsets import OffsetLedger
+from pocketmq.cluster.simulation.invariants.replicas.routes import RouteLedger
+from pocketmq.cluster.simulation.invariants.replicas.stillness import StillnessLedger
 
-__all__ = ["AcknowledgedLedger", "ElectionLedger", "LogLedger", "OffsetLedger"]
+__all__ = [
+    "AcknowledgedLedger",
+    "ElectionLedger",
+    "LengthLedger",
+    "LogLedger",
+    "OffsetLedger",
+    "RouteLedger",
+    "StillnessLedger",
+]

@@ -23,11 +23,11 @@ class OffsetLedger:
         self._violations = violations
         self._period_s = period_s
         self._history: deque[tuple[float, Offsets]] = deque()
-        self._troubled_at = 0.0
+        self._troubles: list[tuple[float, float]] = []
 
-    def troubled(self, now: float) -> None:
-        """The network or a machine was in trouble: copies may have come late."""
-        self._troubled_at = now
+    def troubled(self, began: float, ended: float) -> None:
+        """The network or a machine is in trouble until then: copies may come late."""
+        self._troubles.append((began, ended))
 
     def committed(self, now: float, offsets: Offsets) -> None:
         """What the master has now."""
@@ -43,8 +43,12 @@ class OffsetLedger:
                     f"{now:.3f} {name} leads, and {group} has consumed queue {queue_id} up to"
                     f" {offset}, which ends at {ends.get(queue_id, 0)}"
                 )
-        before = [each for at, each in self._history if at <= now - self._period_s]
-        if not before or self._troubled_at > now - 2 * self._period_s:
+        if not self._history:
+            return
+        last = self._history[-1][0]  # what ended the old master came later, and spoils no copy
+        before = [each for at, each in self._history if at <= last - self._period_s]
+        quiet_from = last - 2 * self._period_s
+        if not before or any(a < last and b > quiet_from for a, b in self._troubles):
             return
         self.seen["offsets compared"] += 1
         for place, offset in before[-1].items():
