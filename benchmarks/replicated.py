@@ -40,7 +40,7 @@ FOLLOW_LIMIT_S = 120.0
 HEAP_MIB = 1024
 SINGLE = "single"
 GOALS = {"async": 0.7, "sync": 0.4}
-"""Of a single broker's throughput (issue 14)."""
+"""Of a single broker's throughput."""
 
 MASTERS = {SINGLE: "ASYNC_MASTER", "async": "ASYNC_MASTER", "sync": "SYNC_MASTER"}
 LOADS = {"sync sends, 64 threads": ("sync", 64), "async sends, 256 in flight": ("async", 256)}
