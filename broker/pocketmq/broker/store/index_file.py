@@ -35,8 +35,6 @@ _INT32_MAX = 2**31 - 1
 _INT32 = INDEX_SLOT.struct
 _SWAPS = sys.byteorder == "little"
 """Whether integers of this machine have to be turned round: the file's are big endian."""
-_UPPER, _LOWER = (1, 0) if _SWAPS else (0, 1)
-"""Which half of 64 bits comes first in memory."""
 _WINDOW_LOW = 64 * KIB
 _WINDOW_HIGH = MIB
 
@@ -144,54 +142,44 @@ class IndexFile:
         view = self._file.writable_view()
         count, first, slot_count = len(hashes), self.next_entry, self.slots
         slots = [hashed % slot_count for hashed in hashes]
-        cells = view[HEADER.size : self._entries_at].cast("i")
-        older = array("i", [cells[slot] for slot in slots])
+        cells = view[HEADER.size : self._entries_at].cast("I")
+        words = array("I", [cells[slot] for slot in slots])
         if _SWAPS:
-            older.byteswap()
-        if min(older) < 0 or max(older) >= first:
-            for at, slot in enumerate(slots):
-                older[at] = self._newest(view, HEADER.size + slot * SLOT_SIZE)
+            words.byteswap()
+        older = words.tolist()
+        if max(older) >= first:  # also of a negative one
+            older = [self._newest(view, HEADER.size + slot * SLOT_SIZE) for slot in slots]
         if len(set(slots)) < count:  # some follow others of this call
             newest: dict[int, int] = {}
             for at, slot in enumerate(slots):
                 older[at] = newest.get(slot, older[at])
                 newest[slot] = first + at
         self.used_slots += older.count(0)
-        entries = self._packed(hashes, physical_offsets, times_ms, older)
+        seconds = self._seconds_of(times_ms, physical_offsets[0])
+        entries = INDEX_ENTRY.pack_columns(hashes, physical_offsets, seconds, older)
         view[self.entry_at(first) : self.entry_at(first + count)] = entries
-        numbers = array("i", range(first, first + count))
-        if _SWAPS:
-            numbers.byteswap()
+        numbers = memoryview(INDEX_SLOT.pack_columns(range(first, first + count))).cast("I")
         for slot, number in zip(slots, numbers, strict=True):
             cells[slot] = number
         self.next_entry = first + count
         self.end_physical, self.end_ms = physical_offsets[-1], times_ms[-1]
 
-    def _packed(
-        self,
-        hashes: Sequence[int],
-        physical_offsets: Sequence[int],
-        times_ms: Sequence[int],
-        older: array[int],
-    ) -> memoryview:
-        """Entries as they are written; the first one of a file says when that begins."""
-        count = len(hashes)
+    def _seconds_of(self, times_ms: Sequence[int], physical_offset: int) -> list[int]:
+        """`_seconds` of each entry to be put; the first one of a file says when that begins.
+
+        Args:
+            times_ms: store times of their messages.
+            physical_offset: of the first message.
+        """
         before = self._seconds(times_ms[0])
         is_first = self.next_entry <= 1
         if is_first:
-            self.begin_physical, self.begin_ms = physical_offsets[0], times_ms[0]
-        seconds = {time_ms: self._seconds(time_ms) for time_ms in set(times_ms)}
-        words = array("i", bytes(ENTRY.size * count))
-        halves = array("i", array("q", physical_offsets).tobytes())
-        words[0::5] = array("i", hashes)
-        words[1::5], words[2::5] = halves[_UPPER::2], halves[_LOWER::2]
-        words[3::5] = array("i", [seconds[time_ms] for time_ms in times_ms])
-        words[4::5] = older
+            self.begin_physical, self.begin_ms = physical_offset, times_ms[0]
+        known = {time_ms: self._seconds(time_ms) for time_ms in set(times_ms)}
+        seconds = list(map(known.__getitem__, times_ms))
         if is_first:
-            words[3] = before
-        if _SWAPS:
-            words.byteswap()
-        return memoryview(words).cast("B")
+            seconds[0] = before
+        return seconds
 
     def _seconds(self, store_ms: int) -> int:
         """A store time as entries hold it, counted from the file's first message (S-47)."""
