@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketmq.protocol.batch import decode_batch, encode_batch
+from pocketmq.protocol.batch import decode_batch, encode_batch, first_entry, keyed_entries
 from pocketmq.protocol.errors import BatchError, IllegalMessageError
 from pocketmq.protocol.message import Message
 from pocketmq.protocol.properties import decode_properties, encode_properties
@@ -46,6 +46,42 @@ def test_messages_of_equal_lengths_are_read_as_others_are(bodies, extra):
     expected = [(0, body, b"WAIT\x01true\x02") for body in bodies]
     assert decode_batch(alike) == expected
     assert decode_batch(mixed)[:-1] == expected
+
+
+@given(
+    st.integers(1, 9).flatmap(lambda n: st.lists(st.binary(min_size=n, max_size=n), min_size=1)),
+    st.sampled_from(("", "more")),
+    st.booleans(),
+)
+def test_messages_that_differ_in_one_value_are_cut_at_once(bodies, more, is_mixed):
+    value_at = len("k\x01")
+    values = [f"{n:03d}" for n in range(len(bodies))]
+    messages = [
+        Message("T", body, properties={"k": value, "other": more})
+        for body, value in zip(bodies, values, strict=True)
+    ]
+    if is_mixed:
+        messages.append(Message("T", bodies[0], properties={"k": "000", "other": more[1:] + "x"}))
+    body = encode_batch(messages)
+    first = first_entry(memoryview(body))
+    assert first == decode_batch(body)[0]
+    entries = keyed_entries(memoryview(body), first, value_at, 3)
+    if is_mixed:
+        assert entries is None
+        return
+    cut = [entries.before + value + entries.behind for value in entries.values]
+    assert [(0, *each) for each in zip(entries.bodies, cut, strict=True)] == decode_batch(body)
+    assert entries.values == [value.encode() for value in values]
+
+
+@given(st.binary(max_size=60) | mutated(batches().map(encode_batch)))
+def test_the_first_message_of_arbitrary_bytes_is_read_or_not_there(data):
+    first = first_entry(data)
+    try:
+        entries = decode_batch(data)
+    except BatchError:
+        return
+    assert first == entries[0]
 
 
 @given(batches(), st.data())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pocketmq.broker.store import QueueBatch, StoredMessage
 from pocketmq.protocol.errors import RecordError
 from pocketmq.protocol.record import record_parts, topic_field
-from pocketmq.protocol.record_batch import batch_lengths, batch_records
+from pocketmq.protocol.record_batch import KeyedProperties, batch_lengths, batch_records
 from support.batches import batch_of
 
 NOW_MS = 1_700_000_000_000
@@ -62,6 +62,18 @@ def test_each_record_is_that_of_a_single_message(
         list(accumulate(sizes[:-1], initial=1 << 40)),
         expected,
     )
+
+
+@given(batches(), st.binary(max_size=5), st.binary(max_size=5))
+def test_properties_that_differ_in_one_value_make_the_same_records(
+    messages: list[StoredMessage], before: bytes, behind: bytes
+) -> None:
+    keyed, whole, topic = batch_of(messages), batch_of(messages), topic_field(b"T")
+    keyed.properties = KeyedProperties(before, keyed.properties, behind)
+    whole.properties = list(keyed.properties)
+    assert keyed.properties[1:] == whole.properties[1:]
+    assert batch_lengths(keyed, topic) == batch_lengths(whole, topic)
+    assert records_of(keyed, topic) == records_of(whole, topic)
 
 
 def test_bodies_that_are_views_make_the_same_records() -> None:

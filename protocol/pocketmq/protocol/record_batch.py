@@ -11,8 +11,9 @@ a head that is then given for each record what differs; the rest is packed once:
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, overload
 from zlib import crc32
 
 from pocketmq.protocol.errors import RecordError
@@ -56,7 +57,43 @@ class RecordBatch(Protocol):
     @property
     def bodies(self) -> list[Buffer]: ...
     @property
-    def properties(self) -> list[bytes]: ...
+    def properties(self) -> Sequence[bytes]: ...
+
+
+class KeyedProperties(Sequence[bytes]):
+    """The properties of messages that differ in one value: each is put together when it is asked
+    for, and in `batch_records` not even then.
+
+    Args:
+        before: what they begin with.
+        values: of each message; `batch_records` is quick when these are equally long.
+        behind: what they end with.
+    """
+
+    __slots__ = ("before", "behind", "values")
+
+    def __init__(self, before: bytes, values: Sequence[bytes], behind: bytes) -> None:
+        self.before = before
+        self.values = values
+        self.behind = behind
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[bytes]: ...
+
+    def __getitem__(self, index: int | slice) -> bytes | list[bytes]:
+        if isinstance(index, slice):
+            return [self.before + value + self.behind for value in self.values[index]]
+        return self.before + self.values[index] + self.behind
+
+    @property
+    def fixed_bytes(self) -> int:
+        """Bytes of each beside its value."""
+        return len(self.before) + len(self.behind)
 
 
 class BatchLengths(NamedTuple):
@@ -74,17 +111,25 @@ class BatchLengths(NamedTuple):
 
 def batch_lengths(messages: RecordBatch, topic: bytes) -> BatchLengths:
     """What the records of all of them take; `topic` is a `topic_field`."""
-    bodies, properties = set(map(len, messages.bodies)), set(map(len, messages.properties))
+    texts = _keyed(messages.properties)
+    bodies, values = set(map(len, messages.bodies)), set(map(len, texts.values))
     bits = host_bits(messages.born_host, messages.store_host)
     fixed = WITHOUT_TOPIC_FIELD + len(topic) + V6_EXTRA * bits.bit_count()
-    longest_body, longest_properties = max(bodies), max(properties)
-    are_alike = len(bodies) == len(properties) == 1
+    longest_body, longest_properties = max(bodies), max(values) + texts.fixed_bytes
+    are_alike = len(bodies) == len(values) == 1
     if are_alike:
         total = (fixed + longest_body + longest_properties) * len(messages.bodies)
     else:
-        total = fixed * len(messages.bodies)
-        total += sum(map(len, messages.bodies)) + sum(map(len, messages.properties))
+        total = (fixed + texts.fixed_bytes) * len(messages.bodies)
+        total += sum(map(len, messages.bodies)) + sum(map(len, texts.values))
     return BatchLengths(total, fixed, longest_body, longest_properties, are_alike)
+
+
+def _keyed(properties: Sequence[bytes]) -> KeyedProperties:
+    """Any properties as a value with nothing before and behind."""
+    if isinstance(properties, KeyedProperties):
+        return properties
+    return KeyedProperties(b"", properties, b"")
 
 
 def batch_records(
@@ -131,6 +176,7 @@ def _pack_alike(
     """The records of messages that are equally long in all parts; their bodies are `bytes`."""
     count, body_len = len(messages.bodies), lengths.longest_body
     properties_len = lengths.longest_properties
+    texts = _keyed(messages.properties)
     size = lengths.fixed + body_len + properties_len
     bits = host_bits(messages.born_host, messages.store_host)
     head = WRITE_HEAD[bits].pack(
@@ -150,29 +196,30 @@ def _pack_alike(
         0,
         body_len,
     )
-    behind = topic + pack_length(properties_len)
+    behind = topic + pack_length(properties_len) + texts.before
     offsets = list(range(physical_offset, physical_offset + size * count, size))
-    values: list[object] = [None] * (10 * count)
-    values[0::10] = [head[:_CRC_AT]] * count
-    values[1::10] = [crc & 0x7FFFFFFF for crc in map(crc32, messages.bodies)]
-    values[2::10] = [head[_QUEUE_AT:_FLAG_AT]] * count
-    values[3::10] = messages.flags
-    values[4::10] = range(queue_offset, queue_offset + count)
-    values[5::10] = offsets
-    values[6::10] = [head[_REST_AT:]] * count
-    values[7::10] = messages.bodies
-    values[8::10] = [behind] * count
-    values[9::10] = messages.properties
-    layout = _alike(count, len(head) - _REST_AT, body_len, len(behind), properties_len)
+    one: list[object] = [head[:_CRC_AT], None, head[_QUEUE_AT:_FLAG_AT], None, None, None]
+    one += [head[_REST_AT:], None, behind, None, texts.behind]
+    values = one * count
+    values[1::11] = [crc & 0x7FFFFFFF for crc in map(crc32, messages.bodies)]
+    values[3::11] = messages.flags
+    values[4::11] = range(queue_offset, queue_offset + count)
+    values[5::11] = offsets
+    values[7::11] = messages.bodies
+    values[9::11] = texts.values
+    layout = _alike(
+        *(count, len(head) - _REST_AT, body_len, len(behind)),
+        *(properties_len - texts.fixed_bytes, len(texts.behind)),
+    )
     return offsets, layout.pack(*values)
 
 
 @lru_cache(maxsize=64)
 def _alike(
-    count: int, rest_len: int, body_len: int, behind_len: int, properties_len: int
+    count: int, rest_len: int, body_len: int, behind_len: int, value_len: int, end_len: int
 ) -> struct.Struct:
     start, queue = _CRC_AT, _FLAG_AT - _QUEUE_AT
-    one = f"{start}si{queue}siqq{rest_len}s{body_len}s{behind_len}s{properties_len}s"
+    one = f"{start}si{queue}siqq{rest_len}s{body_len}s{behind_len}s{value_len}s{end_len}s"
     return struct.Struct(">" + one * count)
 
 

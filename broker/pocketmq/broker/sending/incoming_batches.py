@@ -14,19 +14,21 @@ from __future__ import annotations
 
 import struct
 from functools import lru_cache
+from typing import NamedTuple
 
 from pocketmq.broker.delays.delay import level_of
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.sending.send_checks import SendChecks
-from pocketmq.broker.sending.sent_properties import read_sent
+from pocketmq.broker.sending.sent_properties import Traits, read_sent
 from pocketmq.broker.sending.stamp import BrokerStamp
 from pocketmq.broker.store.stored_message import QueueBatch
 from pocketmq.protocol import properties as names
-from pocketmq.protocol.batch import batch_columns
+from pocketmq.protocol.batch import batch_columns, first_entry, keyed_entries
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
 from pocketmq.protocol.message import Buffer
 from pocketmq.protocol.properties import decode_properties
+from pocketmq.protocol.record_batch import KeyedProperties
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.subscription import tags_code
 from pocketmq.protocol.validation import MAX_TOPIC_CHARS
@@ -79,9 +81,6 @@ class IncomingBatches:
                 f"a batch may not go to {header.topic}: retry topics take single messages, and "
                 f"the name may have {MAX_TOPIC_CHARS} characters",
             )
-        flags, bodies, properties = batch_columns(
-            bytes(body) if len(body) <= _COPIED_BYTES else body
-        )
         batch = QueueBatch(
             plan.topic,
             plan.queue_of(header.queue_id),
@@ -90,57 +89,73 @@ class IncomingBatches:
             born_host,
             self._stamp.address.packed,
             header.reconsume_times,
-            bodies,
             [],
-            flags,
+            [],
+            [],
             [],
             [],
             [],
             wait_store_ok=False,
         )
-        self._read_properties(properties, batch)
+        if not self._read_keyed(body, batch):
+            self._read_columns(body, batch)
         return batch
 
-    def _read_properties(self, sent: list[bytes], batch: QueueBatch) -> None:
-        """Fill the batch's columns that come from the messages' properties."""
-        if not self._read_alike(sent, batch):
-            for text in sent:
-                self._read_one(text, batch)
-
-    def _read_alike(self, sent: list[bytes], batch: QueueBatch) -> bool:
-        """`_read_properties` when only UNIQ_KEY differs; False, and nothing done, otherwise."""
-        first = sent[0]
-        try:
-            uniq_key, keys, traits = read_sent(first.decode())
-        except UnicodeDecodeError:
+    def _read_keyed(self, body: Buffer, batch: QueueBatch) -> bool:
+        """Fill the batch's columns when only body and UNIQ_KEY differ; False, and nothing done,
+        otherwise."""
+        first = first_entry(body)
+        key = None if first is None else _key_of(first.properties)
+        if first is None or key is None:
             return False
-        if uniq_key is None or keys is not None or not traits.is_plain:
+        entries = keyed_entries(body, first, key.at, key.length)
+        if entries is None or not _are_plain(entries.values):
             return False
-        count, length = len(sent), len(first)
-        if count > _ALIKE_MESSAGES or list(map(len, sent)).count(length) != count:
-            return False
-        at = first.index(_KEY) + len(_KEY)
-        key_len = len(uniq_key.encode())
-        values = _alike(count, at, key_len, length - at - key_len).unpack(b"".join(sent))
-        uniq_keys = list(values[1::3])
-        joined = b"".join(uniq_keys)
-        if (
-            values[0::3].count(values[0]) != count
-            or values[2::3].count(values[2]) != count
-            or not joined.isascii()
-            or _SEPARATOR in joined
-        ):
-            return False
-        rest = self._rest(first)
-        batch.properties = [text + rest for text in sent]
-        batch.uniq_keys = uniq_keys
-        batch.tags_codes = [traits.tags_code] * count
-        batch.keys = [None] * count
-        batch.wait_store_ok = traits.wait_store_ok
+        batch.bodies = entries.bodies
+        batch.flags = [entries.flag] * len(entries.bodies)
+        self._take_keyed(first.properties, entries.values, key, batch)
         return True
 
-    def _read_one(self, text: bytes, batch: QueueBatch) -> None:
-        """Add what one message's properties say."""
+    def _read_columns(self, body: Buffer, batch: QueueBatch) -> None:
+        """Fill the batch's columns, whatever is in them."""
+        columns = batch_columns(bytes(body) if len(body) <= _COPIED_BYTES else body)
+        batch.flags, batch.bodies, properties = columns
+        if not self._read_alike(properties, batch):
+            batch.properties = [self._read_one(text, batch) for text in properties]
+
+    def _read_alike(self, sent: list[bytes], batch: QueueBatch) -> bool:
+        """Read properties of which only UNIQ_KEY differs; False, and nothing done, otherwise."""
+        first = sent[0]
+        key = _key_of(first)
+        count, length = len(sent), len(first)
+        if key is None or count > _ALIKE_MESSAGES:
+            return False
+        if list(map(len, sent)).count(length) != count:
+            return False
+        end_len = length - key.at - key.length
+        values = _alike(count, key.at, key.length, end_len).unpack(b"".join(sent))
+        if values[0::3].count(values[0]) != count or values[2::3].count(values[2]) != count:
+            return False
+        uniq_keys = list(values[1::3])
+        if not _are_plain(uniq_keys):
+            return False
+        self._take_keyed(first, uniq_keys, key, batch)
+        return True
+
+    def _take_keyed(
+        self, first: bytes, uniq_keys: list[bytes], key: _Key, batch: QueueBatch
+    ) -> None:
+        """Fill the columns that properties say; they are those of `first` but for the key."""
+        count = len(uniq_keys)
+        behind = first[key.at + key.length :] + self._rest(first)
+        batch.properties = KeyedProperties(first[: key.at], uniq_keys, behind)
+        batch.uniq_keys = uniq_keys
+        batch.tags_codes = [key.traits.tags_code] * count
+        batch.keys = [None] * count
+        batch.wait_store_ok = key.traits.wait_store_ok
+
+    def _read_one(self, text: bytes, batch: QueueBatch) -> bytes:
+        """Add what one message's properties say; these as they are stored."""
         try:
             uniq_key, keys, traits = read_sent(text.decode())
         except UnicodeDecodeError:
@@ -151,18 +166,17 @@ class IncomingBatches:
         if uniq_key is None:
             uniq_key = self._stamp.new_key()
             rest = rest[: -len(self._suffix)] + _KEY + uniq_key.encode() + _SEPARATOR + self._suffix
-        batch.properties.append(text + rest)
         batch.uniq_keys.append(uniq_key.encode())
         batch.tags_codes.append(traits.tags_code)
         batch.keys.append(keys)
         batch.wait_store_ok |= traits.wait_store_ok
-        return None
+        return text + rest
 
     def _rest(self, text: bytes) -> bytes:
         """The broker's properties, and before them a separator where `text` ends without one."""
         return self._suffix if text[-1:] in (b"", _SEPARATOR) else _SEPARATOR + self._suffix
 
-    def _read_special(self, text: bytes, batch: QueueBatch) -> None:
+    def _read_special(self, text: bytes, batch: QueueBatch) -> bytes:
         """A message whose properties ask for more than being stored, or may do so."""
         properties = decode_properties(text.decode("utf-8", "replace"))
         if (
@@ -173,11 +187,37 @@ class IncomingBatches:
                 ResponseCode.MESSAGE_ILLEGAL,
                 "a message of a batch can be neither delayed nor part of a transaction",
             )
-        batch.properties.append(self._stamp.complete(properties))
+        stored = self._stamp.complete(properties)
         batch.uniq_keys.append(properties[names.UNIQ_KEY].encode())
         batch.tags_codes.append(tags_code(properties.get(names.TAGS)))
         batch.keys.append(properties.get(names.KEYS))
         batch.wait_store_ok |= properties.get(names.WAIT) != "false"
+        return stored
+
+
+class _Key(NamedTuple):
+    """Where UNIQ_KEY is in properties that need no more than storing the message."""
+
+    at: int
+    length: int
+    traits: Traits
+
+
+def _key_of(properties: bytes) -> _Key | None:
+    """None if there is no UNIQ_KEY, or if more than it may differ or matter."""
+    try:
+        uniq_key, keys, traits = read_sent(properties.decode())
+    except UnicodeDecodeError:
+        return None
+    if uniq_key is None or keys is not None or not traits.is_plain:
+        return None
+    return _Key(properties.index(_KEY) + len(_KEY), len(uniq_key.encode()), traits)
+
+
+def _are_plain(uniq_keys: list[bytes]) -> bool:
+    """Whether these are texts, and hide no other property."""
+    joined = b"".join(uniq_keys)
+    return joined.isascii() and _SEPARATOR not in joined
 
 
 @lru_cache(maxsize=64)

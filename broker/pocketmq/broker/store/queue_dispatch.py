@@ -30,6 +30,7 @@ from pocketmq.broker.store.stored_message import (
     StoredMessage,
 )
 from pocketmq.protocol.scalars import MessageSysFlag
+from pocketmq.protocol.store_layout import QUEUE_ENTRY
 
 ArrivalListener = Callable[[str, int, int, Sequence[int]], None]
 """(topic, queue id, new max offset, tags codes of the new messages in order)."""
@@ -190,9 +191,8 @@ class QueueDispatcher:
         result, codes = placed.result, placed.batch.tags_codes
         run = _Run(placed.queue, result.queue_offset)
         begins = result.physical_offsets
-        pack = ENTRY.pack
-        sizes = map(sub, [*begins[1:], result.end], begins)
-        run.entries = list(map(pack, begins, sizes, codes))
+        sizes = list(map(sub, [*begins[1:], result.end], begins))
+        run.entries = [QUEUE_ENTRY.pack_columns(begins, sizes, codes)]
         run.codes = codes
         run.end = result.end
         return run

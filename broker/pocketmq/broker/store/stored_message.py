@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum, unique
 
 import msgspec
@@ -55,7 +56,7 @@ class QueueBatch(msgspec.Struct, gc=False):
     store_host: bytes
     reconsume_times: int
     bodies: list[Buffer]
-    properties: list[bytes]
+    properties: Sequence[bytes]
     """The wire's text, with the broker's own; at most 32,767 bytes each (S-6)."""
     flags: list[int]
     tags_codes: list[int]
