@@ -57,6 +57,30 @@ def test_the_facade_and_the_command_line_import_no_spark() -> None:
     assert ran.stdout.strip() == "[]", ran.stdout + ran.stderr
 
 
+def test_a_store_is_read_without_pandas_and_structlog(store: Path) -> None:
+    # Each takes a worker of Spark longer to import than to read its first record batch.
+    code = (
+        "import sys\n"
+        "from pocketmq.pipeline import read_store\n"
+        "rows = sum(len(batch) for batch in read_store(sys.argv[1]))\n"
+        "print(rows > 0, sorted({'pandas', 'structlog'} & set(sys.modules)))\n"
+    )
+    ran = python("-c", code, str(store))
+    assert ran.stdout.strip() == "True []", ran.stdout + ran.stderr
+
+
+def test_the_parent_of_workers_has_one_thread_when_it_forks() -> None:
+    code = (
+        "import os, sys\n"
+        "from pocketmq.pipeline.spark_daemon import prepare\n"
+        "prepare()\n"
+        "threads = len(os.listdir('/proc/self/task'))\n"
+        "print(threads, 'numpy' in sys.modules, 'pyarrow' in sys.modules)\n"
+    )
+    ran = python("-c", code)
+    assert ran.stdout.strip() == "1 True False", ran.stdout + ran.stderr
+
+
 # -- Java ---------------------------------------------------------------------------------------
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql.datasource import EqualTo
+from pyspark.sql.datasource import EqualTo, GreaterThan
 
 from pocketmq.pipeline import arrow, read_store
 from pocketmq.pipeline.errors import CorruptRecordError
 from pocketmq.pipeline.places import LocalBytes
+from pocketmq.pipeline.read_counts import ReadCounts
 from pocketmq.protocol.hosts import pack_host
 from pocketmq.protocol.scalars import MessageSysFlag
 from support import spark_store
@@ -30,6 +32,20 @@ def maps(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
         return real(self, position, size)
 
     monkeypatch.setattr(LocalBytes, "mapped", mapped)
+    return found
+
+
+@pytest.fixture
+def log_bytes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Bytes of the log that each task has read."""
+    found = []
+    real = ReadCounts.tell
+
+    def tell(self: ReadCounts) -> None:
+        found.append(self.bytes)
+        real(self)
+
+    monkeypatch.setattr(ReadCounts, "tell", tell)
     return found
 
 
@@ -125,3 +141,30 @@ def test_one_queue_of_several_is_read_from_a_mapping(
     assert maps
     table = read_store(str(store), topic="U", columns="topic,queueId,body").read_all()
     assert len(table) == sum(row["topic"] == "U" for row in expected)
+
+
+ENTRY = "topic,brokerName,queueId,queueOffset,physicalOffset"
+
+
+def test_columns_that_queues_know_are_those_of_the_records_which_are_not_read(
+    store: Path, expected: list[dict[str, Any]], log_bytes: list[int]
+) -> None:
+    found = by_place(spark_store.rows(path=str(store), columns=ENTRY, brokerName="broker-a"))
+    assert found == [{**row, "brokerName": "broker-a"} for row in projected(expected, ENTRY)]
+    conditions = [EqualTo(("topic",), "U"), GreaterThan(("queueOffset",), 2)]
+    found = by_place(spark_store.rows(conditions, path=str(store), columns=ENTRY))
+    wanted = [row for row in expected if row["topic"] == "U" and row["queueOffset"] > 2]
+    assert wanted
+    assert found == [{**row, "brokerName": str(store)} for row in projected(wanted, ENTRY)]
+    assert log_bytes == [0, 0]
+    read = read_store(str(store), columns="queueOffset").read_all()
+    assert sorted(read.column(0).to_pylist()) == sorted(row["queueOffset"] for row in expected)
+
+
+def test_conditions_that_queues_do_not_know_read_the_records(
+    store: Path, log_bytes: list[int]
+) -> None:
+    long_ago = datetime(2020, 1, 1, tzinfo=UTC)
+    for condition in (GreaterThan(("storeTimestamp",), long_ago), EqualTo(("tags",), "TagA")):
+        spark_store.rows([condition], path=str(store), columns=ENTRY)
+        assert log_bytes[-1] > 0

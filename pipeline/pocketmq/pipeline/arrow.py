@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from pocketmq.pipeline.arrow_arrays import binaries, numbers, repeated_number, repeated_text
 from pocketmq.pipeline.property_columns import PropertyColumns, read_properties
 from pocketmq.pipeline.record_columns import RecordColumns, timestamps
 from pocketmq.pipeline.record_heads import RecordHeads
@@ -145,12 +145,6 @@ class MessageBatch:
         """A fixed field of all records, by its name in `fixed_fields.HEAD`."""
         return self.records.head[name]
 
-    def repeated(self, value: str | int | None, kind: pa.DataType) -> pa.Array:
-        """A column with the same value in each row."""
-        if value is None:
-            return pa.nulls(len(self.records), kind)
-        return pa.repeat(pa.scalar(value, kind), len(self.records))
-
 
 def _wrong_crcs(records: RecordColumns) -> list[Problem]:
     """Records whose body does not have the stored checksum; takes 0.3 us per KiB and record."""
@@ -191,8 +185,8 @@ def _with(bodies: pa.Array, plain: dict[int, bytes]) -> pa.Array:
         return bodies
     index = np.arange(len(bodies))
     index[list(plain)] = len(bodies) + np.arange(len(plain))
-    inflated = pa.array(list(plain.values()), pa.binary())
-    return pa.concat_arrays([bodies, inflated]).take(pa.array(index))
+    inflated = binaries(list(plain.values()))
+    return pa.concat_arrays([bodies, inflated]).take(numbers(index))
 
 
 def _msg_ids(batch: MessageBatch) -> pa.Array:
@@ -200,6 +194,8 @@ def _msg_ids(batch: MessageBatch) -> pa.Array:
     uniq_keys = batch.properties.values_of(names.UNIQ_KEY)
     if uniq_keys.null_count == 0:
         return uniq_keys
+    import pyarrow.compute as pc
+
     return pc.coalesce(uniq_keys, batch.records.offset_ids())
 
 
@@ -215,7 +211,7 @@ _Maker = Callable[[MessageBatch], Any]
 
 
 def _fixed(name: str, dtype: type) -> _Maker:
-    return lambda batch: pa.array(batch.column(name).astype(dtype))
+    return lambda batch: numbers(batch.column(name).astype(dtype))
 
 
 def _property(name: str) -> _Maker:
@@ -224,7 +220,7 @@ def _property(name: str) -> _Maker:
 
 _MAKERS: Final[dict[str, _Maker]] = {
     "topic": lambda batch: batch.whole.topics() if batch.topics is None else batch.topics,
-    "brokerName": lambda batch: batch.repeated(batch.broker_name, pa.string()),
+    "brokerName": lambda batch: repeated_text(batch.broker_name, len(batch.records)),
     "queueId": _fixed("queue_id", np.int32),
     "queueOffset": _fixed("queue_offset", np.int64),
     "keys": _property(names.KEYS),
@@ -232,7 +228,7 @@ _MAKERS: Final[dict[str, _Maker]] = {
     "bornTimestamp": lambda batch: timestamps(batch.column("born_timestamp")),
     "storeTimestamp": lambda batch: timestamps(batch.column("store_timestamp")),
     "flag": _fixed("flag", np.int32),
-    "sysFlag": lambda batch: pa.array(batch.records.sys_flags),
+    "sysFlag": lambda batch: numbers(batch.records.sys_flags),
     "properties": lambda batch: batch.properties.maps(),
     "msgId": _msg_ids,
     "uniqKey": _property(names.UNIQ_KEY),
@@ -242,10 +238,10 @@ _MAKERS: Final[dict[str, _Maker]] = {
     "bornHost": lambda batch: batch.records.born_hosts(),
     "storeHost": lambda batch: batch.records.store_hosts(),
     "key": lambda batch: batch.properties.values_of(names.KEYS).cast(pa.binary()),
-    "partition": lambda batch: batch.repeated(batch.partition, pa.int32()),
+    "partition": lambda batch: repeated_number(batch.partition, len(batch.records)),
     "offset": _fixed("queue_offset", np.int64),
     "timestamp": lambda batch: timestamps(batch.column("store_timestamp")),
-    "timestampType": lambda batch: batch.repeated(1, pa.int32()),  # Kafka's LogAppendTime
+    "timestampType": lambda batch: repeated_number(1, len(batch.records)),  # Kafka's LogAppendTime
     "headers": _headers,
 }
 

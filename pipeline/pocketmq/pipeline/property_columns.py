@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pocketmq.pipeline.arrow_arrays import numbers
 from pocketmq.pipeline.fixed_fields import Bytes, Ints, gather
 from pocketmq.pipeline.record_columns import binary, utf8
 
@@ -50,7 +51,7 @@ class PropertyColumns:
         missing = np.ones(self.rows, np.bool_)
         index[row] = np.arange(len(found))
         missing[row] = False
-        return values.take(pa.array(index, mask=missing))
+        return values.take(numbers(index, missing=missing))
 
     def find(self, name: str) -> Ints:
         """Indices of the entries with this property, in order: at most one per row."""
@@ -75,7 +76,7 @@ class PropertyColumns:
             row, names, values = row[place], names.take(place), values.take(last)
         offsets = np.zeros(self.rows + 1, np.int32)
         np.cumsum(np.bincount(row, minlength=self.rows), out=offsets[1:])
-        return pa.MapArray.from_arrays(pa.array(offsets), names, values)
+        return pa.MapArray.from_arrays(numbers(offsets), names, values)
 
 
 def _without_repeats(row: Ints, rows: int, names: pa.Array) -> tuple[Ints, Ints] | None:
@@ -87,7 +88,7 @@ def _without_repeats(row: Ints, rows: int, names: pa.Array) -> tuple[Ints, Ints]
         return None
     encoded = names.dictionary_encode()
     kinds = len(encoded.dictionary)
-    cell = row * kinds + encoded.indices.to_numpy()
+    cell = row * kinds + np.frombuffer(encoded.indices.buffers()[1], np.int32, len(names))
     if rows * kinds <= _DENSE and np.bincount(cell).max() == 1:
         return None
     distinct, first = np.unique(cell, return_index=True)

@@ -18,12 +18,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pocketmq.pipeline.arrow_arrays import empty, numbers, repeated_text, texts
 from pocketmq.pipeline.fixed_fields import Bytes, Ints, gather
 from pocketmq.pipeline.record_heads import RecordHeads, body_at, read_heads, without
 from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES
 from pocketmq.protocol.record import MAX_TOPIC_BYTES_V1
 from pocketmq.protocol.store_layout import FIXED_SIZE, MAGIC_V2
 
+_TIMESTAMP: Final = pa.timestamp("us", "UTC")
 ROWS: Final = 16_384
 """Records to pass at a time."""
 
@@ -57,14 +59,14 @@ class RecordColumns(RecordHeads):
         """Topic names as Arrow `string`; null where the bytes are no UTF-8."""
         count = len(self)
         if count == 0:
-            return pa.array([], pa.string())
+            return empty(pa.string())
         length = int(self.topic_len[0])
         first = self.buffer[int(self.topic_at[0]) :][:length].tobytes()
         if (self.topic_len == length).all() and self._topics_equal(length, first):
-            return pa.repeat(pa.scalar(_text(first), pa.string()), count)  # nearly always
+            return repeated_text(_text(first), count)  # nearly always
         names = binary(self.buffer, self.topic_at, self.topic_len).dictionary_encode()
-        texts = pa.array([_text(name.as_py()) for name in names.dictionary], pa.string())
-        return texts.take(names.indices)
+        distinct = texts([_text(name.as_py()) for name in names.dictionary])
+        return distinct.take(names.indices)
 
     def topic_is(self, topic: bytes) -> npt.NDArray[np.bool_]:
         """Which records have this topic."""
@@ -127,14 +129,14 @@ def binary(buffer: Bytes, starts: Ints, lengths: Ints) -> pa.Array:
     `buffer` must be smaller than 2 GiB.
     """
     if len(starts) == 0:
-        return pa.array([], pa.binary())
+        return empty(pa.binary())
     return _views(buffer, starts, lengths).cast(pa.binary())
 
 
 def binary_views(buffer: Bytes, starts: Ints, lengths: Ints) -> pa.Array:
     """The same without a copy, as `binary_view`. It refers to `buffer`, which must not change."""
     if len(starts) == 0:
-        return pa.array([], pa.binary_view())
+        return empty(pa.binary_view())
     return _views(buffer, starts, lengths, with_prefix=True)
 
 
@@ -202,10 +204,9 @@ def timestamps(milliseconds: npt.NDArray[Any]) -> pa.Array:
     limit = np.iinfo(np.int64).max // 1000
     if len(whole) and (whole.max() > limit or whole.min() < -limit):
         outside = (whole > limit) | (whole < -limit)
-        return pa.array(np.where(outside, 0, whole) * 1000, mask=outside).cast(
-            pa.timestamp("us", "UTC")
-        )
-    return pa.array(whole * 1000).view(pa.timestamp("us", "UTC"))
+        return numbers(np.where(outside, 0, whole) * 1000, _TIMESTAMP, missing=outside)
+    whole *= 1000  # a copy already
+    return numbers(whole, _TIMESTAMP)
 
 
 def positions_in(reply: bytes | memoryview, start: int = 0) -> list[int]:

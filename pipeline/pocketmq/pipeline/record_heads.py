@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from pocketmq.pipeline.arrow_arrays import numbers, texts
 from pocketmq.pipeline.fixed_fields import HEAD, Bytes, Ints, gather
 from pocketmq.protocol.hosts import HOST_V4_BYTES, HOST_V6_BYTES, host_text
 from pocketmq.protocol.scalars import MessageSysFlag
@@ -82,7 +83,7 @@ class RecordHeads:
     def _hosts(self, host_at: Ints, v6_flag: int) -> pa.Array:
         """Addresses as text; each distinct one is made once."""
         is_v6 = (self.sys_flags & v6_flag) != 0
-        texts: list[str] = []
+        distinct_hosts: list[str] = []
         index = np.empty(len(self), np.int32)
         for wide, width in ((False, HOST_V4_BYTES), (True, HOST_V6_BYTES)):
             rows = np.flatnonzero(is_v6 == wide)
@@ -90,9 +91,9 @@ class RecordHeads:
                 continue
             packed = gather(self.buffer, host_at[rows], np.dtype(f"V{width}"))
             distinct, place = np.unique(packed, return_inverse=True)
-            index[rows] = place + len(texts)
-            texts += [host_text(host.tobytes()) for host in distinct]
-        return pa.array(texts, pa.string()).take(pa.array(index))
+            index[rows] = place + len(distinct_hosts)
+            distinct_hosts += [host_text(host.tobytes()) for host in distinct]
+        return texts(distinct_hosts).take(numbers(index))
 
     def offset_ids(self) -> pa.Array:
         """Offset message ids (S-7) as Arrow `string`: store host and log offset in hex."""
@@ -105,7 +106,7 @@ class RecordHeads:
             for wide in (False, True)
         ]
         order = np.argsort(np.argsort(is_v6, kind="stable"), kind="stable")
-        return pa.concat_arrays(ids).take(pa.array(order))
+        return pa.concat_arrays(ids).take(numbers(order))
 
     def _offset_ids(self, rows: Any, host_at: Ints, width: int) -> pa.Array:
         hosts = gather(self.buffer, host_at[rows], np.dtype(f"V{width}"))

@@ -7,9 +7,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
+from pocketmq.pipeline.arrow_arrays import texts
 from pocketmq.pipeline.property_columns import read_properties
 from pocketmq.pipeline.record_columns import RecordColumns
 from pocketmq.pipeline.record_heads import RecordHeads
@@ -37,7 +36,9 @@ def wanted(records: RecordColumns, bounds: RowFilter) -> RecordColumns:
         values = bounds.texts.get(column)
         if values is not None and len(records):
             found = read_properties(records.properties()).values_of(name)
-            same = pc.is_in(found, pa.array(sorted(values), pa.string()))
+            import pyarrow.compute as pc
+
+            same = pc.is_in(found, texts(sorted(values)))
             records = records.take(same.to_numpy(zero_copy_only=False))
     return records
 
@@ -46,9 +47,9 @@ def heads_wanted(records: _Records, bounds: RowFilter) -> _Records:
     """The records within the bounds that their fixed fields are tested for."""
     keep = np.ones(len(records), np.bool_)
     for column, name in _NUMBERS.items():
-        _narrow(keep, records.head[name], bounds.range(column))
+        within(keep, records.head[name], bounds.range(column))
     for column, name in _TIMES.items():
-        _narrow(keep, records.head[name], bounds.times(column))
+        within(keep, records.head[name], bounds.times(column))
     return records if keep.all() else records.take(keep)
 
 
@@ -60,7 +61,8 @@ def of_topics(records: RecordColumns, topics: Sequence[str]) -> npt.NDArray[np.b
     return found
 
 
-def _narrow(keep: npt.NDArray[np.bool_], values: npt.NDArray[Any], bounds: Range) -> None:
+def within(keep: npt.NDArray[np.bool_], values: npt.NDArray[Any], bounds: Range) -> None:
+    """Clear those of `keep` whose values are out of bounds."""
     if bounds.low is not None:
         keep &= values >= bounds.low
     if bounds.high is not None:

@@ -40,6 +40,10 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.shuffle.partitions": "4",
 }
 """The settings of `session`; the caller's settings take precedence."""
+HERE_ONLY: Final[Mapping[str, str]] = {
+    "spark.python.daemon.module": "pocketmq.pipeline.spark_daemon",
+}
+"""Those where tasks run in this process's JVM, so that workers have the package."""
 
 
 def session(
@@ -67,11 +71,12 @@ def session(
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.appName(app_name)
     chosen = master or os.environ.get("SPARK_MASTER")
+    if not chosen and "spark.master" not in os.environ.get("PYSPARK_SUBMIT_ARGS", ""):
+        chosen = "local[*]"
     if chosen:
         builder = builder.master(chosen)
-    elif "spark.master" not in os.environ.get("PYSPARK_SUBMIT_ARGS", ""):
-        builder = builder.master("local[*]")
-    for name, value in {**SETTINGS, **(settings or {})}.items():
+    is_here = sys.platform == "linux" and re.fullmatch(r"local(\[.*\])?", chosen or "")
+    for name, value in {**SETTINGS, **(HERE_ONLY if is_here else {}), **(settings or {})}.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 

@@ -16,6 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pocketmq.pipeline.arrow import MessageBatch, Shape
+from pocketmq.pipeline.arrow_arrays import numbers, texts
+from pocketmq.pipeline.entry_columns import ENTRY_COLUMNS, entry_batches
 from pocketmq.pipeline.errors import CorruptRecordError
 from pocketmq.pipeline.fixed_fields import QUEUE_ENTRY, Bytes, Ints
 from pocketmq.pipeline.log_walk import walk
@@ -97,6 +99,9 @@ class Scan:
 
     def _queued(self, part: QueuePart, log: FileRow) -> Iterator[pa.RecordBatch]:
         for entries in self._by_file(self._entries(part), log):
+            if self._needs_entries_only(part):
+                yield from entry_batches(part, entries, self.shape.columns, self.row_filter)
+                continue
             spread = entries.spread()
             mapped = (
                 spread < TOO_SPARSE
@@ -162,6 +167,15 @@ class Scan:
             and not any(each.topic.startswith(LIGHT_QUEUE_PREFIX) for each in part.slices)
         )
 
+    def _needs_entries_only(self, part: QueuePart) -> bool:
+        """Whether the entries of a part's queues are enough: then no record is looked at."""
+        return (
+            self.shape.columns.keys() <= ENTRY_COLUMNS
+            and not self.row_filter.times_ms
+            and self._needs_heads_only(part)
+            and not self.by_queue
+        )
+
     def _chunk(
         self, part: QueuePart, log: FileRow, entries: Entries, *, mapped: bool
     ) -> pa.RecordBatch:
@@ -187,8 +201,8 @@ class Scan:
         records = heads_wanted(records, self.row_filter)
         topics = None
         if "topic" in self.shape.columns:
-            names = pa.array([each.topic for each in part.slices], pa.string())
-            topics = names.take(pa.array(entries.queue[records.rows]))
+            names = texts([each.topic for each in part.slices])
+            topics = names.take(numbers(entries.queue[records.rows]))
         return MessageBatch(records, self.shape, part.broker_name, topics=topics).build()
 
     def _read(self, log: FileRow, entries: Entries) -> tuple[Bytes, Ints]:
