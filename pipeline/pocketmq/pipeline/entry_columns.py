@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from pocketmq.pipeline.arrow import TYPES, arrow_schema
@@ -40,7 +41,7 @@ def entry_batches(
     while low < len(entries):
         some = entries[low : low + size]
         low, size = low + size, min(size * 16, MOST_ROWS)
-        fields = {
+        fields: dict[str, npt.NDArray[Any]] = {
             "queueId": ids[some.queue],
             "queueOffset": some.numbers,
             "physicalOffset": some.offsets,
