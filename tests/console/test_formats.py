@@ -26,6 +26,7 @@ MESSAGE = pulled_message(
         ("%I", b"7F00000100002A9F00000000000006A4"),
         ("%h", b"KEYS=k1 k2,TAGS=new,UNIQ_KEY=7F01,colour=blue"),
         (r"100%%\t\r\0\\\x41", b"100%\t\r\0\\A"),
+        ("%R%s", b"\x00\x00\x00\x04\xff hi"),
         ("", b""),
         ("é", "é".encode()),
     ],

@@ -307,3 +307,29 @@ def test_dead_letters_are_sent_to_their_topic_again(pocketmq: Cluster, console: 
         "has no dead letters: there is no topic %DLQ%nobody"
         in console("message", "resend", "nobody").error
     )
+
+
+def test_a_seeded_dead_letter_goes_to_its_origin_with_its_properties(
+    pocketmq: Cluster, console: Console, tmp_path: Path
+) -> None:
+    topic, group = pocketmq.topic_name("seeded"), pocketmq.group_name("billing")
+    (tmp_path / "seed.toml").write_text(
+        f'[[topics]]\nname = "{topic}"\nqueues = 1\n[[messages]]\ntopic = "%DLQ%{group}"\n'
+        f'body = "letter"\norigin = "{topic}"\nproperties = {{ colour = "blue" }}\n'
+        f'[[offsets]]\ngroup = "{group}"\ntopic = "{topic}"\noffset = "end"\n'
+    )
+    said = console("seed", str(tmp_path / "seed.toml"), "--control", pocketmq.control_url)
+    assert said.out == "1 topic, 1 message, 1 group, 1 offset\n"
+    assert console("message", "resend", group).status == 0
+    shown = console("message", "tail", topic, "--from", "start", "--no-follow", "-f", "%s %h").out
+    assert shown.startswith("letter ")
+    assert "colour=blue" in shown
+
+
+def test_an_exported_file_is_no_seed_and_the_error_tells_what_it_is_for(
+    pocketmq: Cluster, console: Console, orders: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "orders.jsonl"
+    assert console("message", "export", orders, "--to", str(file)).status == 0
+    said = console("seed", str(file), "--control", pocketmq.control_url)
+    assert "`pocketmq message import`" in said.error

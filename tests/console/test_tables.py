@@ -12,7 +12,7 @@ from pocketmq.cluster.cli.connections import ConnectionView, connection_table
 from pocketmq.cluster.cli.explain import life_tables
 from pocketmq.cluster.cli.group import group_tables
 from pocketmq.cluster.cli.output import show
-from pocketmq.cluster.cli.tables import Table, aligned, shortened, tab_separated
+from pocketmq.cluster.cli.tables import Table, aligned, columns, shortened, tab_separated
 from pocketmq.cluster.cli.tail import message_tables
 from pocketmq.cluster.cli.topic import (
     BrokerOfTopic,
@@ -81,10 +81,27 @@ TABLES = [
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: "+".join(table.columns))
 def test_every_table_fits_80_columns_with_long_names(table: Table) -> None:
     first, *rows = aligned(table, 80)
-    assert max(map(len, [first, *rows])) <= 80
+    assert max(map(columns, [first, *rows])) <= 80
     assert len(rows) == len(table.rows), "a row is one line"
     for column in table.columns:
         assert column in first, "names of columns are whole"
+
+
+def test_wide_and_combining_characters_are_counted_in_columns() -> None:
+    wide = "我的很长的客户端名称" * 6
+    table = Table("m", ("id", "lag"), [(wide, 7), ("e\u0301", 12)])
+    lines = aligned(table, 80)
+    assert [columns(line) for line in lines] == [80, 80, 80]
+    assert "…" in lines[1]
+    assert columns(shortened(wide, 9)) == 9
+    assert shortened(wide, 9) == "我的…名称"
+
+
+def test_a_column_that_is_cut_last_stays_whole_beside_long_values() -> None:
+    rows = [("flushConsumeQueueLeastPages", "1s 5s 10s " * 9), ("x", "y")]
+    _, row, _ = aligned(Table("o", ("option", "value"), rows, last_cut="option"), 80)
+    assert row.startswith("flushConsumeQueueLeastPages  1s 5s")
+    assert 79 <= len(row) <= 80, "the end may be a blank"
 
 
 def test_a_shortened_client_id_keeps_its_ends() -> None:

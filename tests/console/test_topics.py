@@ -114,9 +114,20 @@ def test_version_tells_what_a_report_of_a_problem_needs(console: Console) -> Non
     assert others[0].startswith(f"Python {platform.python_version()}")
     assert others[1].startswith("uvloop ")
     assert others[2].startswith("profile 5.x: as RocketMQ 5.")
+    for command in ("up", "topic list", "message show", "broker", "ready"):
+        assert console(*command.split(), "--version").out.splitlines() == [first, *others]
 
 
-def completed(line: str, nameservers: str) -> list[str]:
+@pytest.mark.parametrize("role", ["nameserver", "controller", "broker"])
+def test_a_role_that_is_started_as_a_module_tells_its_version_too(role: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", f"pocketmq.{role}", "--version"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout.startswith("pocketmq 0.")
+
+
+def completed(line: str, nameservers: str, control: str = "") -> list[str]:
     """What bash is offered at the end of a line."""
     words = line.split(" ")
     done = subprocess.run(
@@ -128,6 +139,7 @@ def completed(line: str, nameservers: str) -> list[str]:
             "COMP_WORDS": line,
             "COMP_CWORD": str(len(words) - 1),
             "NAMESRV_ADDR": nameservers,
+            "POCKETMQ_CONTROL": control,
         },
     )  # fmt: skip
     assert done.stderr == ""
@@ -138,6 +150,19 @@ def test_a_shell_completes_names_that_the_cluster_knows(pocketmq: Cluster) -> No
     topic = pocketmq.sync.create_topic("orders")
     assert completed(f"pocketmq topic stats {topic[:-2]}", pocketmq.nameservers) == [topic]
     assert completed("pocketmq topic stats o", "127.0.0.1:1") == [], "no cluster, no error"
+
+
+def test_a_shell_completes_roles_queues_and_what_a_fault_can_be(pocketmq: Cluster) -> None:
+    topic, where = pocketmq.sync.create_topic("orders", queues=2), pocketmq.nameservers
+    tail = f"pocketmq message tail {topic} --queue "
+    assert completed(tail, where) == ["broker-a/0", "broker-a/1"]
+    assert completed(f"pocketmq message show {topic} ", where) == ["broker-a/0", "broker-a/1"]
+    assert completed("pocketmq cluster show ", where) == ["broker-a"]
+    assert completed("pocketmq kill br", where, pocketmq.control_url) == ["broker-a"]
+    parted = ["nameserver-1", "broker-a", "others", "clients"]
+    assert completed("pocketmq partition broker-a ", where, pocketmq.control_url) == parted
+    assert completed("pocketmq fault add di", where) == ["disk-full", "disk-error"]
+    assert completed("pocketmq kill br", where, "http://127.0.0.1:1") == []
 
 
 def test_the_script_for_a_shell_is_shown(console: Console) -> None:

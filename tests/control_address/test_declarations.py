@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pocketmq.cluster.control_address.client import ControlClient
+from pocketmq.cluster.control_address.client import ControlClient, ControlFile
 from pocketmq.cluster.control_address.declarations import OPERATIONS, Operation, Seed
 from pocketmq.cluster.control_address.openapi import document
 from pocketmq.cluster.control_address.operations import Operations
@@ -85,3 +85,20 @@ def test_a_data_folder_without_a_cluster_is_said(tmp_path: Path) -> None:
         ControlClient.found(None, tmp_path)
     with pytest.raises(CallerError, match="write http://host:port"):
         ControlClient("ftp://x")
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:99999", "http://a:b", "http://[::1", "a:1", ""])
+def test_what_is_no_control_address_is_said(url: str) -> None:
+    with pytest.raises(CallerError, match="write http://host:port"):
+        ControlClient(url)
+
+
+def test_the_folder_that_is_named_goes_before_the_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted = ControlFile(url="http://127.0.0.1:2", nameservers="", pid=1)
+    (tmp_path / "control.json").write_bytes(msgspec.json.encode(noted))
+    monkeypatch.setenv("POCKETMQ_CONTROL", "http://127.0.0.1:1")
+    assert ControlClient.found(None, tmp_path).url == "http://127.0.0.1:2"
+    assert ControlClient.found("http://127.0.0.1:3", tmp_path).url == "http://127.0.0.1:3"
+    assert ControlClient.found(None).url == "http://127.0.0.1:1"

@@ -167,7 +167,7 @@ async def _every_stored_message_has_its_events(mode: Mode) -> None:
     shares = [each for each in told if isinstance(each, Allocated) and each.topic == topic]
     assert shares[-1].own == [f"broker-{at}/{queue}" for at in "ab" for queue in range(QUEUES)]
     assert shares[-1].members == [client_id]
-    assert shares[-1].arithmetic == "AVG: 4 queues / 1 members, I am number 0: 4 from position 0"
+    assert shares[-1].arithmetic == "AVG: 4 queues / 1 member, I am number 0: 4 from position 0"
     owners = {each.by for each in told if isinstance(each, Rebalanced)}
     assert owners == {client_id}  # it tells them itself, and nobody else does
     sources = {each.by for each in told if isinstance(each, OffsetCommitted)}

@@ -70,13 +70,18 @@ def test_a_healthy_group_has_no_findings() -> None:
         ),
         (
             GroupFacts(state=CROWDED),
-            "z has no queue: there are 2 queues for 3 members",
+            "z has no queue: 2 queues for 3 members",
             "more queues",
         ),
         (
             GroupFacts(state=GroupState("g", (member("x", QUEUES[0]),), ends=ENDS)),
             "no member has orders broker-a/1",
             "next rebalance",
+        ),
+        (
+            GroupFacts(state=GroupState("g", (member("x"),), ends=ENDS), in_order=True),
+            "another client holds the lock",
+            "60 s after its client was killed",
         ),
         (
             GroupFacts(state=PAST),
@@ -97,7 +102,7 @@ def test_a_healthy_group_has_no_findings() -> None:
             "x consumes in order and has no lock of orders broker-a/0",
             "60 s",
         ),
-        (GroupFacts(state=WELL, retrying=1), "1 message failed and wait", "10 s, 30 s"),
+        (GroupFacts(state=WELL, retrying=1), "1 message failed and waits", "10 s, 30 s"),
         (GroupFacts(state=WELL, dead_letters=3), "3 messages failed too often", "send them again"),
         (GroupFacts(state=WELL, clock_stands=True), "on a manual clock", "clock advance"),
     ],

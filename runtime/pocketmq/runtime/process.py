@@ -328,6 +328,19 @@ class RoleParser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}; see `{self.prog} --help`\n")
 
 
+class ShowVersion(argparse.Action):
+    """`--version` of a role: prints it and ends."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help="Show the version.")
+
+    def __call__(self, parser: argparse.ArgumentParser, *_parsed: object) -> NoReturn:
+        from importlib.metadata import version
+
+        print(f"pocketmq {version('pocketmq')}")
+        parser.exit()
+
+
 def load_all(
     parser: argparse.ArgumentParser,
     config_classes: Sequence[type[Any]],
@@ -355,6 +368,7 @@ def load_all(
     parser.add_argument(
         "-c", "--broker-conf", metavar="FILE", default=None, help="RocketMQ properties file."
     )
+    parser.add_argument("--version", action=ShowVersion)
     add_arguments(parser, *config_classes)
     flags = vars(parser.parse_args(arguments))
     toml_path = Path(flags["config"]) if flags["config"] else None

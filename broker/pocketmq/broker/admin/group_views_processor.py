@@ -45,6 +45,7 @@ from pocketmq.protocol.headers.topics import (
 )
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.subscription import TAG
+from pocketmq.runtime.words import counted
 
 MOST_QUEUES: Final = 8_000
 """Of each a record is read or more, 5 to 11 us; the broker does nothing else meanwhile."""
@@ -203,8 +204,8 @@ def _check_queues(count: int, who: str) -> None:
     if count > MOST_QUEUES:
         raise RequestRefusedError(
             ResponseCode.SYSTEM_ERROR,
-            f"{who} {count} queues, and one answer holds at most {MOST_QUEUES}: ask for the "
-            "progress of one group (GET_CONSUME_STATS)",
+            f"{who} {counted(count, 'queue')}, and one answer holds at most {MOST_QUEUES}: ask for "
+            "the progress of one group (GET_CONSUME_STATS)",
         )
 
 

@@ -31,6 +31,7 @@ from pocketmq.protocol.headers.offsets import (
 )
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.profile.broker import BrokerProfile
+from pocketmq.runtime.words import counted
 
 log = structlog.get_logger()
 
@@ -145,8 +146,8 @@ class OffsetProcessor:
             return
         raise RequestRefusedError(
             self._profile.invalid_parameter_code,
-            f"queue id {queue_id} is illegal: topic {topic} has {queues} queues here, so there is "
-            "nothing to commit",
+            f"queue id {queue_id} is illegal: topic {topic} has {counted(queues, 'queue')} here, "
+            "so there is nothing to commit",
         )
 
     @handles(RequestCode.GET_ALL_CONSUMER_OFFSET)

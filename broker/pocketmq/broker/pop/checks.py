@@ -10,6 +10,7 @@ from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.headers.pop import PopMessageRequestHeader
 from pocketmq.protocol.scalars import Perm
+from pocketmq.runtime.words import counted
 
 MOST_MESSAGES = 32
 LATE_MS = 500
@@ -80,8 +81,8 @@ class PopChecks:
         if queue_id >= config.read_queue_nums:
             raise RequestRefusedError(
                 ResponseCode.INVALID_PARAMETER,
-                f"queueId[{queue_id}] is illegal, topic:[{topic}] has {config.read_queue_nums} "
-                "read queues",
+                f"queueId[{queue_id}] is illegal, topic:[{topic}] has "
+                f"{counted(config.read_queue_nums, 'read queue')}",
             )
         self.group(group, now_ms)
         return config
@@ -113,8 +114,8 @@ class PopChecks:
         if not 0 <= queue_id < config.read_queue_nums:
             raise RequestRefusedError(
                 ResponseCode.MESSAGE_ILLEGAL,
-                f"queueId[{queue_id}] is illegal, topic:[{topic}] has {config.read_queue_nums} "
-                "read queues",
+                f"queueId[{queue_id}] is illegal, topic:[{topic}] has "
+                f"{counted(config.read_queue_nums, 'read queue')}",
             )
 
     def offset(self, topic: str, queue_id: int, offset: int, *, end_passes: bool) -> None:

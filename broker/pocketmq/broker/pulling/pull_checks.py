@@ -19,6 +19,7 @@ from pocketmq.protocol.errors import FilterError, SubscriptionError
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader
 from pocketmq.protocol.scalars import Perm, PullSysFlag
 from pocketmq.protocol.subscription import TAG, SubscriptionData
+from pocketmq.runtime.words import counted
 
 FOUND = int(ResponseCode.SUCCESS)
 NOT_FOUND = int(ResponseCode.PULL_NOT_FOUND)
@@ -137,7 +138,7 @@ class PullChecks:
             raise RequestRefusedError(
                 self._invalid_code,
                 f"queue id {header.queue_id} is illegal: topic {header.topic} has "
-                f"{config.read_queue_nums} read queues on broker {self._broker_name}",
+                f"{counted(config.read_queue_nums, 'read queue')} on broker {self._broker_name}",
             )
         subscription = self._subscription(header, group)
         try:

@@ -24,6 +24,7 @@ from pocketmq.broker.subject import Subject
 from pocketmq.protocol.bodies.route import MASTER_ID
 from pocketmq.protocol.transport.network import Network
 from pocketmq.runtime.errors import ConfigError
+from pocketmq.runtime.words import counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +169,6 @@ def check_role(config: BrokerConfig) -> None:
     if config.in_sync_replicas < 1:
         raise ConfigError(
             "in_sync_replicas",
-            f"{config.in_sync_replicas} replicas",
+            counted(config.in_sync_replicas, "replica"),
             advice="1 is the master alone, 2 the master and one slave",
         )

@@ -29,6 +29,7 @@ from pocketmq.protocol.ids import offset_msg_id
 from pocketmq.protocol.scalars import Perm
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.words import counted
 
 log = structlog.get_logger()
 
@@ -129,7 +130,7 @@ class ReplyProcessor:
             raise RequestRefusedError(
                 ResponseCode.INVALID_PARAMETER,
                 f"queue id {header.queue_id} is illegal: topic {header.topic} has "
-                f"{config.write_queue_nums} write queues",
+                f"{counted(config.write_queue_nums, 'write queue')}",
             )
         return max(0, header.queue_id)
 

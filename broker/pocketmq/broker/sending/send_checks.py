@@ -18,6 +18,7 @@ from pocketmq.protocol.errors import IllegalNameError
 from pocketmq.protocol.headers.send import SendMessageRequestHeader, SendMessageRequestHeaderV2
 from pocketmq.protocol.scalars import Perm
 from pocketmq.protocol.validation import NOT_ALLOWED_SEND, RETRY_PREFIX, check_topic, is_retry
+from pocketmq.runtime.words import counted
 
 
 class SendPlan(msgspec.Struct, gc=False, frozen=True):
@@ -139,8 +140,8 @@ class SendChecks:
         """The answer to a queue id at or above `plan.queue_limit`."""
         return RequestRefusedError(
             self._invalid_code,
-            f"queue id {queue_id} is illegal: topic {plan.topic} has {plan.queue_limit} queues "
-            f"on broker {self._broker_name}",
+            f"queue id {queue_id} is illegal: topic {plan.topic} has "
+            f"{counted(plan.queue_limit, 'queue')} on broker {self._broker_name}",
         )
 
     def _topic_changed(self, topic: str) -> None:

@@ -40,6 +40,7 @@ from pocketmq.broker.store.verify_log import (
     Stretch,
 )
 from pocketmq.protocol import fastjson
+from pocketmq.runtime.words import counted
 
 STRETCH_BYTES = 16 * MIB
 _PARALLEL_FROM = 128 * MIB
@@ -281,19 +282,24 @@ class _Verification:
             if topic in topics and store.is_clean:
                 path = os.path.join(store.root, "consumequeue", topic, str(queue_id))
                 result.add(
-                    [Problem(path, 0, f"the queue is missing, {count} records belong to it")]
+                    [Problem(path, 0, f"the queue of {counted(count, 'record')} is missing")]
                 )
             else:
                 missing[topic] += count
         for topic, count in missing.items():
-            result.notes.append(f"topic {topic} has {count} records and no queue; was it deleted?")
+            result.notes.append(
+                f"topic {topic} has {counted(count, 'record')} and no queue; was it deleted?"
+            )
         for (topic, _), count in older.items():
-            result.notes.append(f"topic {topic} has {count} records from before it was made again")
+            result.notes.append(
+                f"topic {topic} has {counted(count, 'record')} from before it was made again"
+            )
         for queue in store.queues:
             name = queue.topic, queue.queue_id
             if name in behind:
                 count, first = behind[name]
-                what = f"the queue ends {count} records before the log, at log offset {first}"
+                ends = f"the queue ends {counted(count, 'record')} before the log"
+                what = f"{ends}, at log offset {first}"
                 if self._is_unfinished(first):
                     result.notes.append(f"{queue.row.directory}: {what}")
                 else:
@@ -325,7 +331,8 @@ class _Verification:
         if missing:
             first = min(s.not_indexed[1] for s in stretches if s.not_indexed[0])
             result.notes.append(
-                f"{missing} records from log offset {first} on are not in the index"
+                f"{counted(missing, 'record')} from log offset {first} on "
+                f"{'is' if missing == 1 else 'are'} not in the index"
             )
 
     def _look_at_checkpoint(self) -> None:

@@ -113,7 +113,7 @@ class TopicProcessor:
             raise self._invalid(f"perm {config.perm} is not between 0 and 7")
         for nums in (config.read_queue_nums, config.write_queue_nums):
             if nums < 0:
-                raise self._invalid(f"{nums} queues are fewer than none")
+                raise self._invalid(f"a number of queues of {nums} is below 0")
         self._budget().check(
             "queues_per_topic",
             max(config.read_queue_nums, config.write_queue_nums),

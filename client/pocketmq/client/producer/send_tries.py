@@ -20,6 +20,7 @@ from pocketmq.client.producer.send_result import SendResult, SendStatus
 from pocketmq.protocol.codes import ClientErrorCode
 from pocketmq.protocol.errors import BrokerError, ClientError, RemotingError
 from pocketmq.runtime.errors import PeerError, PocketMQError
+from pocketmq.runtime.words import counted
 
 LEAST_TRY_S: Final = 0.001
 """With less time left no further try begins: no broker answers so soon, and the message might be
@@ -42,7 +43,7 @@ class SendFailedError(PeerError):
         code = getattr(last_error, "code", None)
         self.code: int = code if isinstance(code, int) else ClientErrorCode.BROKER_NOT_EXIST
         super().__init__(
-            f"message for topic {topic!r} was sent {len(brokers_sent)} times to "
+            f"message for topic {topic!r} was sent {counted(len(brokers_sent), 'time')} to "
             f"{', '.join(brokers_sent) or 'nobody'} and not stored for sure, {cost_ms} ms: "
             f"{last_error}"
         )

@@ -63,6 +63,7 @@ from pocketmq.protocol.allocation.strategy import (
     sorted_queues,
 )
 from pocketmq.protocol.message import MessageQueue
+from pocketmq.runtime.words import counted
 
 STORY_LENGTH: Final = 100
 
@@ -228,7 +229,7 @@ class RebalancePlanner:
         members = tuple(sorted_client_ids(seen.members or ()))
         if self.broadcasting:
             assigned: tuple[MessageQueue, ...] = all_queues
-            why = f"broadcasting: all {len(all_queues)} queues"
+            why = f"broadcasting: all {counted(len(all_queues), 'queue')}"
         else:
             self._balanced[topic] = False  # unless the strategy answers
             mine = self.strategy.allocate(self.group, self.client_id, all_queues, members)

@@ -6,9 +6,10 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Annotated
 
+import msgspec
 import typer
 
-from pocketmq.cluster.cli.output import Output, show
+from pocketmq.cluster.cli.output import Output, OutputFormat, Sentences, show, tell
 from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, addresses, remoting, run
 from pocketmq.cluster.cli.steer import Control, Data
 from pocketmq.cluster.cli.tables import Table
@@ -63,11 +64,12 @@ Example:
   pocketmq clock freeze
 """
 
-SET_HELP = """Move the time to a moment; it cannot go back.
+SET_HELP = """Move the time to a moment, at most 31 days ahead; it cannot go back.
 
 \b
-Example:
-  pocketmq clock set 2030-01-01T00:00:00
+Examples:
+  pocketmq clock set 2026-12-01T09:30:00     UTC; or with +01:00
+  pocketmq clock set 1796120000000           epoch ms
 """
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -103,6 +105,7 @@ def parse_duration_ms(text: str) -> int:
 
 def advance(
     duration: Annotated[str, typer.Argument(help="How far: seconds, or 500ms, 5m, 2h.")],
+    output: Sentences = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
     by_ms = parse_duration_ms(duration)
@@ -130,8 +133,12 @@ def advance(
             time_ms = await lock_step.advance(
                 members, by_ms, on_lost=lambda _member, error: left_out(error)
             )
-            names = ", ".join(member.name for member in members)
-            typer.echo(f"{_text(time_ms)}  {names}")
+            names = [member.name for member in members]
+            tell(
+                output,
+                {"now_ms": time_ms, "moved": names},
+                f"{_text(time_ms)}  {', '.join(names)}",
+            )
 
     run(command())
 
@@ -186,28 +193,31 @@ def clock_table(views: list[ClockView]) -> Table:
     )  # fmt: skip
 
 
-def next_deadline(control: Control = None, data: Data = None) -> None:
-    _show(ControlClient.found(control, data).post("/clock/next", Moved))
+def next_deadline(output: Sentences = None, control: Control = None, data: Data = None) -> None:
+    _show(output, ControlClient.found(control, data).post("/clock/next", Moved))
 
 
 def run_clock(
     speed: Annotated[
         float, typer.Option(min=0.001, max=MAX_SPEED, help="Protocol seconds each real second.")
     ] = 60.0,
+    output: Sentences = None,
     control: Control = None,
     data: Data = None,
 ) -> None:
     clock = ControlClient.found(control, data).post("/clock/run", Clock, Run(speed))
-    typer.echo(f"{_text(clock.now_ms)}  runs at x{clock.speed:g}")
+    line = f"{_text(clock.now_ms)}  runs at x{clock.speed:g}"
+    tell(output, msgspec.to_builtins(clock), line)
 
 
-def freeze(control: Control = None, data: Data = None) -> None:
+def freeze(output: Sentences = None, control: Control = None, data: Data = None) -> None:
     clock = ControlClient.found(control, data).post("/clock/freeze", Clock)
-    typer.echo(f"{_text(clock.now_ms)}  stands still")
+    tell(output, msgspec.to_builtins(clock), f"{_text(clock.now_ms)}  stands still")
 
 
 def set_time(
     moment: Annotated[str, typer.Argument(help="ISO date and time in UTC, or epoch ms.")],
+    output: Sentences = None,
     control: Control = None,
     data: Data = None,
 ) -> None:
@@ -219,15 +229,15 @@ def set_time(
             at = round(aware.timestamp() * 1000)
     except ValueError as exc:
         raise CallerError(f"{moment!r} is no moment; write 2030-01-01T00:00:00") from exc
-    _show(ControlClient.found(control, data).post("/clock/advance", Moved, Advance(to_ms=at)))
+    client = ControlClient.found(control, data)
+    _show(output, client.post("/clock/advance", Moved, Advance(to_ms=at)))
 
 
-def _show(moved: Moved) -> None:
-    for each in moved.fired:
-        typer.echo(f"+{each.in_s:.3f} s  {each.role:14} {each.what}")
+def _show(output: OutputFormat | None, moved: Moved) -> None:
+    lines = [f"+{each.in_s:.3f} s  {each.role:14} {each.what}" for each in moved.fired]
     if moved.more_fired:
-        typer.echo(f"and {moved.more_fired} more")
-    typer.echo(_text(moved.now_ms))
+        lines.append(f"and {moved.more_fired} more")
+    tell(output, msgspec.to_builtins(moved), *lines, _text(moved.now_ms))
 
 
 async def cluster_time_ms(nameservers: list[str]) -> int:

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from pocketmq.client import Admin
+from pocketmq.cluster.cli.complete import complete_broker
 from pocketmq.cluster.cli.output import Output, show
 from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, addresses, run
 from pocketmq.cluster.cli.tables import Cell, Table
@@ -61,7 +62,10 @@ class ReplicaView:
 
 
 def show_cluster(
-    name: Annotated[str | None, typer.Argument(help="One broker; all if left out.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(help="One broker; all if left out.", autocompletion=complete_broker),
+    ] = None,
     output: Output = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:

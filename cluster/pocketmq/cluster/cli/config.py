@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from pocketmq.cluster.cli import config_live
-from pocketmq.cluster.cli.output import Output
+from pocketmq.cluster.cli.output import Sentences
 from pocketmq.cluster.cli.output import show as show_rows
 from pocketmq.cluster.cli.tables import Table
 from pocketmq.cluster.spec import ClusterOptions
@@ -77,7 +77,7 @@ class OptionView:
 def option_table(found: list[OptionView]) -> Table:
     """A row for each."""
     rows = [(each.option, f"{each.value} {each.unit}".strip(), each.origin) for each in found]
-    return Table("option", ("option", "value", "from"), rows)
+    return Table("option", ("option", "value", "from"), rows, last_cut="option")
 
 
 def show(
@@ -89,7 +89,7 @@ def show(
     changed: Annotated[
         bool, typer.Option("--changed", help="Only options that differ from their defaults.")
     ] = False,
-    output: Output = None,
+    output: Sentences = None,
 ) -> None:
     classes = config_classes(role)
     found: list[OptionView] = []

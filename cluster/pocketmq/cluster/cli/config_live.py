@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from pocketmq.client import Admin
+from pocketmq.cluster.cli.complete import complete_broker
 from pocketmq.cluster.cli.output import Output, show
 from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, addresses, run
 from pocketmq.cluster.cli.tables import Table
@@ -37,7 +38,10 @@ Examples:
   pocketmq config set --nameserver orderMessageEnable=true
 """
 
-Brokers = Annotated[list[str] | None, typer.Option(help="Only this broker; may be repeated.")]
+Brokers = Annotated[
+    list[str] | None,
+    typer.Option(help="Only this broker; may be repeated.", autocompletion=complete_broker),
+]
 OfNameservers = Annotated[
     bool, typer.Option("--nameserver", help="Every nameserver, not the brokers.")
 ]
@@ -146,6 +150,7 @@ def values_table(
             (key, *(options.get(key, "") for options in found.values()), acts.get(key, ""))
             for key in keys
         ],
+        last_cut="option",
     )
 
 

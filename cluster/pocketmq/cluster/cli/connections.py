@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from pocketmq.client import Admin
+from pocketmq.cluster.cli.complete import complete_broker, complete_group
 from pocketmq.cluster.cli.output import Output, show
 from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, addresses, run
 from pocketmq.cluster.cli.tables import Table
@@ -48,10 +49,12 @@ def register(app: typer.Typer) -> None:
 
 def connections(
     broker: Annotated[
-        list[str] | None, typer.Option(help="Only this broker; may be repeated.")
+        list[str] | None,
+        typer.Option(help="Only this broker; may be repeated.", autocompletion=complete_broker),
     ] = None,
     group: Annotated[
-        list[str] | None, typer.Option(help="Only this group; may be repeated.")
+        list[str] | None,
+        typer.Option(help="Only this group; may be repeated.", autocompletion=complete_group),
     ] = None,
     output: Output = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,

@@ -9,9 +9,11 @@ import typer
 
 from pocketmq.client import Admin
 from pocketmq.cluster.cli.clock import moment_text
+from pocketmq.cluster.cli.complete import complete_topic
 from pocketmq.cluster.cli.output import Output, show
 from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, addresses, run
 from pocketmq.cluster.cli.tables import Table
+from pocketmq.cluster.cli.tail import MessageName
 from pocketmq.cluster.explain.message_facts import gather_life
 from pocketmq.cluster.explain.message_life import Life, LifeFacts, life
 
@@ -36,10 +38,14 @@ def register(app: typer.Typer) -> None:
 
 
 def explain_message(
-    words: Annotated[list[str], typer.Argument(metavar="ID | TOPIC BROKER/QUEUE OFFSET")],
+    words: MessageName,
     topic: Annotated[
         list[str] | None,
-        typer.Option(help="Search only this topic; may be repeated.", show_default="all"),
+        typer.Option(
+            help="Search only this topic; may be repeated.",
+            show_default="all",
+            autocompletion=complete_topic,
+        ),
     ] = None,
     output: Output = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,

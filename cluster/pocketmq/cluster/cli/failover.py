@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from pocketmq.cluster.cli.complete import complete_broker
+from pocketmq.cluster.cli.output import Sentences, tell
 from pocketmq.cluster.cli.run import run
 from pocketmq.cluster.replica_sets import replicas_at
 from pocketmq.protocol.bodies.controller import ReplicasInfo
@@ -44,7 +46,7 @@ def register(app: typer.Typer) -> None:
 
 
 def failover(
-    broker: Annotated[str, typer.Option(help="Broker name.")],
+    broker: Annotated[str, typer.Option(help="Broker name.", autocompletion=complete_broker)],
     to: Annotated[
         int | None, typer.Option(help="Id of the replica at the controllers.", min=1)
     ] = None,
@@ -52,6 +54,7 @@ def failover(
         str,
         typer.Option(help="host:port;host:port", envvar="CONTROLLER_ADDR"),
     ] = DEFAULT_CONTROLLERS,
+    output: Sentences = None,
 ) -> None:
     async def main() -> None:
         client = RemotingClient(TcpNetwork())
@@ -64,9 +67,17 @@ def failover(
             )
             reply = expect(await client.call(leader, header))
             after = reply.header(ElectMasterResponseHeader)
-            print(
+            tell(
+                output,
+                {
+                    "broker": broker,
+                    "master": after.master_broker_id,
+                    "address": after.master_address,
+                    "epoch": after.master_epoch,
+                    "before": before.master_broker_id,
+                },
                 f"{broker}: replica {after.master_broker_id} at {after.master_address} is master"
-                f" from epoch {after.master_epoch} on; before it was {before.master_broker_id}"
+                f" from epoch {after.master_epoch} on; before it was {before.master_broker_id}",
             )
         finally:
             await client.close()

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import msgspec
 import typer
 
-from pocketmq.cluster.cli.output import Output, show
+from pocketmq.cluster.cli.complete import complete_group, complete_topic
+from pocketmq.cluster.cli.complete_roles import (
+    complete_other,
+    complete_role,
+    complete_rule,
+)
+from pocketmq.cluster.cli.output import Output, Sentences, show, tell
 from pocketmq.cluster.cli.run import run
-from pocketmq.cluster.cli.steer import Control, Data
+from pocketmq.cluster.cli.steer import Control, Data, tell_done
 from pocketmq.cluster.cli.tables import Table
 from pocketmq.cluster.control_address.client import ControlClient, part
 from pocketmq.cluster.control_address.declarations import Done, FaultState, Partition
 from pocketmq.protocol.codes import request_name, response_name
-from pocketmq.protocol.faults.rule import FaultRule
+from pocketmq.protocol.faults.rule import Deed, FaultRule
 from pocketmq.runtime.errors import CallerError
 
 ADD_HELP = """Let a fault rule hold from now on.
@@ -85,18 +91,31 @@ def register(app: typer.Typer) -> None:
     app.command("fault-proxy", help=PROXY_HELP)(fault_proxy)
 
 
+def _deeds(incomplete: str) -> list[str]:
+    return [deed for deed in get_args(Deed) if deed.startswith(incomplete)]
+
+
 def add(
-    do: Annotated[str, typer.Argument(help="What happens; see above.")],
-    role: Annotated[str | None, typer.Option(help="At this role only.")] = None,
+    do: Annotated[str, typer.Argument(help="What happens; see above.", autocompletion=_deeds)],
+    role: Annotated[
+        str | None, typer.Option(help="At this role only.", autocompletion=complete_role)
+    ] = None,
     code: Annotated[str | None, typer.Option(help="Request code, as name or number.")] = None,
-    topic: Annotated[str | None, typer.Option(help="Requests about this topic only.")] = None,
-    group: Annotated[str | None, typer.Option(help="Requests of this group only.")] = None,
+    topic: Annotated[
+        str | None,
+        typer.Option(help="Requests about this topic only.", autocompletion=complete_topic),
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(help="Requests of this group only.", autocompletion=complete_group),
+    ] = None,
     nth: Annotated[int | None, typer.Option(min=1, help="At this call of those that fit.")] = None,
     times: Annotated[int | None, typer.Option(min=1, help="At most so often.")] = None,
     probability: Annotated[float, typer.Option(help="Above 0, up to 1.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Decides what the probability draws.")] = 0,
     with_code: Annotated[str, typer.Option(help="Response code of fail.")] = "SYSTEM_ERROR",
     delay_ms: Annotated[int, typer.Option(min=0, help="Of delay and slow-fsync.")] = 0,
+    output: Sentences = None,
     control: Control = None,
     data: Data = None,
 ) -> None:
@@ -118,7 +137,7 @@ def add(
     except msgspec.ValidationError as exc:
         raise CallerError(f"no such fault: {exc}; see `pocketmq fault add --help`") from exc
     made = ControlClient.found(control, data).post("/faults", FaultRule, rule)
-    typer.echo(_line(made))
+    tell(output, msgspec.to_builtins(made), _line(made))
 
 
 def list_rules(output: Output = None, control: Control = None, data: Data = None) -> None:
@@ -134,23 +153,33 @@ def list_rules(output: Output = None, control: Control = None, data: Data = None
 
 
 def clear(
-    rule: Annotated[str | None, typer.Argument(help="Id of one rule; all by default.")] = None,
+    rule: Annotated[
+        str | None,
+        typer.Argument(help="Id of one rule; all by default.", autocompletion=complete_rule),
+    ] = None,
+    output: Sentences = None,
     control: Control = None,
     data: Data = None,
 ) -> None:
     path = "/faults" if rule is None else f"/faults/{part(rule)}"
-    typer.echo(ControlClient.found(control, data).delete(path, Done).done)
+    tell_done(output, ControlClient.found(control, data).delete(path, Done))
 
 
 def partition(
-    role: Annotated[str, typer.Argument(help="Name of a role.")],
-    other: Annotated[str, typer.Argument(help="Name of another, `others`, or `clients`.")],
+    role: Annotated[str, typer.Argument(help="Name of a role.", autocompletion=complete_role)],
+    other: Annotated[
+        str,
+        typer.Argument(
+            help="Name of another, `others`, or `clients`.", autocompletion=complete_other
+        ),
+    ],
+    output: Sentences = None,
     control: Control = None,
     data: Data = None,
 ) -> None:
     client = ControlClient.found(control, data)
     made = client.post(f"/roles/{part(role)}/partition", FaultRule, Partition(other))
-    typer.echo(_line(made))
+    tell(output, msgspec.to_builtins(made), _line(made))
 
 
 def fault_proxy(

@@ -11,7 +11,7 @@ import typer
 from pocketmq.client import Admin
 from pocketmq.cluster.cli.clock import parse_duration_ms, present_ms
 from pocketmq.cluster.cli.complete import GroupName, TopicName, complete_topic
-from pocketmq.cluster.cli.output import Output, show, show_names
+from pocketmq.cluster.cli.output import Output, Sentences, is_table, show, show_names
 from pocketmq.cluster.cli.run import (
     DEFAULT_NAMESERVERS,
     Nameservers,
@@ -150,7 +150,7 @@ def explain(
             return findings(await gather_facts(admin, group, clock_stands=clock_stands))
 
     found = run(command())
-    if output is not None:
+    if not is_table(output):
         rows = [(each.problem, each.advice) for each in found]
         show(
             output,
@@ -176,7 +176,7 @@ def reset(
         str | None, typer.Option(metavar="DURATION", help="A duration before now: 90s, 10m, 2h.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Change nothing.")] = False,
-    output: Output = None,
+    output: Sentences = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
     if (to is None) == (ago is None):
@@ -273,7 +273,7 @@ def simulate(
         list[str] | None,
         typer.Option(metavar="CLIENT=BROKER/QUEUE,...", help="For config: a client's queues."),
     ] = None,
-    output: Output = None,
+    output: Sentences = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
     check_topic(topic)
@@ -341,7 +341,7 @@ def _tell(allocation: Allocation, name: str) -> None:
         if places:
             typer.echo(f"   {problem}: {' '.join(map(_place, places))}")
     sizes = [len(share.queues) for share in shares]
-    typer.echo(f"   {min(sizes)} to {max(sizes)} queues per member")
+    typer.echo(f"   {min(sizes)} to {counted(max(sizes), 'queue')} per member")
 
 
 def _place(queue: MessageQueue) -> str:

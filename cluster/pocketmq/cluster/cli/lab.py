@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pocketmq.cluster.cli.output import Output, show
+from pocketmq.cluster.cli.output import Sentences, show, tell
 from pocketmq.cluster.cli.tables import Table
 
 LAB_HELP = """Exercises with a judge: learn by writing a small program, in any language.
@@ -51,8 +51,8 @@ def register(app: typer.Typer) -> None:
 
 
 @commands.command("list", help="List the labs.")
-def list_labs(output: Output = None) -> None:
-    if output is None:
+def list_labs(output: Sentences = None) -> None:
+    if output in (None, "table"):
         from rich.console import Console
 
         from pocketmq.cluster.labs.show import show_list
@@ -72,10 +72,12 @@ def start(
     folder: Annotated[
         Path | None, typer.Argument(metavar="[DIR]", help="Folder to make; lab-N by default.")
     ] = None,
+    output: Sentences = None,
 ) -> None:
     from pocketmq.cluster.labs.start import start_lab
 
-    typer.echo(start_lab(number, folder))
+    said = start_lab(number, folder)
+    tell(output, {"lab": number, "said": said}, said)
 
 
 @commands.command("check", help=CHECK_HELP)
@@ -91,6 +93,7 @@ def check(
     patience: Annotated[
         float, typer.Option(min=0.1, metavar="SECONDS", help="Longest wait for one answer.")
     ] = 6.0,
+    output: Sentences = None,
 ) -> int:
     import asyncio
 
@@ -98,9 +101,12 @@ def check(
 
     from pocketmq.cluster.labs.catalog import lab_of
     from pocketmq.cluster.labs.check import check as check_lab
-    from pocketmq.cluster.labs.show import show_verdict
+    from pocketmq.cluster.labs.show import facts_of, show_verdict
 
     lab = lab_of(number)
     verdict = asyncio.run(check_lab(lab, program or [], seed=seed, patience_s=patience))
-    show_verdict(Console(), lab, verdict)
+    if output == "json":
+        tell(output, facts_of(lab, verdict))
+    else:
+        show_verdict(Console(), lab, verdict)
     return 0 if verdict.record.passed else 1

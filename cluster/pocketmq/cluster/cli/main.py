@@ -1,7 +1,8 @@
 """`pocketmq`: runs a command, and prints errors.
 
 An error that the user can correct is one line on standard error, with exit status 1; a wrong
-command line is one line, with status 2. `--debug`, anywhere on the line, adds the traceback.
+command line is one line, with status 2. `--debug`, anywhere on the line, adds the traceback;
+`--version` as the last word shows the versions, whatever command is before it.
 """
 
 from __future__ import annotations
@@ -98,6 +99,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if "--debug" in words[:rest]:
         words.remove("--debug")
         os.environ["POCKETMQ_DEBUG"] = "1"
+    if words[-1:] == ["--version"] and rest == len(words):
+        words = ["--version"]
     logs.configure("debug" if "POCKETMQ_DEBUG" in os.environ else "error")
     try:
         status = make_app(words)(words, prog_name="pocketmq", standalone_mode=False)

@@ -25,6 +25,12 @@ Output = Annotated[
     ),
 ]
 
+Sentences = Annotated[
+    OutputFormat | None,
+    typer.Option("--output", "-o", help="How to print.", show_default="sentences"),
+]
+"""Of commands that do something and say so, or explain step by step."""
+
 NARROWEST: Final = 80
 """Columns for which tables are made where the terminal is narrower or unknown."""
 
@@ -77,6 +83,15 @@ def show_names(output: OutputFormat | None, names: list[str]) -> None:
         return
     for name in names:
         typer.echo(name)
+
+
+def tell(output: OutputFormat | None, facts: Any, *sentences: str) -> None:
+    """Print what a command did: as JSON, or in words, a line each."""
+    if output == "json":
+        typer.echo(json.dumps(facts, indent=2, ensure_ascii=False))
+        return
+    for line in sentences:
+        typer.echo(line)
 
 
 def show_one(output: OutputFormat | None, facts: Any, line: Callable[[], str]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pocketmq.cluster.cli import pipeline_jobs, pipeline_replay, pipeline_schema
-from pocketmq.cluster.cli.output import Output, show
+from pocketmq.cluster.cli.output import Output, Sentences, show, tell
 from pocketmq.cluster.cli.tables import Table
 
 if TYPE_CHECKING:
@@ -120,11 +120,16 @@ def export(
 
 def package(
     out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for both files.")] = Path("."),
+    output: Sentences = None,
 ) -> int:
     from pocketmq.pipeline.package import package as make
     from pocketmq.pipeline.package import platform_name
 
     packed = make(out)
+    if output == "json":
+        files = {"code": str(packed.code), "dependencies": str(packed.dependencies)}
+        tell(output, {**files, "platform": platform_name(), "arguments": list(packed.arguments)})
+        return 0
     for path in (packed.code, packed.dependencies):
         typer.echo(f"{path}  {path.stat().st_size:,} bytes")
     typer.echo(f"for executors with {platform_name()}, PyArrow and NumPy:\n")

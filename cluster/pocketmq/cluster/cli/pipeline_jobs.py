@@ -213,7 +213,8 @@ def latency(
         },
         table_of("latency in ms", latencies, job.LatencyRow, most=most_of(output)),
         *(table_of(name, dicts(rows), kind, most=most_of(output)) for name, rows, kind in rest),
-        heading=f"{found.messages:,} messages; {found.clock_ahead:,} stored before they were born; "
+        heading=f"{counted(found.messages, 'message')}; "
+        f"{found.clock_ahead:,} stored before they were born; "
         f"{found.committed_before:,} committed before the first look",
         summary=Table(
             "sum",

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
+import msgspec
 import typer
 
+from pocketmq.cluster.cli.complete import complete_group, complete_topic
+from pocketmq.cluster.cli.output import Sentences, tell
 from pocketmq.cluster.cli.steer import Control, Data
 from pocketmq.cluster.control_address.client import ControlClient
 from pocketmq.cluster.control_address.declarations import Readiness, Stopping
@@ -40,24 +43,32 @@ def register(app: typer.Typer) -> None:
 
 
 def ready(
-    topic: Annotated[str | None, typer.Option(help="It must have its route.")] = None,
-    group: Annotated[str | None, typer.Option(help="It must have all of its queues.")] = None,
+    topic: Annotated[
+        str | None, typer.Option(help="It must have its route.", autocompletion=complete_topic)
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(help="It must have all of its queues.", autocompletion=complete_group),
+    ] = None,
+    output: Sentences = None,
     control: Control = None,
     data: Data = None,
 ) -> int:
     client = ControlClient.found(control, data)
     found = client.get("/readyz", Readiness, topic=topic, group=group)
-    for each in found.missing:
-        typer.echo(f"not ready: {each}", err=True)
-    if found.ready:
-        typer.echo("ready")
+    if output != "json":
+        for each in found.missing:
+            typer.echo(f"not ready: {each}", err=True)
+    if found.ready or output == "json":
+        tell(output, msgspec.to_builtins(found), "ready")
     return 0 if found.ready else 1
 
 
-def down(control: Control = None, data: Data = None) -> int:
+def down(output: Sentences = None, control: Control = None, data: Data = None) -> int:
     from pocketmq.cluster.background import until_gone  # psutil
 
-    pid = ControlClient.found(control, data).post("/stop", Stopping).pid
+    stopping = ControlClient.found(control, data).post("/stop", Stopping)
+    pid = stopping.pid
 
     async def wait() -> None:
         async with asyncio.timeout(STOP_LIMIT_S):
@@ -68,4 +79,5 @@ def down(control: Control = None, data: Data = None) -> int:
     except TimeoutError:
         typer.echo(f"process {pid} still runs after {STOP_LIMIT_S:g} s", err=True)
         return 1
+    tell(output, msgspec.to_builtins(stopping))
     return 0

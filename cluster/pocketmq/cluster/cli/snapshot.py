@@ -7,8 +7,9 @@ from typing import Annotated
 import msgspec
 import typer
 
-from pocketmq.cluster.cli.output import Output, show
-from pocketmq.cluster.cli.steer import Control, Data
+from pocketmq.cluster.cli.complete_roles import complete_snapshot
+from pocketmq.cluster.cli.output import Output, Sentences, show, tell
+from pocketmq.cluster.cli.steer import Control, Data, tell_done
 from pocketmq.cluster.cli.tables import Table
 from pocketmq.cluster.control_address.client import ControlClient, part
 from pocketmq.cluster.control_address.declarations import Done, NewSnapshot
@@ -45,8 +46,6 @@ Example:
   pocketmq reset
 """
 
-Name = Annotated[str, typer.Argument(help="Name of the snapshot.")]
-
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
@@ -58,14 +57,28 @@ def register(app: typer.Typer) -> None:
     app.command("reset", help=RESET_HELP)(reset)
 
 
-def save(name: Name, control: Control = None, data: Data = None) -> None:
+def save(
+    name: Annotated[str, typer.Argument(help="Name of the snapshot.")],
+    output: Sentences = None,
+    control: Control = None,
+    data: Data = None,
+) -> None:
     client = ControlClient.found(control, data)
-    typer.echo(_line(client.post("/snapshots", SnapshotInfo, NewSnapshot(name))))
+    saved = client.post("/snapshots", SnapshotInfo, NewSnapshot(name))
+    tell(output, msgspec.to_builtins(saved), _line(saved))
 
 
-def load(name: Name, control: Control = None, data: Data = None) -> None:
+def load(
+    name: Annotated[
+        str, typer.Argument(help="Name of the snapshot.", autocompletion=complete_snapshot)
+    ],
+    output: Sentences = None,
+    control: Control = None,
+    data: Data = None,
+) -> None:
     client = ControlClient.found(control, data)
-    typer.echo(_line(client.post(f"/snapshots/{part(name)}/load", SnapshotInfo)))
+    loaded = client.post(f"/snapshots/{part(name)}/load", SnapshotInfo)
+    tell(output, msgspec.to_builtins(loaded), _line(loaded))
 
 
 def list_snapshots(output: Output = None, control: Control = None, data: Data = None) -> None:
@@ -78,8 +91,8 @@ def list_snapshots(output: Output = None, control: Control = None, data: Data = 
     )
 
 
-def reset(control: Control = None, data: Data = None) -> None:
-    typer.echo(ControlClient.found(control, data).post("/reset", Done).done)
+def reset(output: Sentences = None, control: Control = None, data: Data = None) -> None:
+    tell_done(output, ControlClient.found(control, data).post("/reset", Done))
 
 
 def _line(info: SnapshotInfo) -> str:

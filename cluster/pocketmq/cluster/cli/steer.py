@@ -8,7 +8,8 @@ from typing import Annotated
 import msgspec
 import typer
 
-from pocketmq.cluster.cli.output import Output, show
+from pocketmq.cluster.cli.complete_roles import complete_role
+from pocketmq.cluster.cli.output import Output, OutputFormat, Sentences, show, tell
 from pocketmq.cluster.cli.tables import Table
 from pocketmq.cluster.control_address.client import VARIABLE, ControlClient, part
 from pocketmq.cluster.control_address.declarations import (
@@ -72,12 +73,15 @@ Example:
 
 Control = Annotated[
     str | None,
-    typer.Option("--control", metavar="URL", envvar=VARIABLE, help="Control address."),
+    typer.Option("--control", metavar="URL", help=f"Control address.  [env var: {VARIABLE}]"),
 ]
 Data = Annotated[
     Path | None, typer.Option("--data", metavar="DIR", help="Data folder of the cluster.")
 ]
-RoleName = Annotated[str, typer.Argument(help="Name of a role, as `pocketmq ps` shows it.")]
+RoleName = Annotated[
+    str,
+    typer.Argument(help="Name of a role, as `pocketmq ps` shows it.", autocompletion=complete_role),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -103,27 +107,39 @@ def ps(output: Output = None, control: Control = None, data: Data = None) -> Non
 def logs(
     role: RoleName,
     lines: Annotated[int, typer.Option(min=1, max=1000, help="How many lines.")] = 50,
+    output: Sentences = None,
     control: Control = None,
     data: Data = None,
 ) -> None:
     client = ControlClient.found(control, data)
-    for line in client.get(f"/roles/{part(role)}/logs", Logs, lines=lines).lines:
-        typer.echo(line)
+    found = client.get(f"/roles/{part(role)}/logs", Logs, lines=lines)
+    tell(output, msgspec.to_builtins(found), *found.lines)
 
 
 def seed(
-    file: Annotated[Path, typer.Argument(help="TOML or JSON file.")],
+    file: Annotated[Path, typer.Argument(help="TOML, JSON or JSONL file.")],
+    output: Sentences = None,
     control: Control = None,
     data: Data = None,
 ) -> None:
     wanted = read_seed(file)
     made = ControlClient.found(control, data).post("/seed", Seeded, wanted)
-    typer.echo(f"{counted(made.topics, 'topic')}, {counted(made.messages, 'message')}")
+    counts = [counted(made.topics, "topic"), counted(made.messages, "message")]
+    counts += [counted(made.groups, "group")] if made.groups else []
+    counts += [counted(made.offsets, "offset")] if made.offsets else []
+    tell(output, msgspec.to_builtins(made), ", ".join(counts))
+
+
+def tell_done(output: OutputFormat | None, done: Done) -> None:
+    """Print what the control address did."""
+    tell(output, msgspec.to_builtins(done), done.done)
 
 
 def _role_command(verb: str):  # type: ignore[no-untyped-def]  # typer reads the inner signature
-    def command(role: RoleName, control: Control = None, data: Data = None) -> None:
+    def command(
+        role: RoleName, output: Sentences = None, control: Control = None, data: Data = None
+    ) -> None:
         client = ControlClient.found(control, data)
-        typer.echo(client.post(f"/roles/{part(role)}/{verb}", Done).done)
+        tell_done(output, client.post(f"/roles/{part(role)}/{verb}", Done))
 
     return command

@@ -10,12 +10,15 @@ from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from pocketmq.cluster.cli.output import Output, show
+from pocketmq.cluster.cli.output import Output, Sentences, show, tell
 from pocketmq.cluster.cli.tables import Cell, Table
+from pocketmq.cluster.messages.formats import MessageFormat
+from pocketmq.runtime.errors import CallerError
+from pocketmq.runtime.words import counted
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -55,6 +58,7 @@ standard error, and the exit status is 1. A broker may be working on the store.
 \b
 Examples:
   pocketmq store cat ~/store --topic orders --queue 0 --from 100 --count 10
+  pocketmq store cat ~/store --topic orders -f '%o %k %s\\n'
   pocketmq store cat ~/store --topic orders --raw > records.bin
 """
 
@@ -152,7 +156,7 @@ def store_tables(facts: StoreFacts) -> tuple[Table, Table]:
     ]
     for index in facts.index_files:
         size = facts.shape.index_slots * 4 + index.entries * 20 + 40
-        files.append((index.path, _bytes(size), f"{index.entries:,} entries"))
+        files.append((index.path, _bytes(size), _entries(index.entries)))
     return (
         Table("file", ("file", "used", "length"), files),
         Table(
@@ -191,8 +195,13 @@ def _bytes(count: int) -> str:
 
 
 def verify(
-    directory: Directory, index_slots: IndexSlots = None, delay_levels: DelayLevels = None
+    directory: Directory,
+    index_slots: IndexSlots = None,
+    delay_levels: DelayLevels = None,
+    output: Sentences = None,
 ) -> int:
+    import msgspec
+
     from pocketmq.broker.store.config import DELAY_LEVELS
     from pocketmq.broker.store.disk import OsDisk
     from pocketmq.broker.store.stopped_store import find_stores
@@ -200,7 +209,7 @@ def verify(
     from pocketmq.pipeline.quick_reader import quick_reader
 
     disk = OsDisk()
-    status = 0
+    found: list[Verified] = []
     for root in find_stores(disk, str(directory)):
         with _progress() as bar:
             task = bar.add_task(os.path.basename(root), total=None)
@@ -217,8 +226,12 @@ def verify(
                 progress=show,
                 quick=quick_reader if _has_columns() else None,
             )
-        status |= _report(result)
-    return status
+        found.append(result)
+        if output != "json":
+            _report(result)
+    if output == "json":
+        tell(output, msgspec.to_builtins(found))
+    return int(any(each.problem_count for each in found))
 
 
 def _has_columns() -> bool:
@@ -226,7 +239,7 @@ def _has_columns() -> bool:
     return all(find_spec(name) is not None for name in ("numpy", "pyarrow"))
 
 
-def _report(result: Verified) -> int:
+def _report(result: Verified) -> None:
     for note in result.notes:
         typer.echo(f"note: {note}")
     shown = result.problems[:_MOST_SHOWN]
@@ -235,13 +248,16 @@ def _report(result: Verified) -> int:
     if hidden := result.problem_count - len(shown):
         typer.echo(f"... and {hidden:,} more")
     counts = (
-        f"{result.records:,} records in {_bytes(result.log_bytes)}, "
-        f"{result.entries:,} queue entries, {result.index_entries:,} index entries"
+        f"{counted(result.records, 'record')} in {_bytes(result.log_bytes)}, "
+        f"{_entries(result.entries, 'queue')}, {_entries(result.index_entries, 'index')}"
     )
     count = result.problem_count
-    verdict = f"{count:,} problem{'s' if count > 1 else ''}" if count else "all right"
+    verdict = counted(count, "problem") if count else "all right"
     typer.echo(f"{result.root}: {verdict}: {counts}")
-    return 1 if result.problem_count else 0
+
+
+def _entries(count: int, of: str = "") -> str:
+    return " ".join(filter(None, (f"{count:,}", of, "entry" if count == 1 else "entries")))
 
 
 def _progress() -> AbstractContextManager[Progress]:
@@ -274,13 +290,25 @@ def cat(
         int | None, typer.Option(min=1, help="Maximum number of messages.", show_default="all")
     ] = None,
     raw: Annotated[bool, typer.Option("--raw", help="Write the records as stored.")] = False,
+    format_text: Annotated[
+        str | None,
+        typer.Option(
+            "--format", "-f", help="As kcat's; `pocketmq message tail --help` lists the letters."
+        ),
+    ] = None,
+    output: Annotated[
+        Literal["json"] | None,
+        typer.Option("--output", "-o", help="How to print.", show_default="json"),
+    ] = None,
 ) -> int:
+    if sum((raw, format_text is not None, output is not None)) > 1:
+        raise CallerError("give one of --raw, -f and -o")
+    in_format = None if format_text is None else MessageFormat(format_text)
     from pocketmq.broker.store.disk import OsDisk
     from pocketmq.broker.store.dump import read_queue
     from pocketmq.broker.store.running_store import open_store
     from pocketmq.broker.store.stopped_store import Problem, find_stores
     from pocketmq.protocol.message_json import as_json
-    from pocketmq.runtime.errors import CallerError
 
     disk = OsDisk()
     roots = find_stores(disk, str(directory))
@@ -296,6 +324,8 @@ def cat(
                 continue
             if raw:
                 sys.stdout.buffer.write(found.record)
+            elif in_format is not None:
+                sys.stdout.buffer.write(in_format.line(found))
             else:
                 print(json.dumps(as_json(found), ensure_ascii=False))
             printed += 1
@@ -309,7 +339,10 @@ def cat(
 
 
 def rebuild(
-    directory: Directory, index_slots: IndexSlots = None, delay_levels: DelayLevels = None
+    directory: Directory,
+    index_slots: IndexSlots = None,
+    delay_levels: DelayLevels = None,
+    output: Sentences = None,
 ) -> None:
     from pocketmq.broker.store.config import DELAY_LEVELS
     from pocketmq.broker.store.disk import OsDisk
@@ -319,6 +352,7 @@ def rebuild(
     from pocketmq.runtime.profile.broker import BROKER_5_X
 
     disk = OsDisk()
+    facts: list[dict[str, Any]] = []
     for root in find_stores(disk, str(directory)):
         work = Rebuild(
             disk,
@@ -329,12 +363,24 @@ def rebuild(
             delay_levels=delay_levels or DELAY_LEVELS,
         )
         _run(work, os.path.basename(root))
+        if output == "json":
+            facts.append(
+                {
+                    "root": root,
+                    "entries": work.entries,
+                    "index_entries": work.index_entries,
+                    "lost": [list(each) for each in work.lost],
+                }
+            )
+            continue
         typer.echo(
-            f"{root}: {work.entries:,} queue entries and {work.index_entries:,} index entries"
+            f"{root}: {_entries(work.entries, 'queue')} and {_entries(work.index_entries, 'index')}"
             f" from {_bytes(work.reached_offset - work.start_offset)} of log"
         )
         for at, size, reason in work.lost:
-            typer.echo(f"lost: {size} bytes at log offset {at}: {reason}")
+            typer.echo(f"lost: {counted(size, 'byte')} at log offset {at}: {reason}")
+    if output == "json":
+        tell(output, facts)
 
 
 def _run(work: Rebuild, name: str) -> None:

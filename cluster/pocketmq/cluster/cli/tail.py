@@ -12,7 +12,7 @@ import typer
 
 from pocketmq.client import Admin, MessageExt
 from pocketmq.cluster.cli.clock import moment_text, present_ms
-from pocketmq.cluster.cli.complete import TopicName
+from pocketmq.cluster.cli.complete import TopicName, complete_queue, complete_topic, complete_words
 from pocketmq.cluster.cli.output import Output, OutputFormat, show
 from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, addresses, run
 from pocketmq.cluster.cli.tables import Cell, Table
@@ -23,10 +23,12 @@ from pocketmq.cluster.messages.positions import END, QueueName, position, queue_
 from pocketmq.cluster.messages.reading import bounds_of, follow, ranges, read_range
 from pocketmq.protocol.message_json import as_json
 from pocketmq.runtime.errors import CallerError
+from pocketmq.runtime.words import counted
 
 FORMAT_LETTERS = """\
   %t topic        %b broker      %p queue     %o offset    %k keys      %g tag
-  %s body         %S its bytes   %K keys' bytes            %h properties as a=1,b=2
+  %s body         %S its bytes   %R the same as 4 bytes    %K keys' bytes
+  %h properties as a=1,b=2
   %T store time   %B birth, both epoch ms     %r retries
   %i message id   %I offset id   %% percent   \\n \\t \\r \\0 \\xHH characters
 """
@@ -67,7 +69,16 @@ From = Annotated[
 ]
 Queues = Annotated[
     list[str] | None,
-    typer.Option("--queue", metavar="BROKER/QUEUE", help="Only this queue; may be repeated."),
+    typer.Option(
+        "--queue",
+        metavar="BROKER/QUEUE",
+        help="Only this queue; may be repeated.",
+        autocompletion=complete_queue,
+    ),
+]
+MessageName = Annotated[
+    list[str],
+    typer.Argument(metavar="ID | TOPIC BROKER/QUEUE OFFSET", autocompletion=complete_words),
 ]
 Format = Annotated[
     str | None, typer.Option("--format", "-f", metavar="FORMAT", help="As kcat's; see above.")
@@ -149,11 +160,15 @@ def tail(
 
 
 def show_message(
-    words: Annotated[list[str], typer.Argument(metavar="ID | TOPIC BROKER/QUEUE OFFSET")],
+    words: MessageName,
     body: Annotated[BodyForm, typer.Option(help="How to print the body.")] = "auto",
     topic: Annotated[
         list[str] | None,
-        typer.Option(help="Search only this topic; may be repeated.", show_default="all"),
+        typer.Option(
+            help="Search only this topic; may be repeated.",
+            show_default="all",
+            autocompletion=complete_topic,
+        ),
     ] = None,
     format_text: Format = None,
     output: Output = None,
@@ -199,7 +214,7 @@ def message_tables(message: MessageExt) -> tuple[Table, Table]:
         ("born", moment_text(message.born_timestamp_ms)),
         ("born at", message.born_host),
         ("retries", str(message.reconsume_times)),
-        ("body", f"{len(message.body):,} bytes"),
+        ("body", counted(len(message.body), "byte")),
     ]
     return (
         Table("field", ("field", "value"), fields),

@@ -10,8 +10,8 @@ import typer
 
 from pocketmq.client import Admin
 from pocketmq.cluster.cli.clock import moment_text
-from pocketmq.cluster.cli.complete import TopicName
-from pocketmq.cluster.cli.output import Output, show, show_names
+from pocketmq.cluster.cli.complete import TopicName, complete_broker
+from pocketmq.cluster.cli.output import Output, Sentences, show, show_names, tell
 from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, addresses, run
 from pocketmq.cluster.cli.tables import Table
 from pocketmq.cluster.own_topics import peoples_topics, systems_topics
@@ -83,17 +83,23 @@ def create(
     topic: Annotated[str, typer.Argument(help="Its name.")],
     queues: Annotated[int, typer.Option(min=1, help="Queues on each broker.")] = 4,
     broker: Annotated[
-        list[str] | None, typer.Option(help="Only on this broker; may be repeated.")
+        list[str] | None,
+        typer.Option(help="Only on this broker; may be repeated.", autocompletion=complete_broker),
     ] = None,
+    output: Sentences = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
-    async def command() -> None:
+    async def command() -> list[str]:
         async with Admin(nameservers=addresses(nameservers)) as admin:
             await admin.create_topic(topic, queues=queues, brokers=broker)
-            names = broker or sorted(await admin.brokers())
-        typer.echo(f"{topic}: {counted(queues, 'queue')} on each of {', '.join(names)}")
+            return broker or sorted(await admin.brokers())
 
-    run(command())
+    names = run(command())
+    tell(
+        output,
+        {"topic": topic, "queues": queues, "brokers": names},
+        f"{topic}: {counted(queues, 'queue')} on each of {', '.join(names)}",
+    )
 
 
 def list_topics(
@@ -281,6 +287,7 @@ def stats_tables(found: TopicStats) -> tuple[Table, Table]:
 def delete(
     topic: TopicName,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    output: Sentences = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
     check_topic(topic)
@@ -301,7 +308,7 @@ def delete(
     if not yes:
         _ask(f"Delete topic {topic} with {counted(count, 'message')}?")
     run(command())
-    typer.echo(f"topic {topic} is deleted")
+    tell(output, {"topic": topic, "messages": count}, f"topic {topic} is deleted")
 
 
 def _ask(question: str) -> None:

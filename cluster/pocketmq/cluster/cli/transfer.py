@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from pathlib import Path
 from typing import Annotated, BinaryIO, Literal
@@ -14,12 +14,14 @@ import typer
 from pocketmq.client import Admin, MessageExt, MessageQueue, Producer
 from pocketmq.cluster.cli.clock import present_ms
 from pocketmq.cluster.cli.complete import GroupName, TopicName
-from pocketmq.cluster.cli.output import Output, show
+from pocketmq.cluster.cli.output import Output, Sentences, show
+from pocketmq.cluster.cli.output import tell as tell_deed
 from pocketmq.cluster.cli.progress import counting
 from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, addresses, run
 from pocketmq.cluster.cli.tables import Table
-from pocketmq.cluster.cli.tail import From, Queues, queue_names
+from pocketmq.cluster.cli.tail import Format, From, Queues, queue_names
 from pocketmq.cluster.messages.again import read_lines, resent
+from pocketmq.cluster.messages.formats import MessageFormat
 from pocketmq.cluster.messages.positions import Position, position
 from pocketmq.cluster.messages.reading import bounds_of, ranges, read_range
 from pocketmq.protocol.errors import TopicNotFoundError
@@ -39,6 +41,7 @@ Examples:
   pocketmq message export orders --from 2026-11-22T09:00 --until 2026-11-22T10:00
   pocketmq message export orders --queue broker-a/0 --from 100 --until 200
   pocketmq message export '%DLQ%billing' --from -50
+  pocketmq message export orders -f '%k\\t%s\\n'          letters: `pocketmq message tail --help`
 """
 
 IMPORT_HELP = """Send the messages of JSON lines that `message export` wrote.
@@ -89,8 +92,13 @@ def export_messages(
     bodies: Annotated[
         Literal["text", "base64"], typer.Option(help="base64: every body, also one that is text.")
     ] = "text",
+    format_text: Format = None,
+    output: Sentences = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
+    if format_text is not None and bodies != "text":
+        raise CallerError("give -f or --bodies, not both")
+    line_of = _json_line(bodies) if format_text is None else MessageFormat(format_text).line
     where, only = addresses(nameservers), queue_names(queue)
     begin, end = position(start), position(until)
 
@@ -106,16 +114,23 @@ def export_messages(
                 for each in wanted:
                     async with aclosing(read_range(admin, each)) as messages:
                         async for message in messages:
-                            told = as_json(message, base64_body=bodies == "base64")
-                            line = json.dumps(told, ensure_ascii=False)
-                            file.write(line.encode(errors="replace") + b"\n")
+                            file.write(line_of(message))
                             done += 1
                             tell(done)
         return done
 
     done = run(command())
     if to is not None:
-        typer.echo(f"{counted(done, 'message')} of {topic} written to {to}")
+        facts = {"topic": topic, "messages": done, "file": str(to)}
+        tell_deed(output, facts, f"{counted(done, 'message')} of {topic} written to {to}")
+
+
+def _json_line(bodies: str) -> Callable[[MessageExt], bytes]:
+    def line(message: MessageExt) -> bytes:
+        told = as_json(message, base64_body=bodies == "base64")
+        return json.dumps(told, ensure_ascii=False).encode(errors="replace") + b"\n"
+
+    return line
 
 
 def import_messages(
@@ -126,6 +141,7 @@ def import_messages(
         str | None, typer.Option(help="Send all to this topic.", show_default="each one's own")
     ] = None,
     dry_run: DryRun = False,
+    output: Sentences = None,
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
     if topic is not None:
@@ -150,9 +166,13 @@ def import_messages(
                     tell(done)
         return sent
 
-    for name, count in sorted(run(command()).items()):
-        verb = "would go" if dry_run else "sent"
-        typer.echo(f"{counted(count, 'message')} {verb} to {name}")
+    verb = "would go" if dry_run else "sent"
+    counts = sorted(run(command()).items())
+    tell_deed(
+        output,
+        {"messages": dict(counts), "sent": not dry_run},
+        *(f"{counted(count, 'message')} {verb} to {name}" for name, count in counts),
+    )
 
 
 def resend(

@@ -11,6 +11,7 @@ import typer
 
 from pocketmq.cluster.cli.steer import Control, Data
 from pocketmq.runtime.errors import CallerError
+from pocketmq.runtime.words import counted
 
 WATCH_HELP = """Watch a cluster in the browser: who is there, what travels, who owns which queue.
 
@@ -101,9 +102,8 @@ def _record(control: str | None, data: Path | None, into: Path, seconds: float |
     from pocketmq.cluster.watching.recorder import record
 
     typer.echo(f"recording into {into}; Ctrl-C ends it")
-    typer.echo(
-        f"{record(ControlClient.found(control, data), into, most_s=seconds)} events in {into}"
-    )
+    count = record(ControlClient.found(control, data), into, most_s=seconds)
+    typer.echo(f"{counted(count, 'event')} in {into}")
 
 
 def _show(url: str, *, browser: bool) -> None:

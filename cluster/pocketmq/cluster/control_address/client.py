@@ -1,7 +1,7 @@
 """Client of the control address for commands; its calls block and need no event loop.
 
-The address is found by, in this order: the option `--control`, the variable POCKETMQ_CONTROL, the
-file `control.json` in the data folder, and the default port.
+The address is found by, in this order: the option `--control`, the file `control.json` in the
+folder of the option `--data`, the variable POCKETMQ_CONTROL, and the default port.
 """
 
 from __future__ import annotations
@@ -54,12 +54,18 @@ class ControlClient:
     """
 
     def __init__(self, url: str, token: str | None = None) -> None:
-        parts = urlsplit(url)
-        if parts.scheme != "http" or not parts.hostname:
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname, parts.port
+        except ValueError as exc:
+            raise CallerError(
+                f"{url!r} is no control address: {exc}; write http://host:port"
+            ) from exc
+        if parts.scheme != "http" or not host:
             raise CallerError(f"{url!r} is no control address; write http://host:port")
         self.url = url.rstrip("/")
-        self._host = parts.hostname
-        self._port = parts.port or 80
+        self._host = host
+        self._port = port or 80
         self._token = token
 
     @property
@@ -76,8 +82,8 @@ class ControlClient:
             CallerError: It is malformed, or the data folder's file is.
         """
         token = os.environ.get(TOKEN_VARIABLE)
-        if url := given or os.environ.get(VARIABLE):
-            return cls(url, token)
+        if given:
+            return cls(given, token)
         if data is not None:
             path = data / FILE
             try:
@@ -90,7 +96,7 @@ class ControlClient:
             except (OSError, msgspec.DecodeError) as exc:
                 raise CallerError(f"{path}: {exc}; remove it, or give --control") from exc
             return cls(noted.url, token or noted.token)
-        return cls(DEFAULT_URL, token)
+        return cls(os.environ.get(VARIABLE) or DEFAULT_URL, token)
 
     def get(self, path: str, answer: type[T], **parameters: object) -> T:
         """Send a GET request; the caller quotes parts of `path` with `part`."""

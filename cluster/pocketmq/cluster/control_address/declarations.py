@@ -91,6 +91,10 @@ class NewMessage(msgspec.Struct, forbid_unknown_fields=True):
     tag: str | None = None
     key: str | None = None
     delay_level: Annotated[int, msgspec.Meta(ge=0, le=18)] = 0
+    properties: dict[str, str] = {}
+    """Of the application."""
+    origin: str | None = None
+    """Of a dead letter: the topic that it was first sent to, where `message resend` sends it."""
 
 
 class Stored(msgspec.Struct, forbid_unknown_fields=True):

@@ -38,6 +38,7 @@ from pocketmq.cluster.own_topics import peoples_topics
 from pocketmq.cluster.steering.cluster_control import ClusterControl
 from pocketmq.cluster.steering.errors import NotReachedError
 from pocketmq.cluster.steering.snapshots import SnapshotInfo
+from pocketmq.protocol import properties as names
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.faults.rule import FaultRule
 from pocketmq.protocol.validation import DLQ_PREFIX
@@ -341,7 +342,10 @@ async def _send(producer: Producer, wanted: NewMessage) -> Stored:
         tags=wanted.tag,
         keys=wanted.key,
         delay_level=wanted.delay_level,
+        properties=None if wanted.origin is None else {names.DLQ_ORIGIN_TOPIC: wanted.origin},
     )
+    for name, text in wanted.properties.items():
+        message.put_user_property(name, text)
     result = await producer.send(message)
     return Stored(
         result.queue.broker_name, result.queue.queue_id, result.queue_offset, result.msg_id

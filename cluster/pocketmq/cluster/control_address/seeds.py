@@ -35,6 +35,7 @@ def read_seed(path: Path) -> Seed:
     except OSError as exc:
         raise ConfigError("seed", f"{path}: {exc.strerror or exc}") from exc
     except (msgspec.DecodeError, ValueError) as exc:
-        raise ConfigError(
-            "seed", f"{path}: {exc}", advice="see docs/control.md for what a seed may hold"
-        ) from exc
+        advice = "see docs/control.md for what a seed may hold"
+        if path.suffix == ".jsonl":
+            advice += "; what `message export` wrote is for `pocketmq message import`"
+        raise ConfigError("seed", f"{path}: {exc}", advice=advice) from exc

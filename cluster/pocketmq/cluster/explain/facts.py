@@ -10,6 +10,7 @@ from pocketmq.cluster.group_view import UnknownGroupError, known_groups
 from pocketmq.cluster.steering.group_state import GroupState, MemberState, client_ids
 from pocketmq.protocol.bodies.clients import ConsumerConnection, ConsumerRunningInfo
 from pocketmq.protocol.body import parse_mq_key
+from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import BrokerError
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.scalars import Perm
@@ -83,6 +84,7 @@ async def gather_facts(admin: Admin, group: str, *, clock_stands: bool = False) 
         disabled_at=tuple(disabled),
         last_tags=await _last_tags(admin, ends),
         unlocked=_unlocked(infos),
+        in_order=any(map(_is_orderly, infos.values())),
         dead_letters=await _stored(admin, dlq_topic(group)),
         retrying=sum(
             max(0, end - max(0, committed.get(queue, 0)))
@@ -101,11 +103,15 @@ def _same_ids(connections: dict[str, ConsumerConnection]) -> dict[str, int]:
     return {client_id: count for client_id, count in sorted(most.items()) if count > 1}
 
 
+def _is_orderly(info: ConsumerRunningInfo) -> bool:
+    return info.properties.get("PROP_CONSUMEORDERLY") == "true"
+
+
 def _unlocked(infos: dict[str, ConsumerRunningInfo]) -> dict[MessageQueue, str]:
     return {
         parse_mq_key(key): client_id
         for client_id, info in infos.items()
-        if info.properties.get("PROP_CONSUMEORDERLY") == "true"
+        if _is_orderly(info)
         for key, held in info.mq_table.items()
         if not held.locked and not held.droped
     }
@@ -125,6 +131,11 @@ async def _last_tags(admin: Admin, ends: dict[MessageQueue, int]) -> dict[str, t
         if is_retry(queue.topic) or end == 0:
             continue
         begin = max(await admin.min_offset(queue), end - LAST_MESSAGES)
-        pulled = await admin.read(queue, begin, max_count=LAST_MESSAGES)
+        try:
+            pulled = await admin.read(queue, begin, max_count=LAST_MESSAGES)
+        except BrokerError as exc:
+            if exc.code != ResponseCode.NO_PERMISSION:
+                raise
+            continue  # a finding of its own
         tags.setdefault(queue.topic, []).extend(each.tags or "" for each in pulled.messages)
     return {topic: tuple(found) for topic, found in tags.items()}

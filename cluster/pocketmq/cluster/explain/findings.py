@@ -45,6 +45,8 @@ class GroupFacts:
     """Topic -> tags of its last messages; an empty string for a message without a tag."""
     unlocked: Mapping[MessageQueue, str] = field(default_factory=dict)
     """Queue -> the orderly member that owns it without having locked it."""
+    in_order: bool = False
+    """Whether members consume in order, so that a queue is theirs only with its lock."""
     dead_letters: int = 0
     retrying: int = 0
     """Unconsumed messages in the retry topic."""
@@ -129,10 +131,19 @@ def _clashes(facts: GroupFacts) -> Iterator[Finding]:
 
 
 def _ownerless(facts: GroupFacts) -> Iterator[Finding]:
-    missing = facts.state.missing_queues(None)
-    if facts.state.members and "no member has" in missing:
+    missing = facts.state.missing_queues(None).removeprefix(f"group {facts.state.group}: ")
+    if not facts.state.members or "no member has" not in missing:
+        return
+    if facts.in_order:
         yield Finding(
-            missing.removeprefix(f"group {facts.state.group}: "),
+            f"{missing}: they consume in order, and another client holds the lock of the queue, "
+            "unless the next rebalance (20 s) has yet to come",
+            "a lock expires 60 s after its client was killed or froze; "
+            f"`pocketmq connections --group {facts.state.group}` shows who is there",
+        )
+    else:
+        yield Finding(
+            missing,
             "wait for the next rebalance (20 s); if it stays so, members disagree about who is in "
             "the group: see `pocketmq group show`",
         )
@@ -144,9 +155,11 @@ def _idle(facts: GroupFacts) -> Iterator[Finding]:
         return
     queues = [queue for queue in state.ends if not is_retry(queue.topic)]
     idle = sorted(each.client_id for each in state.members if not each.offsets.keys() & set(queues))
+    if len(state.members) <= len(queues) and "no member has" in state.missing_queues(None):
+        return  # there are queues for it
     if idle and queues:
         yield Finding(
-            f"{', '.join(idle)} {'has' if len(idle) == 1 else 'have'} no queue: there are "
+            f"{', '.join(idle)} {'has' if len(idle) == 1 else 'have'} no queue: "
             f"{counted(len(queues), 'queue')} for {counted(len(state.members), 'member')}",
             "a queue has one owner at a time; give the topic more queues, or start fewer members",
         )
@@ -176,7 +189,7 @@ def _tags(facts: GroupFacts) -> Iterator[Finding]:
         if not any(data.matches_tag(tag or None) for tag in tags):
             seen = ", ".join(sorted({tag or "none" for tag in tags}))
             yield Finding(
-                f"none of the last {len(tags)} messages of {topic} has a tag that "
+                f"none of the last {counted(len(tags), 'message')} of {topic} has a tag that "
                 f"{data.sub_string} matches; they have: {seen}",
                 "compare the tags of producer and consumer, letter by letter; messages that no "
                 "member subscribes to are skipped and not kept for later",
@@ -196,14 +209,17 @@ def _later(facts: GroupFacts) -> Iterator[Finding]:
     group = facts.state.group
     if facts.retrying:
         yield Finding(
-            f"{counted(facts.retrying, 'message')} failed and wait in {retry_topic(group)}",
+            f"{counted(facts.retrying, 'message')} failed and "
+            f"{'waits' if facts.retrying == 1 else 'wait'} in {retry_topic(group)}",
             "each try has a longer delay than the one before: 10 s, 30 s, 1 min, ... 2 h",
         )
     if facts.dead_letters:
         yield Finding(
-            f"{counted(facts.dead_letters, 'message')} failed too often and are in "
-            f"{dlq_topic(group)}",
-            "no member consumes them there; read them, remove the cause, send them again",
+            f"{counted(facts.dead_letters, 'message')} failed too often and "
+            f"{'is' if facts.dead_letters == 1 else 'are'} in {dlq_topic(group)}",
+            f"no member consumes them there; read them with `pocketmq message tail "
+            f"'{dlq_topic(group)}' --from start`, remove the cause, send them again with "
+            f"`pocketmq message resend {group}`",
         )
     if facts.clock_stands:
         yield Finding(

@@ -13,6 +13,7 @@ from pocketmq.protocol.faults.rule_book import RuleBook
 from pocketmq.protocol.transport.network import split_address
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import ConfigError
+from pocketmq.runtime.words import counted
 
 ROLE = "proxy"
 """As which rules may name it."""
@@ -63,7 +64,7 @@ async def run_proxy(to: str, listen: str, rules: Sequence[FaultRule]) -> None:
         raise ConfigError("to or listen", str(exc)) from exc
     told = 0
     async with proxy:
-        typer.echo(f"{proxy.address} -> {to}, {len(rules)} rules; Ctrl-C ends it")
+        typer.echo(f"{proxy.address} -> {to}, {counted(len(rules), 'rule')}; Ctrl-C ends it")
         while True:
             for firing in book.since(told):
                 told = firing.number

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rich.console import Console
 from rich.text import Text
 
 from pocketmq.cluster.labs.catalog import LABS, Lab
 from pocketmq.cluster.labs.check import Verdict
 from pocketmq.cluster.labs.verdict import Mark, Stage, Step
+from pocketmq.runtime.words import counted
 
 MOST_STEPS = 14
 """Of the failed stage, the last so many are shown."""
@@ -19,8 +22,38 @@ _SIGNS = {Mark.NOTE: " ", Mark.RIGHT: "+", Mark.WRONG: "x"}
 def show_list(console: Console) -> None:
     """All labs."""
     for lab in LABS:
-        _line(console, f"{lab.number}  {lab.title:26} {lab.question}")
+        _line(console, f"{lab.number}  {lab.title}\n   {lab.question}")
     _line(console, "\nbegin with: pocketmq lab start 1")
+
+
+def facts_of(lab: Lab, verdict: Verdict) -> dict[str, Any]:
+    """The verdict of a check, for programs."""
+    record = verdict.record
+    return {
+        "lab": lab.number,
+        "passed": record.passed,
+        "took_s": round(verdict.took_s, 3),
+        "titles": list(record.titles),
+        "stages": [
+            {
+                "title": stage.title,
+                "right": stage.right,
+                "wrong": None if stage.wrong is None else _step_facts(stage.wrong),
+            }
+            for stage in record.stages
+        ],
+        "last_words": verdict.last_words,
+    }
+
+
+def _step_facts(step: Step) -> dict[str, Any]:
+    return {
+        "at_s": step.at_s,
+        "what": step.what,
+        "wanted": step.wanted,
+        "found": step.found,
+        "why": step.why,
+    }
 
 
 def show_verdict(console: Console, lab: Lab, verdict: Verdict) -> None:
@@ -52,7 +85,7 @@ def _headline(number: int, title: str, stage: Stage | None) -> tuple[str, str]:
 def _time_line(console: Console, stage: Stage) -> None:
     left_out = len(stage.steps) - MOST_STEPS
     if left_out > 0:
-        _line(console, f"       ... {left_out} steps before")
+        _line(console, f"       ... {_steps(left_out)} before")
     for step in stage.steps[-MOST_STEPS:]:
         moment = "" if step.at_s is None else f"{step.at_s:+10.1f} s"
         _line(console, f"   {_SIGNS[step.mark]} {moment}  {step.what}", _STYLES[step.mark])
@@ -74,4 +107,4 @@ def _line(console: Console, text: str, style: str = "", *, end: str = "\n") -> N
 
 
 def _steps(number: int, kind: str = "") -> str:
-    return f"{number} {kind}step" + ("" if number == 1 else "s")
+    return counted(number, f"{kind}step")

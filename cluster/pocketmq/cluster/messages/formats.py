@@ -1,7 +1,8 @@
 r"""A line for a message by a format like kcat's, such as '%t %p %o: %s\n': pure.
 
 %t topic      %b broker     %p queue      %o offset     %k keys       %g tag
-%s body       %S its bytes  %K keys' bytes               %h properties, a=1,b=2
+%s body       %S its bytes  %R they as int32, big endian  %K keys' bytes
+%h properties, a=1,b=2
 %T time of storing, epoch ms             %B time of birth, epoch ms
 %i message id               %I offset message id        %r retries
 %% a percent sign           \n \t \r \0 \\ \xHH         that character
@@ -77,6 +78,8 @@ def _parts(text: str) -> list[Part]:
 def _field(text: str, at: int, letter: str) -> Part:
     if letter == "s":
         return lambda message: message.body
+    if letter == "R":
+        return lambda message: len(message.body).to_bytes(4, "big")
     read = _FIELDS.get(letter)
     if read is None:
         raise _illegal(text, at, f"%{letter}")
@@ -102,7 +105,7 @@ def _constant(data: bytes) -> Part:
 
 
 def _illegal(text: str, at: int, what: str) -> CallerError:
-    known = " ".join(f"%{letter}" for letter in (*_FIELDS, "s"))
+    known = " ".join(f"%{letter}" for letter in (*_FIELDS, "s", "R"))
     return CallerError(
         f"format {text!r}: {what!r} at character {at + 1} means nothing; it knows {known} and "
         r"\n \t \r \0 \\ \xHH"

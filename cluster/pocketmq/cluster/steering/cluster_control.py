@@ -38,6 +38,7 @@ from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.clock_members import ClockMember, Deadline
 from pocketmq.runtime.errors import ClockMemberError, PocketMQError
 from pocketmq.runtime.lock_step import OnDeadline
+from pocketmq.runtime.words import counted
 
 
 class ClusterControl:
@@ -233,7 +234,7 @@ class ClusterControl:
 
     async def create_topic(self, topic: str, queues: int) -> None:
         """Create a topic on every running broker; returns when every nameserver has the routes."""
-        self._note(f"create topic {topic}, {queues} queues on each broker")
+        self._note(f"create topic {topic}, {counted(queues, 'queue')} on each broker")
         brokers = self.roles.running_brokers
         async with self.admin() as admin:
             await admin.create_topic(topic, queues=queues, brokers=brokers)
@@ -373,8 +374,9 @@ class ClusterControl:
     def _needs_manual_clock(self) -> None:
         if self.clock != "manual":
             raise WrongClusterError(
-                "this cluster runs on real time, which cannot be moved; ask for the fixture "
-                'pocketmq_clock, or start_cluster(clock="manual")'
+                "this cluster runs on real time, which cannot be moved; start it with `pocketmq up "
+                "--clock manual`; in a test, ask for the fixture pocketmq_clock, or "
+                'start_cluster(clock="manual")'
             )
 
     def _note(self, what: str) -> None:

@@ -14,6 +14,7 @@ from pocketmq.protocol.bodies.clients import ConsumerConnection, ConsumerRunning
 from pocketmq.protocol.body import parse_mq_key
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.validation import RETRY_PREFIX
+from pocketmq.runtime.words import counted
 
 _SHOWN = 4
 """Maximum queues that a sentence names; more are only counted."""
@@ -83,7 +84,8 @@ class GroupState:
         too_few = len(idle) > max(0, found - len(queues))
         if not ownerless and not shared and not too_few:
             return ""
-        parts = [f"{found - len(idle)} of {found} members have queues"]
+        verb = "has" if found == 1 else "have"
+        parts = [f"{found - len(idle)} of {counted(found, 'member')} {verb} queues"]
         if ownerless:
             parts.append(f"no member has {_listed(ownerless)}")
         if shared:
@@ -104,7 +106,7 @@ class GroupState:
         if not behind:
             return ""
         where = ", ".join(f"{count} in {_name(queue)}" for queue, count in _first(behind.items()))
-        more = f" and {len(behind) - _SHOWN} more queues" if len(behind) > _SHOWN else ""
+        more = f" and {counted(len(behind) - _SHOWN, 'more queue')}" if len(behind) > _SHOWN else ""
         total = sum(behind.values())
         noun = "message is" if total == 1 else "messages are"
         sentence = f"group {self.group}: {total} {noun} not consumed ({where}{more})"

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from pocketmq.protocol.allocation.strategy import is_member
 from pocketmq.protocol.message import MessageQueue
+from pocketmq.runtime.words import counted
 
 
 class AllocateMessageQueueAveragely:
@@ -40,11 +41,12 @@ class AllocateMessageQueueAveragely:
     ) -> str:
         queues, clients = len(mq_all), len(cid_all)
         if current_cid not in cid_all:
-            return f"not among the {clients} members, so nothing"
+            return f"not among the {counted(clients, 'member')}, so nothing"
         index = cid_all.index(current_cid)
         start, count = block(queues, clients, index)
         where = f"{count} from position {start}" if count else "none left"
-        return f"{queues} queues / {clients} members, I am number {index}: {where}"
+        sizes = f"{counted(queues, 'queue')} / {counted(clients, 'member')}"
+        return f"{sizes}, I am number {index}: {where}"
 
 
 # behaviours 11, 14, 32 and 61

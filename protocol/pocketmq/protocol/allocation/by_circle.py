@@ -36,7 +36,7 @@ class AllocateMessageQueueAveragelyByCircle:
     ) -> str:
         clients = len(cid_all)
         if current_cid not in cid_all:
-            return f"not among the {clients} members, so nothing"
+            return f"not among the {counted(clients, 'member')}, so nothing"
         index = cid_all.index(current_cid)
         sizes = f"{counted(len(mq_all), 'queue')} / {counted(clients, 'member')}"
         return f"{sizes}: position {index} and each {ordinal(clients)} on"

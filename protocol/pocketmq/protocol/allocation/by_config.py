@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pocketmq.protocol.message import MessageQueue
+from pocketmq.runtime.words import counted
 
 
 class AllocateMessageQueueByConfig:
@@ -32,4 +33,4 @@ class AllocateMessageQueueByConfig:
     def explain(
         self, current_cid: str, mq_all: Sequence[MessageQueue], cid_all: Sequence[str]
     ) -> str:
-        return f"{len(self.message_queues or ())} queues are configured for this member"
+        return f"configured for this member: {counted(len(self.message_queues or ()), 'queue')}"

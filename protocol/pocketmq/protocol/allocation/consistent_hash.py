@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 from pocketmq.protocol.allocation.strategy import AllocationError, is_member
 from pocketmq.protocol.message import MessageQueue
+from pocketmq.runtime.words import counted
 
 HashFunction = Callable[[str], int]
 
@@ -76,8 +77,8 @@ class AllocateMessageQueueConsistentHash:
     ) -> str:
         mine = self.allocate("", current_cid, mq_all, cid_all)
         return (
-            f"{len(mq_all)} queues on a ring of {len(cid_all)} members x {self._virtual_nodes} "
-            f"points: {len(mine)} hash just before one of mine"
+            f"{counted(len(mq_all), 'queue')} on a ring of {counted(len(cid_all), 'member')} x "
+            f"{self._virtual_nodes} points: {len(mine)} hash just before one of mine"
         )
 
     def _ring(self, cid_all: Sequence[str]) -> dict[int, str]:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 
 from pocketmq.protocol.allocation.strategy import AllocationError, is_member
 from pocketmq.protocol.message import MessageQueue
+from pocketmq.runtime.words import counted
 
 
 class AllocateMessageQueueByMachineRoom:
@@ -46,7 +47,7 @@ class AllocateMessageQueueByMachineRoom:
         self, current_cid: str, mq_all: Sequence[MessageQueue], cid_all: Sequence[str]
     ) -> str:
         rooms = ", ".join(sorted(self.consumer_idcs or ()))
-        return f"{len(self._kept(mq_all))} of {len(mq_all)} queues are in rooms {rooms}"
+        return f"in rooms {rooms}: {len(self._kept(mq_all))} of {counted(len(mq_all), 'queue')}"
 
     def _kept(self, mq_all: Sequence[MessageQueue]) -> list[MessageQueue]:
         kept = []

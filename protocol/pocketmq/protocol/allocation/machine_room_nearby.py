@@ -17,6 +17,7 @@ from pocketmq.protocol.allocation.strategy import (
     is_member,
 )
 from pocketmq.protocol.message import MessageQueue
+from pocketmq.runtime.words import counted
 
 
 class MachineRoomResolver(Protocol):
@@ -74,7 +75,8 @@ class AllocateMachineRoomNearby:
         queues, clients = self._by_room(mq_all, cid_all)
         my_room = self._resolver.consumer_deploy_in(current_cid)
         orphans = sorted(room for room in queues if room not in clients)
-        text = f"room {my_room}: {len(queues.get(my_room, []))} queues for {len(clients[my_room])}"
+        here = counted(len(queues.get(my_room, [])), "queue")
+        text = f"room {my_room}: {here} for {len(clients[my_room])}"
         if orphans:
             text += f"; rooms without members, for all {len(cid_all)}: {', '.join(orphans)}"
         return text

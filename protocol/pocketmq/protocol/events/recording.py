@@ -18,6 +18,7 @@ import msgspec
 
 from pocketmq.protocol.events.event import Event
 from pocketmq.protocol.events.vocabulary import VOCABULARY, AnyEvent
+from pocketmq.runtime.words import counted
 
 RECORDING_VERSION: Final = 1
 
@@ -107,7 +108,10 @@ class RecordingReader:
     def problems(self) -> list[str]:
         """What could not be opened."""
         if self._unnamed:
-            return [*self._problems, f"and {self._unnamed} more lines that cannot be read"]
+            return [
+                *self._problems,
+                f"and {counted(self._unnamed, 'more line')} that cannot be read",
+            ]
         return list(self._problems)
 
     @property

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from pocketmq.client import ConsumeFromWhere, MessageQueue, PushConsumer
 from pocketmq.cluster.labs.court import Court
 from pocketmq.cluster.labs.program import Program
+from pocketmq.runtime.words import counted
 
 GROUPS: Final = 1_000
 COMPARED: Final = 100
@@ -123,7 +124,8 @@ async def _shares(court: Court, program: Program, asked: Question) -> dict[str, 
         mine = answer.get("queues")
         if not isinstance(mine, list) or not all(isinstance(each, str) for each in mine):
             court.record.wrong_step(
-                f"the queues of {member}, of {len(members)} members and {len(queues)} queues",
+                f"the queues of {member}, of {counted(len(members), 'member')} and "
+                f"{counted(len(queues), 'queue')}",
                 wanted='{"queues": ["broker-a/0", ...]}',
                 found=answer,
                 why="the answer is a list of names of queues, which may be empty",
@@ -141,7 +143,7 @@ def _one_owner_each(court: Court, number: int, asked: Question, found: Shares) -
     for queue, who in owners.items():
         if len(who) != 1 or queue not in queues:
             court.record.wrong_step(
-                f"group {number}: {len(queues)} queues, members {', '.join(members)}",
+                f"group {number}: {counted(len(queues), 'queue')}, members {', '.join(members)}",
                 wanted=f"one owner for {queue}",
                 found=f"{queue} belongs to {' and '.join(who) or 'nobody'}",
                 why="a queue with two owners is consumed twice, one without any not at all",
@@ -152,7 +154,8 @@ def _balanced(court: Court, number: int, change: Change, found: Shares) -> None:
     sizes = [len(mine) for mine in found.values()]
     if max(sizes) - min(sizes) > 1:
         court.record.wrong_step(
-            f"group {number}: {len(change.queues)} queues, {len(found)} members",
+            f"group {number}: {counted(len(change.queues), 'queue')}, "
+            f"{counted(len(found), 'member')}",
             wanted="shares that differ by one queue at most",
             found=f"shares of {', '.join(map(str, sorted(sizes)))}",
             why="the largest share decides when the group has caught up; consistent hash pays its "

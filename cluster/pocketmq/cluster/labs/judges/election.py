@@ -24,6 +24,7 @@ from pocketmq.protocol.headers.route import BrokerHeartbeatRequestHeader
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.remoting import expect
 from pocketmq.protocol.transport.tcp import TcpNetwork
+from pocketmq.runtime.words import counted
 
 CLUSTER: Final = "DefaultCluster"
 CLEAN: Final = 24
@@ -128,7 +129,7 @@ async def _read(court: Court, program: Program, controllers: _Controllers) -> No
         if [state for when, state in states if when == at_s][-1] is not wanted:
             continue  # something else happened at the same moment
         court.record.expect(
-            f"a log of {len(log)} events: who is master {at_s:g} s after the beginning",
+            f"a log of {counted(len(log), 'event')}: who is master {at_s:g} s after the beginning",
             wanted=wanted,
             found=await program.ask({"ask": "read", "log": log, "at_s": at_s}, "master and epoch"),
             why=READ_WHY,

@@ -8,6 +8,7 @@ from pocketmq.client import Message, Producer
 from pocketmq.cluster.labs.court import Court
 from pocketmq.cluster.labs.program import Program
 from pocketmq.protocol.java import java_hash
+from pocketmq.runtime.words import counted
 
 COUNT: Final = 90
 QUEUES: Final = 2
@@ -67,7 +68,8 @@ async def judge(court: Court) -> None:
             )
         record.stage()
         record.note(
-            f"{len(later)} messages lie in another file of the log, of {LOG_FILE_BYTES} bytes"
+            f"another file of the log, of {LOG_FILE_BYTES} bytes, has "
+            f"{counted(len(later), 'message')}"
         )
         for fact in court.random.sample(later, 5):
             await _record(court, program, fact, topic)
@@ -75,7 +77,7 @@ async def judge(court: Court) -> None:
         for queue in range(QUEUES):
             beyond = sum(fact.queue == queue for fact in facts)
             record.expect(
-                f"queue {queue} has {beyond} messages: the entry of offset {beyond}",
+                f"queue {queue} has {counted(beyond, 'message')}: the entry of offset {beyond}",
                 wanted={"found": False},
                 found=await program.ask(
                     {"ask": "entry", "queue": queue, "offset": beyond}, "the answer"

@@ -9,6 +9,7 @@ from typing import Final
 from pocketmq.client import Message, Producer
 from pocketmq.cluster.labs.court import Court
 from pocketmq.cluster.labs.program import Program
+from pocketmq.runtime.words import counted
 
 AMOUNT: Final = 10
 
@@ -118,7 +119,7 @@ class _Bank:
             if found[payment] != 1:
                 self._record.wrong_step(
                     f"the book has {payment}", wanted="once",
-                    found=f"{found[payment]} times", why=why,
+                    found=f"{counted(found[payment], 'time')}", why=why,
                 )  # fmt: skip
         wanted = sorted(["p-" + str(number), AMOUNT] for number in range(1, count + 1))
         self._record.expect(
