@@ -42,11 +42,15 @@ def plurals(tree: ast.AST) -> Iterator[tuple[int, str]]:
         for value, after in zip(node.values, node.values[1:], strict=False):
             if not isinstance(value, ast.FormattedValue) or not isinstance(after, ast.Constant):
                 continue
-            found = BEGINS(str(after.value))
+            found = None if _is_word(value.value) else BEGINS(str(after.value))
             shown = value.value
             is_constant = isinstance(shown, ast.Name) and shown.id.isupper()
             if found and not is_constant:
                 yield node.lineno, found[0].strip()
+
+
+def _is_word(shown: ast.expr) -> bool:
+    return isinstance(shown, ast.Name) and shown.id == "verb"
 
 
 def sources() -> list[Path]:
