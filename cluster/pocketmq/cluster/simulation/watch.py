@@ -316,6 +316,8 @@ class Watch(NetworkWatch):
 
     def _committed(self, machine: BrokerMachine, broker: Broker, sender: SimProcess) -> None:
         writer = self.machines.get(sender)
+        if sender.name == ADMIN:
+            self._reset_in_place(machine, broker)
         for key, offsets in broker.offsets._committed.items():
             topic, group = key
             seen = machine.seen_offsets.get(key)
@@ -333,6 +335,16 @@ class Watch(NetworkWatch):
                 if ledger is not None:
                     ledger.committed(group, queue, offset, sender.name, epoch, self._loop.time())
             machine.seen_offsets[key] = dict(offsets)
+
+    def _reset_in_place(self, machine: BrokerMachine, broker: Broker) -> None:
+        """Report resets to where the group stands: a commit on its way may go on, and fall back."""
+        for key, offsets in broker.offsets._resets.items():
+            topic, group = key
+            seen = machine.seen_offsets.get(key, {})
+            for queue_id, offset in offsets.items():
+                if seen.get(queue_id) == offset:
+                    queue = MessageQueue(topic, machine.name, queue_id)
+                    self._reset(self.ledger_of.get(group), queue, offset)
 
     # -- starts and ends ------------------------------------------------------------------------
 
