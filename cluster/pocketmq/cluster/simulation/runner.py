@@ -26,7 +26,9 @@ from pocketmq.cluster.simulation.trace import Trace
 from pocketmq.protocol.events.event import Event
 from pocketmq.protocol.events.sink import SinkMaker
 
-DRAIN_S = 240.0
+DRAIN_S = 360.0
+"""Longest wait until all is consumed: a nameserver that comes back late, two polls of routes, and
+16 retries 5 s apart."""
 
 
 def run(
