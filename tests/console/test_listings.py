@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from shutil import ignore_patterns
@@ -179,3 +182,39 @@ def test_a_listing_is_json_and_plain_text(
     if command in ("send", "consume", "message tail", "group explain"):
         return  # a line as long as its message, or sentences
     assert all(len(line) <= 80 for line in console(*words, "-o", "table").out.splitlines())
+
+
+def pocketmq_of(words: list[str], out: int, **environ: str) -> subprocess.CompletedProcess[str]:
+    """The command as a process of its own, with `out` as its standard output."""
+    return subprocess.run(
+        [sys.executable, "-m", "pocketmq.cluster.cli.main", *words],
+        stdout=out, stderr=subprocess.PIPE, text=True, check=False,
+        env=os.environ | environ,
+    )  # fmt: skip
+
+
+def test_a_reader_that_has_enough_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)  # ... | head, that has ended
+    done = pocketmq_of(["group", "simulate", "t", "--queues", "4"], writing)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is full")
+def test_a_full_disk_is_one_line() -> None:
+    with open("/dev/full", "wb") as full:
+        done = pocketmq_of(["group", "simulate", "t", "--queues", "4"], full.fileno())
+    assert (done.returncode, done.stderr) == (
+        1, "pocketmq: cannot write: No space left on device\n",
+    )  # fmt: skip
+
+
+def test_no_colour_gets_into_a_pipe_even_where_it_is_forced(
+    pocketmq: Cluster, tmp_path: Path
+) -> None:
+    with open(tmp_path / "out", "wb") as out:
+        store = str(pocketmq.data / "broker-a")
+        for words in (["store", "verify", store], ["lab", "list"], ["--help"]):
+            assert pocketmq_of(words, out.fileno(), FORCE_COLOR="1").stderr == ""
+    assert b"\x1b" not in (tmp_path / "out").read_bytes()

@@ -65,6 +65,19 @@ def test_tail_reads_ranges_and_tags_in_a_format(console: Console, orders: str) -
     assert keys(console(*tail, *first, "--from", "2999-01-01").out) == []
 
 
+def test_tail_ends_where_it_is_told_to(console: Console, orders: str) -> None:
+    def offsets(*options: str) -> list[str]:
+        told = console(
+            "message", "tail", orders, "--queue", "broker-a/0", *options, "-f", "%o %T\n"
+        )
+        return [line.split()[0] for line in told.out.splitlines()]
+
+    everything = offsets("--from", "start", "--no-follow")
+    assert offsets("--from", "0", "--until", "1") == everything[:1]
+    assert offsets("--from", "1h-ago", "--until", "end") == everything
+    assert offsets("--from", "start", "--until", "2020-01-01T00:00Z") == []
+
+
 def test_tail_prints_lines_or_json(console: Console, orders: str) -> None:
     tail = ("message", "tail", orders, "--no-follow", "--queue", "broker-a/1", "--from", "start")
     assert console(*tail).out.splitlines() == [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,27 @@ def topics(cluster: Cluster) -> set[str]:
             return {name for name in await admin.topics() if name.startswith("orders")}
 
     return cluster.thread.result(ask())
+
+
+def test_a_snapshot_has_the_nameservers_kv(pocketmq_cluster: Cluster, tmp_path: Path) -> None:
+    cluster = pocketmq_cluster
+
+    async def put() -> None:
+        async with cluster.control.admin() as admin:
+            await admin.put_kv("rooms", "east", "broker-a")
+
+    async def got() -> str | None:
+        async with cluster.control.admin() as admin:
+            return await admin.get_kv("rooms", "east")
+
+    cluster.thread.result(put())
+    cluster.sync.save_snapshot(tmp_path / "saved")
+    kept = json.loads((tmp_path / "saved" / "nameserver-1" / "kvConfig.json").read_text())
+    assert kept == {"configTable": {"rooms": {"east": "broker-a"}}}, "RocketMQ's file"
+    cluster.sync.reset()
+    assert cluster.thread.result(got()) is None
+    cluster.sync.load_snapshot(tmp_path / "saved")
+    assert cluster.thread.result(got()) == "broker-a"
 
 
 @pytest.mark.parametrize(

@@ -65,10 +65,12 @@ def life_tables(told: Life) -> tuple[Table, Table]:
             "step",
             ("stored", "topic", "queue, offset", "what"),
             [(moment_text(each.time_ms), each.topic, each.place, each.what) for each in told.steps],
+            last_cut="what",
         ),
         Table(
             "group",
             ("group", "state", "sent back", "where"),
             [(each.group, each.state, each.sent_back, each.what) for each in told.groups],
+            last_cut="where",
         ),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -57,7 +58,7 @@ def list_labs(output: Sentences = None) -> None:
 
         from pocketmq.cluster.labs.show import show_list
 
-        show_list(Console())
+        show_list(Console(force_terminal=sys.stdout.isatty()))
         return
     from pocketmq.cluster.labs.catalog import LABS
 
@@ -108,5 +109,5 @@ def check(
     if output == "json":
         tell(output, facts_of(lab, verdict))
     else:
-        show_verdict(Console(), lab, verdict)
+        show_verdict(Console(force_terminal=sys.stdout.isatty()), lab, verdict)
     return 0 if verdict.record.passed else 1

@@ -12,10 +12,12 @@ from pocketmq.runtime.interrupts import end_quietly, interrupt_again
 if __name__ == "__main__":
     end_quietly()  # until everything is imported; the installed command begins in entry.py
 
+import errno
 import importlib
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from io import TextIOBase
 
 # First: keeps structlog from importing rich in processes that never print in colour.
 from pocketmq.runtime import logs
@@ -48,6 +50,8 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     "explain": ("explain",),
 }
 """The modules beside this one, and the commands of each, as `--help` lists them."""
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 INTRO = """RocketMQ's architecture as small Python processes.
 
@@ -111,6 +115,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # `pocketmq consume ... | head`: the reader has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except SystemExit:
+        if isinstance(sys.stdout, TextIOBase):
+            raise
+        return 0  # typer saw the closed pipe first, and has put something else in its place
+    except OSError as exc:
+        if exc.errno not in _NO_ROOM:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"pocketmq: cannot write: {exc.strerror}", file=sys.stderr)
+        return 1
     except Exception as exc:
         if type(exc).__name__ == "Abort":
             return 130

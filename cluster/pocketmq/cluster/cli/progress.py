@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -23,7 +24,7 @@ def counting(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    console = Console(stderr=True)
+    console = Console(stderr=True, force_terminal=sys.stderr.isatty())
     bar = Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
         console=console, transient=True, auto_refresh=False, disable=not console.is_terminal,

@@ -96,4 +96,4 @@ def reset(output: Sentences = None, control: Control = None, data: Data = None) 
 
 
 def _line(info: SnapshotInfo) -> str:
-    return f"{info.name}: {', '.join(info.roles)}; {info.bytes / 1024:.0f} KiB"
+    return f"{info.name}: {', '.join(info.roles)}; {info.bytes / 1024:,.0f} KiB"

@@ -265,7 +265,7 @@ def _progress() -> AbstractContextManager[Progress]:
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-    console = Console(stderr=True)
+    console = Console(stderr=True, force_terminal=sys.stderr.isatty())
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),

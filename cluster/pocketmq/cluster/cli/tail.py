@@ -46,6 +46,7 @@ Examples:
   pocketmq message tail orders
   pocketmq message tail orders --from -10 --no-follow       the last ten of each queue
   pocketmq message tail orders --from 10m-ago --count 5
+  pocketmq message tail orders --from 2026-11-22T09:00 --until 2026-11-22T10:00
   pocketmq message tail orders --queue broker-a/0 --from 120
   pocketmq message tail orders -f '%t [%p] at %o: %k=%s\\n'
   pocketmq message tail '%DLQ%billing' --from start --no-follow -o json
@@ -120,6 +121,15 @@ def line_of(message: MessageExt) -> str:
 def tail(
     topic: TopicName,
     start: From = "end",
+    until: Annotated[
+        str | None,
+        typer.Option(
+            "--until",
+            metavar="POSITION",
+            help="The first that is left out; then nothing is waited for.",
+            show_default="never",
+        ),
+    ] = None,
     count: Annotated[
         int, typer.Option("--count", "-c", min=0, help="Stop after so many.", show_default="never")
     ] = 0,
@@ -133,14 +143,15 @@ def tail(
     nameservers: Nameservers = DEFAULT_NAMESERVERS,
 ) -> None:
     where, only, begin = addresses(nameservers), queue_names(queue), position(start)
+    end = END if until is None else position(until)
     tell = printer(format_text, output)
 
     async def command() -> None:
         left = count or sys.maxsize
         async with Admin(nameservers=where) as admin:
             bounds = await bounds_of(admin, topic, only)
-            found = await ranges(admin, bounds, begin, END, await present_ms(where))
-            if wait:
+            found = await ranges(admin, bounds, begin, end, await present_ms(where))
+            if wait and until is None:
                 begins = {each.queue: each.begin for each in found}
                 async with aclosing(follow(admin, begins, tags)) as messages:
                     async for message in messages:
