@@ -52,7 +52,7 @@ def assemble_groups(
     file = core.table_file(
         "subscriptionGroup.json", SubscriptionGroupWrapper, configs.load, configs.wrapper
     )
-    saved = SavedTable("groups", file.save, file.load)
+    saved = SavedTable("groups", file.save, clock, file.load)
     signals.group_changed.connect(saved.changed)
     notices = ConsumerNotices(
         ConsumerChanges(

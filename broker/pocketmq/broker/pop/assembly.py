@@ -111,7 +111,7 @@ def assemble_pop(
     modes_file = core.table_file(
         "messageRequestMode.json", MessageRequestModes, modes.load, modes.wrapper
     )
-    modes_saved = SavedTable("request modes", modes_file.save, modes_file.load)
+    modes_saved = SavedTable("request modes", modes_file.save, core.clock, modes_file.load)
     modes.changed.connect(modes_saved.changed)
     table = PeriodicTable(
         core.table_file("consumerOrderInfo.json", OrderTable, orders.load, cleaned),

@@ -8,9 +8,13 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from pocketmq.broker.subject import Service
+from pocketmq.runtime.clock import Clock, Timer
 from pocketmq.runtime.errors import PocketMQError
 
 log = structlog.get_logger()
+
+AFTER_FAILURE_S = 10.0
+"""A save that failed is made again after this, if no change makes one sooner."""
 
 
 class SavedTable(Service):
@@ -22,6 +26,7 @@ class SavedTable(Service):
     Args:
         name: of the table, for logs and task names.
         save: writes the table as it is when called.
+        clock: says when a save that failed is made again.
         load: reads it at the broker's start; None reads nothing.
     """
 
@@ -29,12 +34,16 @@ class SavedTable(Service):
         self,
         name: str,
         save: Callable[[], Awaitable[None]],
+        clock: Clock,
         load: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.name = name
         self._save = save
+        self._clock = clock
         self._load = load
         self._dirty = False
+        self._again: Timer | None = None
+        """Set while the last save is one that failed."""
         self._task: asyncio.Task[None] | None = None
         self._waiting: list[Callable[[], None]] = []
 
@@ -59,7 +68,7 @@ class SavedTable(Service):
         """Call back when every change made so far is in the file; at once if it is.
 
         A write that fails is logged and counts as done: a broker whose config directory is full
-        still serves, as RocketMQ's does.
+        still serves, as RocketMQ's does. It writes again later.
         """
         if self.is_saved:
             callback()
@@ -67,18 +76,26 @@ class SavedTable(Service):
             self._waiting.append(callback)
 
     async def stop(self) -> None:
-        """Return when everything is saved."""
+        """Return when everything is saved; after a failure try once more."""
         if self._task is not None:
             await self._task
+        if self._again is not None:
+            self.changed()
+            assert self._task is not None
+            await self._task
+            self._forget_failure()
 
     async def _run(self) -> None:
         while self._dirty:
             self._dirty = False
+            self._forget_failure()
             waiting, self._waiting = self._waiting, []
             try:
                 await self._save()
             except PocketMQError as exc:
                 log.error("table.save_failed", table=self.name, reason=str(exc))
+                at = self._clock.monotonic() + AFTER_FAILURE_S
+                self._again = self._clock.call_at(at, self.changed)
             finally:
                 if not self._dirty:
                     self._task = None
@@ -87,3 +104,8 @@ class SavedTable(Service):
                     self._waiting = []
                 for callback in waiting:
                     callback()
+
+    def _forget_failure(self) -> None:
+        if self._again is not None:
+            self._again.cancel()
+            self._again = None

@@ -47,7 +47,7 @@ def assemble_topics(core: BrokerCore) -> Topics:
     file = core.table_file(
         "topics.json", TopicConfigSerializeWrapper, configs.load, configs.wrapper
     )
-    saved = SavedTable("topics", file.save, file.load)
+    saved = SavedTable("topics", file.save, core.clock, file.load)
     signals.topic_changed.connect(saved.changed)
     signals.topic_deleted.connect(core.store.delete_topic)
 

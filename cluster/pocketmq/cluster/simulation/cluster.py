@@ -347,8 +347,20 @@ class SimCluster:
             ledger = self.watch.progress(name)
             if ledger.missing(()):
                 dead = frozenset(self.dead_letters(self.plan.group_of(name)))
-                missing += [f"{key} at {name}" for key in ledger.missing(dead)]
+                left = ledger.missing(dead)
+                missing += [f"{key} at {name}" for key in left if not self._lost_its_queue(key)]
         return missing + (self.services.open() if self.services is not None else [])
+
+    def _lost_its_queue(self, key: str) -> bool:
+        """Whether the broker could not save the message's queue, and forgot it in a restart."""
+        queue, _ = self.watch.acked[key]
+        machine = self.brokers[queue.broker_name]
+        if machine.broker is None or machine.durability is None:
+            return False
+        topic = machine.broker.topics.table.get(TOPIC)
+        return (topic is None or queue.queue_id >= topic.read_queue_nums) and (
+            machine.durability.is_at_risk(TOPIC, queue.queue_id)
+        )
 
     def dead_letters(self, group: Group) -> list[str]:
         """Keys of the messages in a group's dead letter topic, on all brokers."""

@@ -11,6 +11,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from pocketmq.cluster.simulation.delay_bursts import has_delay_bursts, with_delay_bursts
 from pocketmq.cluster.simulation.scenario import (
     CONSUMERS,
     DURATION_S,
@@ -89,7 +90,9 @@ def scenario(seed: int, *, duration_s: float = DURATION_S) -> Scenario:
         duration_s=duration_s,
     )
     made = replace(made, events=tuple(_events(rng, made)))
-    return with_services(made) if has_services(seed) else made
+    if has_services(seed):
+        return with_services(made)
+    return with_delay_bursts(made) if has_delay_bursts(seed) else made
 
 
 def _workload(rng: random.Random, mode: Mode) -> Workload:

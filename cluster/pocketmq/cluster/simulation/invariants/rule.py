@@ -41,6 +41,8 @@ class DurabilityRule:
         self.broker = broker
         self.medium = medium
         self.seen = seen
+        self.at_risk: set[tuple[str, int]] = set()
+        """(topic, queue) that a power cut may take, which the rule allows."""
         self._violations = violations
         self.now = 0.0
         """Time in virtual seconds; set before each call."""

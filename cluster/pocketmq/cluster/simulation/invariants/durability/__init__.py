@@ -62,6 +62,10 @@ class DurabilityLedger:
         self._now = now
         self._log = self.medium.path(LOG_FOLDER) + "/"
 
+    def is_at_risk(self, topic: str, queue_id: int) -> bool:
+        """Whether messages of a queue were acknowledged although the queue itself was not saved."""
+        return any((topic, queue_id) in rule.at_risk for rule in self.rules)
+
     def kept(self, path: str, content: bytes) -> None:
         """A file, or its new content, is on the medium now."""
         self._tick()

@@ -61,7 +61,11 @@ class TopicRule(DurabilityRule):
 
     def _check(self, topic: str, queue_id: int) -> None:
         known = self._queues.get(topic, 0)
-        if queue_id >= known and not self._could_not_save:
+        if queue_id < known:
+            return
+        if self._could_not_save:
+            self.at_risk.add((topic, queue_id))
+        else:
             self.violated(f"queue {queue_id} of {topic}, of which {known} queues are noted")
 
 
