@@ -94,6 +94,51 @@ Check = Callable[[list[SimProcess]], None]
 """Called with the processes that ran."""
 
 
+class _Handle(asyncio.Handle):
+    """asyncio's handle, made without asking the loop for its debug mode."""
+
+    __slots__ = ()
+
+    def __init__(  # asyncio's own sets the same attributes
+        self,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: VirtualLoop,
+        context: contextvars.Context | None,
+    ) -> None:
+        self._context = contextvars.copy_context() if context is None else context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = None
+        self._source_traceback = None
+
+
+class _TimerHandle(asyncio.TimerHandle):
+    """asyncio's timer, made likewise."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: VirtualLoop,
+        context: contextvars.Context | None,
+    ) -> None:
+        self._context = contextvars.copy_context() if context is None else context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = None
+        self._source_traceback = None
+        self._when = when
+        self._scheduled = False
+
+
 class VirtualLoop(asyncio.BaseEventLoop):
     """Runs callbacks in the order in which they became due, without selector and threads."""
 
@@ -171,7 +216,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         context: contextvars.Context | None = None,
     ) -> asyncio.Handle:
         """As in asyncio, without its checks for debug mode: half of all callbacks come this way."""
-        handle = asyncio.Handle(callback, args, self, context)
+        handle = _Handle(callback, args, self, context)
         self._ready.append(handle)
         return handle
 
@@ -201,7 +246,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
         """As in asyncio; timers of the same time fire in the order in which they were set."""
-        timer = asyncio.TimerHandle(when, callback, args, self, context)
+        timer = _TimerHandle(when, callback, args, self, context)
         self._timers += 1
         heapq.heappush(self._scheduled, (when, self._timers, timer))
         return timer

@@ -54,6 +54,7 @@ class Watch(NetworkWatch):
         self.ownerships = {
             group.name: OwnershipLedger(plan.mode, self.violations) for group in plan.groups
         }
+        self._ownerships = tuple(self.ownerships.items())
         self.ledger_of: dict[str, ProgressLedger] = {}
         """The ledger of each group, or of each member of a broadcasting group."""
         self.send_backs = SendBackWatch()
@@ -105,8 +106,9 @@ class Watch(NetworkWatch):
                 self._look_at_broker(machine, now)
             elif type(machine) is ConsumerMachine:
                 self._look_at_consumer(machine, now)
-        for ownership in self.ownerships.values():
-            ownership.check(now)
+        for _, ownership in self._ownerships:
+            if now >= ownership.due_at:
+                ownership.check(now)
 
     def trouble(self, until: float) -> None:
         """Report that requests may fail until a time."""
@@ -154,7 +156,7 @@ class Watch(NetworkWatch):
         broker = machine.broker
         if broker is None:
             return
-        for name, ownership in self.ownerships.items():
+        for name, ownership in self._ownerships:
             group = broker.consumers.groups.get(name)
             ids = _NOBODY if group is None else group.ids
             if ids != machine.seen_members.get(name):

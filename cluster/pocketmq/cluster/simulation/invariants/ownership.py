@@ -31,6 +31,8 @@ class OwnershipLedger:
         self.violations = [] if violations is None else violations
         self.seen: Counter[str] = Counter()
         """How often a settled cluster was checked."""
+        self.due_at = 0.0
+        """Virtual seconds before which `check` finds nothing new, unless something is noted."""
         self._mode = mode
         self._views: dict[str, tuple[str, ...]] = {}
         """Broker -> members, sorted; twice if an old connection still counts as alive (B-28)."""
@@ -86,6 +88,7 @@ class OwnershipLedger:
         """Note the queues that a client owns."""
         self._owned[client] = queues
         self._is_checked = False
+        self.due_at = 0.0
         if self._mode is Mode.ORDERLY:
             self._was_fast = False
 
@@ -93,47 +96,71 @@ class OwnershipLedger:
         """Note that a notification arrived."""
         self._notified_at[broker, client] = (sent_at, now)
         self._was_fast = self._arrived_is_known = False
+        self.due_at = 0.0
 
     def trouble(self, until: float) -> None:
         """Note that requests may fail until a time."""
         self._trouble_until = max(self._trouble_until, until + REQUEST_S)
+        self.due_at = 0.0
 
     def routes_wrong(self, until: float) -> None:
         """Note that the nameserver does not know every broker until a time."""
         self._routes_until = max(self._routes_until, until + ROUTES_S)
         self._agreed = None
+        self.due_at = 0.0
 
     def _changed(self, now: float) -> None:
         self._changed_at = now
         self._is_checked = self._was_fast = self._arrived_is_known = False
         self._agreed = None
+        self.due_at = 0.0
 
     # -- the invariant --------------------------------------------------------------------------
 
     def check(self, now: float) -> None:
         """Each queue has exactly one owner, once members have not changed for long enough."""
-        if (self._is_checked and self._was_fast) or now < self._trouble_until:
-            return
+        self.due_at = self._checked(now)
+
+    def _checked(self, now: float) -> float:
+        """Check what can be checked now; returns when to check again if nothing is noted."""
+        if self._is_checked and self._was_fast:
+            return math.inf
+        if now < self._trouble_until:
+            return self._trouble_until
         quiet_at = max(self._changed_at, self._trouble_until) + SETTLED_S
         settled_at = quiet_at + LOCKS_S if self._mode is Mode.ORDERLY else quiet_at
         if now > settled_at:
-            if not self._is_checked and self._agree(now):
-                self._is_checked = True
-                self.seen["settled"] += 1
-                self._look(now, f"{SETTLED_S:g} s after the last change")
-        elif self._mode is Mode.ORDERLY:
-            if now > quiet_at and not self._was_fast and self._agree(now):
-                self._was_fast = True
-                self.seen["settled but for locks"] += 1
-                self._look(now, f"{SETTLED_S:g} s after the last change", at_most=True)
-        elif self._mode is Mode.CONCURRENT and not self._was_fast and self._agree(now):
-            arrived_at = self._notified_all_at()
-            if arrived_at is None or arrived_at < self._trouble_until:
-                return  # a request that it caused may have failed
-            if now > arrived_at + NOTIFIED_S:
-                self._was_fast = True
-                self.seen["notified"] += 1
-                self._look(now, f"{NOTIFIED_S:g} s after the notification")
+            return self._check_settled(now)
+        if self._was_fast or self._mode is Mode.BROADCAST:
+            return settled_at
+        if self._mode is Mode.ORDERLY and now <= quiet_at:
+            return quiet_at
+        if not self._agree(now):
+            return min(settled_at, self._agree_again_at)
+        if self._mode is Mode.ORDERLY:
+            self._was_fast = True
+            self.seen["settled but for locks"] += 1
+            self._look(now, f"{SETTLED_S:g} s after the last change", at_most=True)
+            return settled_at
+        arrived_at = self._notified_all_at()
+        if arrived_at is None or arrived_at < self._trouble_until:
+            return settled_at  # a request that it caused may have failed
+        if now <= arrived_at + NOTIFIED_S:
+            return min(settled_at, arrived_at + NOTIFIED_S)
+        self._was_fast = True
+        self.seen["notified"] += 1
+        self._look(now, f"{NOTIFIED_S:g} s after the notification")
+        return settled_at
+
+    def _check_settled(self, now: float) -> float:
+        if self._is_checked:
+            return math.inf
+        if not self._agree(now):
+            return self._agree_again_at
+        self._is_checked = True
+        self.seen["settled"] += 1
+        self._look(now, f"{SETTLED_S:g} s after the last change")
+        return math.inf
 
     def _agree(self, now: float) -> bool:
         """Whether brokers know exactly the running clients, and these had time to learn queues."""
