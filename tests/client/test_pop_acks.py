@@ -11,7 +11,8 @@ import pytest
 
 from pocketmq.broker.server import Broker
 from pocketmq.client import ConsumeFromWhere, Message, MessageExt, SimpleConsumer
-from pocketmq.client.consumer.pop_acks import MOST_ACKS, PoppedAt, batch_body
+from pocketmq.client.consumer.pop_acks import MOST_ACKS, Popped, batch_body
+from pocketmq.client.consumer.pop_receipts import PoppedQueue
 from pocketmq.protocol.bodies.pop import BatchAckBody
 from pocketmq.protocol.body import decode_body
 from pocketmq.protocol.codes import RequestCode, ResponseCode
@@ -19,7 +20,6 @@ from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import BatchProcessor, Peer, Reply
 from pocketmq.protocol.errors import BadRequestError, BrokerError, RemotingError
 from pocketmq.protocol.properties import POP_CK
-from pocketmq.protocol.receipts import ReceiptHandle
 from support.memory_cluster import MemoryCluster, memory_cluster
 
 ACK, BATCH = RequestCode.ACK_MESSAGE, RequestCode.BATCH_ACK_MESSAGE
@@ -221,11 +221,11 @@ async def test_acks_fail_when_the_broker_or_the_client_is_gone(tmp_path: Path) -
 
 
 def test_an_entry_is_what_one_pop_took_of_one_queue() -> None:  # K-52
-    def popped(start: int, offset: int, *, queue: int = 3, at: int = 7, mark: int = 0) -> PoppedAt:
-        return "T", ReceiptHandle(start, at, 60_000, 1, mark, "b", queue, offset)
+    def popped(start: int, *offsets: int, queue: int = 3, at: int = 7, mark: int = 0) -> Popped:
+        return Popped("T", PoppedQueue(start, at, 60_000, 1, mark, "b", queue), list(offsets))
 
     acks = [
-        popped(9, 9), popped(9, 11), popped(9, 10, queue=4), popped(9, 12),
+        popped(9, 9, 11), popped(9, 10, queue=4), popped(9, 12),
         popped(9, 13, at=8), popped(9, 14, mark=2),
     ]  # fmt: skip
     body = batch_body("G", "b", acks)

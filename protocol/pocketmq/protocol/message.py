@@ -7,6 +7,7 @@ body is inflated and the properties are split on first use.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from re import Pattern
 from typing import Any
 
 import msgspec
@@ -207,6 +208,16 @@ class Message(_PropertyViews):
     __hash__ = None  # type: ignore[assignment]  # it changes
 
 
+class SharedNote:
+    """A value for `MessageExt.note_all` that is another property for each message that has it."""
+
+    __slots__ = ()
+
+    def text_of(self, message: MessageExt) -> str:
+        """The property of this message."""
+        raise NotImplementedError
+
+
 class MessageExt(_PropertyViews, msgspec.Struct, eq=False, gc=False):
     """A message as a consumer sees it: what was sent, and where and when it is stored.
 
@@ -284,7 +295,7 @@ class MessageExt(_PropertyViews, msgspec.Struct, eq=False, gc=False):
             start, end = self._properties_at, self._at + self.store_size
             found = decode_properties(str(self._buffer[start:end], "utf-8", "replace"))
             if self._notes is not None:
-                found.update([(name, str(value)) for name, value in self._notes.items()])
+                found.update([(name, self._text(value)) for name, value in self._notes.items()])
             if self._consume_start_ms:
                 found[names.CONSUME_START_TIME] = str(self._consume_start_ms)
             self._properties = found
@@ -303,11 +314,17 @@ class MessageExt(_PropertyViews, msgspec.Struct, eq=False, gc=False):
             self._notes = {name: value} if self._notes is None else {**self._notes, name: value}
 
     def note_all(self, values: dict[str, object]) -> None:
-        """`note` for several; the message keeps the mapping, which several messages may share."""
+        """`note` for several; the message keeps the mapping, which several messages may share.
+
+        What is a `SharedNote` among them has a text for each.
+        """
         if self._properties is not None:
-            self._properties.update([(name, str(value)) for name, value in values.items()])
+            self._properties.update([(name, self._text(value)) for name, value in values.items()])
         else:
             self._notes = values if self._notes is None else self._notes | values
+
+    def _text(self, value: object) -> str:
+        return value.text_of(self) if isinstance(value, SharedNote) else str(value)
 
     def note_consume_start(self, now_ms: int) -> None:
         """`note` for CONSUME_START_TIME, of every message; epoch ms (C-54)."""
@@ -322,12 +339,10 @@ class MessageExt(_PropertyViews, msgspec.Struct, eq=False, gc=False):
             return None
         return self._notes.get(name)
 
-    def stores(self, text: bytes) -> bool:
-        """Whether the stored properties hold these bytes anywhere; splits nothing."""
-        start, end, buffer = self._properties_at, self._at + self.store_size, self._buffer
-        if isinstance(buffer, memoryview):
-            return text in bytes(buffer[start:end])
-        return buffer.find(text, start, end) >= 0
+    def stores(self, pattern: Pattern[bytes]) -> bool:
+        """Whether the stored properties match anywhere; splits nothing, and copies nothing."""
+        end = self._at + self.store_size
+        return pattern.search(self._buffer, self._properties_at, end) is not None
 
     @property
     def raw_properties(self) -> memoryview:

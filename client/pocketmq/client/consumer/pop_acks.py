@@ -15,16 +15,17 @@ that is not the one its message came with, and one of an ordered pop, is acknowl
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from pocketmq.client.consumer.pop_receipts import handle_of
+from pocketmq.client.consumer.pop_receipts import PoppedQueue, handle_of
 from pocketmq.client.instance import ClientInstance
 from pocketmq.protocol.bodies.pop import BatchAck, BatchAckBody, ack_bits
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import BrokerError, ConnectError
 from pocketmq.protocol.headers.pop import AckMessageRequestHeader, BatchAckMessageRequestHeader
 from pocketmq.protocol.message import MessageExt, MessageQueue
+from pocketmq.protocol.properties import POP_CK
 from pocketmq.protocol.receipts import (
     NORMAL,
     ORDERED_QUEUE,
@@ -50,15 +51,25 @@ _OF_ONE: Final = (
 """Answers to a batch that may be wrong for some of its messages."""
 
 
-PoppedAt = tuple[str, ReceiptHandle]
-"""Topic of the application and receipt handle: what an ack names."""
+class Popped(NamedTuple):
+    """What is acknowledged of the messages that one pop took of one queue."""
+
+    topic: str
+    """The application's."""
+    queue: PoppedQueue
+    offsets: list[int]
 
 
 class PendingAcks(NamedTuple):
     """What one call acknowledges at one broker."""
 
-    acks: Sequence[PoppedAt]
+    acks: Sequence[Popped]
     done: asyncio.Future[None]
+
+    @property
+    def size(self) -> int:
+        """How many messages."""
+        return sum(len(popped.offsets) for popped in self.acks)
 
 
 class PopAcks:
@@ -86,41 +97,64 @@ class PopAcks:
         Raises:
             BadRequestError: one was not popped; none is acknowledged.
         """
-        together: dict[str, list[PoppedAt]] = {}
-        alone: list[PoppedAt] = []
-        for message in messages:
-            handle = handle_of(message)
-            # With popResponseReturnActualRetryTopic a retried message has its retry topic's name.
-            topic = user_topic(message.topic, self._group) if handle.mark else message.topic
-            if _may_be_gathered(message, handle):
-                together.setdefault(handle.broker_name, []).append((topic, handle))
-            else:
-                alone.append((topic, handle))
+        together, alone = self._sorted(messages)
         loop = asyncio.get_running_loop()
         futures: list[asyncio.Future[None]] = []
-        for ack in alone:
-            pending = PendingAcks([ack], loop.create_future())
+        for popped in alone:
+            pending = PendingAcks([popped], loop.create_future())
             futures.append(pending.done)
-            self._start(ack[1].broker_name, [pending])
+            self._start(popped.queue.broker_name, [pending])
         for broker_name, acks in together.items():
             if broker_name not in self._gathered:
                 self._gathered[broker_name] = []
                 loop.call_soon(self._send, broker_name)
-            for at in range(0, len(acks), MOST_ACKS):
-                pending = PendingAcks(acks[at : at + MOST_ACKS], loop.create_future())
+            for share in _shares(acks):
+                pending = PendingAcks(share, loop.create_future())
                 futures.append(pending.done)
                 self._gathered[broker_name].append(pending)
         return futures
+
+    def _sorted(
+        self, messages: Iterable[MessageExt]
+    ) -> tuple[dict[str, list[Popped]], list[Popped]]:
+        """What may go together to each broker, and what goes alone."""
+        together: dict[str, list[Popped]] = {}
+        alone: list[Popped] = []
+        last: object = None
+        last_topic, start, offsets = "", 0, list[int]()
+        for message in messages:
+            offset = message.queue_offset
+            noted = message.noted(POP_CK)
+            if (
+                last is not None
+                and noted is last  # of the same pop and queue, as most that come in a row
+                and message.topic == last_topic
+                and 0 <= offset - start < MOST_DISTANCE
+            ):
+                offsets.append(offset)
+                continue
+            handle = handle_of(message)
+            # With popResponseReturnActualRetryTopic a retried message has its retry topic's name.
+            topic = user_topic(message.topic, self._group) if handle.mark else message.topic
+            last, last_topic, start = None, message.topic, handle.start_offset
+            offsets = [handle.queue_offset]
+            if _may_be_gathered(message, handle):
+                last = noted if isinstance(noted, PoppedQueue) else None
+                popped = Popped(topic, last or PoppedQueue.of(handle), offsets)
+                together.setdefault(handle.broker_name, []).append(popped)
+            else:
+                alone.append(Popped(topic, PoppedQueue.of(handle), offsets))
+        return together, alone
 
     def _send(self, broker_name: str) -> None:
         share: list[PendingAcks] = []
         count = 0
         for pending in self._gathered.pop(broker_name):
-            if count + len(pending.acks) > MOST_ACKS:
+            if count + pending.size > MOST_ACKS:
                 self._start(broker_name, share)
                 share, count = [], 0
             share.append(pending)
-            count += len(pending.acks)
+            count += pending.size
         self._start(broker_name, share)
 
     def _start(self, broker_name: str, share: Sequence[PendingAcks]) -> None:
@@ -130,11 +164,12 @@ class PopAcks:
             _fail(share, ConnectError(broker_name, "this client is closed"))
 
     async def _ask(self, broker_name: str, share: Sequence[PendingAcks]) -> None:
-        acks = [ack for pending in share for ack in pending.acks]
+        acks = [popped for pending in share for popped in pending.acks]
         try:
-            queue = MessageQueue(acks[0][0], broker_name, 0)
+            queue = MessageQueue(acks[0].topic, broker_name, 0)
             address = await self._instance.addresses.master(queue)
-            if len(acks) > 1 and await self._together(address, broker_name, acks):
+            several = len(acks) > 1 or len(acks[0].offsets) > 1
+            if several and await self._together(address, broker_name, acks):
                 for pending in share:
                     _succeed(pending)
             else:
@@ -144,7 +179,7 @@ class PopAcks:
         finally:  # what nobody answered: the client stops
             _fail(share, ConnectError(broker_name, "this client is closed"))
 
-    async def _together(self, address: str, broker_name: str, acks: Sequence[PoppedAt]) -> bool:
+    async def _together(self, address: str, broker_name: str, acks: Sequence[Popped]) -> bool:
         """Whether the broker took them in one request."""
         api = self._instance.api
         channel = await api.channel(address)
@@ -163,7 +198,12 @@ class PopAcks:
 
     async def _each_alone(self, address: str, pending: PendingAcks) -> None:
         answers = await asyncio.gather(
-            *(self._alone(address, ack) for ack in pending.acks), return_exceptions=True
+            *(
+                self._alone(address, popped, offset)
+                for popped in pending.acks
+                for offset in popped.offsets
+            ),
+            return_exceptions=True,
         )
         error = next((each for each in answers if each is not None), None)
         if error is None:
@@ -171,11 +211,11 @@ class PopAcks:
         else:
             _fail([pending], error)
 
-    async def _alone(self, address: str, ack: PoppedAt) -> None:
-        topic, handle = ack
+    async def _alone(self, address: str, popped: Popped, offset: int) -> None:
+        handle = popped.queue.handle(offset)
         header = AckMessageRequestHeader(
             consumer_group=self._group,
-            topic=marked_topic(topic, self._group, handle.mark),
+            topic=marked_topic(popped.topic, self._group, handle.mark),
             queue_id=handle.queue_id,
             extra_info=str(handle),
             offset=handle.queue_offset,
@@ -183,34 +223,45 @@ class PopAcks:
         await self._instance.api.call(address, header)
 
 
-def batch_body(group: str, broker_name: str, acks: Iterable[PoppedAt]) -> BatchAckBody:
+def _shares(acks: list[Popped]) -> Iterator[list[Popped]]:
+    """The same in parts of up to `MOST_ACKS` messages."""
+    share: list[Popped] = []
+    room = MOST_ACKS
+    for topic, queue, offsets in acks:
+        for at in range(0, len(offsets), MOST_ACKS):
+            left = offsets[at : at + MOST_ACKS]
+            if len(left) > room:
+                share.append(Popped(topic, queue, left[:room]))
+                left = left[room:]
+                yield share
+                share, room = [], MOST_ACKS
+            if left:
+                share.append(Popped(topic, queue, left))
+                room -= len(left)
+    if share:
+        yield share
+
+
+def batch_body(group: str, broker_name: str, acks: Iterable[Popped]) -> BatchAckBody:
     """BATCH_ACK_MESSAGE's body: an entry for each pop and queue, in the order of their first."""
-    entries: dict[tuple[object, ...], tuple[PoppedAt, list[int]]] = {}
-    for ack in acks:
-        topic, handle = ack
-        key = (
-            handle.queue_id, handle.start_offset, handle.pop_time_ms, handle.revive_queue_id,
-            handle.invisible_ms, handle.mark, topic,
-        )  # fmt: skip
-        entry = entries.get(key)
-        if entry is None:
-            entry = entries[key] = ack, []
-        entry[1].append(handle.queue_offset - handle.start_offset)
+    entries: dict[tuple[str, PoppedQueue], list[int]] = {}
+    for topic, queue, offsets in acks:
+        entries.setdefault((topic, queue), []).extend(offsets)
     return BatchAckBody(
         broker_name=broker_name,
         acks=[
             BatchAck(
                 consumer_group=group,
                 topic=topic,
-                retry=str(handle.mark),
-                start_offset=handle.start_offset,
-                queue_id=handle.queue_id,
-                revive_queue_id=handle.revive_queue_id,
-                pop_time=handle.pop_time_ms,
-                invisible_time=handle.invisible_ms,
-                bits=ack_bits(distances),
+                retry=str(queue.mark),
+                start_offset=queue.start_offset,
+                queue_id=queue.queue_id,
+                revive_queue_id=queue.revive_queue_id,
+                pop_time=queue.pop_time_ms,
+                invisible_time=queue.invisible_ms,
+                bits=ack_bits(offset - queue.start_offset for offset in offsets),
             )
-            for (topic, handle), distances in entries.values()
+            for (topic, queue), offsets in entries.items()
         ],
     )
 

@@ -1,16 +1,20 @@
 """Receipt handles on popped messages: made from a pop's answer, and found again (K-45, K-47).
 
-A handle stays an object until somebody reads the message's properties, where it is text. Pure.
+The messages that one pop took of one queue share an object, of which a handle is made when somebody
+asks for it, and its text when somebody reads the message's properties. Pure.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
+import msgspec
+
 from pocketmq.protocol.errors import BadRequestError
 from pocketmq.protocol.headers.pop import PopMessageResponseHeader
-from pocketmq.protocol.message import MessageExt
+from pocketmq.protocol.message import MessageExt, SharedNote
 from pocketmq.protocol.properties import FIRST_POP_TIME, POP_CK
 from pocketmq.protocol.receipts import (
     NORMAL,
@@ -20,8 +24,49 @@ from pocketmq.protocol.receipts import (
     retry_mark,
 )
 
-_POP: Final = b"POP_"
+_POP: Final = re.compile(b"POP_")
 """What POP_CK and 1ST_POP_TIME have in common."""
+
+
+class PoppedQueue(SharedNote, msgspec.Struct, frozen=True, gc=False):
+    """What the receipt handles of the messages have in common that one pop took of one queue."""
+
+    start_offset: int
+    pop_time_ms: int
+    invisible_ms: int
+    revive_queue_id: int
+    mark: int
+    broker_name: str
+    queue_id: int
+
+    @classmethod
+    def of(cls, handle: ReceiptHandle) -> PoppedQueue:
+        """All of a handle but the message's offset."""
+        return cls(
+            handle.start_offset,
+            handle.pop_time_ms,
+            handle.invisible_ms,
+            handle.revive_queue_id,
+            handle.mark,
+            handle.broker_name,
+            handle.queue_id,
+        )
+
+    def handle(self, queue_offset: int) -> ReceiptHandle:
+        """The handle of one message."""
+        return ReceiptHandle(
+            self.start_offset,
+            self.pop_time_ms,
+            self.invisible_ms,
+            self.revive_queue_id,
+            self.mark,
+            self.broker_name,
+            self.queue_id,
+            queue_offset,
+        )
+
+    def text_of(self, message: MessageExt) -> str:
+        return str(self.handle(message.queue_offset))
 
 
 def handle_of(message: MessageExt) -> ReceiptHandle:
@@ -31,6 +76,8 @@ def handle_of(message: MessageExt) -> ReceiptHandle:
         BadRequestError: it was not popped.
     """
     noted = message.noted(POP_CK)
+    if isinstance(noted, PoppedQueue):
+        return noted.handle(message.queue_offset)
     if isinstance(noted, ReceiptHandle):
         return noted
     text = message.properties.get(POP_CK)
@@ -56,6 +103,7 @@ def put_handles_on(
     popped_at = str(pop_time)
     topic, queue_id, mark, taken = "", -1, NORMAL, nothing
     start: int | None = None
+    shared: dict[str, object] = {}
     for message in messages:
         if message.stores(_POP):
             message.properties.setdefault(FIRST_POP_TIME, popped_at)
@@ -65,7 +113,15 @@ def put_handles_on(
             topic, queue_id = message.topic, message.queue_id
             mark = retry_mark(topic)
             taken, start = offsets.get((mark, queue_id), nothing), starts.get((mark, queue_id))
+            if start is not None:
+                popped = PoppedQueue(
+                    start, pop_time, invisible_time, revive_qid, mark, broker_name, queue_id
+                )
+                shared = {FIRST_POP_TIME: popped_at, POP_CK: popped}
         offset = next(taken, None)
+        if offset == message.queue_offset and start is not None:
+            message.note_all(shared)
+            continue
         if offset is None:
             raise BadRequestError(
                 f"the pop's answer names no offset for a message of {(mark, queue_id)}"
