@@ -62,6 +62,21 @@ def test_a_check_point_stored_twice_is_settled_once() -> None:
     assert planner.due(99_999) is None
 
 
+def test_check_points_of_one_name_and_other_messages_are_both_settled() -> None:  # bad input
+    planner = RevivePlanner(-1, "b")
+    planner.check_point(0, point(0))
+    planner.check_point(1, point(0, count=1))  # of an altered receipt, in the pop's millisecond
+    planner.ack(2, ack_of(point(0), 0, 1))
+    opened = []
+    while (due := planner.due(99_999)) is not None:
+        opened.append((due[0], due[1].open_offsets()))
+        planner.settled(due[0])
+    assert opened == [(0, [2]), (1, [])]
+    planner.ack(3, ack_of(point(0), 2))
+    planner.check_point(4, point(0))
+    assert len(planner) == 1
+
+
 def test_an_ack_without_its_check_point_is_passed_over() -> None:
     planner = RevivePlanner(-1, "b")
     planner.ack(0, ack_of(point(0), 0))

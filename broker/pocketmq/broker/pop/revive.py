@@ -30,7 +30,9 @@ class RevivePlanner:
         self._own_broker = own_broker
         self._open: dict[int, CheckPoint] = {}
         """By their own offset, in the order of reading."""
-        self._by_key: dict[MergeKey, int] = {}
+        self._by_key: dict[MergeKey, list[int]] = {}
+        """Nearly always one. Who changes the time of a message with an altered receipt in the
+        millisecond of its pop makes another of the same name."""
 
     def __len__(self) -> int:
         """Check points that are not settled."""
@@ -40,18 +42,21 @@ class RevivePlanner:
         """A check point was read."""
         self.next_offset = offset + 1
         point.broker_name = point.broker_name or self._own_broker
-        earlier = self._by_key.get(point.key)
-        if earlier is not None:
-            # Stored twice, after a kill: the acks of the first count for both.
-            point.bit_map |= self._open.pop(earlier).bit_map
+        others: list[int] = []
+        for earlier in self._by_key.get(point.key, ()):
+            known = self._open[earlier]
+            if (known.distances, known.count) == (point.distances, point.count):
+                # Stored twice, after a kill: the acks of the first count for both.
+                point.bit_map |= self._open.pop(earlier).bit_map
+            else:
+                others.append(earlier)
         self._open[offset] = point
-        self._by_key[point.key] = offset
+        self._by_key[point.key] = [*others, offset]
 
     def ack(self, offset: int, ack: Ack) -> None:
         """An ack was read; it is ignored when its check point is settled already (K-82)."""
         self.next_offset = offset + 1
-        at = self._by_key.get(ack.key(self._own_broker))
-        if at is not None:
+        for at in self._by_key.get(ack.key(self._own_broker), ()):
             point = self._open[at]
             for each in ack.acknowledged:
                 point.acknowledge(each)
@@ -81,8 +86,9 @@ class RevivePlanner:
     def settled(self, offset: int) -> int:
         """The first check point is settled; returns the offset to commit."""
         point = self._open.pop(offset)
-        if self._by_key.get(point.key) == offset:
-            del self._by_key[point.key]
+        left = [each for each in self._by_key.pop(point.key) if each != offset]
+        if left:
+            self._by_key[point.key] = left
         # Acks before the next open check point are settled with it; without one, all that was read.
         self.committed = offset if self._open else max(offset, self.next_offset - 1)
         return self.committed
