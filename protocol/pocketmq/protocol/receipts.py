@@ -295,4 +295,6 @@ class RecallHandle(msgspec.Struct, frozen=True, gc=False):
                 return cls(topic, broker, int(due), key)
         except ValueError:  # UnicodeDecodeError and binascii.Error are such
             pass
-        raise BadRequestError("recall handle is invalid")
+        raise BadRequestError(
+            "recall handle is invalid; hand back the one of the send's answer as it is"
+        )

@@ -115,7 +115,7 @@ class PopChecks:
             raise RequestRefusedError(
                 ResponseCode.MESSAGE_ILLEGAL,
                 f"queueId[{queue_id}] is illegal, topic:[{topic}] has "
-                f"{counted(config.read_queue_nums, 'read queue')}",
+                f"{counted(config.read_queue_nums, 'read queue')}; name the message's own",
             )
 
     def offset(self, topic: str, queue_id: int, offset: int, *, end_passes: bool) -> None:
@@ -136,7 +136,8 @@ class PopChecks:
         if offset < low or offset > high or (offset == high and not end_passes):
             raise RequestRefusedError(
                 ResponseCode.NO_MESSAGE,
-                f"offset is illegal, key:{topic}@{queue_id}, commit:{offset}, store:{low}~{high}",
+                f"offset is illegal, key:{topic}@{queue_id}, commit:{offset}, store:{low}~{high}; "
+                "name the message's own queue and offset",
             )
 
     def _topic(self, topic: str) -> TopicConfig:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pocketmq.broker.core import BrokerCore
+from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.pop.records import (
     ACK_TAG,
     AHEAD_MS,
@@ -16,6 +17,7 @@ from pocketmq.broker.pop.records import (
 from pocketmq.broker.store import PutResult, PutStatus, StoredMessage
 from pocketmq.broker.timers.rules import TimerRules, check_room
 from pocketmq.protocol import properties as names
+from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.properties import encode_properties
 from pocketmq.protocol.subscription import tags_code
 from pocketmq.protocol.validation import TIMER_TOPIC
@@ -59,8 +61,20 @@ class ReviveLog:
             ack: of one message or of several.
             queue_id: revive queue of its check point.
             due_ms: when the messages are seen again.
+
+        Raises:
+            RequestRefusedError: MESSAGE_ILLEGAL (13): no pop hides messages until then.
         """
-        return self._message(queue_id, ack.tag, ack.encode(), ack.uniq_key, due_ms)
+        try:
+            return self._message(queue_id, ack.tag, ack.encode(), ack.uniq_key, due_ms)
+        except RequestRefusedError as exc:
+            if exc.code != ResponseCode.MESSAGE_ILLEGAL:
+                raise
+            raise RequestRefusedError(
+                exc.code,
+                f"the receipt handle tells a time that no pop had, {due_ms}; hand back the POP_CK "
+                "of the message as it is",
+            ) from exc
 
     def put(self, messages: Sequence[StoredMessage]) -> list[PutResult] | None:
         """Store them; None when one could not be stored."""

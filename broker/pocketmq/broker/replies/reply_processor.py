@@ -86,7 +86,10 @@ class ReplyProcessor:
         if client_id is None:
             outcome = "reply message properties[REPLY_TO_CLIENT] is null"
         elif channel is None or not channel.is_open:
-            outcome = f"push reply message fail, channel of <{client_id}> not found."
+            outcome = (
+                f"push reply message fail, channel of <{client_id}> not found. The requester has "
+                "left, or waits no more; sending the reply again does not help"
+            )
         else:
             assert isinstance(channel, Channel), "producers are connected by channels"
             future = channel.request(

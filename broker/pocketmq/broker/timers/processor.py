@@ -111,7 +111,10 @@ class RecallProcessor:
             raise _illegal("recall failed, broker service not available")
         left_ms = handle.due_ms - self._core.clock.time_ms()
         if not 0 < left_ms < self._rules.max_delay():
-            raise _illegal("recall failed, timestamp invalid")
+            raise _illegal(
+                "recall failed, timestamp invalid: the message is delivered by now, or was never "
+                "to wait so long"
+            )
         return handle
 
 

@@ -93,25 +93,26 @@ class TimerRules:
         out_ms = self.floor(due_ms)
         return out_ms - self.precision_ms if out_ms == due_ms else out_ms
 
-    def illegal(self) -> RequestRefusedError:
+    def illegal(self, reason: str = "") -> RequestRefusedError:
         """The answer to a time that timers refuse: MESSAGE_ILLEGAL (13)."""
         return RequestRefusedError(
             ResponseCode.MESSAGE_ILLEGAL,
             "timer message illegal, the delay time should not be bigger than the max delay "
             f"{self.max_delay()}ms; or if set del msg, the delay time should be bigger than the "
-            "current time",
+            f"current time{reason}",
         )
 
     def _due_ms(self, properties: Mapping[str, str], now_ms: int) -> int | None:
+        text = ""
         try:
-            if (text := properties.get(names.TIMER_DELAY_SEC)) is not None:
+            if text := properties.get(names.TIMER_DELAY_SEC, ""):
                 return now_ms + _number(text) * SECOND_MS
-            if (text := properties.get(names.TIMER_DELAY_MS)) is not None:
+            if text := properties.get(names.TIMER_DELAY_MS, ""):
                 return now_ms + _number(text)
-            if (text := properties.get(names.TIMER_DELIVER_MS)) is not None:
+            if text := properties.get(names.TIMER_DELIVER_MS, ""):
                 return _number(text)
         except ValueError:
-            raise self.illegal() from None
+            raise self.illegal(f"; {text[:40]!r} is no number") from None
         return None
 
     def slot_of(self, out_ms: int, write_ms: int) -> tuple[int, bool]:

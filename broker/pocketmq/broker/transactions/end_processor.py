@@ -160,7 +160,7 @@ class EndTransactionProcessor:
             raise RequestRefusedError(
                 ResponseCode.SYSTEM_ERROR,
                 f"Find prepared transaction message failed: no half message begins at commit log "
-                f"offset {header.commit_log_offset}",
+                f"offset {header.commit_log_offset}; name that of the send's answer",
             )
         half = read_half(record)
         check_end(header, half, self._clock.time_ms(), self._timeout_ms())

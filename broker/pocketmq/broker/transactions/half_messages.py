@@ -291,10 +291,14 @@ def check_end(
                 f"the half message is older than its {longest_ms} ms; wait until you are asked",
             )
     if half.traits.group != header.producer_group:
-        raise RequestRefusedError(ResponseCode.SYSTEM_ERROR, "The producer group wrong")
+        raise RequestRefusedError(
+            ResponseCode.SYSTEM_ERROR,
+            "The producer group wrong; the group that sent the half message ends it",
+        )
     if record.queue_offset != header.tran_state_table_offset:
         raise RequestRefusedError(
-            ResponseCode.SYSTEM_ERROR, "The transaction state table offset wrong"
+            ResponseCode.SYSTEM_ERROR,
+            "The transaction state table offset wrong; name the queue offset of the send's answer",
         )
     if record.commit_log_offset != header.commit_log_offset:
         raise RequestRefusedError(ResponseCode.SYSTEM_ERROR, "The commit log offset wrong")
