@@ -19,9 +19,15 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[1] / "interop" / "java"
 TARGET = PROJECT / "target"
-SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")
+SHORT_LIVED = (
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+UseSerialGC",
+    "-XX:-UsePerfData",
+    "-XX:+UnlockDiagnosticVMOptions",
+    "-XX:-BytecodeVerificationRemote",
+)
 """These programs live for seconds: neither the second compiler nor threads that collect garbage
-pay."""
+pay, and to verify the byte code of published classes takes a sixth of a start."""
 BUILD_TIMEOUT_S = 900.0  # a first build downloads 90 MB
 
 
