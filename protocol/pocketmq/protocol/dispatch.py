@@ -25,6 +25,13 @@ from pocketmq.runtime.errors import PocketMQError
 log = structlog.get_logger()
 
 
+class Addressed(Protocol):
+    """Whoever is told of in a log."""
+
+    address: str
+    """`ip:port` of the other end."""
+
+
 class Peer(Protocol):
     """The other end of a connection, as processors see it."""
 
@@ -301,7 +308,7 @@ class Dispatcher:
         return replies
 
 
-def error_reply(peer: Peer, request: Command, exc: Exception) -> Command:
+def error_reply(peer: Addressed, request: Command, exc: Exception) -> Command:
     """The reply to a request that raised; a bug of ours is logged with its traceback."""
     code = getattr(exc, "code", 0)
     if isinstance(exc, PocketMQError) and isinstance(code, int) and code > 0:

@@ -27,32 +27,26 @@ from typing import Any, cast
 import msgspec
 import structlog
 
-from pocketmq.protocol.body import encode_body
-from pocketmq.protocol.codes import LanguageCode
 from pocketmq.protocol.command import (
     FLAG_ONEWAY,
     VERSION_5_3_3,
     Body,
-    Buffer,
     Command,
     Encoding,
 )
 from pocketmq.protocol.dispatch import Dispatcher, Reply, error_reply
 from pocketmq.protocol.errors import ConnectionLostError, FrameError
-from pocketmq.protocol.frame import FrameDecoder, encode_frame, encode_request
+from pocketmq.protocol.frame import FrameDecoder
 from pocketmq.protocol.header import Header
+from pocketmq.protocol.transport.channel_output import ChannelOutput
 from pocketmq.protocol.transport.peer_memory import PeerMemory, PeerShare
 from pocketmq.protocol.transport.timed_calls import TimedCalls
-from pocketmq.protocol.transport.traffic import TRAFFIC, Flow
+from pocketmq.protocol.transport.traffic import TRAFFIC
 
 log = structlog.get_logger()
 
 HIGH_WATER_BYTES = 4 * 1024 * 1024
 """Unsent bytes above which a peer that connected to us is not served until it has read some."""
-
-EARLY_PARTS = 32
-"""When a client's requests of one turn of the loop come to so many buffers (most are a head and a
-body), they are written, so that the peer works on them while the client makes the next."""
 
 EARLY_BYTES = 4 * 1024
 """A client's high-water mark. A client never stops writing; but uvloop writes at once what exceeds
@@ -65,7 +59,7 @@ _COMMAND_BYTES = 512
 """About what a request takes beside its body."""
 
 
-class Channel(asyncio.Protocol):
+class Channel(ChannelOutput, asyncio.Protocol):
     """One connection, used by clients and servers alike; requests may flow both ways.
 
     All writes made while the frames of one read are processed leave in one `transport.write`.
@@ -92,16 +86,11 @@ class Channel(asyncio.Protocol):
         on_open: Callable[[Channel], None] | None = None,
         on_close: Callable[[Channel], None] | None = None,
     ) -> None:
+        super().__init__(encoding, version, accepted=peers is not None)
         self.dispatcher = dispatcher
-        self.encoding = encoding
-        self.version = version
-        self.address = ""
-        self.local_address = ""
-        self.last_active_at = 0.0
         self.frame_began_at: float | None = None
         self._on_open = on_open
         self._on_close = on_close
-        self._accepted = peers is not None
         self._share = None if peers is None else PeerShare(peers, self)
         self._put_off_bytes = 0
         """Of `_put_off`."""
@@ -110,34 +99,17 @@ class Channel(asyncio.Protocol):
             if peers is None
             else FrameDecoder(max_header_bytes=peers.budget().header_bytes)
         )
-        self._transport: asyncio.Transport | None = None
-        self._loop = asyncio.get_running_loop()
         self._calls = TimedCalls(self._loop)
-        self._flow = TRAFFIC.of(self._loop)
-        self._ends = ("", "")
-        self._far: Flow | None = None
-        """The peer's loop, when it is in this process; what it sent first settles that."""
-        self._knows_far = False
-        self._out: list[Buffer] = []
-        self._out_bytes = 0
-        """Of answers in `_out`; what goes out in other ways is not counted."""
-        self._processing = False
         self._awaited = 0
         """Requests of this peer that the dispatcher has gathered and not yet answered."""
         self._untaken = 0
         """Reads of this peer that the dispatcher has put off."""
-        self._paused = False
         self._put_off: list[Command] = []
         """Commands already read, to be processed when the peer has read its replies."""
         self._close_listeners: list[Callable[[Channel], None]] = []
         self.closed: asyncio.Future[None] = self._loop.create_future()
 
     # -- what others use ------------------------------------------------------------------------
-
-    @property
-    def is_open(self) -> bool:
-        """False once the connection is closing or lost."""
-        return self._transport is not None and not self._transport.is_closing()
 
     def request(
         self,
@@ -237,11 +209,6 @@ class Channel(asyncio.Protocol):
         if self._untaken:
             self.dispatcher.process_reads()
         return self._decoder.pending
-
-    def write_to(self, transport: asyncio.Transport) -> None:
-        """Take this in place of the transport of `connection_made`, which it leads to."""
-        if self._transport is not None:
-            self._transport = transport
 
     def close(self) -> None:
         """Close, once all requests read so far are answered and all bytes are sent."""
@@ -430,79 +397,6 @@ class Channel(asyncio.Protocol):
         """Process what this peer asked before, so that its requests keep their order."""
         if self._awaited:
             self.dispatcher.process_gathered()
-
-    def _append_reply(self, request: Command, reply: Reply) -> None:
-        if reply is None or request.flag & FLAG_ONEWAY:
-            return
-        if type(reply) is bytes:
-            self._out.append(reply)
-            self._out_bytes += len(reply)
-            return
-        parts = self._framed(request, cast("Command", reply))
-        self._out += parts
-        self._out_bytes += 4 + int.from_bytes(parts[0][:4])
-
-    def _framed(self, request: Command, response: Command) -> list[Buffer]:
-        self._stamp(response)
-        try:
-            return encode_frame(response)
-        except Exception as exc:  # noqa: BLE001 - too long, or a text that no codec can write
-            error = error_reply(self, request, exc)
-            self._stamp(error)
-            return encode_frame(error)
-
-    def _stamp(self, command: Command) -> None:
-        command.version = self.version
-        command.language = LanguageCode.PYTHON
-
-    def _send(
-        self, header: Header, body: Body | msgspec.Struct, code: int, opaque: int, flag: int
-    ) -> None:
-        encoding = self.encoding
-        if isinstance(body, msgspec.Struct):
-            body = encode_body(body, encoding)
-        self._write(encode_request(encoding, header, body, code, opaque, flag, self.version))
-        if len(self._out) >= EARLY_PARTS and not (self._accepted or self._processing):
-            self._flush()
-
-    def _write(self, parts: list[Any]) -> None:
-        out = self._out
-        if not out and not self._processing:
-            self._loop.call_soon(self._flush)
-        out += parts
-
-    def _flush(self) -> None:
-        out = self._out
-        if not out:
-            return
-        self._out = []
-        self._out_bytes = 0
-        transport = self._transport
-        if transport is None:
-            return
-        self.last_active_at = self._loop.time()
-        self._put(transport, out[0] if len(out) == 1 else b"".join(out))
-
-    def _put(self, transport: asyncio.Transport, data: Buffer) -> None:
-        TRAFFIC.writes += 1
-        far = self._far if self._knows_far else self._find_far()
-        if far is not None:
-            sent = self._flow.sent
-            sent[far] = sent.get(far, 0) + len(data)
-        transport.write(data)
-        share = self._share
-        if share is None:
-            return
-        unsent = transport.get_write_buffer_size()
-        if self._paused and unsent > share.limit_bytes:
-            log.warning("peer.overflowed", peer=self.address, unsent=unsent)
-            transport.abort()
-        elif unsent or share.noted_bytes:
-            share.weigh()
-
-    def _find_far(self) -> Flow | None:
-        self._far = TRAFFIC.far_end(self._ends)
-        return self._far
 
 
 def _address(name: Any) -> str:
