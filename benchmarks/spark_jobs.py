@@ -4,6 +4,7 @@
     audit       every check of a store        against reading the same rows into nothing
     columns     two columns of the log        against pyarrow on the same rows as Parquet
     queues      two columns of the queues     against pyarrow on the same rows as Parquet
+    known       the same two of messages      against pyarrow on the same rows as Parquet
 
 All in one process, in turn, by processor time: of all threads, whatever else the machine does.
 """
@@ -53,7 +54,7 @@ def job_rows(root: Path, folder: Path, rounds: int) -> Figures:
         return work
 
     run_export()
-    reading, exporting, auditing, few, few_of_parquet, queues, queues_of_parquet = median_s(
+    reading, exporting, auditing, few, few_of_parquet, queues, known, queues_of_parquet = median_s(
         rounds,
         read(),
         run_export,
@@ -61,6 +62,7 @@ def job_rows(root: Path, folder: Path, rounds: int) -> Figures:
         read(HEADERS),
         parquet(HEADERS),
         read(QUEUES, "consumequeue"),
+        read(QUEUES),
         parquet(QUEUES),
         clock=time.process_time,
     )
@@ -73,4 +75,5 @@ def job_rows(root: Path, folder: Path, rounds: int) -> Figures:
         "ratio of audit to reading (0.5)": reading / auditing,
         "ratio of two columns of the log to pyarrow on Parquet (0.8)": few_of_parquet / few,
         "ratio of two columns of the queues to the same (0.8)": queues_of_parquet / queues,
+        "ratio of two columns of messages that queues know (0.8)": queues_of_parquet / known,
     }

@@ -36,22 +36,30 @@ class FakeBroker:
     """How many messages a reply to a pull from this offset has."""
     tagged: frozenset[int] | None = None
     """Offsets that the subscription selects."""
-    faults: list[Exception | int] = field(default_factory=list)
+    faults: list[Exception | int | None] = field(default_factory=list)
+    """What each request is answered with at first; None is an answer as usual."""
     asked: list[tuple[int, int]] = field(default_factory=list)
     address: str = "127.0.0.1:10911"
+    is_open: bool = True
     clock: SystemClock = field(default_factory=SystemClock)
 
     async def channel(self, _queue: MessageQueue, **_: Any) -> FakeBroker:
         return self
 
-    async def request(self, header: PullMessageRequestHeader, *, timeout_s: float) -> Command:
+    def request(
+        self, header: PullMessageRequestHeader, *, timeout_s: float
+    ) -> asyncio.Future[Command]:
+        return asyncio.ensure_future(self.answered(header))
+
+    async def answered(self, header: PullMessageRequestHeader) -> Command:
         await self.clock.sleep(0)
         self.asked.append((header.queue_offset, header.max_msg_nums))
         if self.faults:
             fault = self.faults.pop(0)
             if isinstance(fault, int):
                 return Command(fault, remark="refused")
-            raise fault
+            if fault is not None:
+                raise fault
         return self.answer(header.queue_offset, header.max_msg_nums)
 
     def answer(self, offset: int, count: int) -> Command:
@@ -131,12 +139,12 @@ async def test_several_requests_are_under_way() -> None:
     running = most = 0
 
     class Counting(FakeBroker):
-        async def request(self, header: PullMessageRequestHeader, *, timeout_s: float) -> Command:
+        async def answered(self, header: PullMessageRequestHeader) -> Command:
             nonlocal running, most
             running += 1
             most = max(most, running)
             try:
-                return await super().request(header, timeout_s=timeout_s)
+                return await super().answered(header)
             finally:
                 running -= 1
 
@@ -148,6 +156,21 @@ async def test_a_lost_connection_is_tried_again() -> None:
     broker = FakeBroker(faults=[ConnectionLostError("a"), ConnectionLostError("a")])
     found, _ = await pulled(broker, 0, 100)
     assert found == list(range(100))
+
+
+async def test_requests_under_way_on_a_connection_that_is_lost_are_repeated_and_counted() -> None:
+    lost = ConnectionLostError("a")
+    broker = FakeBroker(faults=[None, None, lost, lost, lost], high=400)
+    found, pull = await pulled(broker, 0, 400, batch=32)
+    assert found == list(range(400))
+    assert pull.repeated == 3
+    assert pull.requests + pull.repeated == len(broker.asked)
+
+
+async def test_a_refusal_in_the_middle_is_not_repeated() -> None:
+    broker = FakeBroker(faults=[None, None, ResponseCode.NO_PERMISSION])
+    with pytest.raises(BrokerError, match="NO_PERMISSION"):
+        await pulled(broker, 0, 100, batch=8)
 
 
 async def test_a_broker_that_stays_away_is_an_error() -> None:

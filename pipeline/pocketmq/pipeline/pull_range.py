@@ -29,6 +29,7 @@ from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.scalars import PullSysFlag
 from pocketmq.protocol.store_layout import FIXED_SIZE, RECORD
 from pocketmq.protocol.subscription import SUB_ALL
+from pocketmq.protocol.transport.channel import Channel
 
 DEPTH: Final = 4
 """Requests of one range that may be unanswered at a time."""
@@ -38,9 +39,7 @@ MOST_BYTES: Final = 4 * 1024 * 1024
 _FULL_BEFORE_MORE: Final = 32
 """After this many full replies in a row, the next requests ask for twice as many messages."""
 
-_SIZE: Final = struct.Struct(">i")
-_QUEUE_OFFSET: Final = struct.Struct(">q")
-_QUEUE_OFFSET_AT: Final = RECORD.offset_of("QUEUEOFFSET")
+_SIZE_AND_OFFSET: Final = struct.Struct(f">i{RECORD.offset_of('QUEUEOFFSET') - 4}xq")
 _READABLE: Final = (
     ResponseCode.PULL_NOT_FOUND,
     ResponseCode.PULL_RETRY_IMMEDIATELY,
@@ -84,7 +83,9 @@ class _Stretch:
 
     low: int
     high: int
-    answer: asyncio.Task[Command] = field(repr=False)
+    answer: asyncio.Future[Command] = field(repr=False)
+    is_patient: bool
+    """Whether it is repeated already when it is not answered."""
 
 
 @dataclass(slots=True)
@@ -113,6 +114,8 @@ class RangePull:
     _batch: int = 0
     _full: int = 0
     _next: int = 0
+    _channel: Channel | None = None
+    """The connection that the last request went by."""
 
     async def replies(self) -> AsyncIterator[Reply]:
         """Yield the records of the range, reply by reply, in the order of the offsets.
@@ -130,7 +133,7 @@ class RangePull:
                 if not under_way:
                     return
                 first = under_way.popleft()
-                response = await first.answer
+                response = await self._answer(first)
                 reached, reply = self._read(first, response)
                 if reached < first.high:
                     under_way.appendleft(self._asked(reached, first.high))
@@ -150,12 +153,36 @@ class RangePull:
             self._next = high
 
     def _asked(self, low: int, high: int) -> _Stretch:
+        channel = self._channel
+        if channel is not None and channel.is_open:  # no task, nor a look at the route
+            self.requests += 1
+            header = self._header(low, high)
+            answer = channel.request(header, timeout_s=self.options.timeout_s)
+            return _Stretch(low, high, answer, is_patient=False)
         task = asyncio.get_running_loop().create_task(self._pull(low, high), name=f"pull {low}")
-        return _Stretch(low, high, task)
+        return _Stretch(low, high, task, is_patient=True)
 
-    async def _pull(self, low: int, high: int) -> Command:
+    async def _answer(self, stretch: _Stretch) -> Command:
+        """The answer to a request, which is repeated now if that was not done already."""
+        try:
+            return self._readable(await stretch.answer)
+        except RemotingError:
+            if stretch.is_patient:
+                raise
+        self._channel = None
+        self.repeated += 1
+        self.requests -= 1
+        return await self._pull(stretch.low, stretch.high)
+
+    def _readable(self, response: Command) -> Command:
+        if response.code == 0 or response.code in _READABLE:
+            return response
+        address = self._channel.address if self._channel is not None else ""
+        raise BrokerError(response.code, response.remark, address=address)
+
+    def _header(self, low: int, high: int) -> PullMessageRequestHeader:
         options = self.options
-        header = PullMessageRequestHeader(
+        return PullMessageRequestHeader(
             consumer_group=options.group,
             topic=self.queue.topic,
             queue_id=self.queue.queue_id,
@@ -167,16 +194,17 @@ class RangePull:
             expression_type="TAG",
         )
 
+    async def _pull(self, low: int, high: int) -> Command:
+        options = self.options
+        header = self._header(low, high)
         self.requests += 1
         self.repeated -= 1  # the first attempt is none
 
         async def ask() -> Command:
             self.repeated += 1
             channel = await self.client.channel(self.queue, slaves=True)
-            response = await channel.request(header, timeout_s=options.timeout_s)
-            if response.code == 0 or response.code in _READABLE:
-                return response
-            raise BrokerError(response.code, response.remark, address=channel.address)
+            self._channel = channel
+            return self._readable(await channel.request(header, timeout_s=options.timeout_s))
 
         return await options.patience.ask(
             self.client.clock, ask, (RemotingError, BrokerNotFoundError)
@@ -230,15 +258,15 @@ def _below(body: Buffer, end: int) -> tuple[Reply, int, int]:
     at, limit = 0, len(body)
     first = last = -1
     positions: list[int] = []
-    size_at, offset_at = _SIZE.unpack_from, _QUEUE_OFFSET.unpack_from
+    add = positions.append
+    size_and_offset = _SIZE_AND_OFFSET.unpack_from
     while limit - at >= FIXED_SIZE:
-        (size,) = size_at(body, at)
-        (offset,) = offset_at(body, at + _QUEUE_OFFSET_AT)
+        size, offset = size_and_offset(body, at)
         if size < FIXED_SIZE or offset >= end:
             break
-        if not positions:
+        if first < 0:
             first = offset
         last = offset
-        positions.append(at)
+        add(at)
         at += size
     return Reply(body if at == limit else body[:at], positions), first, last

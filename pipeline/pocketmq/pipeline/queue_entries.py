@@ -114,7 +114,7 @@ class Entries:
         while low < count:
             before = until[low - 1] if low else 0
             high = int(np.searchsorted(until, before + size, "right"))
-            size = min(size * 8, most_bytes)
+            size = min(size * 2, most_bytes)
             high = min(max(high, low + 1), low + ROWS, count)
             yield self[low:high]
             low = high

@@ -118,14 +118,14 @@ class WireRead:
 
     def _records(self, part: PullPart, portion: list[Reply]) -> MessageBatch:
         data = b"".join([reply.records for reply in portion])
-        positions: list[int] = []
-        base = 0
-        for reply in portion:
-            positions += [base + at for at in reply.positions] if base else reply.positions
-            base += len(reply.records)
-        records = read_columns(np.frombuffer(data, np.uint8), np.array(positions, np.int64))
+        sizes = np.array([len(reply.records) for reply in portion])
+        counts = np.array([len(reply.positions) for reply in portion])
+        within = np.array([at for reply in portion for at in reply.positions], np.int64)
+        positions = within + np.repeat(np.cumsum(sizes) - sizes, counts)
+        records = read_columns(np.frombuffer(data, np.uint8), positions)
         for row in records.bad.tolist():
-            self._broken(part, RecordError("its lengths are inconsistent", at=positions[row]))
+            at = int(positions[row])
+            self._broken(part, RecordError("its lengths are inconsistent", at=at))
         records = wanted(records, self.row_filter)
         if self.dedupe:
             records = records.take(self._seen.first_time(records))
