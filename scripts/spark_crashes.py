@@ -3,7 +3,8 @@
 In the end each table has every message exactly once, or the script says what is missing or twice.
 
 examples:
-  python scripts/spark_crashes.py                     the driver 5 times, and everything else
+  python scripts/spark_crashes.py                     the driver 5 times, and everything else:
+                                                      a quarter of an hour
   python scripts/spark_crashes.py --messages 336776   as many as there are flights
   python scripts/spark_crashes.py --events driver --events driver --seed 7
 """
