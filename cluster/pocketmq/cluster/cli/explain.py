@@ -65,7 +65,6 @@ def life_tables(told: Life) -> tuple[Table, Table]:
             "step",
             ("stored", "topic", "queue, offset", "what"),
             [(moment_text(each.time_ms), each.topic, each.place, each.what) for each in told.steps],
-            last_cut="what",
         ),
         Table(
             "group",

@@ -99,7 +99,8 @@ def _routes(facts: GroupFacts) -> Iterator[Finding]:
     for topic, brokers in facts.unreadable.items():
         yield Finding(
             f"topic {topic} has no read permission (4) on {', '.join(brokers)}",
-            "give it permission 6: mqadmin updateTopicPerm -p 6",
+            "give it permission 6: mqadmin updateTopicPerm -p 6; if no topic may be read there, "
+            "the broker itself is closed: `pocketmq config set brokerPermission=6`",
         )
 
 
