@@ -178,13 +178,16 @@ class MappedFile:
         self.reserved = 0
 
     def has_data_behind(self, position: int) -> bool:
-        """Whether any byte from `position` on is not zero. Holes are not read."""
+        """Whether any byte from `position` on is not zero. Holes behind two pages are not read."""
         view = self.disk.map_for_reading(self.path, self.size) if self._is_written else self.view()
-        at = position
-        while at < self.size and (data := self.disk.next_data(self.path, at)) is not None:
-            at = min(self.size, data + _CHUNK)
-            if bytes(view[data:at]).strip(b"\0"):
+        at: int | None = position
+        length = 2 * PAGE  # as many blocks as a short queue has
+        while at is not None and at < self.size:
+            end = min(self.size, at - at % PAGE + length)
+            if bytes(view[at:end]) != bytes(end - at):
                 return True
+            at = self.disk.next_data(self.path, end)
+            length = min(2 * length, _CHUNK)
         return False
 
     def remove(self) -> None:
