@@ -131,3 +131,19 @@ def test_starting_a_cluster_prints_nothing() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=110)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+
+
+def test_log_lines_of_roles_are_kept_after_a_client_was_there_first() -> None:
+    code = (
+        "import asyncio\n"
+        "from pocketmq.client import Producer\n"
+        "from pocketmq.testing import start_cluster\n"
+        "async def main():\n"
+        "    async with Producer('p', nameservers='127.0.0.1:1'): pass\n"
+        "asyncio.run(main())\n"
+        "with start_cluster() as cluster:\n"
+        "    print(cluster.control.roles.log_tail('nameserver-1', 9))\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=110)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "broker.registered broker=broker-a" in ran.stdout

@@ -27,6 +27,9 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 
 Processor = Callable[[Any, str, MutableMapping[str, Any]], MutableMapping[str, Any]]
 
+_quiet: list[list[Any]] = []
+"""The processors that `configure_if_unset` set up last."""
+
 _LEVELS = {
     "debug": logging.DEBUG,
     "info": logging.INFO,
@@ -91,6 +94,15 @@ def configure_if_unset(level: str = "warning") -> None:
     """
     if not structlog.is_configured():
         configure(level)
+        _quiet.append(structlog.get_config()["processors"])
+        del _quiet[:-1]
+
+
+def is_set_by_program() -> bool:
+    """Whether logs were set up by anything but `configure_if_unset`."""
+    if not structlog.is_configured():
+        return False
+    return not any(each is structlog.get_config()["processors"] for each in _quiet)
 
 
 def _json_line(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> str:

@@ -26,7 +26,7 @@ _kept: dict[str, deque[str]] = {}
 def keep(thread_name: str) -> None:
     """Keep the lines of a thread from now on, and those of an earlier start of the role."""
     _kept.setdefault(thread_name, deque(maxlen=KEPT_LINES))
-    if not structlog.is_configured():
+    if not logs.is_set_by_program():
         logs.configure("info", "json", stream=sys.stderr, first=_take)
 
 
