@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from pocketmq.client import Message, Producer, PushConsumer
+from pocketmq.protocol.faults.rule import WrongFaultError
 from pocketmq.runtime.errors import PocketMQError
 from pocketmq.testing import Cluster, WrongClusterError, start_cluster
 from pocketmq.testing.faults import Faults
@@ -162,6 +163,10 @@ async def test_a_partition_holds_back_and_heals(faults: Faults) -> None:
 def test_a_wrong_rule_is_refused(faults: Faults, pocketmq: Cluster) -> None:
     with pytest.raises(WrongClusterError, match="this cluster has nameserver-1"):
         faults.add("drop", role="broker-z")
+    with pytest.raises(WrongFaultError, match="Invalid enum value 'burn'"):
+        faults.add("burn")  # type: ignore[arg-type]
+    with pytest.raises(WrongFaultError, match="unknown field `nht`"):
+        faults.add("drop", nht=1)  # type: ignore[call-arg]
     with pytest.raises(WrongClusterError, match="there is no fault rule 'r999'"):
         faults.clear("r999")
     with pytest.raises(WrongClusterError, match="pocketmq_faults"):

@@ -9,6 +9,7 @@ import warnings
 import pytest
 
 from pocketmq.client import Admin, Message, Producer, PushConsumer
+from pocketmq.cluster.errors import WrongStateError
 from pocketmq.cluster.steering.errors import TooFarError
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import CallerError, PocketMQError
@@ -119,6 +120,22 @@ def test_a_wait_beside_a_clock_that_stands_says_so(pocketmq_clock: Cluster) -> N
             cluster.group("billing").assigned(members=2, limit_s=0)
         cluster.advance(10)
         assert consumer.receive(limit_s=PATIENCE_S).body == b"later"
+
+
+async def never_true() -> bool:
+    return False
+
+
+def test_a_coroutine_is_no_condition_of_a_blocking_wait(pocketmq_clock: Cluster) -> None:
+    with pytest.raises(CallerError, match="never_true is a coroutine function; write a plain one"):
+        pocketmq_clock.sync.advance_until(never_true)  # type: ignore[arg-type]
+
+
+def test_a_wait_ends_at_its_limit_beside_a_frozen_broker(pocketmq_cluster: Cluster) -> None:
+    cluster = pocketmq_cluster.sync
+    cluster.freeze("broker-a")
+    with pytest.raises(NotReachedError, match="group billing to have its queues: nobody answered"):
+        cluster.group("billing").assigned(limit_s=0.1)
 
 
 async def test_a_call_that_would_block_the_clients_of_the_test_is_refused(
@@ -239,6 +256,8 @@ def test_processes_obey_the_same_calls(tmp_path_factory: pytest.TempPathFactory)
             producer.send(Message(topic, b"later", delay_level=3))
             sync.advance(10)
             assert consumer.receive(limit_s=PATIENCE_S).body == b"later"
+        with pytest.raises(WrongStateError, match="broker-a is running and cannot start"):
+            sync.restart("broker-a")
         sync.kill("broker-a")
         assert cluster.state("broker-a") == "ended"
         sync.restart("broker-a")

@@ -17,7 +17,7 @@ from typing import Unpack
 
 import msgspec
 
-from pocketmq.protocol.faults.rule import Deed, FaultRule, Firing
+from pocketmq.protocol.faults.rule import Deed, FaultRule, Firing, WrongFaultError
 from pocketmq.testing.cluster import Cluster
 from pocketmq.testing.fault_options import FaultOptions
 
@@ -45,11 +45,14 @@ class Faults:
             options: When and where it happens: the other fields of `FaultRule`.
 
         Raises:
-            WrongFaultError: The rule contradicts itself.
+            WrongFaultError: There is no such rule, or it contradicts itself.
             WrongClusterError: The cluster is shared, or has no such role.
         """
         self.cluster.check_own("inject faults", "pocketmq_faults")
-        rule = msgspec.convert({"do": do, **options}, FaultRule)
+        try:
+            rule = msgspec.convert({"do": do, **options}, FaultRule)
+        except msgspec.ValidationError as exc:
+            raise WrongFaultError(f"no such fault rule: {exc}; see docs/control.md") from exc
         return self.cluster.thread.result(self.cluster.control.add_fault(rule))
 
     def partition(self, one: str, other: str) -> FaultRule:

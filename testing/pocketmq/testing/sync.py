@@ -12,6 +12,7 @@ them.
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -102,12 +103,17 @@ class SyncCluster:
             CallerError: Clients run in the caller's event loop, which would stand still meanwhile.
         """
         _check_no_client_waits("advance_until")
+        name = getattr(condition, "__name__", repr(condition))
+        if inspect.iscoroutinefunction(condition):
+            raise CallerError(
+                f"{name} is a coroutine function; write a plain one, or await "
+                "cluster.advance_until(...), without sync"
+            )
         began_ms = self.time_ms
         until_ms = began_ms + round(limit_s * 1000)
         self.advance(0)
         while not condition():
             if self.time_ms >= until_ms:
-                name = getattr(condition, "__name__", repr(condition))
                 raise NotReachedError(name, limit_s, "it does not hold; this is cluster time")
             control = self._cluster.control
             self._cluster.thread.result(control.step(until_ms))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Self
 
 from pocketmq.cluster.control import discover, reachable
+from pocketmq.cluster.errors import WrongStateError
 from pocketmq.cluster.process import State
 from pocketmq.cluster.spec import ClusterOptions, cluster_spec
 from pocketmq.cluster.steering.shape import ClusterShape
@@ -15,6 +17,9 @@ from pocketmq.cluster.supervisor import Supervisor
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.clock_members import ClockMember
 from pocketmq.runtime.logs import configure_if_unset
+
+ENDING_S = 1.0
+"""Real seconds in which a process that somebody else has killed is found to have ended."""
 
 _STATES = {State.READY: "running", State.FROZEN: "frozen"}
 
@@ -126,7 +131,16 @@ class RoleProcesses:
         await self.supervisor[name].stop()
 
     async def restart(self, name: str) -> None:
-        """Start a role again with the same port and files."""
+        """Start a role again with the same port and files.
+
+        Raises:
+            WrongStateError: It has not ended.
+        """
+        try:
+            async with asyncio.timeout(ENDING_S):
+                await self.supervisor[name].wait()
+        except TimeoutError:
+            raise WrongStateError(name, "start", self.state(name)) from None
         await self.supervisor.restart(name)
 
     # -- time -------------------------------------------------------------------------------

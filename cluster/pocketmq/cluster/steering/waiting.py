@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from pocketmq.cluster.steering.errors import NotReachedError
@@ -11,6 +12,9 @@ from pocketmq.runtime.errors import PocketMQError
 
 LOOK_S = 0.005
 """Real seconds between two checks of an awaited condition."""
+
+ANSWER_S = 1.0
+"""Real seconds that the last question may take beyond the limit."""
 
 WAIT_LIMIT_S = 30.0
 """Real seconds that a wait takes at most by default."""
@@ -35,16 +39,22 @@ async def until_nothing_is_missing(
         NotReachedError: Something was still missing at the limit.
     """
     ends_at = clock.monotonic() + limit_s
-    while True:
-        try:
-            found = await missing()
-        except PocketMQError as exc:  # a role may be starting, or killed by the test
-            found = str(exc)
-        if not found:
-            return
-        if clock.monotonic() > ends_at:
-            raise NotReachedError(what, limit_s, found + await hint())
-        await clock.sleep(LOOK_S)
+    found = "nobody answered"
+    try:
+        async with asyncio.timeout(limit_s + ANSWER_S):  # a frozen role does not answer at all
+            while True:
+                try:
+                    found = await missing()
+                except PocketMQError as exc:  # a role may be starting, or killed by the test
+                    found = str(exc)
+                if not found:
+                    return
+                if clock.monotonic() > ends_at:
+                    break
+                await clock.sleep(LOOK_S)
+    except TimeoutError:
+        pass  # what was found last is what was missing
+    raise NotReachedError(what, limit_s, found + await hint())
 
 
 def standing_clock(now_ms: int, due: Sequence[Deadline]) -> str:
