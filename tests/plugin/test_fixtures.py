@@ -134,7 +134,7 @@ def test_a_coroutine_is_no_condition_of_a_blocking_wait(pocketmq_clock: Cluster)
 def test_a_wait_ends_at_its_limit_beside_a_frozen_broker(pocketmq_cluster: Cluster) -> None:
     cluster = pocketmq_cluster.sync
     cluster.freeze("broker-a")
-    with pytest.raises(NotReachedError, match="group billing to have its queues: nobody answered"):
+    with pytest.raises(NotReachedError, match="its queues: nobody answered; broker-a is frozen"):
         cluster.group("billing").assigned(limit_s=0.1)
 
 
@@ -260,5 +260,7 @@ def test_processes_obey_the_same_calls(tmp_path_factory: pytest.TempPathFactory)
             sync.restart("broker-a")
         sync.kill("broker-a")
         assert cluster.state("broker-a") == "ended"
+        with pytest.raises(WrongStateError, match="broker-a is ended and cannot kill"):
+            sync.kill("broker-a")
         sync.restart("broker-a")
         assert cluster.state("broker-a") == "running"

@@ -175,12 +175,10 @@ class SyncCluster:
         options.setdefault("nameservers", self.nameservers)
         options.setdefault("events", self._cluster.control.events.clients.sink)
         options.setdefault("consume_from_where", ConsumeFromWhere.FIRST_OFFSET)
-        return SyncConsumer(
-            self._thread, group, topic, expression, hint=self._standing_clock, **options
-        )
+        return SyncConsumer(self._thread, group, topic, expression, hint=self._hint, **options)
 
-    async def _standing_clock(self) -> str:
-        return await self._cluster.thread.run(self._cluster.control.standing_clock())
+    async def _hint(self) -> str:
+        return await self._cluster.thread.run(self._cluster.control.hint())
 
 
 class SyncGroup:

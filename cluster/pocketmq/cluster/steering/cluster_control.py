@@ -348,17 +348,16 @@ class ClusterControl:
         await self._advance_to(min(until_ms, due[0].at_ms) if due else until_ms)
         return self.time_ms()
 
-    async def standing_clock(self) -> str:
-        """The end of a sentence about a failed wait: a manual clock stood still, and what is due.
-
-        Empty on real time, and while the clock runs by itself.
-        """
+    async def hint(self) -> str:
+        """The end of a sentence about a failed wait: roles that do not run, a clock that stands."""
+        states = {name: self.roles.state(name) for name in self.roles.names}
+        said = "".join(f"; {name} is {s}" for name, s in states.items() if s != "running")
         if self.clock != "manual" or self.runner.speed:
-            return ""
+            return said
         try:
-            return standing_clock(self.time_ms(), await self.deadlines())
+            return said + standing_clock(self.time_ms(), await self.deadlines())
         except PocketMQError:  # a role does not answer, which the wait itself has noticed
-            return standing_clock(self.time_ms(), ())
+            return said + standing_clock(self.time_ms(), ())
 
     async def real_time_clients(self) -> list[str]:
         """Ids of clients on real time beside a manual clock; each id is returned only once."""
@@ -407,7 +406,7 @@ class ClusterControl:
         await self._wait("the nameservers to know the brokers", missing, WAIT_LIMIT_S)
 
     async def _wait(self, what: str, missing: Missing, limit_s: float) -> None:
-        await until_nothing_is_missing(what, missing, limit_s, self._real_time, self.standing_clock)
+        await until_nothing_is_missing(what, missing, limit_s, self._real_time, self.hint)
 
 
 def _lacking(brokers: set[str]) -> str:

@@ -123,7 +123,13 @@ class RoleProcesses:
         self.supervisor[name].thaw()
 
     async def kill(self, name: str) -> None:
-        """Send SIGKILL to a role's process."""
+        """Send SIGKILL to a role's process.
+
+        Raises:
+            WrongStateError: It has ended.
+        """
+        if self.state(name) == "ended" and name not in self.starting:
+            raise WrongStateError(name, "kill", "ended")
         await self.supervisor[name].kill()
 
     async def stop_role(self, name: str) -> None:

@@ -33,7 +33,7 @@ async def until_nothing_is_missing(
         missing: Asked each time.
         limit_s: Maximum real seconds.
         clock: On real time.
-        hint: Asked at the end for one more reason, which may be that a clock stands still.
+        hint: Asked at the end for further reasons, such as that a clock stands still.
 
     Raises:
         NotReachedError: Something was still missing at the limit.
