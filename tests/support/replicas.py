@@ -8,7 +8,7 @@ from typing import Any
 
 from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.server import Broker
-from pocketmq.broker.store import MessageStore, StoreConfig
+from pocketmq.broker.store import Disk, MessageStore, StoreConfig
 from pocketmq.nameserver.config import NameServerConfig
 from pocketmq.nameserver.server import NameServer
 from pocketmq.protocol.dispatch import Dispatcher
@@ -68,6 +68,7 @@ class ReplicaRig:
         """Start a broker on the folder `name`, on its old data if it was there before."""
         store_options = {key: options.pop(key) for key in list(options) if key.startswith("flush_")}
         port = options.pop("port", 11000 + 100 * len(self.brokers))
+        disk: Disk | None = options.pop("disk", None)
         config = BrokerConfig(
             nameservers=(self.nameserver.address,), data=self.folder / name, port=port, **options
         )
@@ -77,6 +78,7 @@ class ReplicaRig:
             self.network,
             self._profile,
             store_config=StoreConfig(**(SMALL_FILES | store_options)),
+            disk=disk,
             events=self._events,
         )
         await broker.start()

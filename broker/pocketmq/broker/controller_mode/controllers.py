@@ -104,12 +104,18 @@ class Controllers:
         answer = reply.header(GetReplicaInfoResponseHeader)
         return _verdict(reply, answer.master_broker_id, answer.master_address, answer.master_epoch)
 
-    async def elect(self, identity: Identity) -> Verdict | None:
-        """Ask for a master; None when nobody may be."""
+    async def elect(self, identity: Identity, designated: int | None = None) -> Verdict | None:
+        """Ask for a master; None when nobody may be.
+
+        Args:
+            identity: of who asks.
+            designated: the id of who is to be master, if it is alive and in sync.
+        """
         header = ElectMasterRequestHeader(
             cluster_name=identity.cluster,
             broker_name=identity.name,
-            broker_id=identity.broker_id,
+            broker_id=identity.broker_id if designated is None else designated,
+            designate_elect=designated is not None,
         )
         reply = expect(
             await self._ask(header),

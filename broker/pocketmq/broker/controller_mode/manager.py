@@ -10,9 +10,11 @@ import structlog
 from pocketmq.broker.controller_mode.controllers import Controllers, Verdict
 from pocketmq.broker.controller_mode.identity import Identity, IdentityFiles
 from pocketmq.broker.controller_mode.lease import MasterLease
+from pocketmq.broker.controller_mode.sick_disk import SickDisk, successors
 from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.replication.assembly import Replication
 from pocketmq.broker.replication.role_changes import MasterAddresses
+from pocketmq.broker.store.flush_service import SYNC_FAILED
 from pocketmq.broker.subject import Service
 from pocketmq.protocol.bodies.controller import SyncStateSet
 from pocketmq.protocol.body import decode_body
@@ -100,6 +102,7 @@ class ReplicaManager(Service):
         self._beats = PeriodicService(
             "controller heartbeat", clock, rules.heartbeat_s, self._beat, initial_delay_s=0
         )
+        self._disk = SickDisk()
         self._lease = MasterLease(rules.lease_s)
         poll_s = min(rules.poll_s, LEASE_POLL_S) if self._lease.is_wanted else rules.poll_s
         self._polls = PeriodicService("controller poll", clock, poll_s, self._poll)
@@ -328,6 +331,10 @@ class ReplicaManager(Service):
         if not self._core.role.leads:
             await self._find_master()
             return
+        if self._disk.look(
+            self._core.clock.monotonic(), has_failed=SYNC_FAILED in self._core.store.blocked_by
+        ):
+            await self._hand_over()
         sync = self._replication.sync
         wanted = self._wanted()
         if wanted is None and not sync.is_asking:
@@ -357,6 +364,21 @@ class ReplicaManager(Service):
             sync.told(frozenset(body.sync_state_set or ()), body.sync_state_set_epoch)
             log.info("sync_state.changed", in_sync=sorted(sync.ids), epoch=sync.set_epoch)
         self._settle()
+
+    async def _hand_over(self) -> None:
+        """Have another one elected, which the disk of this broker cannot stop (W-13)."""
+        sync = self._replication.sync
+        try:
+            verdict = await self._controllers.master_of(self._who.name)
+            for each in successors(sync.ids, sync.own_id, sync.acked):
+                if verdict.master_id != self._who.broker_id:
+                    break
+                log.warning("master.hands_over", broker=self._who.name, to=each, reason=SYNC_FAILED)
+                verdict = await self._controllers.elect(self._who, each) or verdict
+        except (PeerError, RemotingError, BrokerError) as exc:
+            log.warning("master.not_handed_over", broker=self._who.name, reason=str(exc))
+            return
+        await self.apply(verdict)
 
     async def _find_master(self) -> None:
         """Ask the master for its replication address, which controllers do not know (W-6)."""

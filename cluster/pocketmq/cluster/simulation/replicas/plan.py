@@ -110,6 +110,8 @@ class ReplicaPlan:
     happenings: tuple[Happening, ...]
     ends_without: str = ""
     """`MASTER` or `B`: its machine is lost at the end, until the others go on without it."""
+    ends_with_failing_disk: bool = False
+    """Only the disk of that machine fails then: its process goes on."""
 
     def drift_of(self, name: str) -> float:
         """How fast a machine's clock runs."""

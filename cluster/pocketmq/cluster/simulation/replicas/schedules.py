@@ -39,6 +39,7 @@ def _plan(
     sync_flush: bool = False,
     ends_without: str = "",
     close_grace_ms: int = 0,
+    ends_with_failing_disk: bool = False,
 ) -> ReplicaPlan:
     return ReplicaPlan(
         0,
@@ -52,6 +53,7 @@ def _plan(
         gap_s=0.15,
         happenings=tuple(sorted(happenings, key=lambda each: each.at_s)),
         ends_without=ends_without,
+        ends_with_failing_disk=ends_with_failing_disk,
     )
 
 
@@ -213,6 +215,11 @@ def _unflushed_reads() -> ReplicaPlan:
     )
 
 
+def _failing_disk() -> ReplicaPlan:
+    """At the end the master's disk fails for good; its process, and its heartbeats, go on."""
+    return _plan(ends_without=MASTER, ends_with_failing_disk=True, sync_flush=True)
+
+
 def _idle() -> ReplicaPlan:
     """Nobody sends for 50 s, and nothing else happens."""
     return _plan(Happening(15.0, Trouble.PAUSE, lasts_s=50.0))
@@ -239,6 +246,7 @@ SCHEDULES: dict[str, Callable[[], ReplicaPlan]] = {
     "lost answers": _lost_answers,
     "parted from controllers": _parted_from_controllers,
     "unflushed reads": _unflushed_reads,
+    "failing disk": _failing_disk,
     "idle": _idle,
     "wiped": _wiped,
 }

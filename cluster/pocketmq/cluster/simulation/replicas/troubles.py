@@ -73,6 +73,11 @@ class Troubles:
         self._cast()
         name = self._named(who)
         self._cluster.trace.note("lost for good", name)
+        if self._cluster.plan.ends_with_failing_disk:
+            trouble = self._cluster.replicas[name].trouble
+            assert trouble is not None, "a plan with SYNC_FLUSH"
+            trouble.failing_share = 1.0
+            return name
         return name if self._kill(name, None, silently=True) else None
 
     def _act(self, event: Happening) -> bool:
