@@ -62,13 +62,22 @@ def test_delay_offsets_only_grow() -> None:
     planner.load(DelayOffsetTable(offset_table={1: 10, 2: 10}))
     planner.take_back(DelayOffsetTable(offset_table={1: 4, 2: 12}))
     assert planner.wrapper().offset_table == {1: 10, 2: 12}
+    assert planner.unsaved, "a kill would deliver again what the slave delivered"
+
+
+def test_a_level_that_neither_has_delivered_begins_with_its_first_message() -> None:
+    planner = DelayPlanner([0, 1000, 5000])
+    planner.take_back(DelayOffsetTable(offset_table={1: 4}))
+    assert planner.wrapper().offset_table == {1: 4, 2: 0}
 
 
 def test_a_table_is_newer_than_its_copy_from_the_moment_that_its_slave_acts() -> None:  # Z-10
     master = ConsumerOffsetManager()
     slave = ConsumerOffsetManager()
     slave.merge(master.wrapper())
+    assert not slave.unsaved
     slave.note_acting(1_000)
+    assert slave.unsaved
     slave.commit("readers", "T", 0, 5, 1_001)
     fresh = ConsumerOffsetManager()
     fresh.data_version = DataVersion(timestamp=9_000)  # as RocketMQ's is after a kill

@@ -130,3 +130,12 @@ def test_a_connection_may_have_so_many_waiting() -> None:
         table.hold(pull(peer=peer))
     assert (len(table), peer.kept_bytes) == (2, 2 * HELD_REQUEST_BYTES)
     table.hold(pull())
+
+
+def test_a_slave_that_rests_again_hands_over_every_wait_and_keeps_none() -> None:
+    here, also, there = pull(), pull(offset=12), pull(queue_id=1)
+    table = holding(here, also, there)
+    assert table.release_all() == [here, also, there]
+    assert not table
+    assert table.release_all() == []
+    assert table.arrived("orders", 0, 13, [A]) == []

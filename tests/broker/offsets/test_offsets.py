@@ -32,6 +32,14 @@ def test_a_smaller_offset_is_accepted() -> None:  # B-32
     assert offsets.query("g", "t", 0) == 3
 
 
+def test_a_commit_of_the_same_offset_tells_what_was_stored_and_needs_no_save() -> None:  # B-32
+    offsets = ConsumerOffsetManager()
+    offsets.commit("g", "t", 0, 7, NOW_MS)
+    assert offsets.unsaved.take()
+    assert offsets.commit("g", "t", 0, 7, NOW_MS) == 7
+    assert not offsets.unsaved
+
+
 def test_a_stored_minus_one_reads_as_none() -> None:
     offsets = ConsumerOffsetManager()
     offsets.commit("g", "t", 0, -1, NOW_MS)
