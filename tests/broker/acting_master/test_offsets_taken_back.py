@@ -51,6 +51,28 @@ def test_what_the_broker_has_done_itself_is_not_done_again() -> None:
     assert mine.query(REVIVE, "T", 0) == 50
 
 
+def test_every_queue_of_every_group_is_taken_whatever_stands_before_it() -> None:
+    mine = table(readers=7)
+    mine.unsaved.take()
+    slave = ConsumerOffsetTable(
+        offset_table={
+            "no group": {0: 1},
+            "T@readers": {0: 7, 1: 2},
+            "T@new": {0: 4, 1: 5},
+        },
+    )
+    assert mine.take_back(slave, lambda _t, _q: 100) == 3
+    assert (mine.query("readers", "T", 1), mine.query("new", "T", 1)) == (2, 5)
+    assert mine.count == 4
+    assert mine.unsaved, "a kill would forget what was committed to the slave"
+
+
+def test_a_slave_takes_its_masters_version_with_the_offsets() -> None:
+    slave = ConsumerOffsetManager()
+    slave.merge(ConsumerOffsetTable(data_version=DataVersion(counter=3, timestamp=5)))
+    assert slave.data_version == DataVersion(counter=3, timestamp=5)
+
+
 def test_no_offset_is_taken_beyond_the_end_of_its_queue() -> None:  # I-10
     mine = table(readers=3)
     mine.take_back(theirs(readers=12), lambda _t, _q: 8)
