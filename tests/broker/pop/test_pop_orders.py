@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pocketmq.broker.pop.orders import ILLEGAL, STALE, ConsumerOrders, OrderTable
+from pocketmq.broker.pop.orders import ILLEGAL, STALE, ConsumerOrders, OrderInfo, OrderTable
 from pocketmq.protocol import fastjson
 from support.java_lines import java_text
 
@@ -91,3 +91,51 @@ def test_what_nobody_consumes_any_more_is_forgotten() -> None:  # K-110
     assert orders
     orders.clean(lambda _: 3, lambda _: True, 1000)
     assert not orders
+
+
+def test_an_ack_of_what_nothing_is_known_of_commits_behind_it() -> None:  # K-113
+    orders = ConsumerOrders()
+    assert orders.acknowledge(KEY, 7, FIRST_MS) == 8
+    nothing_out = OrderTable(table={"TP@G1": {3: OrderInfo(pop_time_ms=FIRST_MS)}})
+    orders.load(nothing_out)
+    assert orders.acknowledge(KEY, 7, FIRST_MS) == ILLEGAL
+    assert not orders.is_blocked(KEY, None, FIRST_MS)
+
+
+def test_every_change_is_to_be_saved_and_told() -> None:
+    orders, told = ConsumerOrders(), []
+    orders.changed.connect(lambda: told.append(1))
+    hand_out(orders, FIRST_MS, "a", 8, 9)
+    for change in (
+        lambda: orders.acknowledge(KEY, 8, FIRST_MS),
+        lambda: orders.make_visible_at(KEY, 9, FIRST_MS, FIRST_MS + 1),
+        lambda: orders.clear(KEY),
+    ):
+        assert orders.unsaved.take()
+        change()
+    assert orders.unsaved.take()
+    orders.clear(KEY)
+    assert not orders.unsaved, "there was nothing to forget"
+    assert len(told) == 4
+
+
+def test_the_time_of_an_earlier_hand_out_changes_nothing() -> None:  # K-56
+    orders = ConsumerOrders()
+    hand_out(orders, FIRST_MS, "a", 8)
+    orders.make_visible_at(KEY, 8, FIRST_MS - 1, FIRST_MS + 1)
+    assert orders.free_at_ms(KEY, FIRST_MS) == FIRST_MS + 60_000
+    orders.make_visible_at(("TP", "G1", 4), 8, FIRST_MS, FIRST_MS + 1)  # of this one none is out
+
+
+def test_a_queue_that_is_free_again_is_told_once() -> None:  # K-112
+    orders, other = ConsumerOrders(), ("TP", "G1", 4)
+    assert orders.next_free_ms(FIRST_MS) is None
+    hand_out(orders, FIRST_MS, "a", 8)
+    orders.handed_out(other, [1], attempt_id="a", pop_time_ms=FIRST_MS, invisible_ms=10_000)
+    assert orders.next_free_ms(FIRST_MS) == FIRST_MS + 10_000
+    assert orders.take_freed(FIRST_MS + 9_999) == []
+    assert orders.take_freed(FIRST_MS + 10_000) == [other]
+    assert orders.take_freed(FIRST_MS + 10_000) == []
+    assert orders.next_free_ms(FIRST_MS + 10_000) == FIRST_MS + 60_000
+    assert orders.take_freed(FIRST_MS + 60_000) == [KEY]
+    assert orders.next_free_ms(FIRST_MS + 60_000) is None
