@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -19,7 +20,10 @@ from pocketmq.client import (
 from pocketmq.client.consumer.listener import ListenerCall, PooledThreads
 from pocketmq.client.consumer.offset_table import OffsetTable
 from pocketmq.client.consumer.orderly import OrderlyConsumeService
+from pocketmq.client.consumer.process_queue import ProcessQueue
+from pocketmq.client.consumer.queue_locks import QueueLocks
 from pocketmq.client.consumer.settings import PushSettings
+from pocketmq.client.rebalance.claims import Claims
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.runtime.manual_clock import ManualClock
 from pocketmq.runtime.profile import PROFILE_5_X
@@ -502,3 +506,48 @@ async def test_messages_that_come_while_the_only_worker_ends_are_consumed() -> N
                 await asyncio.sleep(0)  # noqa: TID251 - one turn
         await eventually(lambda: got == [0, 1], f"both consumed, {turns} turns apart")
         await service.stop()
+
+
+class NotedLocks(QueueLocks):
+    """Locks that are always granted; notes what is unlocked."""
+
+    def __init__(self) -> None:
+        self.unlocked: list[MessageQueue] = []
+
+    async def unlock(self, queues: Iterable[MessageQueue], *, oneway: bool) -> None:
+        assert oneway
+        self.unlocked += queues
+
+
+async def test_a_queue_that_was_taken_anew_is_not_unlocked_before_its_old_listener_ends() -> None:
+    # C-30, C-70. The lock would let another consumer in (found by seed 52305 of the simulation).
+    clock, gate, locks = ManualClock(START_MS), asyncio.Event(), NotedLocks()
+    at_work = asyncio.Event()
+
+    async def listener(_messages: list[MessageExt], _context: ConsumeOrderlyContext) -> None:
+        at_work.set()
+        await gate.wait()
+
+    service = OrderlyConsumeService(
+        "consumers",
+        clock,
+        PROFILE_5_X.client,
+        PushSettings(),
+        ListenerCall(listener, one_by_one=False, threads=PooledThreads("consumers", 1)),
+        offsets=OffsetTable(),
+        gives_to_broker=None,  # type: ignore[arg-type]  # nothing fails here
+        locks=locks,
+    )
+    held = ProcessQueue(Claims().take(QUEUE, clock.monotonic(), locked=True), clock.monotonic())
+    messages = [pulled_message(offset=0)]
+    held.put(messages)
+    service.submit(messages, held, dispatch=True)
+    await at_work.wait()
+    anew = ProcessQueue(Claims().take(QUEUE, clock.monotonic(), locked=True), clock.monotonic())
+    released = asyncio.ensure_future(service.release(anew))
+    await clock.move_to(START_MS + 1_000)
+    assert not await released
+    gate.set()
+    assert await service.release(anew)
+    assert locks.unlocked == [QUEUE]
+    await service.stop()

@@ -111,8 +111,9 @@ class OrderlyConsumeService:
         was taken anew meanwhile: after a reset the old listener may still be at work (C-70)."""
         self._again: dict[MessageQueue, ProcessQueue] = {}
         """Queues whose run was asked for while one was under way."""
-        self._consume_locks: dict[ProcessQueue, asyncio.Lock] = {}
-        """Held while a listener has messages of the queue; a removal waits for it (C-30)."""
+        self._consume_locks: dict[MessageQueue, asyncio.Lock] = {}
+        """Held while a listener has messages of the queue; a removal waits for it (C-30), also the
+        removal of a queue that was taken anew while the listener was at work (C-70)."""
         self._workers = TaskOwner(f"consume {group}")
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
@@ -343,7 +344,7 @@ class OrderlyConsumeService:
         Broadcasting consumers have no locks and wait for nobody.
         """
         if self._locks is None:
-            self._consume_locks.pop(buffer, None)
+            self._consume_locks.pop(buffer.queue, None)
             return True
         lock, claim = self._consume_lock(buffer), buffer.claim
         force_after_ms = self._profile.orderly_removal_force_after_ms
@@ -363,7 +364,8 @@ class OrderlyConsumeService:
                 return False
         else:
             lock.release()
-        self._consume_locks.pop(buffer, None)
+        if not lock.locked():  # else a listener keeps it that was waited for long enough
+            self._consume_locks.pop(buffer.queue, None)
         await self._unlock(buffer)
         return True
 
@@ -387,7 +389,4 @@ class OrderlyConsumeService:
         self._clock.call_at(self._clock.monotonic() + delay_ms / 1000, start)
 
     def _consume_lock(self, buffer: ProcessQueue) -> asyncio.Lock:
-        lock = self._consume_locks.get(buffer)
-        if lock is None:
-            lock = self._consume_locks[buffer] = asyncio.Lock()
-        return lock
+        return self._consume_locks.setdefault(buffer.queue, asyncio.Lock())
