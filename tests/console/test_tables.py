@@ -34,6 +34,7 @@ BILLIONS = 12_345_678_901
 
 GROUP_VIEW = GroupView(
     group=GROUP,
+    consume_type="CONSUME_PASSIVELY",
     message_model="CLUSTERING",
     consume_from_where="CONSUME_FROM_LAST_OFFSET",
     members=(MemberView(CLIENT, "192.168.117.204:54321", "PYTHON", 493, (BROKER, BROKER), True),),

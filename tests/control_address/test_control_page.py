@@ -32,7 +32,7 @@ EXAMPLES: dict[str, Any] = {
     "POST /seed": {"topics": [{"name": "seeded"}]},
 }
 QUERIES = {"GET /readyz": "?topic=bills", "GET /messages": "?topic=bills&limit=1"}
-PLACES = {"{topic}": "bills", "{role}": "broker-a", "{name}": "kept"}
+PLACES = {"{topic}": "bills", "{group}": "billing", "{role}": "broker-a", "{name}": "kept"}
 ELSEWHERE = {"POST /stop", "GET /events"}
 """Of `pocketmq up` only; and it never ends."""
 
@@ -123,6 +123,8 @@ def test_each_request_of_the_table_is_answered(cluster: Cluster) -> None:
     undone = {"DELETE /topics/{topic}", "POST /reset", "DELETE /faults"}  # after the others
     places = dict(PLACES)
     cluster.sync.create_topic("bills", queues=1)
+    groups = json.dumps({"groups": [{"name": places["{group}"]}]})
+    assert asked("POST", f"{cluster.control_url}/seed", groups)[0] == 200
     wanted = [each for each in requests if each not in ELSEWHERE]
     for request in sorted(wanted, key=lambda each: each in undone):
         method, path = request.split()

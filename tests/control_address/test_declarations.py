@@ -11,6 +11,7 @@ import pytest
 
 from pocketmq.cluster.control_address.client import ControlClient, ControlFile
 from pocketmq.cluster.control_address.declarations import OPERATIONS, Operation, Seed
+from pocketmq.cluster.control_address.declared_documents import DOCUMENTS
 from pocketmq.cluster.control_address.openapi import document
 from pocketmq.cluster.control_address.operations import Operations
 from pocketmq.cluster.control_address.seeds import read_seed
@@ -30,10 +31,24 @@ def test_each_operation_is_done_as_it_is_declared(operation: Operation) -> None:
     assert in_path == {part[1:-1] for part in operation.path.split("/") if part.startswith("{")}
 
 
+def test_the_document_has_what_is_no_json_of_a_declared_type() -> None:
+    paths = document("1")["paths"]
+    assert {each.path: set(paths[each.path]) for each in DOCUMENTS} == {
+        "/metrics": {"get"}, "/events": {"get"}, "/openapi.json": {"get"},
+    }  # fmt: skip
+    answers = {each.path: paths[each.path]["get"]["responses"]["200"] for each in DOCUMENTS}
+    assert {path: list(answer["content"]) for path, answer in answers.items()} == {
+        "/metrics": ["text/plain"],
+        "/events": ["text/event-stream"],
+        "/openapi.json": ["application/json"],
+    }
+
+
 def test_the_document_names_every_operation_and_resolves_every_reference() -> None:
     made = document("1")
     operations = {(method.upper(), path) for path, each in made["paths"].items() for method in each}
-    assert operations == {(each.method, each.path) for each in OPERATIONS}
+    declared = {(each.method, each.path) for each in OPERATIONS}
+    assert operations == declared | {("GET", each.path) for each in DOCUMENTS}
     text = json.dumps(made)
     wanted = {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}
     assert wanted <= made["components"]["schemas"].keys()

@@ -15,9 +15,10 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from starlette.routing import Route
 
 from pocketmq.client import Message
-from pocketmq.cluster.control_address.app import MAX_BODY_BYTES
+from pocketmq.cluster.control_address.app import MAX_BODY_BYTES, make_app
 from pocketmq.cluster.control_address.client import ControlClient
 from pocketmq.cluster.control_address.declarations import Health, Seed, SeedOffset
 from pocketmq.cluster.control_address.server import ControlServer
@@ -72,6 +73,55 @@ def test_a_topic_is_created_filled_read_and_deleted(cluster: Cluster) -> None:
         400,
         {"error": "there is no topic 'orders'; create it with POST /topics"},
     )
+
+
+def test_groups_are_listed_with_members_queues_and_lag(cluster: Cluster) -> None:
+    sync = cluster.sync
+    topic = sync.create_topic("grouped", queues=2)
+    begun = [{"group": "billing", "topic": topic, "offset": 0}]
+    ask(cluster, "POST", "/seed", {"groups": [{"name": "idle"}], "offsets": begun})
+    with sync.consumer("billing", topic):
+        sync.group("billing").assigned(members=1)
+        status, group = ask(cluster, "GET", "/groups/billing")
+        listed = {each["group"]: each for each in ask(cluster, "GET", "/groups")[1]}
+    assert status == 200
+    assert (group["consume_type"], group["message_model"]) == ("CONSUME_PASSIVELY", "CLUSTERING")
+    (member,) = group["members"]
+    assert (member["brokers"], member["answers"]) == (["broker-a"], True)
+    own = [each for each in group["queues"] if each["topic"] == topic]
+    assert [(each["broker"], each["queue"]) for each in own] == [("broker-a", 0), ("broker-a", 1)]
+    assert [each["owners"] for each in own] == [[member["client_id"]]] * 2
+    assert {each["topic"] for each in group["subscriptions"]} == {topic, "%RETRY%billing"}
+    assert listed["billing"]["members"] == group["members"]
+    assert (listed["idle"]["members"], listed["idle"]["lag"]) == ([], 0)
+    assert "TOOLS_CONSUMER" not in listed, "built-in groups are left out"
+    # Nobody consumes any more: what is sent is the group's lag.
+    with sync.producer() as producer:
+        for number in range(3):
+            producer.send(Message(topic, b"%d" % number))
+    _, group = ask(cluster, "GET", "/groups/billing")
+    assert (group["lag"], sum(each["lag"] for each in group["queues"])) == (3, 3)
+    assert (group["members"], group["consume_type"]) == ([], "")
+    status, answer = ask(cluster, "GET", "/groups/nobody")
+    assert (status, "no broker knows group 'nobody'" in answer["error"]) == (400, True)
+    ask(cluster, "POST", "/reset")
+
+
+def test_every_route_is_in_the_document(cluster: Cluster) -> None:
+    _, made = ask(cluster, "GET", "/openapi.json")
+    documented = {
+        (path, method.upper()) for path, methods in made["paths"].items() for method in methods
+    }
+    app = make_app(cluster.control, names=frozenset(), token=None)
+    routes = [each for each in app.routes if isinstance(each, Route)]
+    assert len(routes) == len(app.routes)
+    answered = {
+        (route.path, method) for route in routes for method in (route.methods or set()) - {"HEAD"}
+    }
+    # The page, and what it alone asks, is for browsers.
+    assert documented == {
+        (path, method) for path, method in answered if path != "/" and path.split("/")[1] != "watch"
+    }
 
 
 def test_ready_is_503_until_what_was_asked_for_is_there(cluster: Cluster) -> None:

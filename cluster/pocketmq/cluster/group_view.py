@@ -78,6 +78,8 @@ class GroupView:
     """Everything about one group."""
 
     group: str
+    consume_type: str
+    """`CONSUME_PASSIVELY`, `CONSUME_ACTIVELY` or `CONSUME_POP`; empty without a member."""
     message_model: str
     """`CLUSTERING` or `BROADCASTING`; empty when no member is connected."""
     consume_from_where: str
@@ -129,6 +131,7 @@ async def look_at(admin: Admin, group: str) -> GroupView:
     first = next(iter(connections.values()), ConsumerConnection(message_model=""))
     return GroupView(
         group=group,
+        consume_type=first.consume_type if connections else "",
         message_model=first.message_model,
         consume_from_where=first.consume_from_where if connections else "",
         members=tuple(_member(i, connections, answers=owned[i] is not None) for i in ids),

@@ -15,6 +15,11 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from pocketmq.cluster.control_address.declarations import OPERATIONS, Operation, Readiness
+from pocketmq.cluster.control_address.declared_documents import (
+    EVENTS,
+    METRICS,
+    OPENAPI,
+)
 from pocketmq.cluster.control_address.event_feed import event_feed
 from pocketmq.cluster.control_address.guard import (
     Endpoint,
@@ -47,20 +52,20 @@ def make_app(control: ClusterControl, *, names: frozenset[str], token: str | Non
         Route(each.path, guard(_endpoint(operations, each)), methods=[each.method])
         for each in OPERATIONS
     ]
-    routes.append(Route("/openapi.json", guard(_openapi), methods=["GET"]))
+    routes.append(Route(OPENAPI.path, guard(_openapi), methods=["GET"]))
 
     async def metrics(_request: Request) -> Response:
         from pocketmq.cluster.control_address.metrics import metrics_text  # loads prometheus_client
 
-        return Response(await metrics_text(control), media_type="text/plain; version=0.0.4")
+        return Response(await metrics_text(control), media_type=METRICS.content_type)
 
-    routes.append(Route("/metrics", guard(metrics), methods=["GET"]))
+    routes.append(Route(METRICS.path, guard(metrics), methods=["GET"]))
 
     async def events(_request: Request) -> Response:
         feed = event_feed(control.events)
-        return StreamingResponse(feed, media_type="text/event-stream")
+        return StreamingResponse(feed, media_type=EVENTS.content_type)
 
-    routes.append(Route("/events", guard(events), methods=["GET"]))
+    routes.append(Route(EVENTS.path, guard(events), methods=["GET"]))
     return Starlette(
         routes=[*routes, *page_routes(guard), *live_routes(control, guard)],
         exception_handlers={HTTPException: no_such_request},

@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
+from pocketmq.cluster.control_address.declared_groups import GroupDescription
 from pocketmq.cluster.steering.shape import MAX_ADVANCE_S
 from pocketmq.cluster.steering.snapshots import SnapshotInfo
 from pocketmq.protocol.faults.rule import FaultRule
@@ -283,6 +284,7 @@ class Operation:
 
 _ROLE = Parameter("role", "name of a role, such as broker-a", "path", required=True)
 _TOPIC = Parameter("topic", "name of a topic", "path", required=True)
+_GROUP = Parameter("group", "name of a consumer group", "path", required=True)
 
 OPERATIONS = (
     Operation("GET", "/healthz", "health", "The cluster's supervisor runs.", Health),
@@ -318,6 +320,13 @@ OPERATIONS = (
     ),
     Operation(
         "DELETE", "/topics/{topic}", "delete_topic", "Delete a topic.", Done, parameters=(_TOPIC,)
+    ),
+    Operation(
+        "GET", "/groups", "groups", "All but built-in groups.", GroupDescription, is_list=True
+    ),
+    Operation(
+        "GET", "/groups/{group}", "group", "A group's members, queues and lag.",
+        GroupDescription, parameters=(_GROUP,),
     ),
     Operation(
         "GET",

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from pocketmq.cluster.control_address.declarations import OPERATIONS, Operation, Problem
+from pocketmq.cluster.control_address.declared_documents import DOCUMENTS, Document
 
 _REF = "#/components/schemas/{name}"
 
@@ -25,6 +26,7 @@ def document(version: str) -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for each in OPERATIONS:
         paths.setdefault(each.path, {})[each.method.lower()] = _operation(each)
+    paths |= {each.path: {"get": _document(each)} for each in DOCUMENTS}
     return {
         "openapi": "3.1.0",
         "info": {"title": "PocketMQ control address", "version": version},
@@ -52,12 +54,26 @@ def _operation(operation: Operation) -> dict[str, Any]:
         ],
         "responses": {
             "200": {"description": "done", "content": _json(answer)},
-            "default": {"description": "refused or failed", "content": _json(_schema(Problem))},
+            "default": _refused(),
         },
     }
     if operation.question is not None:
         described["requestBody"] = {"required": True, "content": _json(_schema(operation.question))}
     return described
+
+
+def _document(document: Document) -> dict[str, Any]:
+    content = {document.media_type: {"schema": {"type": document.schema}}}
+    return {
+        "operationId": document.name,
+        "summary": document.summary,
+        "parameters": [],
+        "responses": {"200": {"description": "done", "content": content}, "default": _refused()},
+    }
+
+
+def _refused() -> dict[str, Any]:
+    return {"description": "refused or failed", "content": _json(_schema(Problem))}
 
 
 def _schema(kind: type[msgspec.Struct]) -> dict[str, Any]:

@@ -34,6 +34,8 @@ from pocketmq.cluster.control_address.declarations import (
     Topic,
     TopicDescription,
 )
+from pocketmq.cluster.control_address.declared_groups import GroupDescription
+from pocketmq.cluster.group_view import GroupView, known_groups, look_at
 from pocketmq.cluster.own_topics import peoples_topics
 from pocketmq.cluster.steering.cluster_control import ClusterControl
 from pocketmq.cluster.steering.errors import NotReachedError
@@ -41,7 +43,7 @@ from pocketmq.cluster.steering.snapshots import SnapshotInfo
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.faults.rule import FaultRule
-from pocketmq.protocol.validation import DLQ_PREFIX
+from pocketmq.protocol.validation import DLQ_PREFIX, is_system_group
 from pocketmq.runtime import clock_members
 from pocketmq.runtime.clock import SystemClock
 from pocketmq.runtime.errors import CallerError, PocketMQError
@@ -118,7 +120,7 @@ class Operations:
         self._control.request_stop()
         return Stopping(os.getpid())
 
-    # -- topics and messages ----------------------------------------------------------------
+    # -- topics, groups and messages --------------------------------------------------------
 
     async def topics(self, _parameters: Parameters) -> list[TopicDescription]:
         async with self._control.admin() as admin:
@@ -138,6 +140,15 @@ class Operations:
         async with self._control.admin() as admin:
             await admin.delete_topic(topic)
         return Done(f"{topic} is deleted")
+
+    async def groups(self, _parameters: Parameters) -> list[GroupDescription]:
+        async with self._control.admin() as admin:
+            names = [name for name in await known_groups(admin) if not is_system_group(name)]
+            return [_described(await look_at(admin, name)) for name in names]
+
+    async def group(self, parameters: Parameters) -> GroupDescription:
+        async with self._control.admin() as admin:
+            return _described(await look_at(admin, parameters["group"]))
 
     async def send(self, _parameters: Parameters, question: NewMessage) -> Stored:
         async with self._producer() as producer:
@@ -357,6 +368,10 @@ def _dead_letter_topics(seed: Seed) -> list[str]:
     named = {topic.name for topic in seed.topics}
     found = {each.topic for each in seed.messages if each.topic.startswith(DLQ_PREFIX)}
     return sorted(found - named)
+
+
+def _described(view: GroupView) -> GroupDescription:
+    return msgspec.convert(view.as_dict(), GroupDescription)
 
 
 def _shown(message: MessageExt) -> StoredMessage:
