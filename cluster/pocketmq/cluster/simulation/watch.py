@@ -174,16 +174,24 @@ class Watch(NetworkWatch):
 
     def _expired(self, name: str, broker: Broker) -> None:
         for topic, queue_id in broker.store.queues():
-            least = broker.store.min_offset(topic, queue_id)
+            queue = MessageQueue(topic, name, queue_id)
+            least = self._least_left(broker, queue)
             if least:
                 self._trace.note("expired", name, topic, queue_id, least)
-                queue = MessageQueue(topic, name, queue_id)
                 self._expired_to[queue] = least
                 for ledger in self.ledgers:
                     ledger.expired(queue, least)
                 durability = self._durability.get(name)
                 if durability is not None:
                     durability.expired(topic, queue_id, least)
+
+    def _least_left(self, broker: Broker, queue: MessageQueue) -> int:
+        """The first offset with a message; a queue's own minimum follows that of its log later."""
+        least = broker.store.min_offset(queue.topic, queue.queue_id)
+        end = broker.store.max_offset(queue.topic, queue.queue_id)
+        while least < end and self._key_at(queue, least) is None:
+            least += 1
+        return least
 
     def file_removed(self, machine: BrokerMachine, path: str, content: bytes) -> None:
         """Report a deleted file: its messages have expired, unless a broker recovers its store."""
