@@ -296,7 +296,7 @@ def test_a_line_may_have_a_mebibyte() -> None:
     many = RecordingReader()
     many.feed(encode_line(HEADER) + b"?\n" * 21)
     assert len(many.problems) == 21
-    assert many.problems[-1] == "and 1 more lines that cannot be read"
+    assert many.problems[-1] == "and 1 more line that cannot be read"
 
 
 def test_a_recorder_takes_all_that_its_sinks_tell_in_order() -> None:

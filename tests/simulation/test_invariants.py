@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pocketmq.cluster.simulation.invariants import OwnershipLedger, ProgressLedger
+from pocketmq.cluster.simulation.invariants.queue_starts import QueueStarts
 from pocketmq.cluster.simulation.invariants.services.pops import Delivery, PopLedger
 from pocketmq.cluster.simulation.scenario import Mode
 from pocketmq.protocol.message import MessageQueue
@@ -386,3 +387,18 @@ def test_a_time_changed_when_it_was_over_leaves_two_copies() -> None:  # K-54
     ledger.handed_out("m", Delivery("pop3", "a", 13_000, 23_000, times=1))
     ledger.handed_out("m", Delivery("pop2", "a", 18_000, 28_000, times=1))
     assert not violations
+
+
+def test_a_queue_that_leads_to_messages_that_are_gone_may_do_so_for_a_minute() -> None:  # S-73
+    violations: list[str] = []
+    starts = QueueStarts(violations)
+    for queue in (Q0, Q1):
+        starts.expired(queue, begins=2, first=5, now=10.0)
+        starts.begins_at(queue, 2, 70.0)
+    starts.begins_at(Q0, 5, 70.0)
+    assert not violations
+    starts.begins_at(Q1, 2, 71.0)
+    [violation] = violations
+    assert "begins at 2, its first message is 5" in violation
+    starts.restarted("a")
+    assert not starts.is_open

@@ -17,6 +17,7 @@ from pocketmq.cluster.simulation.invariants.durability import (
     REQUEST_MARKERS,
     DurabilityLedger,
 )
+from pocketmq.cluster.simulation.invariants.queue_starts import QueueStarts
 from pocketmq.cluster.simulation.links import SimTransport
 from pocketmq.cluster.simulation.loop import SimProcess, VirtualLoop
 from pocketmq.cluster.simulation.machines import TOPIC, BrokerMachine, ConsumerMachine
@@ -51,6 +52,7 @@ class Watch(NetworkWatch):
         self.acked: dict[str, tuple[MessageQueue, int]] = {}
         self.violations: list[str] = []
         """Violations of all ledgers."""
+        self._queue_starts = QueueStarts(self.violations)
         self.ownerships = {
             group.name: OwnershipLedger(plan.mode, self.violations) for group in plan.groups
         }
@@ -171,6 +173,10 @@ class Watch(NetworkWatch):
         if log_start != machine.seen_log_start:
             machine.seen_log_start = log_start
             self._expired(machine.name, broker)
+        if self._queue_starts.is_open:
+            for queue in self._queue_starts.at(machine.name):
+                begins = broker.store.min_offset(queue.topic, queue.queue_id)
+                self._queue_starts.begins_at(queue, begins, now)
 
     def _expired(self, name: str, broker: Broker) -> None:
         for topic, queue_id in broker.store.queues():
@@ -179,6 +185,8 @@ class Watch(NetworkWatch):
             if least:
                 self._trace.note("expired", name, topic, queue_id, least)
                 self._expired_to[queue] = least
+                begins = broker.store.min_offset(topic, queue_id)
+                self._queue_starts.expired(queue, begins, least, self._loop.time())
                 for ledger in self.ledgers:
                     ledger.expired(queue, least)
                 durability = self._durability.get(name)
@@ -366,6 +374,7 @@ class Watch(NetworkWatch):
             machine.durability.restarted(broker.store.commit_log.max_offset)
         self.machines[machine.process] = machine
         self._brokers[machine.name] = machine
+        self._queue_starts.restarted(machine.name)
         machine.seen_log_start = broker.store.commit_log.min_offset
         machine.seen_offsets = {
             (topic, group): dict(queues)
