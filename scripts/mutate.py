@@ -1,16 +1,21 @@
 """Mutation tests of the pure modules: makes small faults, one at a time, and runs tests on each.
 
 The modules are those of the contract in `.importlinter` that belong to client, broker, nameserver,
-controller and protocol. First all quick tests run once, to record which of them run which line.
-Then each fault is tried against the tests of its line, the fastest first, in a fork of a process
-that has collected all tests. Results are kept: an interrupted
-run goes on, and after a change only the changed modules and the survivors are tried again. Faults
-that a user could not notice are listed in tests/mutants/equivalent.toml, each with the reason; any
-other survivor needs a test.
+controller and protocol; another one is tried when its whole name is given. First the quick tests
+run once, to record which of them run which line. Then each fault is tried against the tests of its
+line, until the first that fails: those that caught the faults before it, then the fastest, in a
+fork of a process that has collected all tests. Results are kept: an interrupted run goes on, and
+after a change only the changed modules and the survivors are tried again. Faults that a user could
+not notice are listed in tests/mutants/equivalent.toml, each with the reason; any other survivor
+needs a test.
+
+The tests are all quick ones of the roles, or, when modules are named, those files that import them
+(tests/mutants/chosen.py says how); `--tests` names others.
 
 examples:
   python scripts/mutate.py                            all of it, some hours
   python scripts/mutate.py client.routes nameserver   modules whose name holds one of these
+  python scripts/mutate.py broker.store.recovery --tests tests/broker/store
   python scripts/mutate.py --only-report              what is known so far, and the survivors
 """
 
@@ -26,7 +31,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -36,7 +41,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from mutants.collected import CollectedRunner  # noqa: E402 - tests first
+from mutants.chosen import importing_tests, naming_tests  # noqa: E402 - tests first
+from mutants.collected import CollectedRunner  # noqa: E402
 from mutants.forked import Result, Runner  # noqa: E402
 from mutants.generate import CodeMutant, mutants_of  # noqa: E402
 from mutants.run import copy_repository  # noqa: E402
@@ -47,6 +53,8 @@ QUICK = "not cluster and not java and not slow and not root and not go and not b
 EQUIVALENT = ROOT / "tests" / "mutants" / "equivalent.toml"
 FAR_BACK = 20
 """Lines: an expression over several lines is run as the first of them."""
+QUICK_KILLER_S = 0.5
+"""Processor seconds: a test that caught a fault is tried first on the next, if it takes no more."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +69,18 @@ class Module:
     def sum(self) -> str:
         """Checksum of its source; results for another source are ignored."""
         return hashlib.sha256(self.source.encode()).hexdigest()[:16]
+
+
+def named_modules(copy: Path, wanted: Sequence[str]) -> list[Module]:
+    """The pure modules that some parts of names choose, and any other that is named in full."""
+    found = {module.name: module for module in pure_modules(copy, wanted)}
+    for name in wanted:
+        dotted = f"pocketmq.{name.removeprefix('pocketmq.')}"
+        file = copy / dotted.split(".")[1] / f"{dotted.replace('.', '/')}.py"
+        if dotted not in found and file.is_file():
+            path = file.relative_to(copy).as_posix()
+            found[dotted] = Module(dotted, path, file.read_text(encoding="utf-8"))
+    return list(found.values())
 
 
 def pure_modules(copy: Path, wanted: Iterable[str]) -> list[Module]:
@@ -85,9 +105,15 @@ def pure_modules(copy: Path, wanted: Iterable[str]) -> list[Module]:
 
 
 class Coverage:
-    """The tests that run each line."""
+    """The tests that run each line.
 
-    def __init__(self, data: dict[str, Any]) -> None:
+    Args:
+        data: what `measure` wrote.
+        naming: file of a module -> test files that import it themselves.
+    """
+
+    def __init__(self, data: dict[str, Any], naming: Mapping[str, Collection[str]]) -> None:
+        self._naming = naming
         self._seconds: dict[str, float] = data["seconds"]
         self._files: dict[str, dict[str, list[str]]] = data["files"]
         self._imported = {file: set(lines) for file, lines in data["imported"].items()}
@@ -99,13 +125,21 @@ class Coverage:
     def tests(self, file: str, line: int, most_s: float) -> list[str]:
         """The tests of a line; those of the module for a line that only an import runs.
 
-        Those in the test file named like the module come first, then the fastest, as many as take
-        `most_s` processor seconds together; one that takes longer is passed over.
+        Those in a test file named like the module come first, then those in files that import it
+        themselves, then the fastest, as many as take `most_s` processor seconds together; one that
+        takes longer is passed over.
         """
-        own = f"/test_{Path(file).stem}.py::"
+        own = f"_{Path(file).stem}.py"
+        naming = self._naming.get(file, ())
+
+        def distance(test: str) -> int:
+            name = test.partition("::")[0]
+            return 0 if name.endswith(own) else 1 if name in naming else 2
+
         lines = self._files.get(file, {})
         found = {test for tests in lines.values() for test in tests}
-        found |= {test for test in self._seconds if own in test}  # they may read constants only
+        # What reads its constants only runs none of its lines.
+        found |= {test for test in self._seconds if distance(test) < 2}
         if not found:  # nothing of the module runs but its import: any test of the role shows it
             found = {
                 test for test in self._seconds if test.startswith(f"tests/{file.split('/')[0]}/")
@@ -118,7 +152,7 @@ class Coverage:
                 break
         seconds = 0.0
         chosen: list[str] = []
-        for test in sorted(found, key=lambda test: (own not in test, self.seconds([test]), test)):
+        for test in sorted(found, key=lambda test: (distance(test), self.seconds([test]), test)):
             took = self.seconds([test])
             if seconds + took <= most_s:
                 seconds += took
@@ -131,15 +165,17 @@ class Coverage:
         return sum(self._seconds.get(test, 0) for test in tests)
 
 
-def measure(copy: Path, modules: Sequence[Module], target: Path, jobs: int) -> None:
-    """Run the quick tests once, and record which of them run which lines."""
+def measure(
+    copy: Path, modules: Sequence[Module], chosen: Sequence[str], target: Path, jobs: int
+) -> None:
+    """Run the chosen quick tests once, and record which of them run which lines."""
     covered = target.with_suffix(".modules")
     covered.write_text("\n".join(module.file for module in modules), encoding="utf-8")
     packages = [str(folder.parent) for folder in sorted(copy.glob("*/pocketmq"))]
     packages.append(str(copy / "tests"))
     command = [sys.executable, "-m", "pytest", "-q", "-p", "mutants.covering", "-m", QUICK]
     command += ["-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:pocketmq", "--loops", "one"]
-    parts = [target.with_suffix(f".{number}") for number in range(jobs)]
+    parts = [target.with_suffix(f".{number}") for number in range(min(jobs, len(chosen)))]
     running = []
     for number, part in enumerate(parts):
         part.unlink(missing_ok=True)
@@ -149,7 +185,7 @@ def measure(copy: Path, modules: Sequence[Module], target: Path, jobs: int) -> N
             "COVERED": str(covered),
             "HYPOTHESIS_PROFILE": "ci",
         }
-        tests = TESTS[number::jobs]
+        tests = chosen[number::jobs]
         running.append(subprocess.Popen([*command, *tests], cwd=copy, env=environment))
     for process in running:
         process.wait()
@@ -196,6 +232,7 @@ class Kept:
 
     path: Path
     tests_sum: str
+    """Of the tests that are run; a survivor of others is tried again. Empty: any will do."""
     found: dict[str, dict[str, object]]
 
     @classmethod
@@ -210,7 +247,8 @@ class Kept:
         if entry is None or entry["module_sum"] != module.sum:
             return None
         result = Result(str(entry["verdict"]), str(entry["by"]), float(str(entry["seconds"])))
-        return result if result.is_caught or entry["tests_sum"] == self.tests_sum else None
+        is_valid = result.is_caught or self.tests_sum in ("", entry["tests_sum"])
+        return result if is_valid else None
 
     def note(self, module: Module, mutant: CodeMutant, result: Result) -> None:
         """Append a result to the file at once."""
@@ -238,26 +276,40 @@ class Worker:
     """Tries faults, in forks of a process that has everything imported wherever that will do."""
 
     def __init__(
-        self, copy: Path, modules: Sequence[Module], covered: Coverage, options: Options
+        self,
+        copy: Path,
+        modules: Sequence[Module],
+        tests: Sequence[str],
+        covered: Coverage,
+        options: Options,
     ) -> None:
-        tests = [name for name in TESTS if (copy / name).exists()]
         self._collected = CollectedRunner(copy, [each.name for each in modules], tests, QUICK)
         self._forked = Runner(copy)
         self._covered = covered
         self._options = options
+        self._killers: dict[str, int] = {}
+        """Test -> number of the fault that it caught last."""
+        self._tried = 0
 
     def try_out(self, module: Module, mutant: CodeMutant) -> Result:
         """Run the tests of the fault's line."""
         tests = self._covered.tests(mutant.file, mutant.line, self._options.most_s)
         if not tests:
             return Result("no tests", "", 0.0)
+        tests.sort(key=self._killed_last, reverse=True)
+        self._tried += 1
         limit_s = self._options.hang_s + 10 * self._covered.seconds(tests)
         result = self._collected.run(mutant, module.name, tests, limit_s)
         if result.is_caught:
+            self._killers[result.by.split("[")[0]] = self._tried
             return result
         if result.verdict != "outside" and not self._covered.is_imported(mutant.file, mutant.line):
             return result
         return self._forked.run(mutant, module.name, tests, limit_s)
+
+    def _killed_last(self, test: str) -> int:
+        is_quick = self._covered.seconds([test]) <= QUICK_KILLER_S
+        return self._killers.get(test, 0) if is_quick else 0
 
     def close(self) -> None:
         """End the processes."""
@@ -266,7 +318,12 @@ class Worker:
 
 
 def run(
-    copy: Path, modules: Sequence[Module], covered: Coverage, kept: Kept, options: Options
+    copy: Path,
+    modules: Sequence[Module],
+    tests: Sequence[str],
+    covered: Coverage,
+    kept: Kept,
+    options: Options,
 ) -> None:
     """Try the faults without a result."""
     todo = [
@@ -290,7 +347,7 @@ def run(
         if number % 100 == 0:
             print(f"{number} of {len(todo)}", flush=True)
 
-    started = [Worker(copy, modules, covered, options) for _ in range(options.jobs)]
+    started = [Worker(copy, modules, tests, covered, options) for _ in range(options.jobs)]
     for worker in started:
         workers.put(worker)
     with ThreadPoolExecutor(options.jobs) as pool:
@@ -335,11 +392,21 @@ def report(modules: Sequence[Module], kept: Kept) -> int:
     return 1 if open_ else 0
 
 
-def _sum_of(folder: Path) -> str:
-    found = hashlib.sha256()
+def _sum_of(folder: Path, tests: Sequence[str]) -> str:
+    """Checksum of all tests and helpers, and of the choice among them."""
+    found = hashlib.sha256("\n".join(tests).encode())
     for path in sorted(folder.rglob("*.py")):
         found.update(path.read_bytes())
     return found.hexdigest()[:16]
+
+
+def chosen_tests(copy: Path, named: Sequence[str], modules: Sequence[Module]) -> list[str]:
+    """Test files and folders that are run: those named, or derived from the modules."""
+    if named:
+        return list(named)
+    if not modules:
+        return [name for name in TESTS if (copy / name).exists()]
+    return importing_tests(copy, [module.name for module in modules], TESTS)
 
 
 def main() -> int:
@@ -357,6 +424,13 @@ def main() -> int:
     )
     parser.add_argument("--state", type=Path, default=ROOT / ".mutation", help="folder of results")
     parser.add_argument("--only-report", action="store_true", help="try nothing")
+    parser.add_argument(
+        "--tests",
+        nargs="+",
+        default=[],
+        metavar="PATH",
+        help="test files and folders; those that import the modules by default",
+    )
     parser.add_argument("--same-map", action="store_true", help="do not record lines again")
     options = parser.parse_args()
     options.state.mkdir(parents=True, exist_ok=True)
@@ -367,15 +441,24 @@ def main() -> int:
         copy_repository(copy)
     elif not copy.exists():
         parser.error(f"nothing was tried yet with {options.state}; leave --only-report out")
-    modules = pure_modules(copy, options.modules)
-    kept = Kept.read(options.state / "results.jsonl", _sum_of(copy / "tests"))
+    modules = named_modules(copy, options.modules)
+    if not modules:
+        parser.error(f"no module is called {' or '.join(options.modules)}")
+    results = options.state / "results.jsonl"
     if options.only_report:
-        return report(modules, kept)
+        return report(modules, Kept.read(results, ""))
+    tests = chosen_tests(copy, options.tests, modules if options.modules else ())
+    if missing := [name for name in tests if not (copy / name).exists()]:
+        parser.error(f"there is no {missing[0]}")
+    kept = Kept.read(results, _sum_of(copy / "tests", tests))
     lines = options.state / "lines.json"
     if not (options.same_map and lines.exists()):
-        measure(copy, pure_modules(copy, ()), lines, options.jobs)
-    covered = Coverage(json.loads(lines.read_text(encoding="utf-8")))
-    run(copy, modules, covered, kept, Options(options.jobs, options.most_s, options.hang_s))
+        measure(copy, modules, tests, lines, options.jobs)
+    names = naming_tests(copy)
+    naming = {module.file: names.get(module.name, set()) for module in modules}
+    covered = Coverage(json.loads(lines.read_text(encoding="utf-8")), naming)
+    chosen = Options(options.jobs, options.most_s, options.hang_s)
+    run(copy, modules, tests, covered, kept, chosen)
     return report(modules, kept)
 
 

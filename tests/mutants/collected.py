@@ -27,7 +27,7 @@ from time import perf_counter
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from mutants.forked import MEMORY_BYTES, First, Result, Runner, child_status
+from mutants.forked import MEMORY_BYTES, First, Result, Runner, child_status, limit_processor
 from mutants.generate import Breakable, CodeMutant
 from mutants.outside import replace
 
@@ -162,8 +162,7 @@ class _Serving:
     def _run(self, job: dict[str, object], items: dict[str, list[object]], writing: int) -> int:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        processor_s = int(float(str(job["limit_s"])) / 3) + 5
-        resource.setrlimit(resource.RLIMIT_CPU, (processor_s, processor_s))
+        limit_processor(float(str(job["limit_s"])))
         try:
             is_in = self._break(str(job["file"]), str(job["module"]), int(str(job["place"])))
         except Exception:  # noqa: BLE001 - what runs once more is not made for it
