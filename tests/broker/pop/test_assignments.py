@@ -69,6 +69,9 @@ def test_members_share_with_as_many_neighbours_as_they_are_told() -> None:
     assert given_to("c3", members, queues(4), mode(share=1)) == {("broker-a", 3), ("broker-a", 0)}
     assert given_to("c3", members, queues(2), mode(share=1)) == {("broker-a", 1)}
     assert given_to("c3", members, queues(4), mode(share=3)) == {("broker-a", -1)}
+    assert given_to("c3", members, queues(4), mode(share=2)) == {
+        ("broker-a", queue) for queue in (3, 0, 1)
+    }
 
 
 @given(st.integers(1, 12), st.sets(st.text("abc", min_size=1, max_size=3), min_size=1, max_size=6))

@@ -139,3 +139,30 @@ def test_a_queue_that_is_free_again_is_told_once() -> None:  # K-112
     assert orders.next_free_ms(FIRST_MS + 10_000) == FIRST_MS + 60_000
     assert orders.take_freed(FIRST_MS + 60_000) == [KEY]
     assert orders.next_free_ms(FIRST_MS + 60_000) is None
+
+
+def test_a_hand_out_without_an_invisible_time_blocks_nothing() -> None:
+    info = OrderInfo(offsets=[8], pop_time_ms=FIRST_MS)  # as a file may hold it
+    assert info.blocks_until_ms(FIRST_MS) is None
+    assert info.blocks_until_ms(FIRST_MS - 1) == FIRST_MS
+
+
+def test_what_was_blocked_before_a_restart_is_told_when_it_is_free() -> None:  # K-112
+    before, orders = ConsumerOrders(), ConsumerOrders()
+    hand_out(before, FIRST_MS, "a", 8)
+    orders.load(before.wrapper())
+    assert orders.next_free_ms(FIRST_MS) == FIRST_MS + 60_000
+    assert orders.take_freed(FIRST_MS + 60_000) == [KEY]
+
+
+def test_only_what_was_idle_for_more_than_a_day_or_is_gone_is_forgotten() -> None:  # K-110
+    day_ms = 86_400_000
+    orders, other = ConsumerOrders(), ("TP", "G1", 4)
+    hand_out(orders, FIRST_MS, None, 8)
+    orders.handed_out(other, [1], attempt_id=None, pop_time_ms=FIRST_MS + 1, invisible_ms=1)
+    orders.clean(lambda _: 5, lambda _: True, FIRST_MS + day_ms)
+    assert set(orders.wrapper().table["TP@G1"]) == {3, 4}
+    orders.clean(lambda _: 5, lambda _: True, FIRST_MS + day_ms + 1)
+    assert set(orders.wrapper().table["TP@G1"]) == {4}
+    orders.clean(lambda _: 5, lambda _: False, FIRST_MS)
+    assert not orders

@@ -26,3 +26,53 @@ def test_what_is_deleted_has_nothing_in_flight() -> None:
     assert (progress.in_flight(ONE), progress.in_flight(OTHER)) == (0, 1)
     progress.forget_topic("orders")
     assert progress.in_flight(OTHER) == 0
+
+
+def test_a_pop_begins_behind_what_was_handed_out_until_that_is_committed() -> None:
+    progress = PopProgress()
+    assert (progress.begin(ONE, 7), progress.ahead(ONE), progress.is_ahead(ONE)) == (7, None, False)
+    progress.handed_out(ONE, 32, 25)
+    progress.handed_out(ONE, 20, 1)  # of an older pop, told later
+    assert (progress.begin(ONE, 7), progress.ahead(ONE), progress.is_ahead(ONE)) == (32, 32, True)
+    assert progress.begin(ONE, 40) == 40
+    progress.committed(ONE, 31)
+    assert progress.is_ahead(ONE)
+    progress.committed(ONE, 32)
+    assert (progress.is_ahead(ONE), progress.begin(ONE, 32)) == (False, 32)
+
+
+def test_what_could_not_be_stored_was_never_handed_out() -> None:
+    progress = PopProgress(1_000)
+    progress.handed_out(ONE, 8, 8)
+    progress.handed_out(ONE, 12, 4)
+    progress.taken_back(ONE, 8, 4)
+    assert (progress.begin(ONE, 0), progress.in_flight(ONE)) == (8, 8)
+    progress.taken_back(ONE, None, 8)
+    assert (progress.begin(ONE, 0), progress.is_ahead(ONE), progress.in_flight(ONE)) == (
+        0,
+        False,
+        0,
+    )
+
+
+def test_one_message_comes_back_and_the_last_counts() -> None:  # K-146
+    progress = PopProgress(1_000)
+    progress.handed_out(ONE, 2, 2)
+    progress.returned(ONE, 1_000)  # popped in the millisecond of the start
+    assert progress.in_flight(ONE) == 1
+
+
+def test_a_reset_forgets_how_far_it_was_and_what_is_in_flight() -> None:
+    progress = PopProgress()
+    for key in (ONE, OTHER):
+        progress.handed_out(key, 32, 32)
+    progress.reset(ONE)
+    assert (progress.begin(ONE, 3), progress.in_flight(ONE)) == (3, 0)
+    assert (progress.begin(OTHER, 3), progress.in_flight(OTHER)) == (32, 32)
+
+
+def test_a_topic_that_is_made_anew_begins_at_its_committed_offset() -> None:
+    progress = PopProgress()
+    progress.handed_out(ONE, 32, 32)
+    progress.forget_topic("orders")
+    assert progress.begin(ONE, 0) == 0

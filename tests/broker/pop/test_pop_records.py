@@ -92,3 +92,13 @@ def test_how_often_it_was_put_again_is_a_number(text: str | None, times: int) ->
     point = check_point(7)
     point.put_again = text
     assert point.times_put_again == times
+
+
+def test_numbers_may_stand_in_quotes() -> None:  # as fastjson reads them
+    text = (
+        '{"ao":"9","bn":"broker-a","c":"G1","pt":"1795336206471","q":"3","so":"7","t":"TP"}',
+        '{"ackOffset":"9","brokerName":"broker-a","consumerGroup":"G1",'
+        '"popTime":"1795336206471","queueId":"3","startOffset":"7","topic":"TP"}',
+    )
+    for each in text:
+        assert decode_ack(each.encode()).encode().decode() == java_text("record.ack")

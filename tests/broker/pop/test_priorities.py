@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pocketmq.broker.pop.priorities import Priorities
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.bodies.groups import SubscriptionGroupConfig
 from pocketmq.protocol.codes import ResponseCode
@@ -162,6 +163,17 @@ async def test_a_group_may_leave_a_share_of_its_pops_to_the_ring(
                 answer = await pop(voice)
     assert firsts["100"] == {b"3"}
     assert firsts["0"] == firsts["50"] == {b"0", b"1", b"2", b"3"}
+
+
+async def test_the_share_is_of_a_hundred_lots(rig: BrokerRig, voice: Voice) -> None:  # V-3
+    await voice.create_topic(**PRIORITIES)
+    topics, groups = rig.broker.topics, rig.broker.groups
+    priorities = Priorities(topics, groups, enabled=True)
+    assert priorities.hold(GROUP, "orders", 99)
+    assert await group(voice, **{"+priority.factor": "30"}) == 0
+    assert priorities.hold(GROUP, "orders", 29)
+    assert not priorities.hold(GROUP, "orders", 30)
+    assert not Priorities(topics, groups, enabled=False).hold(GROUP, "orders", 0)
 
 
 async def test_a_topic_without_the_type_is_read_as_a_ring(rig: BrokerRig, voice: Voice) -> None:

@@ -127,3 +127,28 @@ def test_exactly_what_nobody_acknowledged_is_open_however_a_restart_falls(
 
 def _fresh(of: CheckPoint) -> CheckPoint:
     return point(of.start_offset, of.pop_time_ms)
+
+
+def test_a_check_point_without_a_broker_s_name_is_this_broker_s() -> None:  # K-74
+    planner = RevivePlanner(6, "b")
+    assert planner.committed == 6
+    old = point(0)
+    old.broker_name = None
+    planner.check_point(7, old)
+    planner.ack(8, ack_of(point(0), 1))
+    other = point(0)
+    other.broker_name = "c"
+    planner.check_point(9, other)
+    planner.ack(10, ack_of(point(0), 2))
+    assert (old.open_offsets(), other.open_offsets()) == ([0], [0, 1, 2])
+
+
+def test_an_ack_still_counts_for_the_second_of_one_name_when_the_first_is_settled() -> None:
+    planner = RevivePlanner(-1, "b")
+    planner.check_point(0, point(0))
+    planner.check_point(1, point(0, count=1))
+    planner.settled(0)
+    planner.ack(2, ack_of(point(0), 0))
+    due = planner.due(99_999)
+    assert due is not None
+    assert (due[0], due[1].open_offsets()) == (1, [])

@@ -104,3 +104,39 @@ def test_each_waiting_pop_is_returned_exactly_once(
     returned += late + pops.due(99_999)
     assert len(returned) == len(set(map(id, returned))) == len(held)
     assert len(pops) == 0
+
+
+def test_groups_that_wait_no_more_leave_nothing_behind() -> None:
+    pops = table(*(waiting(("T", f"G{n}", queue)) for n in range(3) for queue in (-1, 0, 1)))
+    pops.hold(waiting(("T", "G0", 0)))
+    assert vars(pops) != vars(table())
+    pops.due(99_999)
+    assert vars(pops) == vars(table())
+
+
+def test_a_retry_message_wakes_whatever_queue_its_group_waits_for_and_no_other_group() -> None:
+    first_queue, stranger = waiting(("T", "G", 0)), waiting(("T", "H", 3))
+    elsewhere = waiting(("U", "G", 3))
+    pops = table(stranger, elsewhere, first_queue)
+    assert pops.arrived("%RETRY%G_T", 0, [7]) == [first_queue]
+    assert pops.arrived("%RETRY%G_T", 0, [7]) == []
+    assert len(pops) == 2
+
+
+def test_a_pop_is_answered_50_ms_before_its_deadline() -> None:  # K-131
+    pops = table(waiting(deadline_ms=10_000))
+    assert (pops.next_deadline_ms(), pops.due(9_949)) == (9_950, [])
+    assert len(pops.due(9_950)) == 1
+
+
+def test_as_many_wait_as_in_rocketmq() -> None:  # K-130
+    pops: WaitingPops[None] = WaitingPops()
+    for _ in range(1023):
+        pops.hold(waiting())
+    assert pops.refusal(KEY, 9000, 0) is None
+    pops.hold(waiting())
+    assert pops.refusal(KEY, 9000, 0) is ResponseCode.POLLING_FULL
+    pops.total = 99_999
+    assert pops.refusal(ONE, 9000, 0) is None
+    pops.total = 100_000
+    assert pops.refusal(ONE, 9000, 0) is ResponseCode.POLLING_FULL
