@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pocketmq.broker.transactions.check_round import Action, CheckLimits, CheckRound
+from pocketmq.broker.transactions.check_round import Action, CheckLimits, CheckRound, HalfRead
 from pocketmq.protocol import properties as names
 from support.half_queue import LIMITS, Queues
 
@@ -158,3 +158,99 @@ def test_the_limits_are_those_that_were_set(queues: Queues) -> None:
     queues.put(TRANSACTION_CHECK_TIMES="1")
     steps, _ = queues.round(0, 0, 101, CheckLimits(timeout_ms=100, max_checks=1, reserved_ms=10**9))
     assert [step.action for step in steps] == [Action.GIVE_UP]
+
+
+def test_each_limit_holds_to_the_millisecond(queues: Queues) -> None:
+    queues.put()
+    assert actions(queues, LIMITS.timeout_ms) == []
+    assert actions(queues, LATER) == [("ASK", 0)]
+    assert actions(queues, LIMITS.reserved_ms) == [("ASK", 0)]
+    queues.halves.clear()
+    queues.put(CHECK_IMMUNITY_TIME_IN_SECONDS="60")
+    assert actions(queues, 59_999) == [("RENEW", 0)]
+    assert actions(queues, 60_000) == []
+    assert actions(queues, 60_001) == [("ASK", 0)]
+
+
+def test_a_shorter_immunity_than_the_usual_time_is_asked_for_earlier(queues: Queues) -> None:
+    queues.put(CHECK_IMMUNITY_TIME_IN_SECONDS="1")
+    assert actions(queues, 1_000) == []
+    assert actions(queues, 1_001) == [("ASK", 0)]
+
+
+@pytest.mark.parametrize("text", ["-1", "soon"])
+def test_an_immunity_that_is_none_is_the_usual_time(queues: Queues, text: str) -> None:
+    queues.put(CHECK_IMMUNITY_TIME_IN_SECONDS=text)
+    assert actions(queues, LIMITS.timeout_ms - 1) == [("RENEW", 0)]
+    assert actions(queues, LIMITS.timeout_ms) == []
+    assert actions(queues, LATER) == [("ASK", 0)]
+
+
+def test_a_number_of_checks_that_is_none_counts_as_0(queues: Queues) -> None:
+    for text in ("", "x", "-3", "٣"):
+        queues.put(TRANSACTION_CHECK_TIMES=text)
+    steps, _ = queues.round(0, 0, LATER)
+    assert [step.changes for step in steps] == [((names.TRANSACTION_CHECK_TIMES, "1"),)] * 4
+
+
+def test_what_was_stored_in_the_round_s_first_millisecond_waits(queues: Queues) -> None:
+    queues.put()
+    half = queues.halves[0]
+    assert half is not None
+    half.store_timestamp_ms = LATER
+    assert actions(queues, LATER) == []
+    half.store_timestamp_ms = LATER - 1
+    assert actions(queues, LATER) == [("ASK", 0)]
+
+
+def test_a_round_lasts_a_minute_and_not_less(queues: Queues) -> None:
+    for _ in range(2):
+        queues.put()
+    check = CheckRound(0, 0, LIMITS, LATER)
+    assert check.next(queues, LATER + 60_000) is not None
+    check.done()
+    assert check.next(queues, LATER + 60_001) is None
+    assert check.next(queues, LATER) is None, "it is over"
+    assert check.progress() == (1, 0)
+
+
+def test_after_a_pause_a_round_goes_on_where_it_was(queues: Queues) -> None:
+    for _ in range(202):
+        queues.put()
+    queues.done(*range(201))
+    check = CheckRound(0, 0, LIMITS, LATER)
+    first, second = check.next(queues, LATER), check.next(queues, LATER)
+    assert first is not None
+    assert (first.action, first.half, first.changes) == (Action.PAUSE, None, ())
+    assert second is not None
+    assert second.half is not None
+    assert (second.action, second.half.queue_offset) == (Action.ASK, 201)
+    assert check.progress() == (201, 1)
+
+
+def test_op_records_of_what_is_behind_the_round_are_done(queues: Queues) -> None:
+    for _ in range(4):
+        queues.put()
+    queues.done(0, 1)
+    queues.done(1, 2)
+    queues.done(3)
+    steps, progress = queues.round(2, 0, LATER)
+    assert (steps, progress) == ([], (4, 3))
+
+
+def test_an_op_record_is_done_when_the_last_that_it_names_is(queues: Queues) -> None:
+    for _ in range(3):
+        queues.put()
+    queues.done(0, 2)
+    half = queues.halves[1]
+    assert half is not None
+    half.store_timestamp_ms = LATER
+    assert queues.round(0, 0, LATER) == ([], (1, 0))
+
+
+def test_a_hole_without_an_end_ends_the_round(queues: Queues) -> None:
+    class Stuck(Queues):
+        def half(self, offset: int) -> HalfRead:
+            return HalfRead(None, offset)
+
+    assert Stuck().round(3, 0, LATER) == ([], (3, 0))

@@ -228,3 +228,114 @@ def test_a_question_of_rocketmq_holds_a_record_as_ours_does(encoding: str) -> No
     )
     assert header.msg_id == header.transaction_id == theirs.properties[names.UNIQ_KEY]
     assert with_real_topic(theirs) == bytes(asked.body_view)
+
+
+# -- all that a record has ------------------------------------------------------------------------
+
+
+def of_record(message: StoredMessage) -> tuple[object, ...]:
+    return (
+        bytes(message.body), message.flag, message.born_timestamp_ms, message.born_host,
+        message.store_host, message.reconsume_times,
+    )  # fmt: skip
+
+
+def test_every_copy_has_what_its_producer_gave_it() -> None:
+    one = half(5, born_ms=7, KEYS="a b", WAIT="true")
+    one.reconsume_times = 2
+    one.sys_flag = MessageSysFlag.COMPRESSED
+    wanted = (b"body", 3, 7, one.packed_born_host, HERE, 2)
+    message = committed(read_half(one))
+    assert of_record(message) == wanted
+    assert (message.uniq_key, message.keys) == ("key-5", "a b")
+    assert message.sys_flag == MessageSysFlag.COMPRESSED | MessageSysFlag.TRANSACTION_COMMIT
+    for copy in (renewed(one, {}), given_up(one)):
+        assert of_record(copy) == wanted
+        assert (copy.uniq_key, copy.keys) == ("key-5", "a b")
+        assert (copy.tags_code, copy.sys_flag) == (tags_code("new"), MessageSysFlag.COMPRESSED)
+        assert not copy.wait_store_ok
+        assert decode_properties(copy.properties.decode()) == one.properties
+
+
+def test_without_a_key_it_has_none() -> None:
+    one = record(HALF_TOPIC, 5, {names.REAL_TOPIC: "orders", names.REAL_QUEUE_ID: "2"})
+    message = committed(read_half(one))
+    assert (message.uniq_key, message.keys, message.tags_code) == (None, None, 0)
+
+
+@pytest.mark.parametrize(
+    ("queue", "number"), [("2", 2), ("0", 0), ("-1", 0), ("x", 0), ("", 0), (None, 0)]
+)
+def test_a_queue_that_is_none_is_the_first(queue: str | None, number: int) -> None:  # bad input
+    properties = {names.REAL_TOPIC: "orders"}
+    if queue is not None:
+        properties[names.REAL_QUEUE_ID] = queue
+    one = record(HALF_TOPIC, 5, properties)
+    assert committed(read_half(one)).queue_id == number
+    assert decode_record(with_real_topic(one)).queue_id == number
+
+
+def test_a_question_s_record_is_the_half_message_under_its_own_topic() -> None:
+    one = half(5, born_ms=7)
+    asked = decode_record(with_real_topic(one))
+    assert (asked.topic, asked.queue_id) == ("orders", 2)
+    for name in (
+        "flag", "queue_offset", "commit_log_offset", "sys_flag", "born_timestamp_ms", "born_host",
+        "store_timestamp_ms", "store_host", "reconsume_times", "prepared_transaction_offset",
+        "properties", "body",
+    ):  # fmt: skip
+        assert getattr(asked, name) == getattr(one, name), name
+
+
+def test_an_op_record_is_a_message_of_its_broker() -> None:
+    op = op_record("17,", 3, 9, HERE)
+    assert (op.queue_id, op.flag, op.sys_flag, op.born_timestamp_ms) == (3, 0, 0, 9)
+    assert (op.born_host, op.store_host, op.tags_code) == (HERE, HERE, tags_code("d"))
+    assert not op.wait_store_ok
+
+
+@pytest.mark.parametrize(
+    ("delay", "retries", "expected"), [("0", 1, True), ("x", 1, True), ("1", 1, False)]
+)
+def test_a_retry_with_a_delay_is_no_half_message(
+    delay: str, retries: int, expected: bool
+) -> None:
+    properties = {"TRAN_MSG": "true", "DELAY": delay}
+    assert is_half(sent(reconsume_times=retries), properties) is expected
+
+
+def test_a_half_message_without_a_key_gets_no_transaction_id() -> None:
+    message, properties = sent(), {"TRAN_MSG": "true"}
+    message.uniq_key = None
+    to_half(message, properties)
+    assert "__transactionId__" not in properties
+    assert decode_properties(message.properties.decode()) == properties
+
+
+def test_what_is_no_transaction_flag_stays_when_it_becomes_a_half_message() -> None:
+    message = sent()
+    message.sys_flag = MessageSysFlag.TRANSACTION_MASK | MessageSysFlag.COMPRESSED
+    to_half(message, {})
+    assert message.sys_flag == MessageSysFlag.COMPRESSED
+
+
+@pytest.mark.parametrize(
+    ("immunity", "timeout_ms", "longest_ms"),
+    [("1", 6_000, 6_000), ("-1", 6_000, 6_000), ("x", 6_000, 6_000), ("10", 6_000, 10_000)],
+)
+def test_the_longer_of_both_times_counts(
+    immunity: str, timeout_ms: int, longest_ms: int
+) -> None:  # B-102
+    one = half(5, born_ms=100, CHECK_IMMUNITY_TIME_IN_SECONDS=immunity)
+    check_end(end(one), read_half(one), 100 + longest_ms, timeout_ms)
+    with pytest.raises(RequestRefusedError, match=f"older than its {longest_ms} ms"):
+        check_end(end(one), read_half(one), 101 + longest_ms, timeout_ms)
+
+
+def test_5_5_takes_its_own_properties_off_wherever_they_stand() -> None:
+    first = {names.REAL_TOPIC: "orders", names.REAL_QUEUE_ID: "2", "a": "1"}
+    last = {"a": "1", names.REAL_TOPIC: "orders", names.REAL_QUEUE_ID: "2"}
+    for properties in (first, last):
+        one = read_half(record(HALF_TOPIC, 5, properties))
+        found = committed(one, names_real_topic=False).properties
+        assert decode_properties(found.decode()) == {"a": "1"}

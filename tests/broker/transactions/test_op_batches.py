@@ -80,3 +80,54 @@ def test_memory_of_decisions_is_bounded() -> None:
     for key in "abc":
         decisions.decided(key, Outcome.ROLLBACK)
     assert [decisions.outcome(key) for key in "abc"] == [None, Outcome.ROLLBACK, Outcome.ROLLBACK]
+
+
+def test_a_batch_of_just_the_length_waits_for_its_time() -> None:
+    batches = OpBatches(lambda: OpLimits(max_chars=6, interval_s=3.0))
+    batches.add(0, [17, 18], now=1.0)
+    assert (batches.due(1.0), batches.next_due_in_s(1.0)) == ([], 3.0)
+    batches.add(0, [9], now=1.0)
+    assert (batches.due(1.0), batches.next_due_in_s(1.0)) == ([0], 0.0)
+
+
+def test_the_first_queue_that_is_due_counts_and_never_less_than_nothing() -> None:
+    batches = OpBatches(lambda: OpLimits(max_chars=100, interval_s=3.0))
+    batches.add(0, [17], now=2.0)
+    batches.add(1, [18], now=1.0)
+    assert batches.next_due_in_s(2.0) == 2.0
+    assert batches.next_due_in_s(9.0) == 0.0
+
+
+def test_the_next_record_waits_its_time_from_the_last_one(
+) -> None:
+    batches = OpBatches(lambda: OpLimits(max_chars=6, interval_s=3.0))
+    batches.add(0, [17, 18, 19], now=0.0)
+    assert batches.take(0, 5.0) == "17,18,"
+    assert (batches.due(7.9), batches.due(8.0)) == ([], [0])
+    batches.put_back(0, "17,18,")
+    assert batches.due(5.0) == [0], "it is longer than it may be again"
+    assert batches.take(0, 5.0) == "17,18,"
+    assert batches.due(5.0) == []
+
+
+def test_memory_of_decisions_is_for_a_hundred_thousand() -> None:
+    decisions = Decisions()
+    for n in range(100_000):
+        decisions.opened(f"o{n}")
+        decisions.decided(f"d{n}", Outcome.COMMIT)
+    assert decisions.is_open("o0")
+    assert decisions.outcome("d0") is Outcome.COMMIT
+    decisions.opened("one more")
+    decisions.decided("another", Outcome.ROLLBACK)
+    assert not decisions.is_open("o0")
+    assert decisions.outcome("d0") is None
+
+
+def test_the_latest_decision_of_a_message_counts_and_is_kept_longest() -> None:
+    decisions = Decisions(max_decided=2)
+    decisions.decided("a", Outcome.ROLLBACK)
+    decisions.decided("b", Outcome.COMMIT)
+    decisions.decided("a", Outcome.COMMIT)
+    decisions.decided("c", Outcome.COMMIT)
+    assert decisions.outcome("a") is Outcome.COMMIT
+    assert decisions.outcome("b") is None
