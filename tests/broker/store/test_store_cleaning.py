@@ -210,3 +210,97 @@ def test_each_deletion_is_on_the_disk_before_the_next(store: MessageStore, disk:
     of_log = [step for step, path in disk.steps
               if path.endswith("commitlog") or "commitlog/" in path]  # fmt: skip
     assert of_log[:4] == ["remove_file", "sync_directory"] * 2
+
+
+@pytest.mark.parametrize(
+    ("used", "left"), [(0.75, 9), (0.751, 9), (0.85, 9), (0.851, 1), (0.9, 1), (0.91, 1)]
+)
+def test_young_files_go_above_85_percent_only(
+    store: MessageStore, disk: RoomyDisk, used: float, left: int
+) -> None:  # B-163 to B-165
+    disk.used = used
+    store._cleaner.run(NOON)
+    assert logs(store) == left
+    assert store.blocked_by == ({DISK_FULL} if used > 0.9 else set())
+
+
+def test_files_expire_after_exactly_72_hours(store: MessageStore, disk: RoomyDisk) -> None:  # S-70
+    disk.used = 0.751
+    store._cleaner.run(FOUR_O_CLOCK + 72 * HOUR_MS - 1)
+    assert logs(store) == 9
+    disk.used = 0.75
+    store._cleaner.run(NOON + 72 * HOUR_MS)
+    assert logs(store) == 9
+    disk.used = 0.751
+    store._cleaner.run(NOON + 72 * HOUR_MS)
+    assert logs(store) == 1
+
+
+def test_young_files_stay_where_that_is_wanted(  # B-164
+    open_store: Make, message: Message, disk: RoomyDisk
+) -> None:
+    store = open_store(
+        disk=disk, mapped_file_size_commit_log=4096, clean_file_forcibly_enable=False
+    )
+    fill(store, message, 100)
+    disk.used = 0.95
+    files = logs(store)
+    store._cleaner.run(NOON)
+    assert logs(store) == files > 1
+    store._cleaner.run(NOON + 96 * HOUR_MS)
+    assert logs(store) == 1, "expired ones go"
+
+
+def fill(store: MessageStore, message: Message, count: int) -> None:
+    """Messages in queue 0, all of it on the disk."""
+    for n in range(count):
+        store.put_messages([message(b"%03d" % n)])
+    store._log_flusher.start(InlineWorker())
+    store._flush._queue_flusher.start(InlineWorker())
+    store._flush.confirm_soon()
+
+
+def test_ten_files_go_at_a_time_with_a_pause_between(  # S-70
+    open_store: Make, message: Message, disk: RoomyDisk
+) -> None:
+    store = open_store(disk=disk, mapped_file_size_commit_log=4096)
+    fill(store, message, 500)
+    files, late_ms = logs(store), FOUR_O_CLOCK + 72 * HOUR_MS
+    assert 11 < files < 20
+    assert store._cleaner.run(late_ms) == 0.1
+    assert logs(store) == files - 10
+    assert store._cleaner.run(late_ms) is None
+    assert logs(store) == 1
+    assert store._cleaner.run(late_ms) is None
+
+
+def test_who_asks_for_a_deletion_gets_twenty_rounds_of_it(
+    store: MessageStore, disk: RoomyDisk
+) -> None:  # S-70
+    late_ms = NOON + 96 * HOUR_MS
+    disk.written_ms = late_ms
+    for young_rounds, left in ((20, 9), (19, 1)):
+        store._cleaner.delete_soon()
+        disk.written_ms = late_ms
+        for _ in range(young_rounds):
+            store._cleaner.run(late_ms)
+        disk.written_ms = FOUR_O_CLOCK
+        store._cleaner.run(late_ms)
+        assert logs(store) == left
+
+
+def test_rounds_without_anything_to_delete_count_too(
+    open_store: Make, message: Message, disk: RoomyDisk
+) -> None:  # S-70
+    late_ms = NOON + 96 * HOUR_MS
+    store = open_store(disk=disk, mapped_file_size_commit_log=4096)
+    fill(store, message, 3)
+    store._cleaner.delete_soon()
+    for _ in range(20):
+        assert store._cleaner.run(late_ms) is None
+    for n in range(100):
+        store.put_messages([message(b"%03d" % n)])
+    store._flush.confirm_soon()
+    files = logs(store)
+    store._cleaner.run(late_ms)
+    assert logs(store) == files > 1
