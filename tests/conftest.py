@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import shutil
@@ -129,8 +130,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return unit_of(nodeid)
 
         def _assign_work_unit(self, node: Any) -> None:
+            if node not in self.registered_collections:
+                return  # it has replaced one that died, and collects still
             self.workqueue.move_to_end(max(self.workqueue, key=seconds_of), last=False)
-            super()._assign_work_unit(node)
+            with contextlib.suppress(OSError):
+                # It died just now, and that is not told yet: `remove_node` takes the unit back.
+                super()._assign_work_unit(node)
 
         def remove_node(self, node: Any) -> str | None:
             # A unit that is done must not be handed out again: its new worker would wait for ever.
