@@ -91,7 +91,10 @@ def test_a_worker_that_dies_costs_the_test_at_which_it_died(tmp_path: Path, conf
             *("-n", "2", "--dist", "loadgroup", str(tmp_path)),
         ),
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": f"{ROOT / 'tests'}{os.pathsep}{ROOT}{os.pathsep}{tmp_path}"},
+        env={
+            **os.environ,
+            "PYTHONPATH": f"{ROOT / 'tests'}{os.pathsep}{ROOT}{os.pathsep}{tmp_path}",
+        },
         capture_output=True,
         text=True,
         check=False,

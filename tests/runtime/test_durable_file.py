@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,7 @@ import pytest
 from pocketmq.runtime.durable_file import DamagedFileError, DurableFile
 from pocketmq.runtime.errors import DiskError
 from pocketmq.runtime.text_files import OsTextFiles
+from support.eventually import eventually
 
 
 class NotedFiles(OsTextFiles):
@@ -137,3 +141,27 @@ async def test_the_folder_above_may_be_closed_to_us_but_not_fail(tmp_path: Path)
     with pytest.raises(DiskError):
         await DurableFile(tmp_path / "b" / "x.json", files).replace("one")
     assert files.done == [f"sync {tmp_path.name}"]
+
+
+async def test_a_write_that_nobody_waits_for_any_more_is_done_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A broker that stopped gave up a file while a thread opened it: nobody closed it then.
+    opening, goes_on = threading.Event(), threading.Event()
+
+    class SlowFiles:
+        @staticmethod
+        def open(path: str, flags: int) -> int:
+            opening.set()
+            goes_on.wait()
+            return os.open(path, flags)
+
+    monkeypatch.setattr("pocketmq.runtime.text_files.FOR_FILES", SlowFiles)
+    path = tmp_path / "x.json"
+    write = asyncio.create_task(OsTextFiles().write_text(str(path), "one"))
+    await asyncio.to_thread(opening.wait)
+    write.cancel()
+    goes_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await write
+    await eventually(lambda: path.exists() and path.read_text() == "one", "it is written")

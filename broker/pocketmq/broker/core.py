@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from pocketmq.broker.address import BrokerAddress
 from pocketmq.broker.config import PROTECTED_OPTIONS, BrokerConfig
+from pocketmq.broker.lease import MasterLease
 from pocketmq.broker.role import RoleState
 from pocketmq.broker.role_names import UNKNOWN_ID, BrokerRole
 from pocketmq.broker.signals import BrokerSignals
@@ -102,9 +103,7 @@ class BrokerCore:
             budget=partial(options.by_class.__getitem__, Budget),
             signals=signals,
             events=events,
-            role=RoleState(BrokerRole.SLAVE, UNKNOWN_ID)
-            if config.enable_controller_mode
-            else RoleState(config.broker_role, config.broker_id),
+            role=_role_at_start(config),
         )
 
     def tell_role(self) -> None:
@@ -136,6 +135,15 @@ class BrokerCore:
         """
         path = Path(self.store.root) / "config" / name
         return TableFile(path, self.disk, cls, load, content)
+
+
+def _role_at_start(config: BrokerConfig) -> RoleState:
+    """What the options say; with controllers a slave of nobody, until they have spoken."""
+    if not config.enable_controller_mode:
+        return RoleState(config.broker_role, config.broker_id)
+    lease_s = config.controller_heart_beat_timeout_mills / 2000
+    lease = MasterLease(lease_s if config.master_lease_enable else 0)
+    return RoleState(BrokerRole.SLAVE, UNKNOWN_ID, lease)
 
 
 def defer(callback: Callable[[], None]) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 
+from pocketmq.broker.lease import MasterLease
 from pocketmq.broker.role_names import BrokerRole
 from pocketmq.broker.subject import Service
 
@@ -21,9 +22,10 @@ class RoleState:
     Args:
         role: at the start.
         broker_id: 0 for a master.
+        lease: how long it leads without hearing from the controllers; by default for ever.
     """
 
-    def __init__(self, role: BrokerRole, broker_id: int) -> None:
+    def __init__(self, role: BrokerRole, broker_id: int, lease: MasterLease | None = None) -> None:
         self.role = role
         self.broker_id = broker_id
         self.epoch = 0
@@ -34,8 +36,8 @@ class RoleState:
         """Of a slave: it acts as master, for there is none (Z-2). It follows all the same."""
         self.acted_until = -math.inf
         """When it ended to act, in monotonic seconds."""
-        self.lease_ends_at = math.inf
-        """As master: from then on another one may have been elected, in monotonic seconds (W-2)."""
+        self.lease = lease or MasterLease()
+        """As master: at its end another one may have been elected (W-2)."""
         self.is_isolated = False
         """Not online yet: it registers nowhere, and works at nothing by itself (Z-9)."""
         self._gated: list[WhileLeading] = []
@@ -60,14 +62,6 @@ class RoleState:
             raise ValueError(f"epoch {epoch} is older than {self.epoch}")
         self.role, self.broker_id, self.epoch = role, broker_id, epoch
         self.master_is_known = self.acts = False
-
-    def lead_until(self, ends_at: float) -> None:
-        """As master: the controllers elect nobody else before that (W-2).
-
-        Args:
-            ends_at: monotonic seconds.
-        """
-        self.lease_ends_at = ends_at
 
     def note_master(self, *, is_known: bool) -> None:
         """Of a slave: whether a name server knows its master."""

@@ -19,7 +19,6 @@ from pocketmq.runtime.descriptors import FOR_FILES
 from pocketmq.runtime.errors import DiskError, DiskFullError
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
-_fsync = aiofiles.os.wrap(os.fsync)
 
 
 class TextFiles(Protocol):
@@ -80,17 +79,11 @@ class OsTextFiles:
 
     async def write_text(self, path: str, text: str) -> None:
         with explained(path):
-            async with aiofiles.open(path, "w", encoding="utf-8", opener=FOR_FILES.open) as file:
-                await file.write(text)
-                await file.flush()
-                await _fsync(file.fileno())
+            await _write(path, "w", text)
 
     async def append_text(self, path: str, text: str) -> None:
         with explained(path):
-            async with aiofiles.open(path, "a", encoding="utf-8", opener=FOR_FILES.open) as file:
-                await file.write(text)
-                await file.flush()
-                await _fsync(file.fileno())
+            await _write(path, "a", text)
 
     async def rename(self, source: str, target: str) -> None:
         with explained(target):
@@ -104,6 +97,15 @@ class OsTextFiles:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
+
+
+@aiofiles.os.wrap
+def _write(path: str, mode: str, text: str) -> None:
+    """Write and sync in one go: who waits for it may be cancelled, and the file is closed."""
+    with open(path, mode, encoding="utf-8", opener=FOR_FILES.open) as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _make_private(path: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from pocketmq.broker.replication.epoch_file import FILE_NAME
 from pocketmq.broker.replication.epochs import Epoch, Epochs
 from pocketmq.broker.server import Broker
+from pocketmq.broker.store import OsDisk
 from pocketmq.controller import Controller, ControllerConfig, ControllerSeams
 from pocketmq.protocol.bodies.replication import HARuntimeInfo
 from pocketmq.protocol.body import decode_body
@@ -19,6 +22,21 @@ from pocketmq.protocol.headers.replication import GetBrokerHAStatusRequestHeader
 from support.controller_rig import MemoryFiles
 from support.eventually import eventually
 from support.replicas import ReplicaRig, log_of
+
+
+class PatientDisk(OsDisk):
+    """Epochs are written while `writes` is set."""
+
+    def __init__(self) -> None:
+        self.writes = asyncio.Event()
+        self.writes.set()
+        self.was_asked = False
+
+    async def write_text(self, path: str, text: str) -> None:
+        if FILE_NAME in path and not self.writes.is_set():
+            self.was_asked = True
+            await self.writes.wait()
+        await super().write_text(path, text)
 
 
 class Pair:
@@ -92,6 +110,30 @@ async def test_a_returning_master_cuts_what_nobody_else_has(pair: Pair) -> None:
     tables = [each.subjects.replication.roles.epochs.table for each in (back, b)]
     assert tables[0].entries == tables[1].entries
     assert [entry.epoch for entry in tables[0].entries] == [1, 2]
+
+
+async def test_a_broker_that_stops_ends_its_change_of_role_first(
+    pair: Pair, tmp_path: Path
+) -> None:
+    rig, disk = pair.rig, PatientDisk()
+    a = await pair.start("a", 11000)
+    b = await pair.start("b", 11100, disk=disk)
+    voice = await rig.voice(a)
+    await voice.send("orders", b"both")
+    await pair.until_in_sync({1, 2})
+    disk.writes.clear()
+    await rig.stop("a")
+    await rig.advance(3)
+    await eventually(lambda: disk.was_asked, "the slave, now elected, notes its epoch")
+    stop = asyncio.create_task(rig.stop("b"))
+    for _ in range(100):
+        await rig.clock.sleep(0)
+    assert not stop.done(), "it stops in the middle of the change"
+    disk.writes.set()
+    await stop
+    assert b.subjects.replication.roles.epochs.table.last_number == 2
+    kept = Epochs.parse((tmp_path / "b" / FILE_NAME).read_text())
+    assert [entry.epoch for entry in kept.entries] == [1, 2]
 
 
 async def test_all_in_sync_have_a_message_before_it_is_acknowledged_and_seen(pair: Pair) -> None:

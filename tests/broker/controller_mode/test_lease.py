@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pocketmq.broker.controller_mode.lease import MasterLease
+from pocketmq.broker.lease import MasterLease
 from pocketmq.broker.server import Broker
 from pocketmq.broker.store import FlushDiskType
 from pocketmq.controller import Controller, ControllerConfig, ControllerSeams

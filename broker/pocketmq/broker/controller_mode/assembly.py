@@ -35,9 +35,6 @@ def assemble_controller_mode(
             all_ack=config.all_ack_in_sync_state_set,
             min_in_sync=config.min_in_sync_replicas,
             priority=config.broker_election_priority,
-            lease_s=config.controller_heart_beat_timeout_mills / 2000
-            if config.master_lease_enable
-            else 0,
         ),
     )
     return Subject(

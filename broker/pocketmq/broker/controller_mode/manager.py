@@ -9,7 +9,6 @@ import structlog
 
 from pocketmq.broker.controller_mode.controllers import Controllers, Verdict
 from pocketmq.broker.controller_mode.identity import Identity, IdentityFiles
-from pocketmq.broker.controller_mode.lease import MasterLease
 from pocketmq.broker.controller_mode.sick_disk import SickDisk, successors
 from pocketmq.broker.core import BrokerCore
 from pocketmq.broker.replication.assembly import Replication
@@ -58,8 +57,6 @@ class ManagerRules:
     all_ack: bool
     min_in_sync: int
     priority: int
-    lease_s: float = 0
-    """How long a master goes on without the controllers; 0: for ever (D-16)."""
 
 
 # behaviour 45
@@ -103,7 +100,7 @@ class ReplicaManager(Service):
             "controller heartbeat", clock, rules.heartbeat_s, self._beat, initial_delay_s=0
         )
         self._disk = SickDisk()
-        self._lease = MasterLease(rules.lease_s)
+        self._lease = core.role.lease
         poll_s = min(rules.poll_s, LEASE_POLL_S) if self._lease.is_wanted else rules.poll_s
         self._polls = PeriodicService("controller poll", clock, poll_s, self._poll)
         self._leases = PeriodicService("master lease", clock, LEASE_CHECK_S, self._check_lease)
@@ -138,7 +135,9 @@ class ReplicaManager(Service):
     async def stop(self) -> None:
         for service in (self._beats, self._polls, self._checks, self._leases):
             await service.stop()
-        await self._tasks.stop()
+        with self._core.clock.peer_wait():
+            async with self._changing:  # half a change of role would leave the epoch unwritten
+                await self._tasks.stop()
         await self._controllers.close()
         await self._peers.close()
 
@@ -257,8 +256,6 @@ class ReplicaManager(Service):
 
     def _renew(self, asked_at: float) -> None:
         self._lease.answered(asked_at)
-        if self._lease.is_wanted:
-            self._core.role.lead_until(self._lease.ends_at)
         if not self._lease.has_ended(self._core.clock.monotonic()):
             self._core.store.blocked_by.discard(NO_LEASE)
 

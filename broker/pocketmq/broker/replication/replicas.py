@@ -62,8 +62,8 @@ class Replicas:
 
         It looks at the clock, for no timer has run yet in a process that was stopped for long.
         """
-        ends_at = self._role.lease_ends_at
-        return ends_at != math.inf and self._clock.monotonic() >= ends_at
+        lease = self._role.lease
+        return lease.ends_at != math.inf and lease.has_ended(self._clock.monotonic())
 
     def when_replicated(self, end: int, callback: WhenAcked) -> None:
         """Call back when enough replicas have the log up to `end`; at once if they do.

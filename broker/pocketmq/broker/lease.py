@@ -12,13 +12,19 @@ whoever answered a question at 0 s elects nobody before about 9 s, and the lease
 
 from __future__ import annotations
 
+import math
+
 
 class MasterLease:
-    """One master's lease; a length of 0 never ends."""
+    """One master's lease: the role has it, a controller's answers renew it, sends look at its end.
 
-    def __init__(self, length_s: float) -> None:
+    Args:
+        length_s: of one answer; 0 never ends.
+    """
+
+    def __init__(self, length_s: float = 0) -> None:
         self._length_s = length_s
-        self.ends_at = 0.0
+        self.ends_at = 0.0 if length_s else math.inf
         """Monotonic seconds."""
 
     @property
@@ -28,8 +34,9 @@ class MasterLease:
 
     def answered(self, asked_at: float) -> None:
         """The controllers said that this broker is master, asked at that moment."""
-        self.ends_at = max(self.ends_at, asked_at + self._length_s)
+        if self.is_wanted:
+            self.ends_at = max(self.ends_at, asked_at + self._length_s)
 
     def has_ended(self, now: float) -> bool:
         """Whether another master may have been elected since."""
-        return self.is_wanted and now >= self.ends_at
+        return now >= self.ends_at
