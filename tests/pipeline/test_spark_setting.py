@@ -81,6 +81,23 @@ def test_the_parent_of_workers_has_one_thread_when_it_forks() -> None:
     assert ran.stdout.strip() == "1 True False", ran.stdout + ran.stderr
 
 
+def test_a_worker_that_spark_has_left_ends_without_a_traceback() -> None:
+    code = (  # as after each `LIMIT`: the pipe is closed, and something is left to be written
+        "import socket, pyspark.daemon, pyspark.worker\n"
+        "from pocketmq.pipeline.spark_daemon import leave_quietly\n"
+        "def main(infile, outfile):\n"
+        "    outfile.write(b'rows')\n"
+        "    raise SystemExit(-1)\n"
+        "pyspark.worker.main = main\n"
+        "leave_quietly()\n"
+        "ours, of_spark = socket.socketpair()\n"
+        "of_spark.close()\n"
+        "print(pyspark.daemon.worker(ours, True))\n"
+    )
+    ran = python("-c", code)
+    assert (ran.stdout.strip(), ran.stderr) == ("-1", "")
+
+
 # -- Java ---------------------------------------------------------------------------------------
 
 

@@ -5,6 +5,9 @@ says so, as in `session()` on Linux where tasks run on this machine. Spark kills
 task that it stops early, as for each `LIMIT`; without this, the next one imports NumPy and PySpark
 again, for 0.2 processor seconds.
 
+Such a worker finds its pipe closed, and Spark's own code prints a traceback of it for each `LIMIT`.
+Here it leaves without a word.
+
 A process that forks must have one thread. So Arrow is not among the modules, as it starts one, and
 OpenBLAS is told to start none.
 """
@@ -13,7 +16,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from typing import Final
+from typing import IO, Final
 
 MODULES: Final = (
     "numpy",
@@ -37,8 +40,33 @@ def prepare() -> None:
         importlib.import_module(name)
 
 
+def leave_quietly() -> None:
+    """Let workers end without a traceback when Spark has what it wants and has closed the pipe.
+
+    Spark's daemon writes what is left in the buffer when a worker has ended, whatever its end. To a
+    closed pipe that fails again; so it goes nowhere then.
+    """
+    from pyspark import worker
+
+    work = worker.main
+
+    def main(infile: IO[bytes], outfile: IO[bytes]) -> None:
+        try:
+            work(infile, outfile)
+        finally:
+            try:
+                outfile.flush()
+            except (BrokenPipeError, ConnectionResetError):
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, outfile.fileno())
+                os.close(nowhere)
+
+    worker.main = main
+
+
 if __name__ == "__main__":
     prepare()
+    leave_quietly()
     from pyspark.daemon import manager
 
     manager()
