@@ -51,7 +51,7 @@ def default_store(root: Path) -> None:
     store = MessageStore(config, OsDisk(), SystemClock(), PROFILE_5_X.broker)
     store.load()
     store.put_messages([numbered(number) for number in range(MESSAGES)])
-    store._lock.close()  # type: ignore[union-attr]
+    store._opening._lock.close()  # type: ignore[union-attr]
 
 
 def fill(place: Path) -> None:

@@ -165,7 +165,7 @@ def test_the_queues_of_a_shortened_log_are_made_again_from_what_is_left(
     store._cleaner.run(FOUR_O_CLOCK + 72 * HOUR_MS)
     bounds = [(store.min_offset("T", q), store.max_offset("T", q)) for q in (0, 1)]
     store.close_files()
-    store._disk.remove_directory(store.consume_queues.directory)
+    store._opening._disk.remove_directory(store.consume_queues.directory)
     again = open_store(mapped_file_size_commit_log=4096)
     assert [(again.min_offset("T", q), again.max_offset("T", q)) for q in (0, 1)] == bounds
 

@@ -211,7 +211,7 @@ def killed(root: Path) -> tuple[list[str], SteppedDisk]:
     store.load()
     for number in range(10):
         assert store.put_messages([text_message(number)])[0].status is PutStatus.PUT_OK
-    store._lock.close()  # type: ignore[union-attr]
+    store._opening._lock.close()  # type: ignore[union-attr]
     return [str(path) for path in sorted((root / "consumequeue").rglob("0" * 20))], SteppedDisk()
 
 

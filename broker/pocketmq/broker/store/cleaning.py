@@ -21,6 +21,8 @@ from pocketmq.broker.store.consume_queues import ConsumeQueues
 from pocketmq.broker.store.disk import Disk, DiskUsage
 from pocketmq.broker.store.index_service import IndexService
 from pocketmq.broker.store.queue_recovery import correct_min_offset
+from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.periodic import PeriodicService
 
 log = structlog.get_logger()
 
@@ -29,6 +31,7 @@ DISK_FULL = "the disk is full"
 _FILES_PER_ROUND = 10
 _MANUAL_ROUNDS = 20
 _PAUSE_S = 0.1
+_FIRST_ROUND_S = 60.0
 _HOUR_MS = 3_600_000
 
 
@@ -135,6 +138,19 @@ class Cleaner:
             correct_min_offset(queue, log_min)
         if self._index is not None:
             self._index.remove_before(log_min)
+
+
+def cleaning_service(
+    cleaner: Cleaner, clock: Clock, config: Callable[[], StoreConfig]
+) -> PeriodicService:
+    """Runs a cleaner, first a minute after the start; `wakeup` begins a round at once."""
+    return PeriodicService(
+        "CleanCommitLog",
+        clock,
+        lambda: config().clean_resource_interval_ms / 1000,
+        lambda: cleaner.run(clock.time_ms()),
+        initial_delay_s=_FIRST_ROUND_S,
+    )
 
 
 def _first_file_is_old(queue: ConsumeQueue, log_min: int) -> bool:

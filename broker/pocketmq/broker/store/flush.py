@@ -10,6 +10,7 @@ learns of their outcome on the loop, so there is nothing to lock.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections import deque
 from collections.abc import Callable
@@ -104,6 +105,21 @@ class LogFlusher:
         self._waiting.append((end, self._clock.monotonic() + self._timeout_s, callback))
         self._arm()
         self.flush()
+
+    async def reached(self, end: int) -> PutStatus:
+        """Wait until the log is flushed up to `end`.
+
+        Returns:
+            PUT_OK, or FLUSH_DISK_TIMEOUT when it took too long or failed.
+        """
+        done: asyncio.Future[PutStatus] = asyncio.get_running_loop().create_future()
+
+        def resolve(status: PutStatus) -> None:
+            if not done.done():  # whoever asked may have been cancelled
+                done.set_result(status)
+
+        self.wait(end, resolve)
+        return await done
 
     def flush(self) -> None:
         """Begin a pass; while one is running, another follows it if there is more to flush."""

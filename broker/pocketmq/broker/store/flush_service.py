@@ -30,7 +30,7 @@ from pocketmq.broker.store.config import StoreConfig
 from pocketmq.broker.store.consume_queues import ConsumeQueues
 from pocketmq.broker.store.disk import Disk
 from pocketmq.broker.store.disk_worker import DiskWorker, InlineWorker
-from pocketmq.broker.store.flush import LogFlusher
+from pocketmq.broker.store.flush import LogFlusher, flush_job, restore_job
 from pocketmq.broker.store.flush_queues import IndexFlusher, Progress, QueueFlusher
 from pocketmq.broker.store.queue_dispatch import QueueDispatcher
 from pocketmq.runtime.clock import Clock
@@ -205,9 +205,35 @@ class FlushService:
         self._queue_flusher.cut(end, entries)
         self._prepared_behind = -1
 
-    def doubt(self, paths: Iterable[str]) -> None:
-        """Queue files that an earlier process may have failed to sync."""
-        self._queue_flusher.doubt(paths)
+    def read_back(
+        self, confirmed: int, scanned_from: int, doubtful: Iterable[str], *, is_same_boot: bool
+    ) -> None:
+        """Sync what recovery has read after a crash: it must not be taken back later.
+
+        Args:
+            confirmed: log offset below which everything is on the disk.
+            scanned_from: log offset from which recovery has read.
+            doubtful: queue files that an earlier process may have failed to sync.
+            is_same_boot: the machine has not been started anew since.
+
+        Raises:
+            DiskError: it cannot be synced.
+        """
+        if is_same_boot:
+            # A sync may have failed before the last process died: the system counts such pages
+            # as clean, so the next sync alone would pass them over and prove nothing.
+            restore_job(self._log, confirmed, is_whole=False)()
+            self._queue_flusher.doubt(doubtful)
+        flush_job(self._log, scanned_from)()
+
+    def all_flushed(self, stored_ms: int) -> None:
+        """Note that the whole log is on the disk, as after recovery.
+
+        Args:
+            stored_ms: store time of its last message.
+        """
+        self._log_flusher.mark_flushed(self._log.max_offset)
+        self.stored_ms = stored_ms
 
     def _finish_index(self) -> bool:
         """Have all in the index that is dispatched; what is confirmed has to be there."""

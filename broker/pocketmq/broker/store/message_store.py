@@ -21,9 +21,9 @@ Three messages of 112 bytes each, two of them for queue 1 of topic T:
 A consumer of T/1 that is at offset 1 asks for entry 1, which leads to byte 224. The commit log is
 the truth: consume queues and index can be made again from it, and after a crash they are.
 
-Call `load()` first: it makes a store out of files (recovery.py). `start()` begins flushing
-(flush.py) and cleaning (cleaning.py). `close()` ends both, and leaves the files so that the next
-`load()` is quick. Between them `put_messages` and `get_message` do the work.
+Call `load()` first: it makes a store out of files (opening.py, recovery.py). `start()` begins
+flushing (flush.py) and cleaning (cleaning.py). `close()` ends both, and leaves the files so that
+the next `load()` is quick. Between them `put_messages` and `get_message` do the work.
 
 Everything runs on the event loop's thread; only system calls that wait for the disk are handed to
 a worker of the `Disk`.
@@ -31,7 +31,6 @@ a worker of the `Disk`.
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable, Sequence
 
@@ -39,19 +38,18 @@ import msgspec
 import structlog
 
 from pocketmq.broker.store.checkpoint import StoreCheckpoint
-from pocketmq.broker.store.cleaning import Cleaner
+from pocketmq.broker.store.cleaning import Cleaner, cleaning_service
 from pocketmq.broker.store.commit_log import CommitLog
 from pocketmq.broker.store.config import FlushDiskType, StoreConfig
 from pocketmq.broker.store.consume_queues import ConsumeQueues
-from pocketmq.broker.store.disk import Disk, DiskFile
+from pocketmq.broker.store.disk import Disk
 from pocketmq.broker.store.errors import IllegalPathError
-from pocketmq.broker.store.flush import FlushCallback, LogFlusher, flush_job, restore_job
+from pocketmq.broker.store.flush import FlushCallback, LogFlusher
 from pocketmq.broker.store.flush_queues import IndexFlusher, QueueFlusher
 from pocketmq.broker.store.flush_service import SYNC_FAILED, Flushers, FlushService
 from pocketmq.broker.store.index_service import IndexService
-from pocketmq.broker.store.ledger_folder import refuse_ledger
 from pocketmq.broker.store.mend import Mender
-from pocketmq.broker.store.noted_queues import NotedQueues, note
+from pocketmq.broker.store.opening import StoreOpening
 from pocketmq.broker.store.query import QueryResult, query_messages
 from pocketmq.broker.store.queue_dispatch import (
     ArrivalListener,
@@ -61,7 +59,7 @@ from pocketmq.broker.store.queue_dispatch import (
 )
 from pocketmq.broker.store.queue_reader import LimitsNow
 from pocketmq.broker.store.queue_reads import QueueReads
-from pocketmq.broker.store.recovery import Recoverer, Recovery
+from pocketmq.broker.store.recovery import Recovery
 from pocketmq.broker.store.replica_log import ReplicaLog
 from pocketmq.broker.store.retried_dispatch import RetriedDispatch
 from pocketmq.broker.store.rooted_disk import rooted
@@ -76,8 +74,6 @@ from pocketmq.broker.store.stored_message import (
 from pocketmq.broker.store.visibility import Visibility
 from pocketmq.protocol.validation import is_folder_name
 from pocketmq.runtime.clock import Clock
-from pocketmq.runtime.errors import DiskError
-from pocketmq.runtime.periodic import PeriodicService
 from pocketmq.runtime.profile.broker import BrokerProfile
 from pocketmq.runtime.signals import Signal
 
@@ -85,7 +81,6 @@ log = structlog.get_logger()
 
 SHUT_DOWN = "the store is shut down"
 
-_FIRST_CLEANING_S = 60.0
 _REFUSED = PutResult(PutStatus.SERVICE_NOT_AVAILABLE)
 _ILLEGAL = PutResult(PutStatus.MESSAGE_ILLEGAL)
 
@@ -148,7 +143,6 @@ class MessageStore(QueueReads):
         """Emitted before each put is judged: a reason against it may be added to `blocked_by`."""
         self.blocked_by: set[str] = set()
         """Why no message is taken just now; empty while all is well (B-167)."""
-        self._disk = disk
         self._clock = clock
         self._sync = config.flush_disk_type is FlushDiskType.SYNC_FLUSH
         super().__init__(
@@ -158,8 +152,6 @@ class MessageStore(QueueReads):
             LimitsNow(self._now, disk.memory_bytes()),
             profile,
         )
-        self._abort = os.path.join(root, "abort")
-        self._lock: DiskFile | None = None
         self._log_flusher = LogFlusher(
             self.commit_log,
             clock,
@@ -188,15 +180,23 @@ class MessageStore(QueueReads):
             Flushers(self._log_flusher, queue_flusher, index_flusher),
             self.blocked_by,
         )
+        self._opening = StoreOpening(
+            disk,
+            root,
+            commit_log,
+            consume_queues,
+            self.queue_dispatcher,
+            self.checkpoint,
+            self._flush,
+        )
         self._dispatch = RetriedDispatch(
             commit_log,
             consume_queues,
             self.queue_dispatcher,
-            self._log_flusher,
+            self._visibility,
             self._flush,
             self.blocked_by,
             clock,
-            sync_flush=self._sync,
         )
         self.replica = ReplicaLog(
             self.commit_log,
@@ -219,13 +219,7 @@ class MessageStore(QueueReads):
             self.checkpoint,
             self.blocked_by,
         )
-        self._cleaning = PeriodicService(
-            "CleanCommitLog",
-            clock,
-            lambda: self.config.clean_resource_interval_ms / 1000,
-            lambda: self._cleaner.run(clock.time_ms()),
-            initial_delay_s=_FIRST_CLEANING_S,
-        )
+        self._cleaning = cleaning_service(self._cleaner, clock, lambda: self.config)
 
     @property
     def config(self) -> StoreConfig:
@@ -242,52 +236,9 @@ class MessageStore(QueueReads):
             StoreFileError: a commit-log file is missing or has a wrong length.
             DiskError: what was recovered could not be synced, or DLedger wrote the log.
         """
-        self._disk.make_directory(self.root)
-        refuse_ledger(self._disk, self.root)
-        self._lock = self._disk.lock(os.path.join(self.root, "lock"))
-        try:
-            recovery = self._recover()
-        except BaseException:
-            self._lock.close()
-            self._lock = None
-            raise
-        log.info("store.loaded", **msgspec.to_builtins(recovery), queues=len(self.consume_queues))
-        return recovery
-
-    def _recover(self) -> Recovery:
-        disk = self._disk
-        clean = disk.file_size(self._abort) is None
-        self.checkpoint.load()
-        noted = NotedQueues(disk, self.root)
-        noted.take()
-        is_same_boot = self.checkpoint.is_ours and self.checkpoint.boot_id == disk.boot_id()
-        recoverer = Recoverer(
-            self.commit_log,
-            self.consume_queues,
-            self.queue_dispatcher,
-            self.checkpoint,
-            clean=clean,
-            boot_id=disk.boot_id(),
-            noted=noted,
-            check_crc=self.config.check_crc_on_recover,
-        )
-        recovery = recoverer.run()
-        if not clean:
-            # What was read back may be in the page cache only, and must not be taken back later.
-            if is_same_boot:
-                # A sync may have failed before the last process died: the system counts such pages
-                # as clean, so the next sync alone would pass them over and prove nothing.
-                restore_job(self.commit_log, recovery.confirmed, is_whole=False)()
-                self._flush.doubt(recoverer.doubtful)
-            flush_job(self.commit_log, recovery.scanned_from)()
-        self._log_flusher.mark_flushed(self.commit_log.max_offset)
-        self._flush.stored_ms = self.checkpoint.physic_msg_timestamp
-        self.checkpoint.write()
-        self.checkpoint.sync()
-        # From here on a crash is one, and the mark has to survive a power cut too (S-60).
         pid = str(os.getpid()) if self._profile.pid_in_abort_file else ""
-        disk.write_file(self._abort, pid.encode())
-        disk.sync_directory(self.root)
+        recovery = self._opening.load(check_crc=self.config.check_crc_on_recover, abort_text=pid)
+        log.info("store.loaded", **msgspec.to_builtins(recovery), queues=len(self.consume_queues))
         return recovery
 
     def start(self) -> None:
@@ -306,19 +257,7 @@ class MessageStore(QueueReads):
 
     def close_files(self) -> None:
         """Flush and release all files at once; for a store that was loaded but not started."""
-        if self._lock is None:
-            return
-        if self._flush.flush_everything():
-            log_min = self.commit_log.min_offset
-            note(self._disk, self.root, self.consume_queues, self.checkpoint, log_min)
-            self._disk.remove_file(self._abort)  # else the next load must look (S-60)
-        self.commit_log.files.close()
-        self.consume_queues.close()
-        if self.index is not None:
-            self.index.close()
-        self.checkpoint.close()
-        self._lock.close()
-        self._lock = None
+        self._opening.close()
 
     # -- putting ---------------------------------------------------------------------------------
 
@@ -351,7 +290,8 @@ class MessageStore(QueueReads):
         batch = StoredBatch(self.commit_log.max_offset, messages, queues, results)
         if self._events.sink.is_on:
             self._events.stored(batch)
-        self._appended(batch)
+        self._dispatch.appended(batch)
+        self.grew.emit()
         return results
 
     def _put_legal(self, messages: Sequence[StoredMessage]) -> list[PutResult]:
@@ -382,18 +322,9 @@ class MessageStore(QueueReads):
             placed = PlacedBatch(batch, queue, result)
             if self._events.sink.is_on:
                 self._events.stored_batch(placed)
-            self._appended(placed)
+            self._dispatch.appended(placed)
+            self.grew.emit()
         return result
-
-    def _appended(self, batch: StoredBatch | PlacedBatch) -> None:
-        """Make it visible: now, or once it is flushed and confirmed (S-20, S-24, H-144)."""
-        if self._visibility.hides:
-            self._visibility.hidden.append(batch)
-            if self._sync:
-                self._log_flusher.flush()
-        else:
-            self._dispatch.dispatch(batch)
-        self.grew.emit()
 
     def when_flushed(self, physical_offset_end: int, callback: FlushCallback) -> None:
         """Call back when a message may be acknowledged under this store's flush mode (B-144).
@@ -415,14 +346,7 @@ class MessageStore(QueueReads):
         Returns:
             PUT_OK, or FLUSH_DISK_TIMEOUT when it took too long or failed.
         """
-        done: asyncio.Future[PutStatus] = asyncio.get_running_loop().create_future()
-
-        def resolve(status: PutStatus) -> None:
-            if not done.done():  # whoever asked may have been cancelled
-                done.set_result(status)
-
-        self._log_flusher.wait(self.commit_log.max_offset, resolve)
-        return await done
+        return await self._log_flusher.reached(self.commit_log.max_offset)
 
     def _flushed(self) -> None:
         self._show()
@@ -461,9 +385,8 @@ class MessageStore(QueueReads):
         """Dispatch what may be visible by now."""
         if self.replica.is_following:
             self.replica.dispatch_soon()
-            return
-        for batch in self._visibility.take():
-            self._dispatch.dispatch(batch)
+        else:
+            self._dispatch.show()
 
     def _flush_failed(self, failure: Exception) -> None:
         log.error("log.flush_failed", error=str(failure))
@@ -483,17 +406,8 @@ class MessageStore(QueueReads):
         """Messages of a topic with this key or unique key, stored between, newest first (S-48)."""
         if self.index is None:
             return QueryResult()
-        self._finish_index(self.index)
         count = min(max_count, self.config.max_msgs_num_batch)
         return query_messages(self.index, self.commit_log, topic, key, count, begin_ms, end_ms)
-
-    @staticmethod
-    def _finish_index(index: IndexService) -> None:
-        """Have all in the index that is dispatched, if the disk has room for it."""
-        try:
-            index.flush()
-        except DiskError as exc:
-            log.warning("index.write_failed", error=str(exc), effect="the newest are not found")
 
     # -- queues ----------------------------------------------------------------------------------
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import msgspec
+import structlog
 
 from pocketmq.broker.store.commit_log import CommitLog
 from pocketmq.broker.store.index_service import IndexService
 from pocketmq.protocol.record_check import check_record
+from pocketmq.runtime.errors import DiskError
+
+log = structlog.get_logger()
 
 MOST_CHECKED_BYTES = 32 * 1024 * 1024
 """Of records that one query reads; each is checked whole, which takes about 1 ms a MiB."""
@@ -38,6 +42,7 @@ def query_messages(
     given once, though it may be found under two keys of the same hash. A query ends when it has
     read `MOST_CHECKED_BYTES`.
     """
+    _finish(index)
     result = QueryResult()
     if index.files:
         last = index.files[-1]
@@ -61,3 +66,11 @@ def query_messages(
         if checked_bytes > MOST_CHECKED_BYTES:
             break
     return result
+
+
+def _finish(index: IndexService) -> None:
+    """Have all in the index that is dispatched, if the disk has room for it."""
+    try:
+        index.flush()
+    except DiskError as exc:
+        log.warning("index.write_failed", error=str(exc), effect="the newest are not found")

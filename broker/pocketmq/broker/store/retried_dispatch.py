@@ -1,4 +1,4 @@
-"""Dispatches what was stored, and again what could not be dispatched when it came (S-35)."""
+"""Dispatches what was stored, as soon as it may be seen, and again what could not be (S-35)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import structlog
 
 from pocketmq.broker.store.commit_log import CommitLog
 from pocketmq.broker.store.consume_queues import ConsumeQueues
-from pocketmq.broker.store.flush import LogFlusher
 from pocketmq.broker.store.flush_service import FlushService
 from pocketmq.broker.store.log_scan import LogScan
 from pocketmq.broker.store.queue_dispatch import PlacedBatch, QueueDispatcher, StoredBatch
+from pocketmq.broker.store.visibility import Visibility
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.errors import DiskError
 from pocketmq.runtime.periodic import AT_REST, PeriodicService
@@ -22,17 +22,17 @@ _CATCH_UP_S = 1.0
 
 
 class RetriedDispatch:
-    """Dispatches at once; when the disk refuses, it blocks the store and tries again every second.
+    """Dispatches what may be seen; when the disk refuses, it blocks the store and tries again every
+    second.
 
     Args:
         commit_log: What is read again.
         consume_queues: Of a topic and queue id.
         queue_dispatcher: Enters records.
-        log_flusher: Knows how far the log is flushed.
+        visibility: Keeps what may not be seen yet.
         flush: Flushes what was entered.
         blocked_by: Why the store takes no message: `BEHIND` while something is not dispatched.
         clock: Of the tries.
-        sync_flush: Only what is flushed may be seen.
     """
 
     def __init__(
@@ -40,20 +40,17 @@ class RetriedDispatch:
         commit_log: CommitLog,
         consume_queues: ConsumeQueues,
         queue_dispatcher: QueueDispatcher,
-        log_flusher: LogFlusher,
+        visibility: Visibility,
         flush: FlushService,
         blocked_by: set[str],
         clock: Clock,
-        *,
-        sync_flush: bool,
     ) -> None:
         self._commit_log = commit_log
         self._consume_queues = consume_queues
         self._queue_dispatcher = queue_dispatcher
-        self._log_flusher = log_flusher
+        self._visibility = visibility
         self._flush = flush
         self._blocked_by = blocked_by
-        self._sync = sync_flush
         self._service = PeriodicService("CatchUp", clock, _CATCH_UP_S, self._catch_up)
 
     def start(self) -> None:
@@ -64,7 +61,22 @@ class RetriedDispatch:
         """Try no more."""
         await self._service.stop()
 
-    def dispatch(self, batch: StoredBatch | PlacedBatch) -> None:
+    def appended(self, batch: StoredBatch | PlacedBatch) -> None:
+        """Make a batch visible: now, or once it is flushed and confirmed (S-20, S-24, H-144)."""
+        visibility = self._visibility
+        if visibility.hides:
+            visibility.hidden.append(batch)
+            if visibility.sync_flush:
+                visibility.flusher.flush()
+        else:
+            self._dispatch(batch)
+
+    def show(self) -> None:
+        """Dispatch what may be visible by now."""
+        for batch in self._visibility.take():
+            self._dispatch(batch)
+
+    def _dispatch(self, batch: StoredBatch | PlacedBatch) -> None:
         """Enter a batch into its queues and the index; later, if the disk is full now."""
         if BEHIND in self._blocked_by:
             return
@@ -81,7 +93,9 @@ class RetriedDispatch:
         """Dispatch from the log what could not be dispatched when it came."""
         if BEHIND not in self._blocked_by:
             return AT_REST
-        end = self._log_flusher.flushed_offset if self._sync else self._commit_log.max_offset
+        visibility = self._visibility
+        is_sync, flushed = visibility.sync_flush, visibility.flusher.flushed_offset
+        end = flushed if is_sync else self._commit_log.max_offset
         scan = LogScan(
             self._commit_log, self._consume_queues, self._queue_dispatcher, check_crc=False
         )

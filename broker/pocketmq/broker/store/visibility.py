@@ -25,7 +25,7 @@ class Visibility:
         self.confirmed: int | None = None
         """All in-sync replicas have the log below it; None: nobody waits for replicas."""
         self._log = commit_log
-        self._flusher = flusher
+        self.flusher = flusher
         self.sync_flush = sync_flush
 
     @property
@@ -36,7 +36,7 @@ class Visibility:
     @property
     def limit(self) -> int:
         """Log offset up to which records may become visible."""
-        end = self._flusher.flushed_offset if self.sync_flush else self._log.max_offset
+        end = self.flusher.flushed_offset if self.sync_flush else self._log.max_offset
         return end if self.confirmed is None else min(end, self.confirmed)
 
     def take(self) -> Iterator[StoredBatch | PlacedBatch]:
