@@ -1,12 +1,15 @@
 """Measures transactions, timers, pulls and pops in its own process; prints one JSON line.
 
     python feature_load.py plain|timer|transaction|transaction-thread --nameserver H:P --topic T
-    python feature_load.py pull|pop|pop-batch|pop-single --nameserver H:P --address H:P --topic T
+    python feature_load.py pull|pop --nameserver H:P --address H:P --topic T
+    python feature_load.py pull-bare|pop-batch|pop-single --nameserver H:P --address H:P --topic T
 
-A transaction counts when its message can be consumed; a pop when all its messages are acknowledged.
-`pop` does that as a push consumer: its next pop does not wait for the acks, which the client
-gathers. `pop-batch` waits for one request that acknowledges the whole pop, `pop-single` for a
-request for each message.
+A transaction counts when its message can be consumed, a popped message when its ack is answered, a
+pulled one when its offset is the one to commit. `pull` and `pop` do that with the parts of a push
+consumer, without its listener: the pull service, whose pulls carry the offset to commit, and the
+pop client, whose next pop does not wait for the acks, which it gathers. The others send their
+requests by a bare connection. `pull-bare` commits nothing; `pop-batch` waits for one request that
+acknowledges the whole pop, `pop-single` for a request for each message.
 """
 
 from __future__ import annotations
@@ -32,7 +35,17 @@ from pocketmq.client import (
 from pocketmq.client.config import ClientConfig
 from pocketmq.client.consumer.pop_receipts import handle_of, put_handles_on
 from pocketmq.client.consumer.popping import PopClient
+from pocketmq.client.consumer.process_queue import ProcessQueue
+from pocketmq.client.consumer.pull_plan import (
+    BeforePull,
+    PullRequest,
+    PullStatus,
+    Step,
+    pull_header,
+)
 from pocketmq.client.instance import ClientInstance
+from pocketmq.client.rebalance.claims import Claims
+from pocketmq.client.routes import BrokerAddress
 from pocketmq.protocol.bodies.pop import BatchAck, BatchAckBody, ack_bits
 from pocketmq.protocol.headers.pop import (
     AckMessageRequestHeader,
@@ -41,9 +54,12 @@ from pocketmq.protocol.headers.pop import (
     PopMessageResponseHeader,
 )
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
+from pocketmq.protocol.message import note_on_each
+from pocketmq.protocol.properties import MAX_OFFSET, MIN_OFFSET
 from pocketmq.protocol.receipts import ReceiptHandle
 from pocketmq.protocol.record import decode_records
 from pocketmq.protocol.scalars import PullSysFlag
+from pocketmq.protocol.subscription import SubscriptionData
 from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.protocol.transport.tcp import TcpNetwork
 
@@ -51,6 +67,62 @@ BODY = b"x" * 1024
 QUEUES = 4
 GROUP = "bench-poppers"
 INVISIBLE_MS = 300_000
+
+
+class Puller:
+    """Pulls one topic as a push consumer does, and commits what it has got with its next pull."""
+
+    group = GROUP
+
+    def __init__(self, instance: ClientInstance, options: argparse.Namespace) -> None:
+        self._service = instance.pull_service
+        self._subscription = SubscriptionData.parse(options.topic, "*", 0)
+        self._left = options.messages
+        self._commits: dict[PullRequest, int] = {}
+        self.got_all = asyncio.Event()
+
+    def start(self, claims: Claims, queue: MessageQueue) -> None:
+        """Pull a queue, all the time."""
+        request = PullRequest(ProcessQueue(claims.take(queue, 0.0), 0.0), 0)
+        self._commits[request] = 0
+        self._service.execute_now(self, request)
+
+    def before_pull(self, request: PullRequest) -> BeforePull:
+        return BeforePull(Step.PULL)
+
+    def pull_header(self, request: PullRequest, broker: BrokerAddress) -> PullMessageRequestHeader:
+        return pull_header(
+            request,
+            self.group,
+            self._subscription,
+            commit_offset=self._commits[request],
+            max_msg_nums=32,
+            post_subscription=True,  # there is no heartbeat here
+            to_slave=broker.is_slave,
+        )
+
+    async def find_start(self, request: PullRequest) -> bool:
+        return True
+
+    def pulled(
+        self,
+        request: PullRequest,
+        status: PullStatus,
+        header: PullMessageResponseHeader,
+        messages: list[MessageExt],
+    ) -> int:
+        request.next_offset = header.next_begin_offset
+        bounds: dict[str, object] = {
+            MIN_OFFSET: header.min_offset,
+            MAX_OFFSET: header.max_offset,
+        }
+        note_on_each(messages, bounds)
+        request.process_queue.put(messages)
+        self._commits[request] = request.process_queue.remove(messages)
+        self._left -= len(messages)
+        if self._left <= 0:
+            self.got_all.set()
+        return 0
 
 
 class Commits:
@@ -182,6 +254,15 @@ async def pop_on(client: PopClient, broker_name: str, options: argparse.Namespac
     return sum(await asyncio.gather(*(one(queue_id) for queue_id in range(QUEUES))))
 
 
+async def pull_on(instance: ClientInstance, broker_name: str, options: argparse.Namespace) -> int:
+    """Pull one topic as a push consumer does, all queues at once."""
+    puller, claims = Puller(instance, options), Claims()
+    for queue_id in range(QUEUES):
+        puller.start(claims, MessageQueue(options.topic, broker_name, queue_id))
+    await puller.got_all.wait()
+    return int(options.messages)
+
+
 def _ack(options: argparse.Namespace, handle: ReceiptHandle) -> AckMessageRequestHeader:
     return AckMessageRequestHeader(
         consumer_group=GROUP,
@@ -210,18 +291,18 @@ def _batch(options: argparse.Namespace, handles: list[ReceiptHandle]) -> BatchAc
 
 async def receive(options: argparse.Namespace) -> dict[str, float]:
     """One coroutine a queue takes everything that a topic has."""
-    if options.kind == "pop":
+    if options.kind in ("pop", "pull"):
         return await receive_as_consumer(options)
     client = RemotingClient(TcpNetwork())
     await client.channel(options.address)
     take: Callable[[RemotingClient, argparse.Namespace, int], Awaitable[int]] = (
-        pull if options.kind == "pull" else pop
+        pull if options.kind == "pull-bare" else pop
     )
-    began = time.perf_counter()
+    began, began_cpu = time.perf_counter(), time.process_time()
     got = await asyncio.gather(*(take(client, options, queue_id) for queue_id in range(QUEUES)))
-    seconds = time.perf_counter() - began
+    seconds, used_s = time.perf_counter() - began, time.process_time() - began_cpu
     await client.close()
-    return {"messages": sum(got), "seconds": seconds}
+    return {"messages": sum(got), "seconds": seconds, "cpu_s": used_s}
 
 
 async def receive_as_consumer(options: argparse.Namespace) -> dict[str, float]:
@@ -231,19 +312,22 @@ async def receive_as_consumer(options: argparse.Namespace) -> dict[str, float]:
     await instance.lookups.refresh_route(options.topic)
     [(broker_name, _, address)] = instance.routes.addresses()
     await instance.api.channel(address)
-    client = PopClient(GROUP, instance, config.max_body_bytes)
-    began = time.perf_counter()
-    got = await pop_on(client, broker_name, options)
-    seconds = time.perf_counter() - began
+    began, began_cpu = time.perf_counter(), time.process_time()
+    if options.kind == "pull":
+        got = await pull_on(instance, broker_name, options)
+    else:
+        client = PopClient(GROUP, instance, config.max_body_bytes)
+        got = await pop_on(client, broker_name, options)
+    seconds, used_s = time.perf_counter() - began, time.process_time() - began_cpu
     await instance.stop()
-    return {"messages": got, "seconds": seconds}
+    return {"messages": got, "seconds": seconds, "cpu_s": used_s}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     sends, receives = (
         ("plain", "timer", "transaction", "transaction-thread"),
-        ("pull", "pop", "pop-batch", "pop-single"),
+        ("pull", "pop", "pull-bare", "pop-batch", "pop-single"),
     )
     parser.add_argument("kind", choices=[*sends, *receives])
     parser.add_argument("--nameserver")

@@ -105,6 +105,20 @@ async def test_one_ack_alone_is_a_request_of_its_own(tmp_path: Path) -> None:
             assert seen.count == {ACK: 3}
 
 
+async def test_whoever_has_read_properties_acknowledges_as_the_others(tmp_path: Path) -> None:
+    async with memory_cluster(tmp_path) as cluster:
+        seen = AcksSeen(cluster.brokers["a"])
+        await cluster.create_topic("T", queues=1)
+        await send(cluster, 32)
+        async with simple(cluster) as consumer:
+            messages = await received(consumer)
+            assert [each.uniq_key is None for each in messages[5:9]] == [False] * 4
+            await consumer.ack(*messages[:20], *messages[21:])
+            assert seen.gathered == [31]
+            await cluster.advance(60)
+            assert [each.body for each in await received(consumer)] == [messages[20].body]
+
+
 async def test_a_batch_is_bounded(tmp_path: Path) -> None:
     async with memory_cluster(tmp_path) as cluster:
         seen = AcksSeen(cluster.brokers["a"])

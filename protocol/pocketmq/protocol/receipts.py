@@ -185,7 +185,7 @@ def parse_start_offset_info(text: str | None) -> dict[QueueKey, int]:
     Raises:
         BadRequestError: it is malformed, or names a queue twice.
     """
-    return {key: _offset(word) for key, word in _entries(text)}
+    return {key: _offset(word) for key, word in _entries(text).items()}
 
 
 def parse_msg_offset_info(text: str | None) -> dict[QueueKey, list[int]]:
@@ -194,7 +194,7 @@ def parse_msg_offset_info(text: str | None) -> dict[QueueKey, list[int]]:
     Raises:
         BadRequestError: it is malformed, or names a queue twice.
     """
-    return {key: _offsets(words) for key, words in _entries(text)}
+    return {key: _offsets(words) for key, words in _entries(text).items()}
 
 
 class OrderCounts(msgspec.Struct, frozen=True):
@@ -237,17 +237,17 @@ def order_count_info(
     yield f"{mark} {queue} {smallest}"
 
 
-def _entries(text: str | None) -> Iterable[tuple[QueueKey, str]]:
-    seen: set[QueueKey] = set()
+def _entries(text: str | None) -> dict[QueueKey, str]:
+    found: dict[QueueKey, str] = {}
     for entry in text.split(";") if text else ():
         words = entry.split(" ")
         if len(words) != 3:
             raise BadRequestError(f"offset info {entry[:100]!r} has not 3 words")
         key = _offset(words[0]), _offset(words[1])
-        if key in seen:
+        if key in found:
             raise BadRequestError(f"offset info names mark {key[0]} queue {key[1]} twice")
-        seen.add(key)
-        yield key, words[2]
+        found[key] = words[2]
+    return found
 
 
 def _offsets(words: str) -> list[int]:

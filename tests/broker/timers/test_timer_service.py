@@ -240,3 +240,28 @@ async def test_a_killed_broker_loses_nothing_and_repeats_at_most_the_last_second
                 assert len(again.bodies()) - len(sent) <= 10
                 assert again.bodies()[: len(before)] == before
             shutil.rmtree(left)
+
+
+async def test_what_is_taken_in_together_is_logged_as_what_comes_one_by_one(tmp_path: Path) -> None:
+    delays = ["3", "5", "3", "9", "5", "3", "3", "7", "9", "3", "5", "9"]
+    found = []
+    for together in (True, False):
+        root = tmp_path / str(together)
+        # Of the two halves the first fits into the file behind the first record, which reserves
+        # blocks; the second goes on in the next file.
+        async with timers_at(root, log_file=52 * 9 + 20) as rig:
+            rig.send(b"first", TIMER_DELAY_SEC="3")
+            await rig.advance(0)
+            for count, delay in enumerate(delays, start=1):
+                rig.send(delay.encode(), TIMER_DELAY_SEC=delay)
+                if count == len(delays) // 2 and together:
+                    assert rig.log.place_of(count) == 52
+                if count % (len(delays) // 2) == 0 or not together:
+                    await rig.advance(0)
+            slots = [rig.wheel.get(START_MS + 1000 * second) for second in range(12)]
+            logs = [path.read_bytes() for path in sorted((root / "timerlog").iterdir())]
+            found.append((slots, logs, rig.counts.table()))
+            await rig.advance(12)
+            assert sorted(rig.bodies()) == sorted([b"first", *(d.encode() for d in delays)])
+    assert found[0] == found[1]
+    assert len(found[0][1]) == 2

@@ -63,6 +63,7 @@ NORMAL = 1
 ROLL = 2
 DELETE = 4
 
+_pack_record = RECORD.struct.pack
 _BLANK_MAGIC = MAGIC_BLANK & 0xFFFFFFFF
 
 
@@ -103,17 +104,7 @@ class LogRecord(NamedTuple):
 
     def encode(self) -> bytes:
         """Its 52 bytes."""
-        return RECORD.struct.pack(
-            RECORD_SIZE,
-            self.previous,
-            self.magic,
-            self.logged_ms,
-            self.delay_ms,
-            self.physical_offset,
-            self.size,
-            self.topic_hash,
-            0,
-        )
+        return _pack_record(RECORD_SIZE, *self, 0)
 
     @classmethod
     def decode(cls, data: bytes | memoryview, at: int = 0) -> LogRecord | None:

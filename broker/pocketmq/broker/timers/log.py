@@ -61,6 +61,25 @@ class TimerLog:
         file.append(record.encode())
         return position
 
+    def place_of(self, count: int) -> int | None:
+        """Where the first of `count` more records would lie; None: use `append` for each.
+
+        They have a place at once when the file at hand has room for them, and blocks on the disk.
+        """
+        file = self._files.last
+        if file is None:
+            return None
+        end = file.wrote + count * RECORD_SIZE
+        if end > file.reserved or end + BLANK_SIZE > file.size:
+            return None
+        return file.start + file.wrote
+
+    def append_packed(self, records: bytes) -> None:
+        """Add the records for which `place_of` had a place, encoded, in one write."""
+        file = self._files.last
+        assert file is not None, "place_of() came before"
+        file.append(records)
+
     def read(self, position: int) -> LogRecord | None:
         """The record at a position; None when it is gone or never was."""
         file = self._files.find(position)

@@ -49,21 +49,23 @@ class TimerWheel:
         """The slot of a time; `EMPTY` when nothing waits there."""
         return self._slots.get(slot_ms // self.precision_ms, EMPTY)
 
-    def add(self, slot_ms: int, position: int, change: int) -> None:
-        """A record of this slot was logged.
+    def add(self, slot_ms: int, position: int, change: int, *, last: int | None = None) -> None:
+        """A record of this slot was logged, or several.
 
         Args:
             slot_ms: the slot's time.
-            position: of the record in the timer log.
-            change: 1 for a message, -1 for a cancel.
+            position: of the record in the timer log, or of the first one.
+            change: 1 for a message, -1 for a cancel; the sum of several.
+            last: position of the last one of several.
         """
         unit = slot_ms // self.precision_ms
         known = self._slots.get(unit)
+        newest = position if last is None else last
         if known is None:
             heappush(self._heap, unit)
-            slot = Slot(position, position, change)
+            slot = Slot(position, newest, change)
         else:
-            slot = Slot(known.first, position, known.waiting + change, known.magic)
+            slot = Slot(known.first, newest, known.waiting + change, known.magic)
         self._slots[unit] = self._dirty[unit] = slot
 
     def point_at(self, slot_ms: int, position: int) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 from pocketmq.client.consumer.pop_receipts import PoppedQueue, handle_of
@@ -24,7 +25,7 @@ from pocketmq.protocol.bodies.pop import BatchAck, BatchAckBody, ack_bits
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import BrokerError, ConnectError
 from pocketmq.protocol.headers.pop import AckMessageRequestHeader, BatchAckMessageRequestHeader
-from pocketmq.protocol.message import MessageExt, MessageQueue
+from pocketmq.protocol.message import MessageExt, MessageQueue, noted_alike_until
 from pocketmq.protocol.properties import POP_CK
 from pocketmq.protocol.receipts import (
     NORMAL,
@@ -66,11 +67,6 @@ class PendingAcks(NamedTuple):
     acks: Sequence[Popped]
     done: asyncio.Future[None]
 
-    @property
-    def size(self) -> int:
-        """How many messages."""
-        return sum(len(popped.offsets) for popped in self.acks)
-
 
 class PopAcks:
     """Acknowledges what one group has popped.
@@ -97,7 +93,7 @@ class PopAcks:
         Raises:
             BadRequestError: one was not popped; none is acknowledged.
         """
-        together, alone = self._sorted(messages)
+        together, alone = self._sorted(list(messages))
         loop = asyncio.get_running_loop()
         futures: list[asyncio.Future[None]] = []
         for popped in alone:
@@ -115,46 +111,46 @@ class PopAcks:
         return futures
 
     def _sorted(
-        self, messages: Iterable[MessageExt]
+        self, messages: Sequence[MessageExt]
     ) -> tuple[dict[str, list[Popped]], list[Popped]]:
         """What may go together to each broker, and what goes alone."""
         together: dict[str, list[Popped]] = {}
         alone: list[Popped] = []
-        last: object = None
-        last_topic, start, offsets = "", 0, list[int]()
-        for message in messages:
-            offset = message.queue_offset
-            noted = message.noted(POP_CK)
-            if (
-                last is not None
-                and noted is last  # of the same pop and queue, as most that come in a row
-                and message.topic == last_topic
-                and 0 <= offset - start < MOST_DISTANCE
-            ):
-                offsets.append(offset)
-                continue
+        at, count = 0, len(messages)
+        while at < count:
+            message = messages[at]
             handle = handle_of(message)
+            noted = message.noted(POP_CK)
             # With popResponseReturnActualRetryTopic a retried message has its retry topic's name.
             topic = user_topic(message.topic, self._group) if handle.mark else message.topic
-            last, last_topic, start = None, message.topic, handle.start_offset
-            offsets = [handle.queue_offset]
-            if _may_be_gathered(message, handle):
-                last = noted if isinstance(noted, PoppedQueue) else None
-                popped = Popped(topic, last or PoppedQueue.of(handle), offsets)
-                together.setdefault(handle.broker_name, []).append(popped)
-            else:
-                alone.append(Popped(topic, PoppedQueue.of(handle), offsets))
+            if not _may_be_gathered(message, handle):
+                alone.append(Popped(topic, PoppedQueue.of(handle), [handle.queue_offset]))
+                at += 1
+                continue
+            of_broker = together.setdefault(handle.broker_name, [])
+            if not isinstance(noted, PoppedQueue):
+                of_broker.append(Popped(topic, PoppedQueue.of(handle), [handle.queue_offset]))
+                at += 1
+                continue
+            end = noted_alike_until(messages, at, POP_CK)  # of the same pop and queue
+            offsets = [each.queue_offset for each in messages[at:end]]
+            near = range(noted.start_offset, noted.start_offset + MOST_DISTANCE)
+            if min(offsets) not in near or max(offsets) not in near:
+                offsets = list(takewhile(near.__contains__, offsets))
+            of_broker.append(Popped(topic, noted, offsets))
+            at += len(offsets)
         return together, alone
 
     def _send(self, broker_name: str) -> None:
         share: list[PendingAcks] = []
         count = 0
         for pending in self._gathered.pop(broker_name):
-            if count + pending.size > MOST_ACKS:
+            size = sum([len(popped.offsets) for popped in pending.acks])
+            if count + size > MOST_ACKS:
                 self._start(broker_name, share)
                 share, count = [], 0
             share.append(pending)
-            count += pending.size
+            count += size
         self._start(broker_name, share)
 
     def _start(self, broker_name: str, share: Sequence[PendingAcks]) -> None:
@@ -259,7 +255,7 @@ def batch_body(group: str, broker_name: str, acks: Iterable[Popped]) -> BatchAck
                 revive_queue_id=queue.revive_queue_id,
                 pop_time=queue.pop_time_ms,
                 invisible_time=queue.invisible_ms,
-                bits=ack_bits(offset - queue.start_offset for offset in offsets),
+                bits=ack_bits([offset - queue.start_offset for offset in offsets]),
             )
             for (topic, queue), offsets in entries.items()
         ],

@@ -7,17 +7,17 @@ asks for it, and its text when somebody reads the message's properties. Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
 
 from pocketmq.protocol.errors import BadRequestError
 from pocketmq.protocol.headers.pop import PopMessageResponseHeader
-from pocketmq.protocol.message import MessageExt, SharedNote
+from pocketmq.protocol.message import MessageExt, SharedNote, any_stores, note_on_each
 from pocketmq.protocol.properties import FIRST_POP_TIME, POP_CK
 from pocketmq.protocol.receipts import (
-    NORMAL,
+    QueueKey,
     ReceiptHandle,
     parse_msg_offset_info,
     parse_start_offset_info,
@@ -95,45 +95,79 @@ def put_handles_on(
         BadRequestError: the answer's offsets do not fit its messages.
     """
     starts = parse_start_offset_info(found.start_offset_info)
-    offsets = {
-        key: iter(taken) for key, taken in parse_msg_offset_info(found.msg_offset_info).items()
-    }
-    nothing: Iterator[int] = iter(())
-    pop_time, invisible_time, revive_qid = found.pop_time, found.invisible_time, found.revive_qid
-    popped_at = str(pop_time)
-    topic, queue_id, mark, taken = "", -1, NORMAL, nothing
-    start: int | None = None
-    shared: dict[str, object] = {}
-    for message in messages:
+    offsets = parse_msg_offset_info(found.msg_offset_info)
+    popped_at = str(found.pop_time)
+    used: dict[QueueKey, int] = {}
+    """How many of a queue's offsets are given away."""
+    at = 0
+    while at < len(messages):
+        first = messages[at]
+        run = messages[at : _queue_until(messages, at)]
+        at += len(run)
+        mark, queue_id = key = retry_mark(first.topic), first.queue_id
+        start, taken, begin = starts.get(key), offsets.get(key, ()), used.get(key, 0)
+        popped = PoppedQueue(
+            0 if start is None else start,
+            found.pop_time,
+            found.invisible_time,
+            found.revive_qid,
+            mark,
+            broker_name,
+            queue_id,
+        )
+        end = begin + len(run)
+        if (
+            start is not None
+            and taken[begin:end] == [message.queue_offset for message in run]
+            and not any_stores(run, _POP)
+        ):
+            note_on_each(run, {FIRST_POP_TIME: popped_at, POP_CK: popped})
+            used[key] = end
+        else:
+            used[key] = _put_one_by_one(run, taken, begin, popped, popped_at, start)
+
+
+def _put_one_by_one(
+    run: Iterable[MessageExt],
+    taken: Sequence[int],
+    at: int,
+    popped: PoppedQueue,
+    popped_at: str,
+    start: int | None,
+) -> int:
+    """`put_handles_on` for neighbours of one queue; the offset at which the next one goes on."""
+    for message in run:
         if message.stores(_POP):
             message.properties.setdefault(FIRST_POP_TIME, popped_at)
             if POP_CK in message.properties:
                 continue
-        if message.queue_id != queue_id or message.topic != topic:
-            topic, queue_id = message.topic, message.queue_id
-            mark = retry_mark(topic)
-            taken, start = offsets.get((mark, queue_id), nothing), starts.get((mark, queue_id))
-            if start is not None:
-                popped = PoppedQueue(
-                    start, pop_time, invisible_time, revive_qid, mark, broker_name, queue_id
-                )
-                shared = {FIRST_POP_TIME: popped_at, POP_CK: popped}
-        offset = next(taken, None)
-        if offset == message.queue_offset and start is not None:
-            message.note_all(shared)
-            continue
-        if offset is None:
+        if at >= len(taken):
             raise BadRequestError(
-                f"the pop's answer names no offset for a message of {(mark, queue_id)}"
+                "the pop's answer names no offset for a message of "
+                f"{(popped.mark, popped.queue_id)}"
             )
-        handle = ReceiptHandle(
-            offset if start is None else start,
-            pop_time,
-            invisible_time,
-            revive_qid,
-            mark,
-            broker_name,
-            queue_id,
-            offset,
-        )
+        offset = taken[at]
+        at += 1
+        handle: object = popped
+        if start is None or offset != message.queue_offset:
+            handle = ReceiptHandle(
+                offset if start is None else start,
+                popped.pop_time_ms,
+                popped.invisible_ms,
+                popped.revive_queue_id,
+                popped.mark,
+                popped.broker_name,
+                popped.queue_id,
+                offset,
+            )
         message.note_all({FIRST_POP_TIME: popped_at, POP_CK: handle})
+    return at
+
+
+def _queue_until(messages: Sequence[MessageExt], at: int) -> int:
+    """Behind the messages that lie in the queue of the one at `at`, and follow it."""
+    topic, queue_id = messages[at].topic, messages[at].queue_id
+    at, count = at + 1, len(messages)
+    while at < count and messages[at].queue_id == queue_id and messages[at].topic == topic:
+        at += 1
+    return at

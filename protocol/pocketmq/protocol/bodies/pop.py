@@ -75,9 +75,14 @@ class BatchAck(
 
 def ack_bits(distances: Iterable[int]) -> str:
     """`BatchAck.bits` for distances from the start offset: `{0, 2}` is `BQ==`."""
-    value = 0
-    for distance in distances:
-        value |= 1 << distance
+    known = list(distances)
+    first, count = known[0] if known else 0, len(known)
+    if known == list(range(first, first + count)):  # as most are
+        value = (1 << count) - 1 << first
+    else:
+        value = 0
+        for distance in known:
+            value |= 1 << distance
     return b64encode(value.to_bytes((value.bit_length() + 7) // 8, "little")).decode()
 
 
