@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 
 import msgspec
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 from starlette.routing import Route
 
 from pocketmq.client import Message
@@ -23,7 +22,6 @@ from pocketmq.cluster.control_address.client import ControlClient
 from pocketmq.cluster.control_address.declarations import Health, Seed, SeedOffset
 from pocketmq.cluster.control_address.server import ControlServer
 from pocketmq.testing import Cluster, start_cluster
-from support.eventually import PATIENCE_S
 
 
 @pytest.fixture(scope="module")
@@ -197,42 +195,6 @@ def test_a_role_is_frozen_killed_and_started_again(cluster: Cluster) -> None:
     assert state() == {"nameserver-1": "running", "broker-a": "ended"}
     ask(cluster, "POST", "/roles/broker-a/restart")
     assert ask(cluster, "GET", "/readyz")[0] == 200
-
-
-def test_metrics_have_rocketmqs_names_and_labels(cluster: Cluster) -> None:
-    sync = cluster.sync
-    topic = sync.create_topic("measured", queues=1)
-    with sync.producer() as producer, sync.consumer("meters", topic) as consumer:
-        for number in range(3):
-            producer.send(Message(topic, b"%d" % number))
-        sync.advance(1)  # a consumer of 5.x begins to pull after half a second
-        consumer.receive(limit_s=PATIENCE_S)
-        consumer.receive(limit_s=PATIENCE_S)
-        sync.advance(11)  # the offset is committed every 5 s, after the first 10
-        status, text = ask(cluster, "GET", "/metrics")
-    assert status == 200
-    found = {
-        (family.name, *sorted(sample.labels.items())): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    }
-    node = {"cluster": "DefaultCluster", "node_type": "broker", "node_id": "broker-a"}
-    about = node | {"topic": topic, "is_system": "false"}
-    out = about | {"consumer_group": "meters"}
-
-    def value(name: str, labels: dict[str, str]) -> float:
-        return found[(name, *sorted(labels.items()))]
-
-    assert value("pocketmq_role_up", {"role": "broker-a", "kind": "broker"}) == 1
-    assert value("rocketmq_messages_in", about) == 3
-    assert value("rocketmq_throughput_in", about) > 300
-    assert value("rocketmq_messages_out", out) == 3
-    assert value("rocketmq_throughput_out", out) == value("rocketmq_throughput_in", about)
-    assert value("rocketmq_consumer_lag_messages", out | {"is_retry": "false"}) in (2, 3)
-    assert value("rocketmq_topic_number", node) > 1
-    assert value("rocketmq_consumer_group_number", node) > 1
-    assert value("rocketmq_storage_dispatch_behind_bytes", node) == 0
-    assert "# TYPE rocketmq_messages_in_total counter" in text
 
 
 @pytest.mark.parametrize(

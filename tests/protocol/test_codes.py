@@ -23,7 +23,7 @@ OWN = {
     "GET_FAULTS": 30005,
     "RAFT_MESSAGE": 30006,
     "GET_EVENTS": 30007,
-    "GET_TRAFFIC": 30008,
+    "GET_METRICS": 30008,
 }
 """Requests that are in no class of it."""
 

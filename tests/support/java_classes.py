@@ -147,7 +147,8 @@ BODY_CLASSES = {
 """Where the name differs, or the package is not `body`."""
 
 OTHER_BODIES = {
-    "FaultOrders", "FaultReport", "TopicTraffic", "TrafficReport",  # of PocketMQ
+    "FaultOrders", "FaultReport",  # of PocketMQ, as are the next three
+    "MetricDistribution", "MetricNumber", "MetricsReport",
     "DelayOffsetTable",  # only the broker's store knows its class; a golden store holds the file
     "CustomizedRetryPolicy", "ExponentialRetryPolicy", "GroupRetryPolicy",
     "SimpleSubscriptionData",  # parts of `SubscriptionGroupConfig`

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 
+from pocketmq.broker.metrics.message_type import MessageType
+from pocketmq.broker.metrics.meters import Meters, size_class
 from pocketmq.broker.put_times import PutTimes
 from pocketmq.broker.traffic import DAY_PERIOD_MS, HOUR_PERIOD_MS, Traffic, note_in
 from pocketmq.protocol.validation import SCHEDULE_TOPIC, is_system_topic
@@ -47,6 +49,8 @@ class BrokerStats:
         """(topic, group): what was handed out to it."""
         self.named: dict[tuple[str, str], Traffic] = {}
         """(name, key) of an item of 315 -> what is counted less often."""
+        self.meters = Meters()
+        """What only metrics tell."""
         self.put_times = PutTimes()
         self.puts_failed = 0
         self.longest_get_ms = 0
@@ -125,6 +129,7 @@ class BrokerStats:
             self.groups[reader] = Traffic(is_system=True)
         self.groups[reader].note(1, size_bytes)
         self.note_put(topic, 1, size_bytes, now)
+        self.meters.sent(topic, MessageType.DELAY, size_class(size_bytes)[0], 1, size_bytes)
 
     def note_send_back(self, topic: str, group: str) -> None:
         """A message of a topic was sent back by a group."""
@@ -161,6 +166,7 @@ class BrokerStats:
     def forget_topic(self, topic: str) -> None:
         """The topic was deleted."""
         self.topics.pop(topic, None)
+        self.meters.forget_topic(topic)
         for key in [key for key in self.groups if key[0] == topic]:
             del self.groups[key]
         for item in [item for item in self.named if item[1].startswith(f"{topic}@")]:
@@ -168,6 +174,7 @@ class BrokerStats:
 
     def forget_group(self, group: str) -> None:
         """The group was deleted."""
+        self.meters.forget_group(group)
         for key in [key for key in self.groups if key[1] == group]:
             del self.groups[key]
         for item in [item for item in self.named if item[1].endswith(f"@{group}")]:

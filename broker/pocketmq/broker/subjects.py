@@ -17,6 +17,7 @@ from pocketmq.broker.filters.assembly import assemble_filters
 from pocketmq.broker.filters.kept_assembly import assemble_kept_filters
 from pocketmq.broker.groups.assembly import assemble_groups
 from pocketmq.broker.locks.assembly import assemble_locks
+from pocketmq.broker.metrics.assembly import assemble_metrics
 from pocketmq.broker.offsets.assembly import assemble_offsets
 from pocketmq.broker.overload.assembly import assemble_overload
 from pocketmq.broker.overload.overload import Work
@@ -100,6 +101,17 @@ class BrokerSubjects:
                 self.delays,
                 self.timers,
                 self.overload,
+            )
+        )
+        add(
+            assemble_metrics(
+                core,
+                self.topics,
+                self.groups,
+                self.offsets,
+                self.timers,
+                self.pop,
+                self.transactions,
             )
         )
         self.slave_tables = add(

@@ -212,7 +212,7 @@ class RequestCode(_Code):
     GET_FAULTS = 30005, "how often fault rules fired, and at what", "pocketmq"
     RAFT_MESSAGE = 30006, "controllers agree with each other; oneway", "pocketmq"
     GET_EVENTS = 30007, "what happened at the role since an earlier question", "pocketmq"
-    GET_TRAFFIC = 30008, "what the broker has stored and handed out since its start", "pocketmq"
+    GET_METRICS = 30008, "the broker's metrics under RocketMQ's names", "pocketmq"
 
 
 class ResponseCode(_Code):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from pocketmq.protocol.codes import RequestCode
 
@@ -28,3 +28,19 @@ def known_in(release: tuple[int, int, int]) -> Knows:
 
 def _release(since: str) -> tuple[int, ...]:
     return tuple(int(part) for part in since.split("."))
+
+
+_FIRST_REGULAR: Final = 194
+"""Earlier releases, from before 2014, are not numbered evenly."""
+_HIGHEST: Final = 612
+
+
+def version_name(version: int) -> str:
+    """What RocketMQ calls the version of a frame: `V5_3_3` of 479; the number of an older one."""
+    if version >= _HIGHEST:
+        return "HIGHER_VERSION"
+    if version < _FIRST_REGULAR:
+        return str(version)
+    number, is_snapshot = (version + 588) // 2, version % 2 == 0
+    name = f"V{number // 100}_{number // 10 % 10}_{number % 10}"
+    return f"{name}_SNAPSHOT" if is_snapshot else name

@@ -12,10 +12,10 @@ from pocketmq.broker.admin.runtime_processor import readable_bytes
 from pocketmq.broker.stats import BrokerStats
 from pocketmq.protocol.bodies.offsets import ConsumeStats, TopicStatsTable
 from pocketmq.protocol.bodies.route import KVTable
-from pocketmq.protocol.bodies.stats import BrokerStatsData, BrokerStatsItem, TrafficReport
+from pocketmq.protocol.bodies.stats import BrokerStatsData, BrokerStatsItem
 from pocketmq.protocol.body import decode_body, parse_mq_key
 from pocketmq.protocol.command import Encoding
-from pocketmq.protocol.headers.control import GetTrafficRequestHeader, RoleStatusRequestHeader
+from pocketmq.protocol.headers.control import RoleStatusRequestHeader
 from pocketmq.protocol.headers.offsets import (
     GetConsumeStatsRequestHeader,
     GetTopicStatsRequestHeader,
@@ -286,20 +286,3 @@ async def test_the_process_tells_its_state(rig: BrokerRig, voice: Voice) -> None
     reply = await voice.ask(RoleStatusRequestHeader())
     table = decode_body(reply.body_view, KVTable, reply.encoding).table
     assert (table["role"], table["name"], table["putMessages"]) == ("broker", "broker-a", "1")
-
-
-async def test_the_traffic_of_every_topic_and_group_is_told_at_once(
-    rig: BrokerRig, encoding: Encoding
-) -> None:
-    voice = await rig.voice(encoding)
-    for _ in range(3):
-        await voice.send(queue_id=1)
-    await voice.pull(queue_id=1)
-    reply = await voice.ask(GetTrafficRequestHeader())
-    told = decode_body(reply.body_view, TrafficReport, encoding)
-    [stored] = [each for each in told.stored if each.topic == "orders"]
-    [out] = told.handed_out
-    assert (stored.group, stored.messages) == ("", 3)
-    assert (out.topic, out.messages, out.size_bytes) == ("orders", 3, stored.size_bytes)
-    assert out.group
-    assert stored.size_bytes > 3 * 91  # S-5: what a record has beside its texts

@@ -16,10 +16,8 @@ from pocketmq.protocol.body import encode_body
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
+from pocketmq.protocol.releases import version_name
 from pocketmq.protocol.validation import SCHEDULE_TOPIC, TIMER_TOPIC
-
-_VERSION_NAMES: Final = {409: "V4_9_8", 479: "V5_3_3", 515: "V5_5_1"}
-"""Of the versions that profiles stand for; tools print them."""
 
 _CAPACITIES: Final = {"send": 10_000, "pull": 100_000, "litePull": 100_000, "query": 20_000}
 """Of the queues of RocketMQ's thread pools, which are one turn of the loop here (B-161)."""
@@ -76,7 +74,7 @@ class RuntimeProcessor:
         version = self._core.profile.client_version
         return {
             "brokerVersion": str(version),
-            "brokerVersionDesc": _VERSION_NAMES.get(version, "HIGHER_VERSION"),
+            "brokerVersionDesc": version_name(version),
             "brokerActive": str(self._core.role.works or self._core.role.acts).lower(),
             "bootTimestamp": str(self._booted_ms),
             "runtime": _duration(self._core.clock.time_ms() - self._booted_ms),

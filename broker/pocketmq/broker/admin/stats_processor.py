@@ -1,24 +1,15 @@
-"""VIEW_BROKER_STATS_DATA (315): one statistic per minute, hour and day (O-30 to O-32).
-
-GET_TRAFFIC (30008): the counters themselves, of all topics and groups.
-"""
+"""VIEW_BROKER_STATS_DATA (315): one statistic per minute, hour and day (O-30 to O-32)."""
 
 from __future__ import annotations
-
-from itertools import islice
 
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.stats import BrokerStats
 from pocketmq.broker.traffic import Traffic
-from pocketmq.protocol.bodies.stats import TopicTraffic, TrafficReport
 from pocketmq.protocol.body import encode_body
 from pocketmq.protocol.codes import RequestCode, ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.dispatch import Peer, Reply, handles
 from pocketmq.protocol.headers.settings import ViewBrokerStatsDataRequestHeader
-
-MOST_ROWS = 10_000
-"""That an answer has of topics, and of groups."""
 
 
 class StatsProcessor:
@@ -46,22 +37,6 @@ class StatsProcessor:
         data = traffic.data(of_bytes=name.endswith("_SIZE"))
         return request.reply(body=encode_body(data, request.encoding))
 
-    @handles(RequestCode.GET_TRAFFIC)
-    def traffic(self, _peer: Peer, request: Command) -> Reply:
-        """The counters of topics and groups, as they are now; at most `MOST_ROWS` of each."""
-        stats = self._stats
-        report = TrafficReport(
-            stored=[
-                _row(topic, "", traffic)
-                for topic, traffic in islice(stats.topics.items(), MOST_ROWS)
-            ],
-            handed_out=[
-                _row(topic, group, traffic)
-                for (topic, group), traffic in islice(stats.groups.items(), MOST_ROWS)
-            ],
-        )
-        return request.reply(body=encode_body(report, request.encoding))
-
     def _traffic(self, name: str, key: str) -> Traffic | None:
         stats = self._stats
         if name in ("TOPIC_PUT_NUMS", "TOPIC_PUT_SIZE"):
@@ -83,9 +58,3 @@ class StatsProcessor:
             "BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC": stats.put_by_people,
             "BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC": stats.got_by_people,
         }.get(name)
-
-
-def _row(topic: str, group: str, traffic: Traffic) -> TopicTraffic:
-    return TopicTraffic(
-        topic=topic, group=group, messages=traffic.messages, size_bytes=traffic.size_bytes
-    )

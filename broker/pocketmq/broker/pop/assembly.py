@@ -44,6 +44,9 @@ class Pop(Subject):
     progress: PopProgress
     orders: ConsumerOrders
     modes: RequestModes
+    buffer: PopMerge | None = None
+    """Check points in memory; None in 4.9, which has no pop, as the next."""
+    revive: ReviveService | None = None
 
 
 def assemble_pop(
@@ -123,6 +126,8 @@ def assemble_pop(
         progress=progress,
         orders=orders,
         modes=modes,
+        buffer=merges.merge,
+        revive=revive,
         readers=(pops, notifications),
         processors=(
             acks,

@@ -251,6 +251,9 @@ class Popper:
             self._tell(want.group, topic, queue_id, found, taken[0])
         out.count += found.count
         out.size_bytes += found.size_bytes
+        if mark:
+            out.retried += found.count
+            out.retried_bytes += found.size_bytes
         out.starts.append(((mark, queue_id), taken[0]))
         out.offsets.append(((mark, queue_id), taken))
 

@@ -80,6 +80,11 @@ class PopMerge:
         return len(self._in_memory)
 
     @property
+    def ordered(self) -> int:
+        """Pops whose offset the groups have not reached."""
+        return sum(map(len, self._order.values()))
+
+    @property
     def is_on(self) -> bool:
         """Whether check points are kept here at all; the order is kept until it is empty."""
         return self._limits().enabled or bool(self._order)

@@ -14,6 +14,7 @@ from pocketmq.broker.pop.records import Ack
 from pocketmq.broker.pop.revive_log import ReviveLog
 from pocketmq.broker.store import PutStatus, StoredMessage
 from pocketmq.broker.subject import Service
+from pocketmq.protocol.metrics import POP_SCAN_TIME
 from pocketmq.runtime.periodic import AT_REST, PeriodicService
 
 log = structlog.get_logger()
@@ -100,7 +101,11 @@ class MergeService(Service):
         self.follow(held.queue)
 
     def _scan(self) -> float | None:
-        self._write(self.merge.due(self._core.clock.time_ms()))
+        clock = self._core.clock
+        began_at = clock.monotonic()
+        self._write(self.merge.due(clock.time_ms()))
+        took_ms = int((clock.monotonic() - began_at) * 1000)
+        self._core.stats.meters.note(POP_SCAN_TIME, took_ms)
         return None if len(self.merge) else AT_REST
 
     def _write(self, due: Sequence[Held]) -> None:

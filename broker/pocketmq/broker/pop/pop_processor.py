@@ -173,6 +173,7 @@ class PopProcessor:
             want.topic, want.group, out.count, out.size_bytes, self._clock.monotonic(), pop.took_s
         )
         if out.count:
+            self._count(want, out)
             if out.rest > 0:
                 self.waiting.wake(want.topic, want.group, want.queue_id)
             return self._found(request, header, out)
@@ -193,6 +194,15 @@ class PopProcessor:
             msg_offset_info="",
         )
         return request.reply(answer, code=code, remark="NO_MESSAGE_IN_QUEUE")
+
+    def _count(self, want: PopRequest, out: HandOut) -> None:
+        """Count what was handed out, by where it comes from."""
+        meters, again = self._core.stats.meters, (out.retried, out.retried_bytes)
+        if out.retried:
+            meters.popped_out(want.topic, want.group, *again, retry=True)
+        if out.count > out.retried:
+            first = out.count - out.retried, out.size_bytes - out.retried_bytes
+            meters.popped_out(want.topic, want.group, *first, retry=False)
 
     def _found(self, request: Command, header: PopMessageRequestHeader, out: HandOut) -> Command:
         answer = PopMessageResponseHeader(

@@ -27,6 +27,7 @@ from pocketmq.protocol import properties as names
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.errors import BadRequestError
 from pocketmq.protocol.message import MessageExt
+from pocketmq.protocol.metrics import POP_RETRIED, POP_REVIVE_READ
 from pocketmq.protocol.properties import MAX_PROPERTIES_BYTES, encode_properties
 from pocketmq.protocol.receipts import pop_retry_topic, user_topic
 from pocketmq.protocol.record import decode_records
@@ -75,6 +76,7 @@ class ReviveService(Service):
     ) -> None:
         self._core = core
         self._store = core.store
+        self._meters = core.stats.meters
         self._clock = core.clock
         self._topics = topics
         self._groups = groups
@@ -103,6 +105,18 @@ class ReviveService(Service):
 
     async def stop(self) -> None:
         await self._service.stop()
+
+    def behind(self) -> list[tuple[int, int]]:
+        """Of each revive queue: records that are not settled, and how late the first is, in ms."""
+        now_ms = self._clock.time_ms()
+        found = []
+        for queue_id, planner in enumerate(self._planners):
+            first, end = planner.committed + 1, self._store.max_offset(self._topic, queue_id)
+            count = max(0, end - first)
+            # RocketMQ tells a time from two records on: the last one waits for its acks.
+            since_ms = self._store.store_time(self._topic, queue_id, first) if count > 1 else 0
+            found.append((count, max(0, now_ms - since_ms) if since_ms > 0 else 0))
+        return found
 
     def _arrived(self, _topic: str, _queue_id: int, _end: int, _codes: Sequence[int]) -> None:
         self._service.wakeup()
@@ -145,13 +159,18 @@ class ReviveService(Service):
                 planner.next_offset = found.next_begin_offset
                 return 1
             return 0
+        queue = str(queue_id)
         for record in decode_records(b"".join(found.records)):
             offset = record.queue_offset
             try:
                 if record.tags == CHECK_POINT_TAG:
-                    planner.check_point(offset, decode_check_point(record.body))
+                    point = decode_check_point(record.body)
+                    self._meters.add(POP_REVIVE_READ, point.group, point.topic, queue, "CK")
+                    planner.check_point(offset, point)
                 elif record.tags in (ACK_TAG, BATCH_ACK_TAG):
-                    planner.ack(offset, decode_ack(record.body))
+                    ack = decode_ack(record.body)
+                    self._meters.add(POP_REVIVE_READ, ack.group, ack.topic, queue, "ACK")
+                    planner.ack(offset, ack)
                 else:
                     planner.skip(offset)
             except BadRequestError as exc:
@@ -199,6 +218,7 @@ class ReviveService(Service):
                 continue  # expired meanwhile
             message = self._retry(point, record)
             [result] = self._store.put_messages([message])
+            self._meters.add(POP_RETRIED, point.group, point.topic, result.status.name)
             if result.status in _NEVER:
                 log.error("revive.undeliverable", topic=point.topic, offset=offset)
                 continue

@@ -46,6 +46,9 @@ class HandOut(msgspec.Struct, kw_only=True):
     records: list[Buffer] = []
     count: int = 0
     size_bytes: int = 0
+    retried: int = 0
+    """How many of them are from the group's retry topic."""
+    retried_bytes: int = 0
     starts: list[tuple[QueueKey, int]] = []
     offsets: list[tuple[QueueKey, Sequence[int]]] = []
     order_counts: list[str] = []

@@ -55,6 +55,7 @@ def assemble_sending(
             groups.configs,
             locks.table,
             profile,
+            core.stats.meters,
             events=core.events,
             broker=config.name,
         ),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pocketmq.broker.metrics.meters import size_class
 from pocketmq.broker.sending.incoming_batches import IncomingBatches
 from pocketmq.broker.sending.not_stored import not_stored
 from pocketmq.broker.sending.send_replies import SendReplies
+from pocketmq.broker.sending.sent_properties import type_of_text
 from pocketmq.broker.stats import BrokerStats
 from pocketmq.broker.store import MessageStore, PutResult, PutStatus, QueueBatch
 from pocketmq.broker.store.stored_message import BatchResult
@@ -46,7 +48,7 @@ class BatchSends:
         self._puts = puts
         self._incoming = incoming
         self._replies = replies
-        self._stats = stats
+        self._stats, self._meters = stats, stats.meters
         self._clock = clock
 
     def put(
@@ -79,6 +81,9 @@ class BatchSends:
         done_at = self._clock.monotonic()
         size_bytes = result.end - result.physical_offsets[0]
         self._stats.note_put(batch.topic, count, size_bytes, done_at, done_at - began_at)
+        bucket, _, _ = size_class(size_bytes // count)
+        kind = type_of_text(header.properties)
+        self._meters.sent(batch.topic, kind, bucket, count, size_bytes)
         if not self._puts.must_wait:
             return self._reply(request, batch, result, PutStatus.PUT_OK)
 

@@ -11,6 +11,7 @@ from functools import lru_cache
 from random import randrange
 
 from pocketmq.broker.errors import RequestRefusedError
+from pocketmq.broker.metrics.message_type import type_of
 from pocketmq.broker.sending.resends import Resends
 from pocketmq.broker.sending.send_checks import SendChecks, SendPlan
 from pocketmq.broker.sending.sent_properties import TIMERS, read_sent
@@ -151,6 +152,7 @@ class IncomingMessages:
             uniq_key,
             keys,
             traits.wait_store_ok,
+            traits.message_type,
         )
         if is_half:
             self._halves.emit(message, now_ms)
@@ -190,7 +192,9 @@ class IncomingMessages:
             queue_id = randrange(max(1, config.write_queue_nums))
             for name in (names.DELAY, *TIMERS):
                 properties.pop(name, None)
+        message_type = type_of(properties)
         message = self._stored(header, topic, queue_id, body, properties, born_host, header.flag)
+        message.message_type = message_type
         if not (
             self._of_sends.apply(message, properties, now_ms)
             or self._rewrites.apply(message, properties, now_ms)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.groups.subscription_groups import SubscriptionGroupManager
 from pocketmq.broker.locks.queue_locks import RebalanceLockManager
+from pocketmq.broker.metrics.meters import Meters
 from pocketmq.broker.sending.retry import max_reconsume_times, resend_goes_to_dlq
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol.bodies.topics import TopicConfig
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.events.messages import MessageDead
 from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
+from pocketmq.protocol.metrics import SENT_TO_DLQ
 from pocketmq.protocol.validation import dlq_topic, retry_topic
 from pocketmq.runtime.profile.broker import BrokerProfile
 
@@ -23,6 +25,7 @@ class Resends:
         groups: limits of retries.
         locks: groups that consume in order.
         profile: when a resend is given up.
+        meters: count those that are.
         events: told of those that are.
         broker: name of the broker.
     """
@@ -33,6 +36,7 @@ class Resends:
         groups: SubscriptionGroupManager,
         locks: RebalanceLockManager,
         profile: BrokerProfile,
+        meters: Meters,
         *,
         events: EventSink = NO_EVENTS,
         broker: str = "",
@@ -43,6 +47,7 @@ class Resends:
         self._groups = groups
         self._locks = locks
         self._profile = profile
+        self._meters = meters
 
     def is_given_up(
         self,
@@ -81,6 +86,8 @@ class Resends:
             holds_locks=profile.dlq_when_group_holds_locks
             and self._locks.holds_live_lock(group, now),
         )
+        if is_dead:
+            self._meters.add(SENT_TO_DLQ, group, retry_topic(group))
         if is_dead and self._events.is_on:
             dead = MessageDead(
                 *self._events.stamp(),

@@ -8,6 +8,7 @@ from pocketmq.protocol import properties as names
 from pocketmq.protocol.events.messages import MessageDead, MessageSentBack
 from pocketmq.protocol.events.sink import NO_EVENTS, EventSink
 from pocketmq.protocol.message import MessageExt
+from pocketmq.protocol.metrics import SENT_TO_DLQ
 
 
 class SendBackReports:
@@ -28,6 +29,8 @@ class SendBackReports:
         """The copy of a record is stored in a retry or dead letter topic."""
         origin = record.properties.get(names.RETRY_TOPIC, record.topic)
         self._stats.note_send_back(origin, group)
+        if plan.to_dlq:
+            self._stats.meters.add(SENT_TO_DLQ, group, origin)
         events = self._events
         if not events.is_on:
             return

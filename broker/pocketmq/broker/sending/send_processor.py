@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pocketmq.broker.errors import RequestRefusedError
+from pocketmq.broker.metrics.meters import size_class
 from pocketmq.broker.overload.overload import Overload, Work
 from pocketmq.broker.sending.batch_sends import BatchSends
 from pocketmq.broker.sending.incoming import IncomingMessages, packed_address
@@ -72,7 +73,7 @@ class SendProcessor(Service):
         self._incoming = incoming
         self._batches = batches
         self._replies = replies
-        self._stats = stats
+        self._stats, self._meters = stats, stats.meters
         self._overload = overload
         self._clock = clock
         self._is_open = False
@@ -150,20 +151,28 @@ class SendProcessor(Service):
         build = templates.builder(encoding)
         must_wait = self._puts.must_wait
         waiting: list[_Stored] = []
-        topic, took_s = messages[0].topic, done_at - now
-        stored = size_bytes = 0
+        topic, kind, took_s = messages[0].topic, messages[0].message_type, done_at - now
+        stored = size_bytes = bucket = floor = ceiling = 0
         for (index, queue_id), message, result in zip(slots, messages, results, strict=True):
             request = requests[index]
             if result.status is not _OK:
                 replies[index] = not_stored(request, result.status, self._store)
                 self._stats.puts_failed += 1
                 continue
-            if message.topic != topic:
+            size = result.size
+            # Runs of one topic, type and class of size are counted as one.
+            if (
+                not floor < size <= ceiling
+                or message.message_type != kind
+                or message.topic != topic
+            ):
                 if stored:
                     self._stats.note_put(topic, stored, size_bytes, done_at, took_s)
-                topic, stored, size_bytes = message.topic, 0, 0
+                    self._meters.sent(topic, kind, bucket, stored, size_bytes)
+                topic, kind, stored, size_bytes = message.topic, message.message_type, 0, 0
+                bucket, floor, ceiling = size_class(size)
             stored += 1
-            size_bytes += result.size
+            size_bytes += size
             if message.delay_level:
                 self._stats.note_delayed(message.queue_id, result.size)
             if request.encoding is not encoding:
@@ -184,6 +193,7 @@ class SendProcessor(Service):
                 )
         if stored:
             self._stats.note_put(topic, stored, size_bytes, done_at, took_s)
+            self._meters.sent(topic, kind, bucket, stored, size_bytes)
         if waiting:
             self._answer_when_safe(waiting)
 

@@ -10,6 +10,7 @@ from functools import lru_cache
 
 import msgspec
 
+from pocketmq.broker.metrics.message_type import MessageType, type_of
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.properties import decode_properties
 from pocketmq.protocol.subscription import tags_code
@@ -50,9 +51,11 @@ class Traits(msgspec.Struct, frozen=True, gc=False):
     """Java's hash of the tag, 0 without one (S-31)."""
     wait_store_ok: bool
     """Whether the sender waits until the message is flushed, where the flush mode has that."""
+    message_type: MessageType
+    """What metrics count it as."""
 
 
-_NOT_CERTAIN = Traits(False, False, 0, True)
+_NOT_CERTAIN = Traits(False, False, 0, True, MessageType.NORMAL)
 
 
 def read_sent(text: str) -> tuple[str | None, str | None, Traits]:
@@ -79,6 +82,12 @@ def read_sent(text: str) -> tuple[str | None, str | None, Traits]:
     return uniq_key, keys, _traits(text)
 
 
+def type_of_text(text: str) -> MessageType:
+    """What metrics count a send with these properties as."""
+    _, _, traits = read_sent(text)
+    return type_of(decode_properties(text)) if traits is _NOT_CERTAIN else traits.message_type
+
+
 def _read_traits(text: str) -> Traits:
     properties = decode_properties(text)
     special = _SPECIAL.intersection(properties)
@@ -89,6 +98,7 @@ def _read_traits(text: str) -> Traits:
         and _ADDED_TO_HALF.isdisjoint(properties),
         tags_code(properties.get(names.TAGS)),
         properties.get(names.WAIT) != "false",
+        type_of(properties),
     )
 
 

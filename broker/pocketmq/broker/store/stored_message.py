@@ -38,6 +38,8 @@ class StoredMessage(msgspec.Struct, gc=False):
     keys: str | None = None
     """Index keys, separated by single spaces."""
     wait_store_ok: bool = True
+    message_type: int = 0
+    """What metrics count it as, a `MessageType`; it is not stored."""
     recall_handle: str | None = None
     """Of a timer message: with it the producer may take it back (R-30)."""
 

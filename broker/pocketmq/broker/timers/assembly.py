@@ -28,6 +28,7 @@ class Timers(Subject):
     service: TimerService
     rules: TimerRules
     counts: TimerCounts
+    wheel: TimerWheel
 
 
 def assemble_timers(core: BrokerCore, topics: Topics, storing: Storing) -> Timers:
@@ -48,7 +49,7 @@ def assemble_timers(core: BrokerCore, topics: Topics, storing: Storing) -> Timer
     state = TimerState(rules, wheel, timer_log, files, counts)
     service = TimerService(store, clock, state, core.stats)
     if not core.profile.broker.arbitrary_delay:
-        return Timers(service=service, rules=rules, counts=counts)
+        return Timers(service=service, rules=rules, counts=counts, wheel=wheel)
     storing.rewrites.add(timer_rewrite(rules, core.config.name))
 
     def arrived(_topic: str, _queue_id: int, _end: int, _codes: Sequence[int]) -> None:
@@ -61,6 +62,7 @@ def assemble_timers(core: BrokerCore, topics: Topics, storing: Storing) -> Timer
         service=service,
         rules=rules,
         counts=counts,
+        wheel=wheel,
         processors=(recall,),
         tools=(TimerProcessor(files, counts),),
         services=(core.role.while_leading(service),),

@@ -19,6 +19,7 @@ from pocketmq.broker.timers.rules import NEVER_WAITED_MS, delivery, is_deleted, 
 from pocketmq.broker.timers.state import TimerState
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.message import MessageExt
+from pocketmq.protocol.metrics import TIMER_DEQUEUED
 from pocketmq.protocol.record import decode_records
 from pocketmq.runtime.clock import Clock
 
@@ -164,6 +165,7 @@ class TimerDelivery:
             messages.append(message)
             if enqueued_ms != NEVER_WAITED_MS:
                 self._counts.change(message.topic, -1, now_ms)
+                self._stats.meters.add(TIMER_DEQUEUED, message.topic)
         return self._put_all(messages)
 
     def _put_all(self, messages: list[StoredMessage]) -> bool:

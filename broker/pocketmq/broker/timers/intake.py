@@ -13,6 +13,7 @@ from functools import lru_cache
 import msgspec
 import structlog
 
+from pocketmq.broker.metrics.meters import Meters
 from pocketmq.broker.store import GetStatus, MessageStore
 from pocketmq.broker.timers.delivering import TimerDelivery
 from pocketmq.broker.timers.layout import DELETE, NORMAL, RECORD_SIZE, ROLL, LogRecord
@@ -21,6 +22,7 @@ from pocketmq.broker.timers.state import TimerState
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.java import java_hash
 from pocketmq.protocol.message import MessageExt
+from pocketmq.protocol.metrics import DELAY_LATENCY, TIMER_ENQUEUED
 from pocketmq.protocol.properties import stored_name, stored_value
 from pocketmq.protocol.record import decode_records
 from pocketmq.protocol.validation import TIMER_TOPIC
@@ -59,11 +61,18 @@ class TimerIntake:
         clock: its wall clock says what is due.
         state: what waits.
         delivering: delivers what is over already.
+        meters: count what is taken in.
     """
 
     def __init__(
-        self, store: MessageStore, clock: Clock, state: TimerState, delivering: TimerDelivery
+        self,
+        store: MessageStore,
+        clock: Clock,
+        state: TimerState,
+        delivering: TimerDelivery,
+        meters: Meters,
     ) -> None:
+        self._meters = meters
         self.queue_offset = 0
         """Next offset of the wheel topic to be taken in."""
         self._store = store
@@ -151,6 +160,9 @@ class TimerIntake:
             changes: dict[str, int] = {}
             for arrival in to_log[:logged]:
                 topic = arrival.topic
+                ahead_ms = arrival.out_ms - arrival.record.born_timestamp_ms
+                self._meters.add(TIMER_ENQUEUED, topic)
+                self._meters.note(DELAY_LATENCY, max(0, ahead_ms) // 1000, topic)
                 changes[topic] = changes.get(topic, 0) + (-1 if arrival.cancels else 1)
             for topic, change in changes.items():
                 self._counts.change(topic, change, now_ms)

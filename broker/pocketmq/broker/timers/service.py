@@ -53,7 +53,7 @@ class TimerService(Service):
         self._rules, self._wheel, self._log = state.rules, state.wheel, state.log
         self._files, self._counts = state.files, state.counts
         self._delivering = TimerDelivery(store, clock, state, stats)
-        self._intake = TimerIntake(store, clock, state, self._delivering)
+        self._intake = TimerIntake(store, clock, state, self._delivering, stats.meters)
         self._cleaned_at = 0.0
         self._next_ms: int | None = None
         """The slot that the service sleeps for."""

@@ -8,7 +8,8 @@ the file at each flush.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush
 
 from pocketmq.broker.timers.layout import SLOT, SLOTS, Slot
@@ -44,6 +45,16 @@ class TimerWheel:
     def waiting(self) -> int:
         """Messages less cancels in all slots (T-155)."""
         return sum(slot.waiting for slot in self._slots.values())
+
+    def ahead(self, now_ms: int, bounds_s: Sequence[int]) -> list[tuple[int, int]]:
+        """How many wait in each span from now on: (its end in s, messages less cancels)."""
+        ends = [(now_ms + bound_s * 1000) // self.precision_ms for bound_s in bounds_s]
+        counts, first = [0] * len(ends), now_ms // self.precision_ms
+        for unit, slot in self._slots.items():
+            at = bisect_right(ends, unit)
+            if unit >= first and at < len(ends):
+                counts[at] += slot.waiting
+        return list(zip(bounds_s, counts, strict=True))
 
     def get(self, slot_ms: int) -> Slot:
         """The slot of a time; `EMPTY` when nothing waits there."""

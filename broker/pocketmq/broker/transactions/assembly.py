@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from pocketmq.broker.core import BrokerCore, defer
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.groups.assembly import Groups
@@ -27,13 +29,21 @@ from pocketmq.protocol.message import MessageExt
 from pocketmq.protocol.validation import HALF_TOPIC, OP_HALF_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
 from pocketmq.runtime.periodic import PeriodicService
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transactions(Subject):
+    """The transactions."""
+
+    counts: TransactionCounts
+
+
 METRICS_FLUSH_S = 10.0
 """Interval at which transactionMetrics is written (X-50)."""
 
 
 def assemble_transactions(
     core: BrokerCore, topics: Topics, groups: Groups, offsets: Offsets, storing: Storing
-) -> Subject:
+) -> Transactions:
     """Rewrites sends with TRAN_MSG into half messages."""
     profile, clock, store = core.profile.broker, core.clock, core.store
     decisions, counts = Decisions(), TransactionCounts()
@@ -126,9 +136,11 @@ def assemble_transactions(
         clock,
         timeout_ms=lambda: core.config.transaction_time_out_ms,
         counts=counts,
+        meters=core.stats.meters,
         names_real_topic=profile.committed_names_real_topic,
     )
-    return Subject(
+    return Transactions(
+        counts=counts,
         processors=(end,),
         services=(saved, ops, core.role.while_leading(Periodically(walks))),
     )

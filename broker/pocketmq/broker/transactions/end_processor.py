@@ -8,6 +8,7 @@ from typing import NamedTuple
 import structlog
 
 from pocketmq.broker.errors import RequestRefusedError
+from pocketmq.broker.metrics.meters import Meters
 from pocketmq.broker.store import MessageStore, PutResult, PutStatus, StoredMessage
 from pocketmq.broker.storing.safe_puts import SafePuts
 from pocketmq.broker.transactions.counts import TransactionCounts
@@ -34,6 +35,7 @@ from pocketmq.protocol.headers.transactions import (
 )
 from pocketmq.protocol.ids import parse_offset_msg_id
 from pocketmq.protocol.message import MessageExt
+from pocketmq.protocol.metrics import COMMITS, FINISH_LATENCY, ROLLBACKS
 from pocketmq.protocol.record import decode_record
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.validation import HALF_TOPIC, SCHEDULE_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
@@ -76,6 +78,7 @@ class EndTransactionProcessor:
         clock: says how old a half message is.
         timeout_ms: `transactionTimeOut`, now.
         counts: one less when one is decided.
+        meters: count commits and rollbacks.
         names_real_topic: as `committed` has it.
     """
 
@@ -89,6 +92,7 @@ class EndTransactionProcessor:
         *,
         timeout_ms: Callable[[], int],
         counts: TransactionCounts,
+        meters: Meters,
         names_real_topic: bool = True,
     ) -> None:
         self._store = store
@@ -98,6 +102,7 @@ class EndTransactionProcessor:
         self._clock = clock
         self._timeout_ms = timeout_ms
         self._counts = counts
+        self._meters = meters
         self._history = OpHistory(store)
         self._names_real_topic = names_real_topic
 
@@ -191,7 +196,7 @@ class EndTransactionProcessor:
         if not commits:
             return
         results = self._puts.put_all([each.message for each in commits.values()])
-        must_wait = self._puts.must_wait
+        must_wait, now_ms = self._puts.must_wait, self._clock.time_ms()
         waiting: list[tuple[Peer, Command, Command]] = []
         stored: list[PutResult] = []
         done: dict[int, list[int]] = {}
@@ -208,6 +213,8 @@ class EndTransactionProcessor:
             record, topic = each.half.record, each.half.traits.topic
             self._decisions.decided(key, Outcome.COMMIT)
             topics[topic] = topics.get(topic, 0) + 1
+            age_ms = max(0, now_ms - record.born_timestamp_ms)
+            self._meters.note(FINISH_LATENCY, age_ms // 1000, topic)
             done.setdefault(record.queue_id, []).append(record.queue_offset)
             stored.append(result)
             if must_wait:
@@ -215,7 +222,8 @@ class EndTransactionProcessor:
             elif not request.is_oneway:
                 replies[each.place] = request.reply()
         for topic, count in topics.items():
-            self._counts.change(topic, -count, self._clock.time_ms())
+            self._counts.change(topic, -count, now_ms)
+            self._meters.add(COMMITS, topic, count=count)
         for queue_id, offsets in done.items():
             self._ops.add(queue_id, offsets)
         if waiting:
@@ -248,6 +256,7 @@ class EndTransactionProcessor:
         self._decisions.decided(half.key, outcome)
         if not again:
             self._counts.change(half.traits.topic, -1, self._clock.time_ms())
+            self._meters.add(ROLLBACKS, half.traits.topic)
 
     def _is_committed(self, key: str, real_topic: str) -> bool:
         """Whether the index knows a committed copy, from before a restart."""

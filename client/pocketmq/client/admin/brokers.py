@@ -9,10 +9,10 @@ from pocketmq.client.admin.settings import change_options, options_of
 from pocketmq.protocol.bodies.controller import EpochEntryCache
 from pocketmq.protocol.bodies.replication import HARuntimeInfo
 from pocketmq.protocol.bodies.route import ClusterInfo, KVTable
-from pocketmq.protocol.bodies.stats import BrokerStatsData, TrafficReport
+from pocketmq.protocol.bodies.stats import BrokerStatsData, MetricsReport
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import BrokerError
-from pocketmq.protocol.headers.control import GetTrafficRequestHeader
+from pocketmq.protocol.headers.control import GetMetricsRequestHeader
 from pocketmq.protocol.headers.controller import GetBrokerEpochCacheRequestHeader
 from pocketmq.protocol.headers.replication import GetBrokerHAStatusRequestHeader
 from pocketmq.protocol.headers.route import GetNamesrvConfigRequestHeader
@@ -77,13 +77,13 @@ class BrokerAdmin(AdminBase):
                 return None  # the broker's answer when it has no such counter (O-30)
             raise
 
-    async def broker_traffic(self, broker_name: str) -> TrafficReport:
-        """What a broker has stored and handed out, of each topic and group: GET_TRAFFIC (30008).
+    async def broker_metrics(self, broker_name: str) -> MetricsReport:
+        """A broker's metrics under RocketMQ's names: GET_METRICS (30008).
 
-        Only PocketMQ's broker answers it; RocketMQ's counts are asked one by one (`broker_stats`).
+        Only PocketMQ's broker answers it; RocketMQ's shows them over HTTP when it is told to.
         """
         address = await self._masters.of_broker(broker_name)
-        return await self._api.call_for_body(address, GetTrafficRequestHeader(), TrafficReport)
+        return await self._api.call_for_body(address, GetMetricsRequestHeader(), MetricsReport)
 
     async def ha_status(self, address: str) -> HARuntimeInfo:
         """Slaves of the broker at an address, or its master: GET_BROKER_HA_STATUS (907)."""

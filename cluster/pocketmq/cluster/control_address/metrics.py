@@ -1,36 +1,35 @@
-"""Answers `/metrics` in Prometheus' text format, with RocketMQ 5's names and labels.
+"""Answers `/metrics` in Prometheus' text format, with the names and labels of RocketMQ 5.3.3.
 
-What RocketMQ's exporter calls `message_type` is not counted, so the first four lack that label.
-`pocketmq_role_up` is PocketMQ's own.
+`protocol/metrics.py` declares them, brokers tell the figures. `pocketmq_role_up` is PocketMQ's own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 import structlog
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.metrics_core import Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+)
+from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
-from pocketmq.client import Admin
 from pocketmq.cluster.steering.cluster_control import ClusterControl
-from pocketmq.protocol.errors import BrokerError
-from pocketmq.protocol.validation import SYSTEM_GROUP_PREFIX, is_system_topic
+from pocketmq.protocol.bodies.stats import MetricsReport
+from pocketmq.protocol.metrics import ALL, NODE, Metric
 from pocketmq.runtime.errors import PocketMQError
 
 log = structlog.get_logger()
 
-MAX_GROUPS = 500
-"""Maximum groups whose lag is reported; more would make the answer slow."""
-
-NODE = ("cluster", "node_type", "node_id")
-"""Labels of everything that a broker tells."""
-
-STORED = (*NODE, "topic", "is_system")
-HANDED_OUT = (*NODE, "topic", "consumer_group", "is_system")
-LAG = (*NODE, "consumer_group", "topic", "is_retry", "is_system")
+_FAMILIES = {
+    "counter": CounterMetricFamily,
+    "gauge": GaugeMetricFamily,
+    "histogram": HistogramMetricFamily,
+}
 
 
 class ClusterMetrics(Collector):
@@ -40,77 +39,38 @@ class ClusterMetrics(Collector):
         self.up = GaugeMetricFamily(
             "pocketmq_role_up", "1 while a role runs", labels=["role", "kind"]
         )
-        self._messages_in = CounterMetricFamily(
-            "rocketmq_messages_in", "messages stored since the broker's start", labels=STORED
-        )
-        self._bytes_in = CounterMetricFamily(
-            "rocketmq_throughput_in", "bytes of stored records", labels=STORED
-        )
-        self._messages_out = CounterMetricFamily(
-            "rocketmq_messages_out",
-            "messages handed out since the broker's start",
-            labels=HANDED_OUT,
-        )
-        self._bytes_out = CounterMetricFamily(
-            "rocketmq_throughput_out", "bytes of records handed out", labels=HANDED_OUT
-        )
-        self._lag = GaugeMetricFamily(
-            "rocketmq_consumer_lag_messages",
-            "messages that a group has not consumed",
-            labels=LAG,
-        )
-        self._topics = GaugeMetricFamily(
-            "rocketmq_topic_number", "topics of a broker, its own included", labels=NODE
-        )
-        self._groups = GaugeMetricFamily(
-            "rocketmq_consumer_group_number", "groups of a broker, its own included", labels=NODE
-        )
-        self._behind = GaugeMetricFamily(
-            "rocketmq_storage_dispatch_behind_bytes",
-            "bytes that are stored and not dispatched",
-            labels=NODE,
-        )
+        self._families: dict[str, Family] = {}
 
-    def collect(self) -> Iterable[Metric]:
-        return (
-            self.up, self._messages_in, self._bytes_in, self._messages_out, self._bytes_out,
-            self._lag, self._topics, self._groups, self._behind,
-        )  # fmt: skip
+    def collect(self) -> Iterable[Family]:
+        return (self.up, *self._families.values())
 
-    async def ask_broker(self, admin: Admin, node: Sequence[str]) -> set[str]:
-        """Add what one broker tells; its groups."""
-        broker = node[-1]
-        traffic = await admin.broker_traffic(broker)
-        for row in traffic.stored:
-            labels = (*node, row.topic, _text(is_system_topic(row.topic)))
-            self._messages_in.add_metric(labels, row.messages)
-            self._bytes_in.add_metric(labels, row.size_bytes)
-        for row in traffic.handed_out:
-            labels = (*node, row.topic, row.group, _text(_is_system(row.topic, row.group)))
-            self._messages_out.add_metric(labels, row.messages)
-            self._bytes_out.add_metric(labels, row.size_bytes)
-        groups = await admin.groups(broker)
-        info = await admin.broker_runtime_info(broker)
-        self._topics.add_metric(node, len(await admin.topic_configs(broker)))
-        self._groups.add_metric(node, len(groups))
-        self._behind.add_metric(node, int(info.get("dispatchBehindBytes", "0")))
-        return set(groups)
+    def add(self, node: Sequence[str], report: MetricsReport) -> None:
+        """Add what one broker tells; a metric that only a newer broker knows is left out."""
+        for number in report.numbers:
+            metric = ALL.get(number.name)
+            if metric is not None:
+                suffix = "_total" if metric.kind == "counter" else ""
+                labels = _labels(metric, node, number.labels)
+                family = self._family(metric)
+                family.add_sample(f"{metric.name}{suffix}", labels, number.value)
+        for each in report.distributions:
+            metric = ALL.get(each.name)
+            if metric is None:
+                continue
+            labels, family = _labels(metric, node, each.labels), self._family(metric)
+            counts = list(accumulate(each.counts))
+            bounds = (*(str(float(bound)) for bound in metric.bounds), "+Inf")
+            for bound, count in zip(bounds, counts, strict=True):
+                family.add_sample(f"{metric.name}_bucket", {**labels, "le": bound}, count)
+            family.add_sample(f"{metric.name}_count", labels, counts[-1])
+            family.add_sample(f"{metric.name}_sum", labels, each.total)
 
-    async def ask_group(self, admin: Admin, group: str, clusters: dict[str, str]) -> None:
-        """Add how far a group is behind, at each broker and in each topic."""
-        try:
-            progress = await admin.consume_stats(group)
-        except BrokerError:
-            return  # a group without any offset
-        behind: dict[tuple[str, str], int] = {}
-        for queue, each in progress.items():
-            due = max(0, each.broker_offset - max(0, each.consumer_offset))
-            key = (queue.broker_name, queue.topic)
-            behind[key] = behind.get(key, 0) + due
-        for (broker, topic), count in behind.items():
-            system = _text(_is_system(topic, group))
-            node = (clusters.get(broker, ""), "broker", broker)
-            self._lag.add_metric((*node, group, topic, "false", system), count)
+    def _family(self, metric: Metric) -> Family:
+        family = self._families.get(metric.name)
+        if family is None:
+            family = _FAMILIES[metric.kind](metric.name, metric.help)
+            self._families[metric.name] = family
+        return family
 
 
 async def metrics_text(control: ClusterControl) -> bytes:
@@ -122,24 +82,19 @@ async def metrics_text(control: ClusterControl) -> bytes:
         metrics.up.add_metric((name, control.roles.role(name)), runs)
     async with control.admin() as admin:
         clusters: dict[str, str] = {}
-        groups: set[str] = set()
         try:
             for cluster, brokers in (await admin.cluster_info()).cluster_addr_table.items():
                 clusters.update(dict.fromkeys(brokers, cluster))
             for broker in control.roles.running_brokers:
-                node = (clusters.get(broker, ""), "broker", broker)
-                groups |= await metrics.ask_broker(admin, node)
-            for group in sorted(groups)[:MAX_GROUPS]:
-                await metrics.ask_group(admin, group, clusters)
+                report = await admin.broker_metrics(broker)
+                metrics.add((clusters.get(broker, ""), "broker", broker), report)
         except PocketMQError as exc:  # the roles' own figure is told all the same
             log.warning("metrics.not_complete", reason=str(exc))
     registry.register(metrics)
     return generate_latest(registry)
 
 
-def _is_system(topic: str, group: str) -> bool:
-    return is_system_topic(topic) or group.upper().startswith(SYSTEM_GROUP_PREFIX)
-
-
-def _text(value: bool) -> str:
-    return str(value).lower()
+def _labels(metric: Metric, node: Sequence[str], values: Sequence[str]) -> dict[str, str]:
+    """Labels of one series; an empty one is the same as none (Prometheus), and left out."""
+    own = zip(metric.labels, values, strict=True)
+    return dict(zip(NODE, node, strict=True)) | {name: value for name, value in own if value}

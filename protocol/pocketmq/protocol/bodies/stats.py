@@ -1,4 +1,4 @@
-"""Statistics of a broker: VIEW_BROKER_STATS_DATA (315) (O-30, O-31), and GET_TRAFFIC (30008)."""
+"""Statistics of a broker: VIEW_BROKER_STATS_DATA (315) (O-30, O-31), and GET_METRICS (30008)."""
 
 from __future__ import annotations
 
@@ -27,19 +27,30 @@ class BrokerStatsData(BodyStruct, kw_only=True, omit_defaults=False):
     stats_day: BrokerStatsItem = msgspec.field(default_factory=BrokerStatsItem)
 
 
-class TopicTraffic(BodyStruct, kw_only=True):
-    """What was stored in a topic, or handed out of it to a group, since the broker's start."""
+class MetricNumber(BodyStruct, kw_only=True):
+    """One number of a counter or a gauge."""
 
-    topic: str
-    group: str = ""
-    """Empty: stored."""
-    messages: Int64
-    size_bytes: Int64
-    """Of the stored records."""
+    name: str
+    """Of a `protocol.metrics.Metric`, which says what the labels are."""
+    labels: list[str] = always(list)
+    """Their values, in its order; an empty one is left out."""
+    value: Int64 = 0
 
 
-class TrafficReport(BodyStruct, kw_only=True):
-    """The answer to GET_TRAFFIC (30008), which is PocketMQ's own."""
+class MetricDistribution(BodyStruct, kw_only=True):
+    """One histogram."""
 
-    stored: list[TopicTraffic] = always(list)
-    handed_out: list[TopicTraffic] = always(list)
+    name: str
+    labels: list[str] = always(list)
+    """As `MetricNumber.labels`."""
+    counts: list[Int64] = always(list)
+    """Of each bucket by itself, that without a bound last."""
+    total: Int64 = 0
+    """Sum of the values."""
+
+
+class MetricsReport(BodyStruct, kw_only=True):
+    """The answer to GET_METRICS (30008), which is PocketMQ's own."""
+
+    numbers: list[MetricNumber] = always(list)
+    distributions: list[MetricDistribution] = always(list)

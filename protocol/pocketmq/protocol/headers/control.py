@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from pocketmq.protocol.bodies.faults import FaultOrders, FaultReport
 from pocketmq.protocol.bodies.route import KVTable
-from pocketmq.protocol.bodies.stats import TrafficReport
+from pocketmq.protocol.bodies.stats import MetricsReport
 from pocketmq.protocol.codes import RequestCode
 from pocketmq.protocol.header import Header
 from pocketmq.protocol.scalars import Int64
@@ -88,8 +88,8 @@ class GetFaultsRequestHeader(Header, kw_only=True):
     """Firings up to this number are known."""
 
 
-class GetTrafficRequestHeader(Header, kw_only=True):
-    """GET_TRAFFIC: a broker's counters of each topic and group."""
+class GetMetricsRequestHeader(Header, kw_only=True):
+    """GET_METRICS: a broker's metrics, as `protocol.metrics` declares them."""
 
-    CODE: ClassVar[int] = RequestCode.GET_TRAFFIC
-    RESPONSE_BODY = TrafficReport
+    CODE: ClassVar[int] = RequestCode.GET_METRICS
+    RESPONSE_BODY = MetricsReport

@@ -1,0 +1,160 @@
+"""What a broker counts for its metrics only; `stats.py` counts what RocketMQ's tools ask, too.
+
+Sends are counted once for each run of messages of one topic, type and class of size.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from pocketmq.protocol.metrics import CONSUMER_GROUP, MESSAGE_SIZE, TOPIC, Metric
+
+MAX_SERIES: Final = 10_000
+"""Of one metric; more sets of labels are not counted, so that names cost no memory without end."""
+
+_SIZES: Final = tuple(int(bound) for bound in MESSAGE_SIZE.bounds)
+_CLASSES: Final = tuple(
+    (place, floor, ceiling)
+    for place, (floor, ceiling) in enumerate(zip((-1, *_SIZES), (*_SIZES, 2**63), strict=True))
+)
+
+
+def size_class(size_bytes: int) -> tuple[int, int, int]:
+    """Place of a record's bucket, and its bounds: above the first and at most the second."""
+    return _CLASSES[bisect_left(_SIZES, size_bytes)]
+
+
+class Sent(NamedTuple):
+    """Messages of one type in one topic."""
+
+    messages: int
+    size_bytes: int
+    """Of their records."""
+    buckets: tuple[int, ...]
+    """How many of them are in each class of size."""
+
+
+class Distribution:
+    """How often values fell into each bucket of a histogram.
+
+    Args:
+        bounds: highest value of each bucket but the last, which has none.
+    """
+
+    __slots__ = ("_bounds", "counts", "total")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self._bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0
+        """The sum of the values."""
+
+    def note(self, value: int) -> None:
+        """One more value."""
+        self.counts[bisect_left(self._bounds, value)] += 1
+        self.total += value
+
+
+class Meters:
+    """Counters by metric and labels. They only grow, until their topic or group is deleted."""
+
+    def __init__(self) -> None:
+        self._sent: dict[str, list[list[int] | None]] = {}
+        """Topic -> for each type messages, bytes and the buckets."""
+        self.popped: dict[tuple[str, str, bool], tuple[int, int]] = {}
+        """(topic, group, whether from its retry topic): messages and bytes that were popped."""
+        self._counts: dict[Metric, dict[tuple[str, ...], int]] = {}
+        self._distributions: dict[Metric, dict[tuple[str, ...], Distribution]] = {}
+
+    def sent(
+        self, topic: str, message_type: int, place: int, messages: int, size_bytes: int
+    ) -> None:
+        """Messages were sent and stored.
+
+        Args:
+            topic: where they are stored.
+            message_type: number of their `MessageType`.
+            place: of their `size_class`.
+            messages: how many.
+            size_bytes: of their records together.
+        """
+        rows = self._sent.get(topic)
+        if rows is None:
+            if len(self._sent) >= MAX_SERIES:
+                return
+            rows = self._sent[topic] = [None] * 4
+        row = rows[message_type]
+        if row is None:
+            row = rows[message_type] = [0] * (2 + len(_CLASSES))
+        row[0] += messages
+        row[1] += size_bytes
+        row[2 + place] += messages
+
+    def sends(self) -> Iterator[tuple[str, int, Sent]]:
+        """Topic, number of the `MessageType`, and how much of it was sent."""
+        for topic, rows in self._sent.items():
+            for number, row in enumerate(rows):
+                if row is not None:
+                    yield topic, number, Sent(row[0], row[1], tuple(row[2:]))
+
+    def popped_out(
+        self, topic: str, group: str, messages: int, size_bytes: int, *, retry: bool
+    ) -> None:
+        """Messages were popped, from the topic itself or from the group's retry topic of it."""
+        key = topic, group, retry
+        known = self.popped.get(key)
+        if known is not None or len(self.popped) < MAX_SERIES:
+            before, bytes_before = known or (0, 0)
+            self.popped[key] = before + messages, bytes_before + size_bytes
+
+    def add(self, metric: Metric, *labels: str, count: int = 1) -> None:
+        """Count in a counter with the values of its labels."""
+        series = self._counts.setdefault(metric, {})
+        if labels in series or len(series) < MAX_SERIES:
+            series[labels] = series.get(labels, 0) + count
+
+    def note(self, metric: Metric, value: int, *labels: str) -> None:
+        """One more value of a histogram."""
+        series = self._distributions.setdefault(metric, {})
+        distribution = series.get(labels)
+        if distribution is None:
+            if len(series) >= MAX_SERIES:
+                return
+            distribution = series[labels] = Distribution(metric.bounds)
+        distribution.note(value)
+
+    @property
+    def counts(self) -> Mapping[Metric, Mapping[tuple[str, ...], int]]:
+        """All counters."""
+        return self._counts
+
+    @property
+    def distributions(self) -> Mapping[Metric, Mapping[tuple[str, ...], Distribution]]:
+        """All histograms but that of sizes."""
+        return self._distributions
+
+    def forget_topic(self, topic: str) -> None:
+        """The topic was deleted."""
+        self._sent.pop(topic, None)
+        self._forget_popped(0, topic)
+        self._forget(TOPIC, topic)
+
+    def forget_group(self, group: str) -> None:
+        """The group was deleted."""
+        self._forget_popped(1, group)
+        self._forget(CONSUMER_GROUP, group)
+
+    def _forget_popped(self, at: int, name: str) -> None:
+        for key in [key for key in self.popped if key[at] == name]:
+            del self.popped[key]
+
+    def _forget(self, label: str, value: str) -> None:
+        for table in (self._counts, self._distributions):
+            for metric, series in table.items():
+                if label not in metric.labels:
+                    continue
+                at = metric.labels.index(label)
+                for labels in [labels for labels in series if labels[at] == value]:
+                    del series[labels]
