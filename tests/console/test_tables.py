@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pocketmq.cluster.cli.clock import ClockView, clock_table
 from pocketmq.cluster.cli.cluster import ReplicaView, replica_tables
@@ -12,7 +15,7 @@ from pocketmq.cluster.cli.connections import ConnectionView, connection_table
 from pocketmq.cluster.cli.explain import life_tables
 from pocketmq.cluster.cli.group import group_tables
 from pocketmq.cluster.cli.output import show
-from pocketmq.cluster.cli.tables import Table, aligned, columns, shortened, tab_separated
+from pocketmq.cluster.cli.tables import Table, columns, folded, laid_out, tab_separated
 from pocketmq.cluster.cli.tail import message_tables
 from pocketmq.cluster.cli.topic import (
     BrokerOfTopic,
@@ -80,42 +83,98 @@ TABLES = [
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: "+".join(table.columns))
-def test_every_table_fits_80_columns_with_long_names(table: Table) -> None:
-    first, *rows = aligned(table, 80)
-    assert max(map(columns, [first, *rows])) <= 80
-    assert len(rows) == len(table.rows), "a row is one line"
+@pytest.mark.parametrize("width", [80, 120, 300])
+def test_every_table_fits_and_leaves_nothing_out(table: Table, width: int) -> None:
+    layout = laid_out(table, width)
+    lines = layout.lines if layout.head is None else [layout.head, *layout.lines]
+    assert max(map(columns, lines)) <= width
     for column in table.columns:
-        assert column in first, "names of columns are whole"
+        if layout.head is not None:
+            assert column in layout.head, "names of columns are whole"
+        else:
+            assert sum(line.startswith(column) for line in lines) >= len(table.rows)
+    shown = Counter("".join(lines))
+    wanted = Counter("".join(each for row in table.rows for each in row if isinstance(each, str)))
+    missing = {char: n for char, n in wanted.items() if char != " " and shown[char] < n}
+    assert not missing
+
+
+def test_a_table_that_fits_has_one_line_for_each_row() -> None:
+    table = Table("m", ("client id", "queues"), [("192.168.17.4@12#8471", 8), ("x", 12)])
+    assert laid_out(table, 80) == (
+        "client id             queues",
+        ["192.168.17.4@12#8471       8", "x                         12"],
+    )
+
+
+def test_a_long_id_goes_on_in_a_second_line_behind_a_sign() -> None:
+    table = Table("m", ("client id", "queues"), [("192.168.17.4@12345#1795390563123456789", 8)])
+    layout = laid_out(table, 40)
+    assert layout.head == "client id                         queues"
+    assert layout.lines == [
+        "192.168.17.4@12345#                    8",
+        "1795390563123456789",
+    ]
+
+
+def test_where_two_lines_are_not_enough_a_row_is_a_list() -> None:
+    name = "a-very-long-name-of-a-topic-" * 3
+    table = Table("q", ("topic", "owner", "lag"), [(name, name, 7), ("b", None, 1234)])
+    layout = laid_out(table, 60)
+    assert layout.head is None
+    assert layout.lines == [
+        "topic  a-very-long-name-of-a-topic-a-very-long-name-of-a-",
+        "       topic-a-very-long-name-of-a-topic-",
+        "owner  a-very-long-name-of-a-topic-a-very-long-name-of-a-",
+        "       topic-a-very-long-name-of-a-topic-",
+        "lag    7",
+        "",
+        "topic  b",
+        "owner  -",
+        "lag    1,234",
+    ]
+
+
+def test_a_sentence_is_broken_at_its_blanks() -> None:
+    said = "compare the tags of producer and consumer, letter by letter"
+    assert folded(said, 24) == ["compare the tags of", "producer and consumer,", "letter by letter"]
+    table = Table("f", ("at", "what"), [("10:00", said)])
+    assert laid_out(table, 31).lines == [
+        "10:00  compare the tags of",
+        "       producer and consumer,",
+        "       letter by letter",
+    ]
+
+
+@given(st.text(st.characters(blacklist_categories=("Cs",))), st.integers(2, 40))
+def test_folding_loses_nothing_but_blanks_and_is_never_wider(text: str, width: int) -> None:
+    parts = folded(text, width)
+    assert "".join("".join(parts).split()) == "".join(text.split())
+    assert max(map(columns, parts)) <= width
 
 
 def test_wide_and_combining_characters_are_counted_in_columns() -> None:
     wide = "我的很长的客户端名称" * 6
     table = Table("m", ("id", "lag"), [(wide, 7), ("e\u0301", 12)])
-    lines = aligned(table, 80)
-    assert [columns(line) for line in lines] == [80, 80, 80]
-    assert "…" in lines[1]
-    assert columns(shortened(wide, 9)) == 9
-    assert shortened(wide, 9) == "我的…名称"
+    layout = laid_out(table, 80)
+    assert layout.head is not None
+    assert [columns(line) for line in (layout.head, layout.lines[0])] == [80, 80]
+    assert "".join(line.split()[0] for line in layout.lines[:2]) == wide
 
 
-def test_a_column_that_is_cut_last_stays_whole_beside_long_values() -> None:
+def test_a_column_that_is_kept_whole_stays_so_beside_long_values() -> None:
     rows = [("flushConsumeQueueLeastPages", "1s 5s 10s " * 9), ("x", "y")]
-    _, row, _ = aligned(Table("o", ("option", "value"), rows, last_cut="option"), 80)
-    assert row.startswith("flushConsumeQueueLeastPages  1s 5s")
-    assert 79 <= len(row) <= 80, "the end may be a blank"
-
-
-def test_a_shortened_client_id_keeps_its_ends() -> None:
-    assert shortened(CLIENT, 80).endswith("#1795390563123456789")
-    assert shortened(CLIENT, 24) == "192.168.117.…90563123456789"[:12] + "…" + CLIENT[-11:]
-    assert shortened("short", 24) == "short"
+    first, *_ = laid_out(Table("o", ("option", "value"), rows, kept_whole="option"), 80).lines
+    assert first.startswith("flushConsumeQueueLeastPages  1s 5s")
 
 
 def test_numbers_stand_at_the_right_and_are_whole() -> None:
     table = Table("queue", ("queue", "end"), [("a/0", 7), ("a" * 90, BILLIONS), ("a/2", None)])
-    lines = aligned(table, 80)
+    layout = laid_out(table, 80)
+    assert layout.head is not None
+    lines = [layout.head, layout.lines[0], layout.lines[1], layout.lines[-1]]
     assert [line.split()[-1] for line in lines] == ["end", "7", "12,345,678,901", "-"]
-    assert {len(line) for line in lines} == {80}
+    assert len({len(line) for line in lines}) == 1
 
 
 def test_a_pipe_gets_each_value_whole_between_tabs() -> None:

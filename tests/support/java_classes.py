@@ -26,7 +26,7 @@ OWN = {
     "GetClockRequestHeader", "ClockResponseHeader", "MoveClockRequestHeader",
     "RoleStatusRequestHeader", "SetFaultsRequestHeader", "GetFaultsRequestHeader",
     "RaftMessageRequestHeader", "GetEventsRequestHeader", "GetEventsResponseHeader",
-    "GetTrafficRequestHeader",
+    "GetMetricsRequestHeader",
 }  # fmt: skip
 """PocketMQ's control requests."""
 

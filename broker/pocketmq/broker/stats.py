@@ -9,12 +9,15 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from pocketmq.broker.metrics.message_type import MessageType
-from pocketmq.broker.metrics.meters import Meters, size_class
+from pocketmq.broker.metrics.meters import Meters, Sent, size_class
 from pocketmq.broker.put_times import PutTimes
 from pocketmq.broker.traffic import DAY_PERIOD_MS, HOUR_PERIOD_MS, Traffic, note_in
 from pocketmq.protocol.validation import SCHEDULE_TOPIC, is_system_topic
 
 WINDOW_S = 600
+
+NOT_SENT = -1
+"""Instead of a `MessageType`: the broker's own messages, which no metric of sends counts."""
 
 SCHEDULE_CONSUMER = "SCHEDULE_CONSUMER"
 """The group under which deliveries of delayed messages are counted."""
@@ -77,9 +80,26 @@ class BrokerStats:
         return self.got.messages
 
     def note_put(
-        self, topic: str, messages: int, size_bytes: int, now: float, took_s: float = 0.0
+        self,
+        topic: str,
+        messages: int,
+        size_bytes: int,
+        now: float,
+        took_s: float = 0.0,
+        message_type: int = NOT_SENT,
+        size_place: int = 0,
     ) -> None:
-        """Messages were stored in a topic, in an append that took so long."""
+        """Messages were stored in a topic.
+
+        Args:
+            topic: where they are stored.
+            messages: how many.
+            size_bytes: of their records together.
+            now: the time.
+            took_s: how long the append took.
+            message_type: of messages that clients sent, the number of their `MessageType`.
+            size_place: place of the `size_class` of such.
+        """
         traffic = self.topics.get(topic)
         if traffic is None:
             traffic = self.topics[topic] = Traffic(is_system=is_system_topic(topic))
@@ -87,6 +107,11 @@ class BrokerStats:
         note_in((traffic, *totals), messages, size_bytes)
         self.put_times.note(took_s, messages)
         self._second(now).put += messages
+        if message_type != NOT_SENT:
+            sent = traffic.sent
+            if sent is None:
+                sent = traffic.sent = Sent()
+            sent.note(message_type, size_place, messages, size_bytes)
 
     def note_get(
         self,
@@ -128,8 +153,8 @@ class BrokerStats:
         if reader not in self.groups:
             self.groups[reader] = Traffic(is_system=True)
         self.groups[reader].note(1, size_bytes)
-        self.note_put(topic, 1, size_bytes, now)
-        self.meters.sent(topic, MessageType.DELAY, size_class(size_bytes)[0], 1, size_bytes)
+        place = size_class(size_bytes)[0]
+        self.note_put(topic, 1, size_bytes, now, 0.0, MessageType.DELAY, place)
 
     def note_send_back(self, topic: str, group: str) -> None:
         """A message of a topic was sent back by a group."""

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from pocketmq.broker.metrics.meters import Sent
 from pocketmq.protocol.bodies.stats import BrokerStatsData, BrokerStatsItem
 
 MINUTE_PERIOD_MS: Final = 10_000
@@ -54,13 +55,15 @@ class Traffic:
         is_system: of a system topic, which totals for people leave out (O-24).
     """
 
-    __slots__ = ("_day", "_hour", "_minute", "is_system", "messages", "size_bytes", "times")
+    __slots__ = ("_day", "_hour", "_minute", "is_system", "messages", "sent", "size_bytes", "times")
 
     def __init__(self, *, is_system: bool = False) -> None:
         self.is_system = is_system
         self.messages = 0
         self.size_bytes = 0
         self.times = 0
+        self.sent: Sent | None = None
+        """Of a topic to which messages were sent, them by type."""
         self._minute = _Window(MINUTE_PERIOD_MS, 7)
         self._hour = _Window(HOUR_PERIOD_MS, 7)
         self._day = _Window(DAY_PERIOD_MS, 25)

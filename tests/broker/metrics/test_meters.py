@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pocketmq.broker.metrics.message_type import MessageType, type_of
-from pocketmq.broker.metrics.meters import MAX_SERIES, Meters, size_class
+from pocketmq.broker.metrics.meters import MAX_SERIES, Meters, Sent, size_class
 from pocketmq.protocol.metrics import COMMITS, FINISH_LATENCY, SENT_TO_DLQ
 
 
@@ -38,24 +38,25 @@ def test_a_size_belongs_to_the_bucket_whose_bound_it_does_not_pass() -> None:
         assert size_class(ceiling)[0] == place
 
 
+def test_sends_are_counted_by_type_and_class_of_size() -> None:
+    sent = Sent()
+    sent.note(MessageType.FIFO, 1, 2, 3000)
+    sent.note(MessageType.FIFO, 0, 1, 100)
+    assert list(sent.rows()) == [(MessageType.FIFO, 3, 3100, [1, 2, 0, 0, 0, 0, 0])]
+
+
 def test_what_is_counted_goes_with_its_topic_or_group() -> None:
     meters = Meters()
-    meters.sent("orders", MessageType.FIFO, 1, 2, 3000)
-    meters.sent("orders", MessageType.FIFO, 0, 1, 100)
     meters.popped_out("orders", "billing", 2, 200, retry=True)
     meters.popped_out("orders", "billing", 1, 100, retry=True)
     meters.add(SENT_TO_DLQ, "billing", "orders")
     meters.add(COMMITS, "orders", count=2)
     meters.note(FINISH_LATENCY, 61, "orders")
-    [(topic, number, sent)] = meters.sends()
-    assert (topic, number, sent.messages, sent.size_bytes) == ("orders", MessageType.FIFO, 3, 3100)
-    assert sent.buckets == (1, 2, 0, 0, 0, 0, 0)
     assert meters.popped == {("orders", "billing", True): (3, 300)}
     assert meters.distributions[FINISH_LATENCY]["orders",].counts == [0, 0, 1, 0, 0, 0, 0]
     meters.forget_group("billing")
     assert (meters.popped, meters.counts[SENT_TO_DLQ]) == ({}, {})
     meters.forget_topic("orders")
-    assert not list(meters.sends())
     assert not meters.counts[COMMITS]
     assert not meters.distributions[FINISH_LATENCY]
 
@@ -63,11 +64,9 @@ def test_what_is_counted_goes_with_its_topic_or_group() -> None:
 def test_names_without_end_cost_no_memory_without_end() -> None:
     meters = Meters()
     for number in range(MAX_SERIES + 10):
-        meters.sent(f"t{number}", 0, 0, 1, 1)
         meters.add(COMMITS, f"t{number}")
         meters.note(FINISH_LATENCY, 1, f"t{number}")
         meters.popped_out(f"t{number}", "g", 1, 1, retry=False)
-    assert len(list(meters.sends())) == MAX_SERIES
     assert len(meters.counts[COMMITS]) == len(meters.distributions[FINISH_LATENCY]) == MAX_SERIES
     assert len(meters.popped) == MAX_SERIES
     meters.add(COMMITS, "t1")  # what is known goes on counting

@@ -52,16 +52,17 @@ def text(value: bool) -> str:
 def traffic_figures(core: BrokerCore) -> Figures:
     """What was sent, and handed out. Retry and dead letter topics are left out, as in RocketMQ."""
     stats = core.stats
-    for topic, number, sent in stats.meters.sends():
-        if is_retry(topic) or is_dlq(topic):
+    for topic, traffic in stats.topics.items():
+        if traffic.sent is None or is_retry(topic) or is_dlq(topic):
             continue
-        kind = MessageType(number).name.lower()
-        labels = (topic, kind, text(is_system_topic(topic)))
-        sizes = Distribution(metrics.MESSAGE_SIZE.bounds)
-        sizes.counts, sizes.total = list(sent.buckets), sent.size_bytes
-        yield Figure(metrics.MESSAGES_IN, labels, sent.messages)
-        yield Figure(metrics.BYTES_IN, labels, sent.size_bytes)
-        yield Figure(metrics.MESSAGE_SIZE, labels, sizes)
+        for number, messages, size_bytes, buckets in traffic.sent.rows():
+            kind = MessageType(number).name.lower()
+            labels = (topic, kind, text(is_system_topic(topic)))
+            sizes = Distribution(metrics.MESSAGE_SIZE.bounds)
+            sizes.counts, sizes.total = buckets, size_bytes
+            yield Figure(metrics.MESSAGES_IN, labels, messages)
+            yield Figure(metrics.BYTES_IN, labels, size_bytes)
+            yield Figure(metrics.MESSAGE_SIZE, labels, sizes)
     popped = stats.meters.popped
     for (topic, group), traffic in stats.groups.items():
         system = text(_is_system(topic, group))

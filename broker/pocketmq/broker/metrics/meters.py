@@ -1,13 +1,14 @@
 """What a broker counts for its metrics only; `stats.py` counts what RocketMQ's tools ask, too.
 
-Sends are counted once for each run of messages of one topic, type and class of size.
+Sends are counted once for each run of messages of one topic, type and class of size: `Sent` stands
+in the `Traffic` of its topic, so that a send looks its topic up once.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from pocketmq.protocol.metrics import CONSUMER_GROUP, MESSAGE_SIZE, TOPIC, Metric
 
@@ -26,14 +27,31 @@ def size_class(size_bytes: int) -> tuple[int, int, int]:
     return _CLASSES[bisect_left(_SIZES, size_bytes)]
 
 
-class Sent(NamedTuple):
-    """Messages of one type in one topic."""
+class Sent:
+    """Messages that were sent to one topic, by type.
 
-    messages: int
-    size_bytes: int
-    """Of their records."""
-    buckets: tuple[int, ...]
-    """How many of them are in each class of size."""
+    Each row has the messages of one `MessageType`, their bytes, and the buckets of their sizes.
+    """
+
+    __slots__ = ("_rows",)
+
+    def __init__(self) -> None:
+        self._rows: list[list[int] | None] = [None] * 4
+
+    def note(self, message_type: int, place: int, messages: int, size_bytes: int) -> None:
+        """Messages of one type and `size_class` were sent and stored."""
+        row = self._rows[message_type]
+        if row is None:
+            row = self._rows[message_type] = [0] * (2 + len(_CLASSES))
+        row[0] += messages
+        row[1] += size_bytes
+        row[2 + place] += messages
+
+    def rows(self) -> Iterator[tuple[int, int, int, list[int]]]:
+        """Number of the type, messages, bytes and buckets, of each type that was sent."""
+        for number, row in enumerate(self._rows):
+            if row is not None:
+                yield number, row[0], row[1], row[2:]
 
 
 class Distribution:
@@ -61,43 +79,10 @@ class Meters:
     """Counters by metric and labels. They only grow, until their topic or group is deleted."""
 
     def __init__(self) -> None:
-        self._sent: dict[str, list[list[int] | None]] = {}
-        """Topic -> for each type messages, bytes and the buckets."""
         self.popped: dict[tuple[str, str, bool], tuple[int, int]] = {}
         """(topic, group, whether from its retry topic): messages and bytes that were popped."""
         self._counts: dict[Metric, dict[tuple[str, ...], int]] = {}
         self._distributions: dict[Metric, dict[tuple[str, ...], Distribution]] = {}
-
-    def sent(
-        self, topic: str, message_type: int, place: int, messages: int, size_bytes: int
-    ) -> None:
-        """Messages were sent and stored.
-
-        Args:
-            topic: where they are stored.
-            message_type: number of their `MessageType`.
-            place: of their `size_class`.
-            messages: how many.
-            size_bytes: of their records together.
-        """
-        rows = self._sent.get(topic)
-        if rows is None:
-            if len(self._sent) >= MAX_SERIES:
-                return
-            rows = self._sent[topic] = [None] * 4
-        row = rows[message_type]
-        if row is None:
-            row = rows[message_type] = [0] * (2 + len(_CLASSES))
-        row[0] += messages
-        row[1] += size_bytes
-        row[2 + place] += messages
-
-    def sends(self) -> Iterator[tuple[str, int, Sent]]:
-        """Topic, number of the `MessageType`, and how much of it was sent."""
-        for topic, rows in self._sent.items():
-            for number, row in enumerate(rows):
-                if row is not None:
-                    yield topic, number, Sent(row[0], row[1], tuple(row[2:]))
 
     def popped_out(
         self, topic: str, group: str, messages: int, size_bytes: int, *, retry: bool
@@ -137,7 +122,6 @@ class Meters:
 
     def forget_topic(self, topic: str) -> None:
         """The topic was deleted."""
-        self._sent.pop(topic, None)
         self._forget_popped(0, topic)
         self._forget(TOPIC, topic)
 

@@ -18,7 +18,6 @@ def assemble_replies(core: BrokerCore, topics: Topics, groups: Groups, storing: 
         storing.puts,
         core.address,
         core.clock,
-        core.stats.meters,
         store_replies=lambda: core.config.store_reply_message_enable,
     )
     return Subject(processors=(processor,))

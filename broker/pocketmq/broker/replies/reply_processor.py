@@ -10,10 +10,8 @@ import structlog
 from pocketmq.broker.address import BrokerAddress
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.groups.producers import ProducerManager
-from pocketmq.broker.metrics.meters import Meters, size_class
 from pocketmq.broker.replies.reply_messages import SendHeader, pushed, requester_of, stored
 from pocketmq.broker.sending.incoming import packed_address
-from pocketmq.broker.sending.sent_properties import type_of_text
 from pocketmq.broker.sending.stamp import REGION, TRACE_ON
 from pocketmq.broker.store import PutStatus
 from pocketmq.broker.storing.safe_puts import SafePuts
@@ -48,7 +46,6 @@ class ReplyProcessor:
         puts: store replies.
         address: of this broker.
         clock: the time.
-        meters: count what is stored.
         store_replies: whether replies are stored, too (`storeReplyMessageEnable`).
     """
 
@@ -59,7 +56,6 @@ class ReplyProcessor:
         puts: SafePuts,
         address: BrokerAddress,
         clock: Clock,
-        meters: Meters,
         *,
         store_replies: Callable[[], bool],
     ) -> None:
@@ -68,7 +64,6 @@ class ReplyProcessor:
         self._puts = puts
         self._address = address
         self._clock = clock
-        self._meters = meters
         self._store_replies = store_replies
 
     @handles(RequestCode.SEND_REPLY_MESSAGE)
@@ -165,10 +160,6 @@ class ReplyProcessor:
             host = self._address.packed
             message = stored(header, body, queue_id, packed_address(peer.address), host)
             result = self._puts.put(message)
-            if result.status is PutStatus.PUT_OK:
-                place_of_size, _, _ = size_class(result.size)
-                kind = type_of_text(header.properties)
-                self._meters.sent(message.topic, kind, place_of_size, 1, result.size)
 
             def stored_safely(status: PutStatus) -> None:
                 if status is PutStatus.PUT_OK:

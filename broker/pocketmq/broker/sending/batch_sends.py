@@ -48,7 +48,7 @@ class BatchSends:
         self._puts = puts
         self._incoming = incoming
         self._replies = replies
-        self._stats, self._meters = stats, stats.meters
+        self._stats = stats
         self._clock = clock
 
     def put(
@@ -80,10 +80,9 @@ class BatchSends:
             return not_stored(request, result.status, self._store)
         done_at = self._clock.monotonic()
         size_bytes = result.end - result.physical_offsets[0]
-        self._stats.note_put(batch.topic, count, size_bytes, done_at, done_at - began_at)
-        bucket, _, _ = size_class(size_bytes // count)
-        kind = type_of_text(header.properties)
-        self._meters.sent(batch.topic, kind, bucket, count, size_bytes)
+        place, _, _ = size_class(size_bytes // count)
+        kind, took_s = type_of_text(header.properties), done_at - began_at
+        self._stats.note_put(batch.topic, count, size_bytes, done_at, took_s, kind, place)
         if not self._puts.must_wait:
             return self._reply(request, batch, result, PutStatus.PUT_OK)
 

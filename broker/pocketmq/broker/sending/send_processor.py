@@ -73,7 +73,9 @@ class SendProcessor(Service):
         self._incoming = incoming
         self._batches = batches
         self._replies = replies
-        self._stats, self._meters = stats, stats.meters
+        self._stats = stats
+        self._size_class = size_class(0)
+        """Of the last messages: most are of one."""
         self._overload = overload
         self._clock = clock
         self._is_open = False
@@ -152,7 +154,8 @@ class SendProcessor(Service):
         must_wait = self._puts.must_wait
         waiting: list[_Stored] = []
         topic, kind, took_s = messages[0].topic, messages[0].message_type, done_at - now
-        stored = size_bytes = bucket = floor = ceiling = 0
+        stored = size_bytes = 0
+        place, floor, ceiling = self._size_class
         for (index, queue_id), message, result in zip(slots, messages, results, strict=True):
             request = requests[index]
             if result.status is not _OK:
@@ -167,10 +170,9 @@ class SendProcessor(Service):
                 or message.topic != topic
             ):
                 if stored:
-                    self._stats.note_put(topic, stored, size_bytes, done_at, took_s)
-                    self._meters.sent(topic, kind, bucket, stored, size_bytes)
+                    self._stats.note_put(topic, stored, size_bytes, done_at, took_s, kind, place)
                 topic, kind, stored, size_bytes = message.topic, message.message_type, 0, 0
-                bucket, floor, ceiling = size_class(size)
+                self._size_class = place, floor, ceiling = size_class(size)
             stored += 1
             size_bytes += size
             if message.delay_level:
@@ -192,8 +194,7 @@ class SendProcessor(Service):
                     message.uniq_key or "",
                 )
         if stored:
-            self._stats.note_put(topic, stored, size_bytes, done_at, took_s)
-            self._meters.sent(topic, kind, bucket, stored, size_bytes)
+            self._stats.note_put(topic, stored, size_bytes, done_at, took_s, kind, place)
         if waiting:
             self._answer_when_safe(waiting)
 

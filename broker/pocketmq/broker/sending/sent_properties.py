@@ -51,7 +51,7 @@ class Traits(msgspec.Struct, frozen=True, gc=False):
     """Java's hash of the tag, 0 without one (S-31)."""
     wait_store_ok: bool
     """Whether the sender waits until the message is flushed, where the flush mode has that."""
-    message_type: MessageType
+    message_type: MessageType = MessageType.NORMAL
     """What metrics count it as."""
 
 

@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from pocketmq.broker.errors import RequestRefusedError
+from pocketmq.broker.metrics.meters import size_class
 from pocketmq.broker.replication.replicas import Replicas
-from pocketmq.broker.stats import BrokerStats
+from pocketmq.broker.stats import NOT_SENT, BrokerStats
 from pocketmq.broker.store import (
     FlushDiskType,
     MessageStore,
@@ -77,19 +78,26 @@ class SafePuts:
         self._stats = stats
         self._clock = clock
 
-    def put(self, message: StoredMessage, properties: dict[str, str] | None = None) -> PutResult:
+    def put(
+        self,
+        message: StoredMessage,
+        properties: dict[str, str] | None = None,
+        *,
+        message_type: int = NOT_SENT,
+    ) -> PutResult:
         """Store one message of the broker's own; `when_safe` or `answer_when_safe` come next.
 
         Args:
             message: with the topic that it is for.
             properties: of the message, decoded, when they may ask for a delay or the like; None
                 stores it as it is.
+            message_type: of a message that a client sent, the number of its `MessageType`.
 
         Raises:
             RequestRefusedError: a rewrite does not want it stored.
         """
         self.rewrite(message, properties)
-        [result] = self.put_all([message])
+        [result] = self.put_all([message], message_type)
         if message.delay_level and result.status is PutStatus.PUT_OK:
             self._stats.note_delayed(message.queue_id, result.size)
         return result
@@ -103,7 +111,9 @@ class SafePuts:
         if properties is not None:
             self._rewrites.apply(message, properties, self._clock.time_ms())
 
-    def put_all(self, messages: Sequence[StoredMessage]) -> list[PutResult]:
+    def put_all(
+        self, messages: Sequence[StoredMessage], message_type: int = NOT_SENT
+    ) -> list[PutResult]:
         """Store messages of the broker's own in one append; a result for each, in their order."""
         began_at = self._clock.monotonic()
         results = self._store.put_messages(messages)
@@ -115,7 +125,10 @@ class SafePuts:
             else:
                 self._stats.puts_failed += 1
         for topic, sizes in stored.items():
-            self._stats.note_put(topic, len(sizes), sum(sizes), done_at, done_at - began_at)
+            place = 0 if message_type == NOT_SENT else size_class(sizes[0])[0]
+            took_s = done_at - began_at
+            counts = len(sizes), sum(sizes)
+            self._stats.note_put(topic, *counts, done_at, took_s, message_type, place)
         return results
 
     def answer_when_safe(

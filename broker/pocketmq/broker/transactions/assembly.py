@@ -46,7 +46,7 @@ def assemble_transactions(
 ) -> Transactions:
     """Rewrites sends with TRAN_MSG into half messages."""
     profile, clock, store = core.profile.broker, core.clock, core.store
-    decisions, counts = Decisions(), TransactionCounts()
+    decisions, counts = Decisions(), TransactionCounts(core.stats.meters)
     core.signals.topic_deleted.connect(counts.forget)
     saved = PeriodicTable(
         core.table_file("transactionMetrics", TransactionMetrics, counts.load, counts.wrapper),
@@ -136,7 +136,6 @@ def assemble_transactions(
         clock,
         timeout_ms=lambda: core.config.transaction_time_out_ms,
         counts=counts,
-        meters=core.stats.meters,
         names_real_topic=profile.committed_names_real_topic,
     )
     return Transactions(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
+from pocketmq.broker.metrics.meters import Meters
 from pocketmq.broker.tables.topic_counts import TopicCount, TopicCounts
 from pocketmq.protocol.bodies.topics import DataVersion
 from pocketmq.protocol.body import BodyStruct
+from pocketmq.protocol.metrics import COMMITS, FINISH_LATENCY, ROLLBACKS
 
 
 class TransactionMetrics(BodyStruct, kw_only=True, omit_defaults=False):
@@ -17,7 +21,27 @@ class TransactionMetrics(BodyStruct, kw_only=True, omit_defaults=False):
 
 
 class TransactionCounts(TopicCounts):
-    """Counts by real topic: one more for each half message, one less when it is decided."""
+    """Counts by real topic: one more for each half message, one less when it is decided.
+
+    Args:
+        meters: count what is decided.
+    """
+
+    def __init__(self, meters: Meters) -> None:
+        super().__init__()
+        self._meters = meters
+
+    def committed(self, topic: str, ages_ms: Sequence[int], now_ms: int) -> None:
+        """Half messages of this age were committed."""
+        self.change(topic, -len(ages_ms), now_ms)
+        self._meters.add(COMMITS, topic, count=len(ages_ms))
+        for age_ms in ages_ms:
+            self._meters.note(FINISH_LATENCY, max(0, age_ms) // 1000, topic)
+
+    def rolled_back(self, topic: str, now_ms: int) -> None:
+        """A half message was rolled back."""
+        self.change(topic, -1, now_ms)
+        self._meters.add(ROLLBACKS, topic)
 
     def load(self, stored: TransactionMetrics) -> None:
         """Take over what the file holds."""

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import structlog
 
 from pocketmq.broker.errors import RequestRefusedError
-from pocketmq.broker.metrics.meters import Meters
 from pocketmq.broker.store import MessageStore, PutResult, PutStatus, StoredMessage
 from pocketmq.broker.storing.safe_puts import SafePuts
 from pocketmq.broker.transactions.counts import TransactionCounts
@@ -35,7 +34,6 @@ from pocketmq.protocol.headers.transactions import (
 )
 from pocketmq.protocol.ids import parse_offset_msg_id
 from pocketmq.protocol.message import MessageExt
-from pocketmq.protocol.metrics import COMMITS, FINISH_LATENCY, ROLLBACKS
 from pocketmq.protocol.record import decode_record
 from pocketmq.protocol.scalars import MessageSysFlag
 from pocketmq.protocol.validation import HALF_TOPIC, SCHEDULE_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC
@@ -78,7 +76,6 @@ class EndTransactionProcessor:
         clock: says how old a half message is.
         timeout_ms: `transactionTimeOut`, now.
         counts: one less when one is decided.
-        meters: count commits and rollbacks.
         names_real_topic: as `committed` has it.
     """
 
@@ -92,7 +89,6 @@ class EndTransactionProcessor:
         *,
         timeout_ms: Callable[[], int],
         counts: TransactionCounts,
-        meters: Meters,
         names_real_topic: bool = True,
     ) -> None:
         self._store = store
@@ -102,7 +98,6 @@ class EndTransactionProcessor:
         self._clock = clock
         self._timeout_ms = timeout_ms
         self._counts = counts
-        self._meters = meters
         self._history = OpHistory(store)
         self._names_real_topic = names_real_topic
 
@@ -200,7 +195,7 @@ class EndTransactionProcessor:
         waiting: list[tuple[Peer, Command, Command]] = []
         stored: list[PutResult] = []
         done: dict[int, list[int]] = {}
-        topics: dict[str, int] = {}
+        ages_ms: dict[str, list[int]] = {}
         for (key, each), result in zip(commits.items(), results, strict=True):
             request = each.request
             if result.status is not PutStatus.PUT_OK:
@@ -212,18 +207,15 @@ class EndTransactionProcessor:
                 continue
             record, topic = each.half.record, each.half.traits.topic
             self._decisions.decided(key, Outcome.COMMIT)
-            topics[topic] = topics.get(topic, 0) + 1
-            age_ms = max(0, now_ms - record.born_timestamp_ms)
-            self._meters.note(FINISH_LATENCY, age_ms // 1000, topic)
+            ages_ms.setdefault(topic, []).append(now_ms - record.born_timestamp_ms)
             done.setdefault(record.queue_id, []).append(record.queue_offset)
             stored.append(result)
             if must_wait:
                 waiting.append((each.peer, request, request.reply()))
             elif not request.is_oneway:
                 replies[each.place] = request.reply()
-        for topic, count in topics.items():
-            self._counts.change(topic, -count, now_ms)
-            self._meters.add(COMMITS, topic, count=count)
+        for topic, ages in ages_ms.items():
+            self._counts.committed(topic, ages, now_ms)
         for queue_id, offsets in done.items():
             self._ops.add(queue_id, offsets)
         if waiting:
@@ -255,8 +247,7 @@ class EndTransactionProcessor:
     def _decided(self, half: Half, outcome: Outcome, *, again: bool) -> None:
         self._decisions.decided(half.key, outcome)
         if not again:
-            self._counts.change(half.traits.topic, -1, self._clock.time_ms())
-            self._meters.add(ROLLBACKS, half.traits.topic)
+            self._counts.rolled_back(half.traits.topic, self._clock.time_ms())
 
     def _is_committed(self, key: str, real_topic: str) -> bool:
         """Whether the index knows a committed copy, from before a restart."""

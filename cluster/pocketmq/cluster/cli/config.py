@@ -77,7 +77,7 @@ class OptionView:
 def option_table(found: list[OptionView]) -> Table:
     """A row for each."""
     rows = [(each.option, f"{each.value} {each.unit}".strip(), each.origin) for each in found]
-    return Table("option", ("option", "value", "from"), rows, last_cut="option")
+    return Table("option", ("option", "value", "from"), rows, kept_whole="option")
 
 
 def show(

@@ -150,7 +150,7 @@ def values_table(
             (key, *(options.get(key, "") for options in found.values()), acts.get(key, ""))
             for key in keys
         ],
-        last_cut="option",
+        kept_whole="option",
     )
 
 

@@ -70,6 +70,6 @@ def life_tables(told: Life) -> tuple[Table, Table]:
             "group",
             ("group", "state", "sent back", "where"),
             [(each.group, each.state, each.sent_back, each.what) for each in told.groups],
-            last_cut="where",
+            kept_whole="where",
         ),
     )

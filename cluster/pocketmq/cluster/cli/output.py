@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal
 
 import typer
 
-from pocketmq.cluster.cli.tables import Table, aligned, tab_separated
+from pocketmq.cluster.cli.tables import Table, laid_out, tab_separated
 
 OutputFormat = Literal["table", "tsv", "json"]
 
@@ -65,9 +65,10 @@ def show(
     for at, table in enumerate(filled):
         if at or heading:
             typer.echo("")
-        first, *rows = aligned(table, width())
-        typer.echo(_bold(first))
-        for line in rows:
+        layout = laid_out(table, width())
+        if layout.head is not None:
+            typer.echo(_bold(layout.head))
+        for line in layout.lines:
             typer.echo(line)
 
 

@@ -3,9 +3,14 @@
     queue       min  max  last update
     broker-a/0    0  120  2026-11-22 20:15:02
 
-No boxes and no colour. Where the cells of a row need more than the width, long texts lose their
-middle: the ends of a client id tell clients apart, `192.168.17.4@12…#8471`. Widths are those of a
-terminal: a Chinese character takes two columns, a combining accent none.
+No boxes and no colour, and nothing is left out. Where the cells of a row need more than the width,
+long ones go on in a second line, sentences in as many as they need. Where that is not enough, each
+row becomes a list of its columns:
+
+    client id  192.168.117.204@12345#1795390563123456789
+    queues     8
+
+Widths are those of a terminal: a Chinese character takes two columns, a combining accent none.
 """
 
 from __future__ import annotations
@@ -13,14 +18,18 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from itertools import zip_longest
+from typing import Final, NamedTuple
 
 Cell = str | int | float | None
 
 GAP: Final = "  "
-ELLIPSIS: Final = "…"
-SHORTEST: Final = 8
-"""Columns that a shortened text keeps at least."""
+MOST_LINES: Final = 2
+"""That a name or an id may take; longer ones make the table a list."""
+LONGEST_WORD: Final = 24
+"""Columns up to which words of a sentence are not broken."""
+_BREAKS: Final = frozenset("-_.:@#/|%+,")
+"""Behind which a name is broken rather than elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +43,8 @@ class Table:
     """Singular: in tab-separated output of several tables each row begins with it."""
     columns: tuple[str, ...]
     rows: Sequence[tuple[Cell, ...]]
-    last_cut: str = ""
-    """A column that is shortened only where all others are already: one without which the rest
-    says nothing."""
+    kept_whole: str = ""
+    """A column whose cells stay in one line as long as the others can give way."""
 
 
 def columns(text: str) -> int:
@@ -46,42 +54,106 @@ def columns(text: str) -> int:
     return sum(map(_columns_of, text))
 
 
-def shortened(text: str, width: int) -> str:
-    """The text, or its two ends around an ellipsis if it is wider than that many columns."""
-    if columns(text) <= width:
-        return text
-    kept = width - len(ELLIPSIS)
-    begin = _fitting(text, kept - kept // 2)
-    return begin + ELLIPSIS + _fitting(text[::-1], kept - columns(begin))[::-1]
+class Layout(NamedTuple):
+    """A table as text."""
+
+    head: str | None
+    """The columns' names; None where each row is a list, which names them."""
+    lines: list[str]
 
 
-def aligned(table: Table, width: int) -> list[str]:
-    """A line for the columns' names and one for each row, none longer than the width.
+def laid_out(table: Table, width: int) -> Layout:
+    """The table in lines that are no longer than the width.
 
-    Only texts are shortened; a table whose numbers alone are wider stays wider.
+    Numbers are not broken: a table whose numbers alone are wider stays wider.
     """
-    cells = [table.columns, *(tuple(map(_shown, row)) for row in table.rows)]
+    cells = [tuple(map(_shown, row)) for row in table.rows]
     is_number = [
         bool(table.rows) and all(isinstance(row[at], int | float | None) for row in table.rows)
         for at in range(len(table.columns))
     ]
-    widths = [max(columns(row[at]) for row in cells) for at in range(len(table.columns))]
-    excess = sum(widths) + len(GAP) * (len(widths) - 1) - width
-    while excess > 0:
-        texts = [at for at, size in enumerate(widths) if size > SHORTEST and not is_number[at]]
-        if not texts:
-            break
-        others = [at for at in texts if table.columns[at] != table.last_cut]
-        widest = max(others or texts, key=widths.__getitem__)
-        widths[widest] -= 1
-        excess -= 1
-    return [
+    widths = _widths(table, cells, is_number, width - len(GAP) * (len(table.columns) - 1))
+    if widths is None:
+        return Layout(None, _as_lists(table.columns, cells, width))
+    head, *lines = [
         GAP.join(
-            _padded(shortened(cell, size), size, at_left=number)
-            for cell, size, number in zip(row, widths, is_number, strict=True)
+            _padded(part, size, at_left=number)
+            for part, size, number in zip(line, widths, is_number, strict=True)
         ).rstrip()
-        for row in cells
+        for row in [table.columns, *cells]
+        for line in zip_longest(*map(folded, row, widths), fillvalue="")
     ]
+    return Layout(head, lines)
+
+
+def folded(text: str, width: int) -> list[str]:
+    """The text in lines of at most that many columns; at blanks, or behind a sign, if it can be."""
+    lines: list[str] = []
+    while columns(text) > width:
+        begin = _fitting(text, width)
+        at = begin.rfind(" ") if len(begin) == len(text) or text[len(begin)] != " " else len(begin)
+        if at <= 0:
+            at = _sign(begin, least=max(1, len(begin) // 2)) or max(1, len(begin))
+        lines.append(text[:at].rstrip())
+        text = text[at:].lstrip()
+    return [*lines, text]
+
+
+def _sign(begin: str, *, least: int) -> int:
+    """Where to break behind the last sign; 0 where there is none after the first half."""
+    return next((at for at in range(len(begin), least, -1) if begin[at - 1] in _BREAKS), 0)
+
+
+def _widths(
+    table: Table, cells: Sequence[tuple[str, ...]], is_number: Sequence[bool], room: int
+) -> list[int] | None:
+    """Of each column, so that all fit into the room; None when they cannot."""
+    names = table.columns
+    widths = [
+        max(map(columns, (names[at], *(row[at] for row in cells)))) for at in range(len(names))
+    ]
+    whole = names.index(table.kept_whole) if table.kept_whole else -1
+    for spared in (whole, -1):
+        least = [
+            size
+            if is_number[at] or at == spared
+            else max(columns(names[at]), *(_least(row[at]) for row in cells), 1)
+            for at, size in enumerate(widths)
+        ]
+        if sum(least) <= room:
+            break
+    else:
+        return widths if all(is_number) else None
+    fitting = list(widths)
+    while sum(fitting) > room:
+        widest = max(
+            (at for at in range(len(names)) if fitting[at] > least[at]), key=fitting.__getitem__
+        )
+        fitting[widest] -= 1
+    return fitting
+
+
+def _least(cell: str) -> int:
+    """Columns that a cell needs at least."""
+    if " " in cell:
+        return max(min(columns(word), LONGEST_WORD) for word in cell.split(" "))
+    size = columns(cell)
+    # What is broken behind a sign needs a little more than half.
+    return size if size <= LONGEST_WORD // 2 else min(size, size // MOST_LINES + LONGEST_WORD // 3)
+
+
+def _as_lists(names: Sequence[str], cells: Sequence[tuple[str, ...]], width: int) -> list[str]:
+    """A line for each column of each row, and a blank one between rows."""
+    before = max(map(columns, names))
+    room = width - before - len(GAP)
+    lines: list[str] = []
+    for row in cells:
+        if lines:
+            lines.append("")
+        for name, cell in zip(names, row, strict=True):
+            for title, part in zip_longest((name,), folded(cell, room), fillvalue=""):
+                lines.append((_padded(title, before, at_left=False) + GAP + part).rstrip())
+    return lines
 
 
 def tab_separated(table: Table, *, named: bool = False) -> list[str]:
