@@ -11,9 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pocketmq.pipeline.arrow import Shape
 from pocketmq.pipeline.errors import DataLossError
 from pocketmq.pipeline.patience import Patience
-from pocketmq.pipeline.pull_range import PullOptions, RangePull
+from pocketmq.pipeline.pull_range import DEPTH, PullOptions, RangePull
+from pocketmq.pipeline.row_filter import RowFilter
+from pocketmq.pipeline.wire_read import PullPart, WireRead
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.command import Command
 from pocketmq.protocol.errors import BrokerError, ConnectionLostError
@@ -97,10 +100,11 @@ async def pulled(
     given = {"group": "g", "patience": Patience(5, 0.0), **options}
     pull = RangePull(broker, QUEUE, start, end, PullOptions(**given))  # type: ignore[arg-type]
     found: list[int] = []
-    async for reply in pull.replies():
-        messages = decode_records(bytes(reply.records))
-        assert len(messages) == len(reply.positions)
-        found += [message.queue_offset for message in messages]
+    async for replies in pull.replies():
+        for reply in replies:
+            came = [message.queue_offset for message in decode_records(bytes(reply.records))]
+            assert came[0] == reply.low
+            found += [offset for offset in came if offset < reply.high]
     return found, pull
 
 
@@ -149,7 +153,7 @@ async def test_several_requests_are_under_way() -> None:
                 running -= 1
 
     await pulled(Counting(high=1000), 0, 1000, batch=32)
-    assert most == 4
+    assert most == DEPTH
 
 
 async def test_a_lost_connection_is_tried_again() -> None:
@@ -217,3 +221,51 @@ async def test_a_gap_inside_the_queue_is_a_loss() -> None:
     found, pull = await pulled(Gap(limit=lambda _: 10), 0, 60, batch=60, fail_on_data_loss=False)
     assert found == [*range(10), *range(20, 60)]
     assert pull.lost == 10
+
+
+class Holes(FakeBroker):
+    """Answers without some messages, as a broker whose log has lost them."""
+
+    def _reply(self, code: int, next_offset: int, offsets: Sequence[int] = ()) -> Command:
+        kept = [offset for offset in offsets if offset % 50 not in (20, 21)]
+        return super()._reply(code, next_offset, kept)
+
+
+def rows_of(broker: FakeBroker, end: int, **options: Any) -> tuple[list[int], WireRead]:
+    """Offsets of the rows that a task makes of a queue."""
+    pull = PullOptions("g", patience=Patience(5, 0.0), **options)
+    shape = Shape({"queueOffset": "bigint"})
+    read = WireRead(FakeAccess(broker), pull, shape, RowFilter.of_tags([]), 16_384)  # type: ignore[arg-type]
+    batches = list(read.batches(PullPart(QUEUE, 0, end)))
+    return [offset for batch in batches for offset in batch.column(0).to_pylist()], read
+
+
+@dataclass
+class FakeAccess:
+    """Leads to a broker that is no process."""
+
+    broker: FakeBroker
+
+    def client(self) -> FakeBroker:
+        return self.broker
+
+
+def test_a_task_has_every_row_once_whatever_the_replies_lie_in() -> None:
+    found, read = rows_of(FakeBroker(high=500, limit=lambda offset: offset % 7 + 1), 500)
+    assert found == list(range(500))
+    assert read.lost == 0
+
+
+def test_a_gap_in_the_middle_of_a_reply_is_a_loss() -> None:
+    with pytest.raises(DataLossError, match=r"offsets 20 to 21 \(2 messages\)"):
+        rows_of(Holes(high=200), 200)
+    found, read = rows_of(Holes(high=200), 200, fail_on_data_loss=False)
+    assert found == [offset for offset in range(200) if offset % 50 not in (20, 21)]
+    assert read.lost == 8
+
+
+def test_with_tags_what_lies_behind_the_end_is_no_row() -> None:
+    broker = FakeBroker(high=200, tagged=frozenset(range(0, 200, 3)))
+    found, read = rows_of(broker, 100, expression="TagA")
+    assert found == list(range(0, 100, 3))
+    assert read.lost == 0

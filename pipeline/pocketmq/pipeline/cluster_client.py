@@ -15,6 +15,7 @@ from pocketmq.client.api import ClientApi
 from pocketmq.client.config import ENCODINGS
 from pocketmq.client.name_servers import NameServers
 from pocketmq.client.routes import publish_queues, subscribe_queues
+from pocketmq.pipeline.block_reads import BlockNetwork
 from pocketmq.pipeline.errors import NameServersAwayError, TopicAwayError, near
 from pocketmq.pipeline.loop import shared_loop
 from pocketmq.pipeline.patience import DEFAULT, Patience
@@ -40,7 +41,6 @@ from pocketmq.protocol.headers.route import (
 from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.protocol.transport.remoting import RemotingClient
-from pocketmq.protocol.transport.tcp import TcpNetwork
 from pocketmq.runtime.clock import SystemClock
 
 ROUTE_MAX_AGE_S: Final = 30.0
@@ -90,7 +90,7 @@ class ClusterClient:
         self.access = access
         self.clock = SystemClock()
         self.remoting = RemotingClient(
-            TcpNetwork(),
+            BlockNetwork(),
             Dispatcher(),
             encoding=ENCODINGS[access.encoding],
             connect_timeout_s=access.timeout_s,

@@ -31,15 +31,17 @@ from pocketmq.protocol.store_layout import FIXED_SIZE, RECORD
 from pocketmq.protocol.subscription import SUB_ALL
 from pocketmq.protocol.transport.channel import Channel
 
-DEPTH: Final = 4
+DEPTH: Final = 8
 """Requests of one range that may be unanswered at a time."""
 MOST_BYTES: Final = 4 * 1024 * 1024
 """Maximum bytes that a request asks for; brokers may have a smaller limit."""
 
 _FULL_BEFORE_MORE: Final = 32
-"""After this many full replies in a row, the next requests ask for twice as many messages."""
+"""After this many full replies in a row, the next requests ask for twice as many messages; if
+those are short, it takes twice as many full replies until that is tried again."""
 
-_SIZE_AND_OFFSET: Final = struct.Struct(f">i{RECORD.offset_of('QUEUEOFFSET') - 4}xq")
+_OFFSET_AT: Final = RECORD.offset_of("QUEUEOFFSET")
+_OFFSET: Final = struct.Struct(">q")
 _READABLE: Final = (
     ResponseCode.PULL_NOT_FOUND,
     ResponseCode.PULL_RETRY_IMMEDIATELY,
@@ -70,11 +72,12 @@ class Reply(NamedTuple):
     """The records of one reply, one behind the other."""
 
     records: Buffer
-    positions: list[int]
-    """Where each record begins."""
-
-
-_NOTHING: Final = Reply(b"", [])
+    """A view of the block that the connection was read into."""
+    low: int
+    """Offset of the first record."""
+    high: int
+    """What the reply says of offsets from here on is not wanted. Those between `low` and `high`
+    that have no record are not stored any more, or the subscription does not select them."""
 
 
 @dataclass(slots=True)
@@ -113,12 +116,13 @@ class RangePull:
     """Pulls that were not answered and therefore sent again."""
     _batch: int = 0
     _full: int = 0
+    _full_before_more: int = _FULL_BEFORE_MORE
     _next: int = 0
     _channel: Channel | None = None
     """The connection that the last request went by."""
 
-    async def replies(self) -> AsyncIterator[Reply]:
-        """Yield the records of the range, reply by reply, in the order of the offsets.
+    async def replies(self) -> AsyncIterator[list[Reply]]:
+        """Yield the replies that have come, in the order of the offsets.
 
         Raises:
             DataLossError: Offsets of the range are not stored any more; with `fail_on_data_loss`.
@@ -127,9 +131,13 @@ class RangePull:
         self._batch = self.options.batch
         self._next = self.start
         under_way: deque[_Stretch] = deque()
+        ready: list[Reply] = []
         try:
             while True:
                 self._ask_ahead(under_way)
+                if ready and not (under_way and under_way[0].answer.done()):
+                    yield ready
+                    ready = []
                 if not under_way:
                     return
                 first = under_way.popleft()
@@ -137,8 +145,8 @@ class RangePull:
                 reached, reply = self._read(first, response)
                 if reached < first.high:
                     under_way.appendleft(self._asked(reached, first.high))
-                if reply.positions:
-                    yield reply
+                if reply is not None:
+                    ready.append(reply)
         finally:
             for stretch in under_way:
                 if not stretch.answer.cancel() and not stretch.answer.cancelled():
@@ -210,63 +218,48 @@ class RangePull:
             self.client.clock, ask, (RemotingError, BrokerNotFoundError)
         )
 
-    def _read(self, stretch: _Stretch, response: Command) -> tuple[int, Reply]:
-        """The offset behind a reply, and the reply's records."""
+    def _read(self, stretch: _Stretch, response: Command) -> tuple[int, Reply | None]:
+        """The offset behind a reply, and the reply if it has records."""
         header = response.header(PullMessageResponseHeader)
         low, high = stretch.low, stretch.high
         if response.code == 0:
-            reply, first, last = _below(response.body_view, high)
-            if not reply.positions:
-                return max(header.next_begin_offset, low + 1), reply
+            reached = min(max(header.next_begin_offset, low + 1), high)
+            records = response.body_view
+            if len(records) < FIXED_SIZE:
+                return reached, None
+            first: int = _OFFSET.unpack_from(records, _OFFSET_AT)[0]
             if self.options.is_filtered:
-                return max(last + 1, min(header.next_begin_offset, high)), reply
+                return reached, Reply(records, first, reached)
             if first > low:
-                self._lose(low, first)
-            self._learn(len(reply.positions), is_short=last + 1 < high)
-            return last + 1, reply
+                self._lose(low, min(first, reached))
+            self._learn(reached - first, is_short=reached < high)
+            return reached, Reply(records, first, reached)
         if response.code == ResponseCode.PULL_RETRY_IMMEDIATELY:
             reached = max(header.next_begin_offset, low + 1)
             if not self.options.is_filtered or response.remark == "MESSAGE_WAS_REMOVING":
                 self._lose(low, min(reached, high))
-            return reached, _NOTHING
+            return reached, None
         if header.min_offset > low:
             self._lose(low, min(header.min_offset, high), header.min_offset)
-            return header.min_offset, _NOTHING
+            return header.min_offset, None
         # The queue ends before the range does: it was created again, or its store was replaced.
         if self.options.fail_on_data_loss:
             raise DataLossError(str(self.queue), low, header.max_offset)
         self.lost += high - low
-        return high, _NOTHING
+        return high, None
 
     def _learn(self, count: int, *, is_short: bool) -> None:
         """Adapt the requests to the size of replies: after a short one the rest takes a request."""
         if is_short:
+            if count < self._batch:
+                self._full_before_more *= 2
             self._batch, self._full = count, 0
             return
         self._full += 1
-        if self._full == _FULL_BEFORE_MORE and self._batch < self.options.batch:
+        if self._full == self._full_before_more and self._batch < self.options.batch:
             self._batch, self._full = min(2 * self._batch, self.options.batch), 0
 
     def _lose(self, low: int, high: int, found: int | None = None) -> None:
         if self.options.fail_on_data_loss:
             raise DataLossError(str(self.queue), low, found or high)
         self.lost += high - low
-
-
-def _below(body: Buffer, end: int) -> tuple[Reply, int, int]:
-    """Records with offsets below `end`, and the first and last offset among them."""
-    at, limit = 0, len(body)
-    first = last = -1
-    positions: list[int] = []
-    add = positions.append
-    size_and_offset = _SIZE_AND_OFFSET.unpack_from
-    while limit - at >= FIXED_SIZE:
-        size, offset = size_and_offset(body, at)
-        if size < FIXED_SIZE or offset >= end:
-            break
-        if first < 0:
-            first = offset
-        last = offset
-        add(at)
-        at += size
-    return Reply(body if at == limit else body[:at], positions), first, last

@@ -1,7 +1,7 @@
 """Reads a range of a queue's messages from its broker as record batches, on a worker.
 
-The loop's thread pulls ahead while this one decodes: it passes replies on in portions of a few
-megabytes, and waits while two of them are not yet taken.
+The loop's thread pulls ahead while this one decodes: it passes replies on in portions, a block of
+`block_reads` at most each, and waits while two of them are not yet taken.
 """
 
 from __future__ import annotations
@@ -10,26 +10,31 @@ import asyncio
 import queue
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from pocketmq.pipeline.arrow import MessageBatch, Shape
 from pocketmq.pipeline.cluster_client import Access, ClusterClient
+from pocketmq.pipeline.errors import DataLossError
+from pocketmq.pipeline.fixed_fields import Bytes, Ints
 from pocketmq.pipeline.loop import shared_loop
 from pocketmq.pipeline.pull_range import PullOptions, RangePull, Reply
 from pocketmq.pipeline.read_counts import ReadCounts
-from pocketmq.pipeline.record_columns import read_columns
+from pocketmq.pipeline.record_columns import RecordColumns, read_columns
+from pocketmq.pipeline.record_places import places_in
 from pocketmq.pipeline.repeats import SeenRows
 from pocketmq.pipeline.row_choice import wanted
 from pocketmq.pipeline.row_filter import RowFilter
 from pocketmq.pipeline.worker_log import log
 from pocketmq.protocol.errors import BodyError, RecordError
 from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.store_layout import FIXED_SIZE
 
-PORTION_BYTES: Final = 4 * 1024 * 1024
 PORTIONS_AHEAD: Final = 2
+MIXED_BYTES: Final = 1024 * 1024
+"""A portion that lies in several blocks ends with so many bytes, as it has to be copied."""
 SHOWN: Final = 5
 
 
@@ -75,7 +80,7 @@ class WireRead:
         self.counts = ReadCounts("pocketmq", str(part.queue))
         if self.dedupe and 0 <= part.seen_from < part.start:
             for portion in self._portions(part, part.seen_from, part.start, may_fail=False):
-                self._records(part, portion)
+                self._records(part, portion, may_fail=False)
             self._seen.dropped = 0
         for portion in self._portions(part, part.start, part.end):
             made = self._batch(part, portion)
@@ -116,20 +121,40 @@ class WireRead:
         options = self.pull if may_fail else replace(self.pull, fail_on_data_loss=False)
         return RangePull(client, part.queue, start, end, options)
 
-    def _records(self, part: PullPart, portion: list[Reply]) -> MessageBatch:
-        data = b"".join([reply.records for reply in portion])
-        sizes = np.array([len(reply.records) for reply in portion])
-        counts = np.array([len(reply.positions) for reply in portion])
-        within = np.array([at for reply in portion for at in reply.positions], np.int64)
-        positions = within + np.repeat(np.cumsum(sizes) - sizes, counts)
-        records = read_columns(np.frombuffer(data, np.uint8), positions)
+    def _records(
+        self, part: PullPart, portion: list[Reply], *, may_fail: bool = True
+    ) -> MessageBatch:
+        block, begins, ends = _together(portion)
+        places = places_in(block, begins, ends)
+        records = read_columns(block, places.positions, places.sizes)
         for row in records.bad.tolist():
-            at = int(positions[row])
+            at = int(places.positions[row])
             self._broken(part, RecordError("its lengths are inconsistent", at=at))
+        highs = np.array([reply.high for reply in portion])[places.stretch[records.rows]]
+        inside = records.head["queue_offset"] < highs
+        if not inside.all():
+            records = records.take(np.flatnonzero(inside))
+        if may_fail and not self.pull.is_filtered:
+            self._count_gaps(part, portion, records)
         records = wanted(records, self.row_filter)
         if self.dedupe:
             records = records.take(self._seen.first_time(records))
         return MessageBatch(records, self.shape, part.queue.broker_name, part.partition)
+
+    def _count_gaps(self, part: PullPart, portion: list[Reply], records: RecordColumns) -> None:
+        """Messages that should have been in the replies."""
+        expected = sum(reply.high - reply.low for reply in portion)
+        if len(records) + len(records.bad) >= expected:
+            return
+        asked = np.concatenate([np.arange(reply.low, reply.high) for reply in portion])
+        found = records.head["queue_offset"].astype(np.int64)
+        gone = np.setdiff1d(asked, found)
+        if self.pull.fail_on_data_loss:
+            wanted_offset = int(gone[0])
+            later = found[found > wanted_offset]
+            next_offset = int(later.min()) if len(later) else portion[-1].high
+            raise DataLossError(str(part.queue), wanted_offset, next_offset)
+        self.lost += len(gone) - len(records.bad)
 
     def _batch(self, part: PullPart, portion: list[Reply]) -> pa.RecordBatch:
         batch = self._records(part, portion)
@@ -174,18 +199,21 @@ async def _feed(
 ) -> None:
     """Put replies into `ready` in portions, and at the end None, or the error that stopped it."""
     portion: list[Reply] = []
+    is_mixed = False
     rows = size = 0
     try:
-        async for reply in pull.replies():
-            if portion and (
-                size + len(reply.records) > PORTION_BYTES or rows + len(reply.positions) > most_rows
-            ):
-                await credit.acquire()
-                ready.put(portion)
-                portion, rows, size = [], 0, 0
-            portion.append(reply)
-            rows += len(reply.positions)
-            size += len(reply.records)
+        async for replies in pull.replies():
+            for reply in replies:
+                most = min(reply.high - reply.low, len(reply.records) // FIXED_SIZE)
+                is_other = bool(portion) and _block_of(reply) is not _block_of(portion[0])
+                is_mixed = is_mixed or is_other
+                if portion and (rows + most > most_rows or (is_mixed and size >= MIXED_BYTES)):
+                    await credit.acquire()
+                    ready.put(portion)
+                    portion, rows, size, is_mixed = [], 0, 0, False
+                portion.append(reply)
+                rows += most
+                size += len(reply.records)
         if portion:
             await credit.acquire()
             ready.put(portion)
@@ -194,3 +222,25 @@ async def _feed(
         ready.put(exc)
         if isinstance(exc, asyncio.CancelledError):
             raise
+
+
+def _together(portion: list[Reply]) -> tuple[Bytes, Ints, Ints]:
+    """A buffer that has all the replies, and where each begins and ends in it.
+
+    It is a copy if they lie in several blocks.
+    """
+    sizes = np.array([len(reply.records) for reply in portion], np.int64)
+    first = _block_of(portion[0])
+    if any(_block_of(reply) is not first for reply in portion):
+        ends = np.cumsum(sizes)
+        data = b"".join([reply.records for reply in portion])
+        return np.frombuffer(data, np.uint8), ends - sizes, ends
+    block = np.frombuffer(first, np.uint8)
+    begins = np.array([pa.py_buffer(reply.records).address for reply in portion], np.int64)
+    begins -= block.ctypes.data
+    return block, begins, begins + sizes
+
+
+def _block_of(reply: Reply) -> Any:
+    """What holds the reply's bytes."""
+    return memoryview(reply.records).obj

@@ -106,7 +106,7 @@ class TcpNetwork:
             raise ConnectError(address, str(exc) or type(exc).__name__) from exc
         return channel
 
-    def socket_protocol(self, channel: Channel, target: str) -> asyncio.Protocol:
+    def socket_protocol(self, channel: Channel, target: str) -> asyncio.BaseProtocol:
         """What reads the socket of a channel: the channel itself, unless a subclass knows better.
 
         Args:
