@@ -15,14 +15,23 @@ from pocketmq.cluster.simulation.invariants.replicas import (
     OffsetLedger,
     RouteLedger,
     StillnessLedger,
+    TopicLedger,
 )
 from pocketmq.cluster.simulation.invariants.replicas.elections import SeenController, SeenEntry
 from pocketmq.cluster.simulation.invariants.replicas.rest import ReplicaAtRest, difference
-from pocketmq.cluster.simulation.replicas.plan import MASTER, B, Trouble, replica_plan
+from pocketmq.cluster.simulation.replicas.plan import (
+    MASTER,
+    B,
+    Trouble,
+    has_transactions,
+    replica_plan,
+)
 from pocketmq.cluster.simulation.replicas.run import run_replicas
 
 PLANS = [replica_plan(seed) for seed in range(300)]
 SEEDS = range(6)
+TRANSACTION_SEED = 28
+"""One in which another master is elected."""
 
 
 def test_every_kind_of_trouble_is_drawn_and_also_alone() -> None:
@@ -61,9 +70,20 @@ def test_no_seed_violates_an_invariant_and_each_has_something_to_say(counts: Cou
         "masters shown",
         "decisions",
         "machines lost for good",
+        "replicas that learned of a topic",
     ):
         assert counts[what] > 0, what
     assert counts["masters"] > len(SEEDS), "some masters are elected after trouble"
+
+
+def test_a_seed_with_transactions_violates_nothing_and_has_them() -> None:
+    assert {has_transactions(seed) for seed in SEEDS} == {False}
+    result = run_replicas(TRANSACTION_SEED)
+    assert result.violation is None, f"{result.replay}  # {result.violation}"
+    for what in ("halves stored", "halves rolled back", "committed to the log"):
+        assert result.stats[what] > 0, what
+    assert result.stats["transactions asked for"] > 0
+    assert result.stats["masters"] > 1
 
 
 def test_equal_seeds_make_equal_runs() -> None:
@@ -193,6 +213,17 @@ def test_a_route_that_goes_back_to_an_older_master_is_found() -> None:
     assert violations == []
     ledger.shown(4.0, "a2", 2)
     assert "shows a2, the older master of epoch 2, after a1 of epoch 3" in violations[0]
+
+
+def test_a_topic_that_a_replica_had_and_lacks_is_found() -> None:
+    violations: list[str] = []
+    ledger = TopicLedger(violations, "T")
+    ledger.looked(1.0, "a2", "first process", ["U"])
+    ledger.looked(2.0, "a2", "first process", ["T", "U"])
+    ledger.looked(3.0, "a2", "second process", [])
+    assert violations == []
+    ledger.looked(4.0, "a2", "first process", ["U"])
+    assert violations == ["4.000 a2 had the topic T, and lacks it"]
 
 
 def test_decisions_while_nothing_happens_are_found() -> None:

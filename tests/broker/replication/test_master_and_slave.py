@@ -11,7 +11,16 @@ import pytest
 
 from pocketmq.broker.replication.role_changes import MasterAddresses
 from pocketmq.broker.role_names import BrokerRole
+from pocketmq.broker.transactions.check_service import GROUP as CHECKS
+from pocketmq.protocol import properties as names
+from pocketmq.protocol.bodies.offsets import DelayOffsetTable
+from pocketmq.protocol.body import decode_body
 from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.headers.offsets import GetAllDelayOffsetRequestHeader
+from pocketmq.protocol.headers.timers import RecallMessageRequestHeader
+from pocketmq.protocol.headers.transactions import EndTransactionRequestHeader
+from pocketmq.protocol.scalars import MessageSysFlag
+from pocketmq.protocol.validation import HALF_TOPIC
 from pocketmq.runtime.errors import ConfigError, PortInUseError
 from support.eventually import eventually
 from support.replicas import ReplicaRig, log_of
@@ -60,6 +69,87 @@ async def test_a_slave_refuses_sends(rig: ReplicaRig) -> None:  # H-3
     slave = await rig.start("slave", broker_role=SLAVE, broker_id=1)
     reply = await (await rig.voice(slave)).try_send("orders", b"x")
     assert reply.code == ResponseCode.SYSTEM_BUSY
+
+
+async def test_a_slave_decides_no_transaction_and_recalls_nothing(
+    rig: ReplicaRig,
+) -> None:  # B-101, H-15, R-31
+    slave = await rig.start("slave", broker_role=SLAVE, broker_id=1)
+    voice = await rig.voice(slave)
+    for outcome in (
+        MessageSysFlag.TRANSACTION_COMMIT,
+        MessageSysFlag.TRANSACTION_ROLLBACK,
+    ):
+        reply = await voice.ask(
+            EndTransactionRequestHeader(
+                producer_group="writers",
+                tran_state_table_offset=0,
+                commit_log_offset=0,
+                commit_or_rollback=outcome,
+                msg_id="",
+            )
+        )
+        assert reply.code == ResponseCode.SLAVE_NOT_AVAILABLE
+    reply = await voice.ask(RecallMessageRequestHeader(topic="orders", recall_handle="any"))
+    assert reply.code == ResponseCode.SLAVE_NOT_AVAILABLE
+
+
+async def test_slaves_are_not_told_of_deliveries_that_they_lack(rig: ReplicaRig) -> None:
+    # B-94, B-120: one of them may be elected, and would not deliver them again
+    master = await rig.start("master", broker_role=BrokerRole.SYNC_MASTER, in_sync_replicas=2)
+    voice = await rig.voice(master)
+
+    async def told() -> int:
+        reply = await voice.ask(GetAllDelayOffsetRequestHeader())
+        table = decode_body(reply.body_view, DelayOffsetTable, reply.encoding)
+        return table.offset_table.get(1, 0)
+
+    sending = asyncio.ensure_future(voice.try_send("orders", b"late", properties={"DELAY": "1"}))
+    await rig.advance(20)
+    await sending
+    assert master.planner.wrapper().offset_table[1] == 1, "it is delivered, and noted on the disk"
+    assert await told() == 0
+    await rig.start("slave", broker_role=SLAVE, broker_id=1)
+    await rig.same_logs()
+    for _ in range(50):
+        if await told() == 1:
+            return
+        await rig.advance(0.1)
+    raise AssertionError("the slave has the copy, and is not told so")
+
+
+async def test_progress_of_transaction_checks_waits_for_the_slave(rig: ReplicaRig) -> None:
+    # slaves copy it, and one that has no half message that was stored again would pass it
+    master = await rig.start("master", broker_role=BrokerRole.SYNC_MASTER, in_sync_replicas=2)
+    voice = await rig.voice(master)
+    sending = asyncio.ensure_future(
+        voice.try_send(
+            "orders",
+            b"half",
+            properties={
+                names.TRANSACTION_PREPARED: "true",
+                names.PRODUCER_GROUP: "writers",
+                names.UNIQ_KEY: "key",
+            },
+            sys_flag=MessageSysFlag.TRANSACTION_PREPARED,
+            born_timestamp=rig.clock.time_ms(),
+        )
+    )
+
+    def noted() -> int:
+        return master.offsets.query(CHECKS, HALF_TOPIC, 0) or 0
+
+    await rig.advance(50)
+    await sending
+    assert master.store.max_offset(HALF_TOPIC, 0) > 1, "it was stored again, to be asked for"
+    assert noted() == 0
+    await rig.start("slave", broker_role=SLAVE, broker_id=1)
+    await rig.same_logs()
+    for _ in range(20):
+        if noted() > 0:
+            return
+        await rig.advance(5)
+    raise AssertionError("the slave has it, and the progress is not noted")
 
 
 async def test_a_sync_master_answers_when_a_slave_has_the_message(rig: ReplicaRig) -> None:

@@ -56,6 +56,6 @@ def assemble_delays(core: BrokerCore, storing: Storing) -> Delays:
     return Delays(
         planner=planner,
         schedule=schedule,
-        processors=(DelayProcessor(planner),),
+        processors=(DelayProcessor(planner, storing.puts),),
         services=(table, core.role.while_leading(schedule)),
     )

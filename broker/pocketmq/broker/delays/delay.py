@@ -119,6 +119,7 @@ class DelayPlanner:
         """A level has moved since the table was last saved."""
         self._offsets: dict[int, int] = {}
         self._safe: dict[int, int] = {}
+        self._common: dict[int, int] = {}
         self._next_at_ms: dict[int, int] = {}
 
     @property
@@ -148,6 +149,17 @@ class DelayPlanner:
         its delivery was noted on the disk before its copy was (B-94).
         """
         self._safe = dict(delivered)
+
+    def noted(self) -> dict[int, int]:
+        """What is stored. When replicas have the log as it is now, pass this to `made_common`."""
+        return dict(self._safe)
+
+    def made_common(self, noted: Mapping[int, int]) -> None:
+        """All replicas that count have the copies of what was delivered up to here.
+
+        Only these offsets are told to slaves, which may be elected.
+        """
+        self._common = dict(noted)
 
     def due_at_ms(self, level: int, stored_at_ms: int, now_ms: int) -> int:
         """When a message is due.
@@ -199,6 +211,7 @@ class DelayPlanner:
         self.data_version = stored.data_version
         self._offsets = {level: stored.offset_table.get(level, 0) for level in self.levels}
         self._safe = dict(self._offsets)
+        self._common = dict(self._safe)
 
     def follow(self, master: DelayOffsetTable) -> None:
         """Take over how far the master has delivered (B-120); this broker delivers nothing."""
@@ -211,6 +224,7 @@ class DelayPlanner:
         for level in self.levels:
             self._offsets[level] = max(self.offset(level), slave.offset_table.get(level, 0))
         self._safe = dict(self._offsets)
+        self._common = dict(self._safe)
         self.unsaved.note()
 
     def clamp(self, bounds: Mapping[int, tuple[int, int]]) -> None:
@@ -219,7 +233,12 @@ class DelayPlanner:
             low, high = bounds.get(level, (0, 0))
             self._offsets[level] = min(max(self.offset(level), low), high)
         self._safe = dict(self._offsets)
+        self._common = dict(self._safe)
 
     def wrapper(self) -> DelayOffsetTable:
-        """The table as it is stored and shown: GET_ALL_DELAY_OFFSET (45)."""
+        """The table as it is stored."""
         return DelayOffsetTable(data_version=self.data_version, offset_table=dict(self._safe))
+
+    def common(self) -> DelayOffsetTable:
+        """The table as it is shown: GET_ALL_DELAY_OFFSET (45)."""
+        return DelayOffsetTable(data_version=self.data_version, offset_table=dict(self._common))

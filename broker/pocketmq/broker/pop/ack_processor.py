@@ -333,8 +333,6 @@ class AckProcessor:
             return False
 
         def flushed(status: PutStatus) -> None:
-            if held is not None and status is PutStatus.PUT_OK:
-                self._merges.safe(held)
             shares: dict[Peer, tuple[list[Command], list[Reply]]] = {}
             for peer, request in waiting:
                 if status is not PutStatus.PUT_OK:
@@ -347,8 +345,15 @@ class AckProcessor:
             for peer, (requests, replies) in shares.items():
                 peer.reply_all(requests, replies)
 
-        last = results[-1]
-        self._store.when_flushed(last.physical_offset + last.size, flushed)
+        end = results[-1].physical_offset + results[-1].size
+        if held is not None:  # the group's offset follows, which slaves copy
+
+            def kept(status: PutStatus, held: Held = held) -> None:
+                if status is PutStatus.PUT_OK:
+                    self._merges.safe(held)
+
+            self._revive_log.when_kept(end, kept)
+        self._store.when_flushed(end, flushed)
         return True
 
 

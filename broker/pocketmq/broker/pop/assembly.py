@@ -71,7 +71,7 @@ def assemble_pop(
     if not core.profile.broker.arbitrary_delay:
         return Pop(progress=progress, orders=orders, modes=modes)
     revive_topic = REVIVE_TOPIC_PREFIX + config.cluster_name
-    revive_log = ReviveLog(core, timers.rules, revive_topic, config.revive_queue_num)
+    revive_log = ReviveLog(core, timers.rules, revive_topic, config.revive_queue_num, storing.puts)
     checks = PopChecks(core, topics.configs, groups.configs)
     merges = MergeService(
         core, PopMerge(_limits_now(lambda: core.config)), revive_log, offsets.table, progress
@@ -95,12 +95,19 @@ def assemble_pop(
         groups.configs,
         offsets.table,
         progress,
-        storing.rewrites,
+        storing,
         (revive_topic, config.revive_queue_num),
         lambda: timers.service.is_caught_up,
     )
     core.signals.topic_deleted.connect(progress.forget_topic)
     core.signals.group_deleted.connect(lambda group, _with_offsets: progress.forget_group(group))
+
+    def role_changed() -> None:
+        if not core.role.leads:
+            progress.forget()
+            merges.forget()
+
+    core.signals.role_changed.connect(role_changed)
 
     def cleaned() -> OrderTable:
         orders.clean(

@@ -79,6 +79,11 @@ class PopMerge:
         """Check points that are only in memory."""
         return len(self._in_memory)
 
+    def forget(self) -> None:
+        """Drop everything: another broker writes the log from now on."""
+        self._in_memory.clear()
+        self._order.clear()
+
     @property
     def ordered(self) -> int:
         """Pops whose offset the groups have not reached."""

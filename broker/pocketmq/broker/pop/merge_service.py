@@ -64,6 +64,10 @@ class MergeService(Service):
         """Something is in memory."""
         self._service.resume()
 
+    def forget(self) -> None:
+        """This broker is a slave now: the next master knows only what was written."""
+        self.merge.forget()
+
     def follow(self, queue: QueueOf) -> None:
         """Move the group's offset past the pops that are settled."""
         offset = self.merge.settled(queue)
@@ -121,4 +125,4 @@ class MergeService(Service):
                     self.safe(held)
 
             end = results[-1].physical_offset + results[-1].size
-            self._core.store.when_flushed(end, flushed)
+            self._revive_log.when_kept(end, flushed)

@@ -75,6 +75,11 @@ class PopProgress:
         self._ahead.pop(key, None)
         self._in_flight.pop(key, None)
 
+    def forget(self) -> None:
+        """This broker is a slave now: what it handed out, another one may hand out."""
+        self._ahead.clear()
+        self._in_flight.clear()
+
     def forget_group(self, group: str) -> None:
         """The group was deleted."""
         for key in [key for key in self._in_flight if key[0] == group]:

@@ -15,6 +15,7 @@ from pocketmq.broker.pop.records import (
     CheckPoint,
 )
 from pocketmq.broker.store import PutResult, PutStatus, StoredMessage
+from pocketmq.broker.storing.safe_puts import SafePuts
 from pocketmq.broker.timers.rules import TimerRules, check_room
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.codes import ResponseCode
@@ -35,11 +36,16 @@ class ReviveLog:
         rules: of the timers.
         topic: the revive topic.
         queues: how many queues it has.
+        puts: says when records are safe.
     """
 
-    def __init__(self, core: BrokerCore, rules: TimerRules, topic: str, queues: int) -> None:
+    def __init__(
+        self, core: BrokerCore, rules: TimerRules, topic: str, queues: int, puts: SafePuts
+    ) -> None:
         self.topic = topic
         self.queues = queues
+        self.when_kept = puts.when_kept
+        """(log end, callback): when records are as safe as a note that passes them must be."""
         self._core = core
         self._rules = rules
         self._next_queue = 0

@@ -20,7 +20,7 @@ from pocketmq.broker.pop.records import (
 )
 from pocketmq.broker.pop.revive import RevivePlanner
 from pocketmq.broker.store import GetStatus, PutStatus, StoredMessage
-from pocketmq.broker.storing.rewrites import Rewrites
+from pocketmq.broker.storing.assembly import Storing
 from pocketmq.broker.subject import Service
 from pocketmq.broker.topics.topic_configs import TopicConfigManager
 from pocketmq.protocol import properties as names
@@ -58,7 +58,7 @@ class ReviveService(Service):
         groups: messages of deleted groups are not stored again.
         offsets: of the revive topic's own group, and of new retry topics.
         progress: how many messages are in flight.
-        rewrites: a retry may be delayed once more (K-92).
+        storing: a retry may be delayed once more (K-92).
         topic: the revive topic, and how many queues it has.
         caught_up: of the timers; before that an ack may still be on its way.
     """
@@ -70,7 +70,7 @@ class ReviveService(Service):
         groups: SubscriptionGroupManager,
         offsets: ConsumerOffsetManager,
         progress: PopProgress,
-        rewrites: Rewrites,
+        storing: Storing,
         topic: tuple[str, int],
         caught_up: CaughtUp,
     ) -> None:
@@ -82,16 +82,18 @@ class ReviveService(Service):
         self._groups = groups
         self._offsets = offsets
         self._progress = progress
-        self._rewrites = rewrites
+        self._rewrites = storing.rewrites
         self._topic, self._queues = topic
         self._caught_up = caught_up
         self._planners: list[RevivePlanner] = []
+        self._when_kept = storing.puts.when_kept
         self._service = PeriodicService(
             "revive pops", core.clock, AFTER_FAILURE_S, self._run, initial_delay_s=0
         )
         core.signals.message_arrived.connect(self._arrived, self._topic)
 
     def recovered(self) -> None:
+        self._planners.clear()  # of an earlier time as master, in a log that may have been cut
         for queue_id in range(self._queues):
             committed = self._offsets.query(REVIVE_GROUP, self._topic, queue_id)
             planner = RevivePlanner(-1 if committed is None else committed, self._core.config.name)
@@ -204,7 +206,7 @@ class ReviveService(Service):
                 now_ms = self._clock.time_ms()
                 self._offsets.commit(REVIVE_GROUP, self._topic, queue_id, committed, now_ms)
 
-        self._store.when_flushed(log_end, flushed)
+        self._when_kept(log_end, flushed)
 
     def _revive(self, point: CheckPoint) -> int | None:
         """Store unacknowledged messages again; the log offset after them, None on failure."""

@@ -136,7 +136,7 @@ class TakenPoints:
                 self._progress.committed(key, next_offset)
 
         last = results[-1]
-        self._store.when_flushed(last.physical_offset + last.size, flushed)
+        log.when_kept(last.physical_offset + last.size, flushed)
         return True
 
     def _keep_points(self, outs: Sequence[HandOut]) -> bool:
@@ -172,5 +172,5 @@ class TakenPoints:
 
         if results:
             last = results[-1]
-            self._store.when_flushed(last.physical_offset + last.size, flushed)
+            self._revive_log.when_kept(last.physical_offset + last.size, flushed)
         return True

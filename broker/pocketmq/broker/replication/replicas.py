@@ -49,7 +49,12 @@ class Replicas:
     @property
     def refuses_sends(self) -> bool:
         """Whether this broker is a slave, and says so to producers (H-3)."""
-        return self._rejects and self._role.role is BrokerRole.SLAVE
+        return self._rejects and self.is_slave
+
+    @property
+    def is_slave(self) -> bool:
+        """Whether another broker writes this broker's log."""
+        return self._role.role is BrokerRole.SLAVE
 
     @property
     def must_wait(self) -> bool:

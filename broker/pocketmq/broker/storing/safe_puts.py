@@ -7,6 +7,7 @@ acknowledged and nothing noted before that.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -185,6 +186,16 @@ class SafePuts:
         return self._replicas.refuses_sends
 
     @property
+    def is_slave(self) -> bool:
+        """Whether this broker is a slave: it decides nothing about what is in its log."""
+        return self._replicas.is_slave
+
+    @property
+    def log_end(self) -> int:
+        """Where the log ends now; for `when_kept`."""
+        return self._store.commit_log.max_offset
+
+    @property
     def must_wait(self) -> bool:
         """Whether `when_safe` may call back later: for the log's flush, slaves, or a new topic; or
         with something else than PUT_OK, because another master may have been elected (W-2).
@@ -220,7 +231,14 @@ class SafePuts:
         if not flushed:
             done(PutStatus.PUT_OK)
             return
-        end = results[-1].physical_offset + results[-1].size
+        self.when_kept(results[-1].physical_offset + results[-1].size, done)
+
+    def when_kept(self, end: int, done: Safe) -> None:
+        """Call back when the log up to an offset is as safe as what producers are told of.
+
+        Ask it also before progress is noted that says "this need not be looked at again": slaves
+        copy such notes by another way than the log, and one of them may be elected.
+        """
         if not self._replicas.must_wait:
             self._store.when_flushed(end, done)
             return
@@ -232,6 +250,22 @@ class SafePuts:
             self._store.when_flushed(end, after_flush)
 
         self._replicas.when_replicated(end, after_slaves)
+
+    async def log_is_safe(self) -> PutStatus:
+        """As `when_kept`, of all that the log has by now, which is flushed if it is not.
+
+        Returns:
+            PUT_OK, or why it is not known to be safe.
+        """
+        end = self._store.commit_log.max_offset
+        status = await self._store.flush()
+        if status is not PutStatus.PUT_OK or not self._replicas.must_wait:
+            return status
+        kept: asyncio.Future[PutStatus] = asyncio.get_running_loop().create_future()
+        self.when_kept(end, lambda status: None if kept.done() else kept.set_result(status))
+        with self._clock.peer_wait():  # slaves say so, or a timer
+            status = await kept
+        return self._still_safe(status)
 
     def _still_safe(self, status: PutStatus) -> PutStatus:
         """The outcome at the moment in which it is told: a master that may have been replaced

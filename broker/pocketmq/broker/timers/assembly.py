@@ -47,7 +47,7 @@ def assemble_timers(core: BrokerCore, topics: Topics, storing: Storing) -> Timer
     timer_log = TimerLog(core.disk, store.root, config.mapped_file_size_timer_log)
     files = TimerFiles(core.disk, store.root, timer_log, wheel, counts)
     state = TimerState(rules, wheel, timer_log, files, counts)
-    service = TimerService(store, clock, state, core.stats)
+    service = TimerService(store, clock, state, core.stats, storing.puts.when_kept)
     if not core.profile.broker.arbitrary_delay:
         return Timers(service=service, rules=rules, counts=counts, wheel=wheel)
     storing.rewrites.add(timer_rewrite(rules, core.config.name))

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 from pocketmq.broker.store import MessageStore, PutStatus
 from pocketmq.broker.timers.files import TimerFiles
+
+WhenKept: TypeAlias = Callable[[int, Callable[[PutStatus], None]], None]
 
 
 class DeliveredSlots:
@@ -15,10 +20,14 @@ class DeliveredSlots:
     Args:
         store: delivered to.
         files: the checkpoint is theirs.
+        when_kept: (log end, callback): when the log is as safe as it gets; flushed by default.
     """
 
-    def __init__(self, store: MessageStore, files: TimerFiles) -> None:
+    def __init__(
+        self, store: MessageStore, files: TimerFiles, when_kept: WhenKept | None = None
+    ) -> None:
         self._store = store
+        self._when_kept = when_kept or store.when_flushed
         self._files = files
         self._to_note_ms: int | None = None
         """What is delivered and not yet noted."""
@@ -36,7 +45,7 @@ class DeliveredSlots:
     def finished(self, read_ms: int) -> None:
         """All before `read_ms` is delivered: note it when it is as safe as the mode promises."""
         self._to_note_ms = read_ms
-        self._store.when_flushed(
+        self._when_kept(
             self._store.commit_log.max_offset, lambda status: self._flushed(read_ms, status)
         )
 
@@ -44,7 +53,12 @@ class DeliveredSlots:
         """Ask for another flush if the last one failed, or has not come to its end."""
         read_ms = self._to_note_ms
         if read_ms is not None:
-            self._flushed(read_ms, await self._store.flush())
+            status = await self._store.flush()
+            if status is PutStatus.PUT_OK:
+                self._when_kept(
+                    self._store.commit_log.max_offset,
+                    lambda status: self._flushed(read_ms, status),
+                )
 
     def begin_at(self, read_ms: int) -> None:
         """Begin anew at a time: there are no slots yet, or the clock was set back."""

@@ -13,7 +13,7 @@ import structlog
 
 from pocketmq.broker.stats import BrokerStats
 from pocketmq.broker.store import MessageStore, PutStatus, StoredMessage
-from pocketmq.broker.timers.delivered import DeliveredSlots
+from pocketmq.broker.timers.delivered import DeliveredSlots, WhenKept
 from pocketmq.broker.timers.layout import LogRecord
 from pocketmq.broker.timers.rules import NEVER_WAITED_MS, delivery, is_deleted, rolled
 from pocketmq.broker.timers.state import TimerState
@@ -45,12 +45,18 @@ class TimerDelivery:
         clock: its wall clock says what is due.
         state: what waits.
         stats: counts what is delivered.
+        when_kept: see `DeliveredSlots`.
     """
 
     def __init__(
-        self, store: MessageStore, clock: Clock, state: TimerState, stats: BrokerStats
+        self,
+        store: MessageStore,
+        clock: Clock,
+        state: TimerState,
+        stats: BrokerStats,
+        when_kept: WhenKept | None = None,
     ) -> None:
-        self.slots = DeliveredSlots(store, state.files)
+        self.slots = DeliveredSlots(store, state.files, when_kept)
         self._store = store
         self._clock = clock
         self._rules, self._wheel, self._log = state.rules, state.wheel, state.log

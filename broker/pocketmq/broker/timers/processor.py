@@ -50,6 +50,10 @@ class RecallProcessor:
     @handles(RequestCode.RECALL_MESSAGE)
     def recall(self, peer: Peer, request: Command) -> Reply:
         """Store a cancel for the message."""
+        if self._puts.is_slave:
+            raise RequestRefusedError(
+                ResponseCode.SLAVE_NOT_AVAILABLE, "recall failed, the broker is a slave"
+            )
         header = request.header(RecallMessageRequestHeader)
         handle = self._checked(header)
         now_ms = self._core.clock.time_ms()

@@ -18,6 +18,7 @@ from pocketmq.broker.core import defer
 from pocketmq.broker.stats import BrokerStats
 from pocketmq.broker.store import MessageStore
 from pocketmq.broker.subject import Service
+from pocketmq.broker.timers.delivered import WhenKept
 from pocketmq.broker.timers.delivering import TimerDelivery
 from pocketmq.broker.timers.intake import TimerIntake
 from pocketmq.broker.timers.layout import Checkpoint, LogRecord
@@ -43,16 +44,22 @@ class TimerService(Service):
         clock: its wall clock says what is due.
         state: what waits.
         stats: counts what is delivered.
+        when_kept: when what was delivered is safe, on replicas too; flushed by default.
     """
 
     def __init__(
-        self, store: MessageStore, clock: Clock, state: TimerState, stats: BrokerStats
+        self,
+        store: MessageStore,
+        clock: Clock,
+        state: TimerState,
+        stats: BrokerStats,
+        when_kept: WhenKept | None = None,
     ) -> None:
         self._store = store
         self._clock = clock
         self._rules, self._wheel, self._log = state.rules, state.wheel, state.log
         self._files, self._counts = state.files, state.counts
-        self._delivering = TimerDelivery(store, clock, state, stats)
+        self._delivering = TimerDelivery(store, clock, state, stats, when_kept)
         self._intake = TimerIntake(store, clock, state, self._delivering, stats.meters)
         self._cleaned_at = 0.0
         self._next_ms: int | None = None

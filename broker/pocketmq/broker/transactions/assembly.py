@@ -138,6 +138,13 @@ def assemble_transactions(
         counts=counts,
         names_real_topic=profile.committed_names_real_topic,
     )
+
+    def role_changed() -> None:
+        if not core.role.leads:
+            end.forget()
+            check.forget()
+
+    core.signals.role_changed.connect(role_changed)
     return Transactions(
         counts=counts,
         processors=(end,),

@@ -66,6 +66,9 @@ class TransactionCheck:
         self._limits = limits
         self._clock = clock
         self._on_give_up = on_give_up
+        self._ahead: dict[int, tuple[int, int]] = {}
+        """Queue -> progress that is not noted yet: what was stored for it is not known to be safe.
+        """
 
     def run(self) -> Awaitable[None] | None:
         """One round over each half queue; None when there is none."""
@@ -76,11 +79,16 @@ class TransactionCheck:
         for queue_id in queues:
             await self._walk(queue_id)
 
+    def forget(self) -> None:
+        """This broker is a slave now: the next master goes on from what was noted."""
+        self._ahead.clear()
+
     # -- the queues, as `CheckRound` reads them --------------------------------------------------
 
     async def _walk(self, queue_id: int) -> None:
-        half_before = self._progress(HALF_TOPIC, queue_id)
-        op_before = self._progress(OP_HALF_TOPIC, queue_id)
+        half_ahead, op_ahead = self._ahead.get(queue_id, (0, 0))
+        half_before = max(half_ahead, self._progress(HALF_TOPIC, queue_id))
+        op_before = max(op_ahead, self._progress(OP_HALF_TOPIC, queue_id))
         reads = _Queues(self._store, self._decisions, queue_id)
         check = CheckRound(half_before, op_before, self._limits(), self._clock.time_ms())
         asked = 0
@@ -93,13 +101,17 @@ class TransactionCheck:
             else:
                 check.failed()
         half_after, op_after = check.progress()
-        if (half_after, op_after) == (half_before, op_before):
+        is_same = (half_after, op_after) == (half_before, op_before)
+        if is_same and queue_id not in self._ahead:
             return
-        # What was stored again must be as safe as the note that it need not be looked at.
-        status = await self._store.flush()
+        # What was stored again must be as safe as the note that it need not be looked at: also on
+        # the replicas, which copy the note.
+        self._ahead[queue_id] = half_after, op_after
+        status = await self._puts.log_is_safe()
         if status is not PutStatus.PUT_OK:
             log.warning("transaction.progress_put_off", queue_id=queue_id, status=status.name)
             return
+        self._ahead.pop(queue_id, None)
         now_ms = self._clock.time_ms()
         self._offsets.commit(GROUP, HALF_TOPIC, queue_id, half_after, now_ms)
         self._offsets.commit(GROUP, OP_HALF_TOPIC, queue_id, op_after, now_ms)

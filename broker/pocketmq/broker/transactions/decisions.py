@@ -41,6 +41,11 @@ class Decisions:
         if len(self._decided) > self._max_decided:
             del self._decided[next(iter(self._decided))]
 
+    def forget(self) -> None:
+        """Another broker writes the log from now on, and may cut what these were stored as."""
+        self._open.clear()
+        self._decided.clear()
+
     def is_open(self, key: str) -> bool:
         """Whether it is certain that nobody has decided it."""
         return key in self._open

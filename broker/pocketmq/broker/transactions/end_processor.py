@@ -105,8 +105,11 @@ class EndTransactionProcessor:
     def end(self, peers: Sequence[Peer], requests: Sequence[Command]) -> Sequence[Reply]:
         """Commit half messages or roll them back; UNKNOWN gets no answer (X-20).
 
-        All commits of one turn of the loop are one append to the log.
+        All commits of one turn of the loop are one append to the log. A slave answers
+        SLAVE_NOT_AVAILABLE (11) (B-101, H-15).
         """
+        if self._puts.is_slave:
+            return [self._refused(request) for request in requests]
         replies: list[Reply] = [None] * len(requests)
         commits: dict[str, _Commit] = {}
         for index, (peer, request) in enumerate(zip(peers, requests, strict=True)):
@@ -146,7 +149,24 @@ class EndTransactionProcessor:
         result = self._puts.put(renewed(half, {names.TRANSACTION_CHECK_TIMES: "0"}))
         return self._puts.answer_when_safe(peer, request, result)
 
+    def forget(self) -> None:
+        """This broker is a slave now: what it knows of its log may be cut, and written anew.
+
+        What was decided here and is not in the new master's log is open there: its producer is
+        asked, and so it is by this broker should it lead again.
+        """
+        self._decisions.forget()
+        self._ops.forget()
+        self._history.forget()
+
     # -- inside ---------------------------------------------------------------------------------
+
+    @staticmethod
+    def _refused(request: Command) -> Reply:
+        return request.reply(
+            code=ResponseCode.SLAVE_NOT_AVAILABLE,
+            remark="this broker is a slave: its master asks again for what is not decided",
+        )
 
     def _half(self, request: Command) -> tuple[Half, Outcome] | None:
         """The half message that a producer names; None when it does not know yet (UNKNOWN)."""

@@ -47,6 +47,10 @@ class OpBatches:
         waiting.text += texts
         waiting.chars += sum(map(len, texts))
 
+    def forget(self) -> None:
+        """Nothing of it is to be written: the offsets may be those of other half messages soon."""
+        self._queues.clear()
+
     def due(self, now: float) -> list[int]:
         """Queues to write now."""
         limits = self._limits()

@@ -37,6 +37,10 @@ class OpHistory:
             named = self._named[queue_id] = frozenset(self._read(queue_id))
         return half_offset in named
 
+    def forget(self) -> None:
+        """Read again when it is asked for next: another broker has written the log since."""
+        self._named.clear()
+
     def _read(self, queue_id: int) -> set[int]:
         end = self._store.max_offset(OP_HALF_TOPIC, queue_id)
         offset = max(self._store.min_offset(OP_HALF_TOPIC, queue_id), end - MOST_RECORDS, 0)

@@ -67,6 +67,10 @@ class OpWriter(Service):
         elif began or self._batches.due(now):
             self._service.wakeup()
 
+    def forget(self) -> None:
+        """This broker is a slave now: drop what is not written."""
+        self._batches.forget()
+
     def _write_all(self) -> None:
         self._deferred = False
         if not self._write(self._batches.waiting()):

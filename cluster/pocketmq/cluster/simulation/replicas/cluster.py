@@ -29,6 +29,10 @@ from pocketmq.cluster.simulation.replicas.plan import (
     REPLICAS,
     ReplicaPlan,
 )
+from pocketmq.cluster.simulation.replicas.transactions import (
+    Around,
+    ReplicatedTransactions,
+)
 from pocketmq.cluster.simulation.replicas.watch import TOPIC, ReplicaWatch, at_rest
 from pocketmq.cluster.simulation.telling import Telling
 from pocketmq.cluster.simulation.trace import Trace
@@ -51,6 +55,10 @@ scan 15 s, an election, 5 s until the next attempt to follow, or until the contr
 
 REST_S = 60.0
 """From then until what was acknowledged has been consumed, at most."""
+
+SETTLED_S = 60.0
+"""From then until every transaction is decided, at most: a producer says to a new master who it is
+within 30 s, and is asked when a half message is 6 s old, each 5 s."""
 
 QUIET_S = 24.0
 """Two periods of the timer that carries tables."""
@@ -97,6 +105,13 @@ class ReplicaCluster:
             self.watch.add(machine)
         self.kept: list[object] = []
         """Brokers of dead processes, and running tasks: nothing collects them."""
+        self.transactions = (
+            ReplicatedTransactions(
+                plan, Around(loop, self.network, trace, self._around), self.watch
+            )
+            if plan.transactions
+            else None
+        )
         self._sending = True
         self._paused_until = 0.0
         self._sent = 0
@@ -120,6 +135,8 @@ class ReplicaCluster:
             self.telling.started(machine.name, machine.kind)
         await self._around.until(self.is_whole, BEGIN_S, "at the begin not everybody is in sync")
         await self._around.create_topic(TOPIC, QUEUES)
+        if self.transactions is not None:
+            await self.transactions.start()
         self._start_consumer()
         producer = SimProcess(self.loop, PRODUCER)
         self._producing = producer.start(self._produce(producer), "produce")
@@ -213,6 +230,8 @@ class ReplicaCluster:
             InvariantError: it does not.
         """
         self._sending = False
+        if self.transactions is not None:
+            self.transactions.is_sending = False
         self._paused_until = 0.0
         self.watch.troubled(self.loop.time(), self.loop.time())
         self.network.clear_up()
@@ -236,6 +255,8 @@ class ReplicaCluster:
         await self._around.until(
             lambda: not self.unconsumed(), REST_S, "not everything is consumed"
         )
+        if self.transactions is not None:
+            await self._settle(self.transactions)
         await self.clock.sleep(QUIET_S)
         self._check_equal()
 
@@ -262,12 +283,22 @@ class ReplicaCluster:
         self.bring_up(self.replicas[lost])
         await self._around.until(self.is_whole, WHOLE_S, f"{lost} is back, and not all in sync")
 
+    async def _settle(self, transactions: ReplicatedTransactions) -> None:
+        """What was committed is in the log, and what is open is asked for (F-22)."""
+        until = self.loop.time() + SETTLED_S
+        while waiting := transactions.open():
+            if self.loop.time() > until:
+                raise InvariantError(f"{self.loop.time():.3f} {waiting[0]} ({len(waiting)})")
+            await self.clock.sleep(1.0)
+        transactions.ledger.close()
+        self.counts.update(transactions.ledger.seen)
+
     def unconsumed(self) -> set[str]:
         """Acknowledged messages that no consumer got."""
         messages = self.watch.messages
         if not self.plan.all_ack:
             return set()
-        return messages.acked - messages.consumed
+        return messages.acked - messages.consumed - self.watch.halves
 
     async def _send_until_taken(self, process: SimProcess) -> None:
         async with Producer("P2", **self._around.client_options(process)) as producer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pocketmq.broker.config import BrokerConfig
 from pocketmq.broker.server import Broker
@@ -31,6 +31,11 @@ CONTROLLER_PORTS = {name: 9881 + at for at, name in enumerate(CONTROLLERS)}
 
 SLAVE_TIMEOUT_MS = 2000
 """Less than producers wait for an answer (3 s): they are told FLUSH_SLAVE_TIMEOUT (12)."""
+
+TRANSACTION_OPTIONS: dict[str, Any] = {
+    "transaction_check_interval_ms": 5000,
+    "transaction_check_max": 100,  # nobody may be there to ask for as long as the trouble lasts
+}
 
 LOG_FILE = 64 * 1024
 QUEUE_FILE = 2000 * 20
@@ -182,6 +187,7 @@ class ReplicaMachine(Machine):
                     all_ack_in_sync_state_set=plan.all_ack,
                     min_in_sync_replicas=plan.min_in_sync,
                     slave_timeout=SLAVE_TIMEOUT_MS,
+                    **(TRANSACTION_OPTIONS if plan.transactions else {}),
                 ),
                 process.clock,
                 stage.network,

@@ -14,9 +14,13 @@ CONTROLLERS = ("n0", "n1", "n2")
 NAMESERVER = "ns"
 PRODUCER = "P"
 CONSUMER = "c1"
+TRANSACTION_CLIENTS = ("tx1", "tx2")
 
 MASTER, B, C = "the master", "a slave", "the other slave"
 """Of a scripted history: who leads when its first trouble begins, and the others."""
+
+TRANSACTION_SEEDS = (10, 8)
+"""A seed that leaves the second when divided by the first has transactions."""
 
 FIRST_TROUBLE_S = 12.0
 DURATION_S = 75.0
@@ -112,6 +116,8 @@ class ReplicaPlan:
     """`MASTER` or `B`: its machine is lost at the end, until the others go on without it."""
     ends_with_failing_disk: bool = False
     """Only the disk of that machine fails then: its process goes on."""
+    transactions: bool = False
+    """Two producers send in transactions, too."""
 
     def drift_of(self, name: str) -> float:
         """How fast a machine's clock runs."""
@@ -125,10 +131,11 @@ def replica_plan(seed: int) -> ReplicaPlan:
     sync_flush = draw.random() < 0.4
     drifting = draw.random() < 0.3
     rare = Random(f"replicas rare {seed}")
+    transactions = has_transactions(seed)
     return ReplicaPlan(
         seed,
         controllers,
-        all_ack=draw.random() < 0.85,
+        all_ack=draw.random() < 0.85 or transactions,
         min_in_sync=draw.choice([1, 1, 2]),
         sync_flush=sync_flush,
         close_grace_ms=draw.choice([0, 0, 2000]),
@@ -142,7 +149,14 @@ def replica_plan(seed: int) -> ReplicaPlan:
             )
         ),
         ends_without=rare.choice([MASTER, B, "", "", "", ""]),
+        transactions=transactions,
     )
+
+
+def has_transactions(seed: int) -> bool:
+    """Whether a seed has them; the others have none, so that they run as they always did."""
+    divisor, rest = TRANSACTION_SEEDS
+    return seed % divisor == rest
 
 
 def _rare_happenings(draw: Random) -> list[Happening]:

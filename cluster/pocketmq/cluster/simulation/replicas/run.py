@@ -64,6 +64,7 @@ def _stats(cluster: ReplicaCluster) -> dict[str, int]:
         watch.lengths,
         watch.routes,
         watch.stillness,
+        watch.topics,
     ):
         seen.update(ledger.seen)
     seen["callbacks"] = cluster.loop.callbacks

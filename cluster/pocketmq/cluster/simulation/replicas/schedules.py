@@ -14,6 +14,7 @@ from pocketmq.cluster.simulation.replicas.plan import (
     MASTER,
     NAMESERVER,
     PRODUCER,
+    TRANSACTION_CLIENTS,
     B,
     C,
     Happening,
@@ -40,12 +41,14 @@ def _plan(
     ends_without: str = "",
     close_grace_ms: int = 0,
     ends_with_failing_disk: bool = False,
+    min_in_sync: int = 1,
+    transactions: bool = False,
 ) -> ReplicaPlan:
     return ReplicaPlan(
         0,
         CONTROLLERS[:1],
         all_ack=all_ack,
-        min_in_sync=1,
+        min_in_sync=min_in_sync,
         sync_flush=sync_flush,
         close_grace_ms=close_grace_ms,
         latency_s=(0.0002, 0.002),
@@ -54,6 +57,7 @@ def _plan(
         happenings=tuple(sorted(happenings, key=lambda each: each.at_s)),
         ends_without=ends_without,
         ends_with_failing_disk=ends_with_failing_disk,
+        transactions=transactions,
     )
 
 
@@ -230,6 +234,33 @@ def _wiped() -> ReplicaPlan:
     return _plan(Happening(45.0, Trouble.WIPE, C, lasts_s=2.0))
 
 
+def _alone_with_halves() -> ReplicaPlan:
+    """Both slaves are killed, and with two in sync required the master takes nothing for a while.
+
+    Outcomes of transactions come meanwhile, whose halves it has.
+    """
+    return _plan(
+        *(Happening(at_s, Trouble.KILL, each, lasts_s=5.0)
+          for at_s in (20.0, 45.0) for each in (B, C)),
+        min_in_sync=2,
+        transactions=True,
+    )  # fmt: skip
+
+
+def _leads_again_with_halves() -> ReplicaPlan:
+    """The parted master commits halves that all have, and what it stores for that is cut.
+
+    Its successor can ask nobody, and is killed: the first one leads again, in the same process.
+    """
+    return _plan(
+        Happening(20.0, Trouble.PART_MASTER, lasts_s=17.0),
+        *(Happening(20.0, Trouble.CUT, each, client, lasts_s=40.0)
+          for each in (B, C) for client in TRANSACTION_CLIENTS),
+        Happening(50.0, Trouble.KILL_MASTER, lasts_s=15.0),
+        transactions=True,
+    )  # fmt: skip
+
+
 SCHEDULES: dict[str, Callable[[], ReplicaPlan]] = {
     "quiet": _quiet,
     "lost for good": _lost_for_good,
@@ -249,4 +280,6 @@ SCHEDULES: dict[str, Callable[[], ReplicaPlan]] = {
     "failing disk": _failing_disk,
     "idle": _idle,
     "wiped": _wiped,
+    "alone, halves": _alone_with_halves,
+    "leads again, halves": _leads_again_with_halves,
 }

@@ -13,6 +13,7 @@ from pocketmq.cluster.simulation.invariants.replicas import (
     OffsetLedger,
     RouteLedger,
     StillnessLedger,
+    TopicLedger,
 )
 from pocketmq.cluster.simulation.invariants.replicas.elections import SeenController, SeenEntry
 from pocketmq.cluster.simulation.invariants.replicas.rest import ReplicaAtRest
@@ -33,8 +34,11 @@ from pocketmq.nameserver.server import NameServer
 from pocketmq.protocol.bodies.route import MASTER_ID
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.frame import FrameDecoder
+from pocketmq.protocol.validation import HALF_TOPIC
 
 TOPIC = "T"
+ACKNOWLEDGED = frozenset({TOPIC, HALF_TOPIC})
+"""Topics whose messages no later master may lack."""
 ANSWER_MARKER = b"msgId"
 """In the bytes of an answer to a send, and of no other."""
 
@@ -58,6 +62,8 @@ class ReplicaWatch(NetworkWatch):
 
     def __init__(self, plan: ReplicaPlan, loop: VirtualLoop, trace: Trace) -> None:
         self.violations: list[str] = []
+        self.halves: set[str] = set()
+        """Keys of half messages that were acknowledged; no consumer gets them."""
         self.elections = ElectionLedger(self.violations)
         self.messages = AcknowledgedLedger(self.violations, all_ack=plan.all_ack)
         self.logs = LogLedger(self.violations)
@@ -73,6 +79,7 @@ class ReplicaWatch(NetworkWatch):
         self._log_ends: dict[str, int] = {}
         self.lengths = LengthLedger(self.violations)
         self.routes = RouteLedger(self.violations)
+        self.topics = TopicLedger(self.violations, TOPIC)
         self.stillness = StillnessLedger(self.violations, SETTLE_S)
         self._nameserver: NameServer | None = None
         self._furthest = 0
@@ -97,6 +104,11 @@ class ReplicaWatch(NetworkWatch):
         """A machine has a new process."""
         self.elections.restarted(machine.name)
         self.logs.restarted(machine.name)
+
+    @property
+    def now(self) -> float:
+        """Virtual seconds."""
+        return self._loop.time()
 
     @property
     def master(self) -> ReplicaMachine | None:
@@ -166,6 +178,7 @@ class ReplicaWatch(NetworkWatch):
 
     def _replica(self, machine: ReplicaMachine, process: SimProcess, broker: Broker) -> None:
         role, store, now = broker.core.role, broker.store, self._loop.time()
+        self.topics.looked(now, machine.name, process, broker.topics.table)
         epoch = role.epoch
         log_end = store.commit_log.max_offset
         if not epoch and not store.replica.is_following:
@@ -197,7 +210,7 @@ class ReplicaWatch(NetworkWatch):
 
     def _leads(self, machine: ReplicaMachine, broker: Broker) -> None:
         now, epoch, store = self._loop.time(), broker.core.role.epoch, broker.store
-        keys = {each.key for each in log_records(store) if each.topic == TOPIC}
+        keys = {each.key for each in log_records(store) if each.topic in ACKNOWLEDGED}
         self._trace.note("master", machine.name, epoch, len(keys), store.commit_log.max_offset)
         self._epoch_of[machine.address] = max(epoch, self._epoch_of.get(machine.address, 0))
         if epoch > self._newest[0] and not self._all_ack:
@@ -284,13 +297,18 @@ class ReplicaWatch(NetworkWatch):
             if machine.broker.core.role.epoch == self._newest[0]:
                 for each in log_records(store, self._newest_read):
                     self._newest_read = each.offset + each.size
-                    if each.topic == TOPIC:
+                    if each.topic in ACKNOWLEDGED:
                         self._newest_keys.add(each.key)
                 if key not in self._newest_keys:
                     self.violations.append(
                         f"{self._loop.time():.3f} {key} is acknowledged, and is not in the log of"
                         f" {machine.name}, master of epoch {self._newest[0]}"
                     )
+
+    def half_acknowledged(self, key: str) -> None:
+        """The same for a half message, whose body is its key."""
+        self.halves.add(key)
+        self.acknowledged(key)
 
     def sent(self, sender: SimTransport, data: bytes) -> None:
         """Bytes of a broker's answers to sends."""

@@ -6,11 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from pocketmq.cluster.simulation.loop import SimProcess
-from pocketmq.cluster.simulation.machines import Setting
+from pocketmq.cluster.simulation.loop import SimProcess, VirtualLoop
+from pocketmq.cluster.simulation.network import SimNetwork
 from pocketmq.cluster.simulation.scenario import ServicePlan
+from pocketmq.cluster.simulation.trace import Trace
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.errors import PocketMQError
 
@@ -20,11 +21,27 @@ FAILURES = (PocketMQError, TimeoutError)
 """What a client may meet while something is wrong."""
 
 
+class Surroundings(Protocol):
+    """What a client needs of the cluster that it is in."""
+
+    @property
+    def loop(self) -> VirtualLoop: ...
+
+    @property
+    def network(self) -> SimNetwork: ...
+
+    @property
+    def trace(self) -> Trace: ...
+
+    def client_options(self, process: SimProcess) -> dict[str, Any]:
+        """Keyword arguments of every client in a process."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stage:
     """What all clients of a run share."""
 
-    setting: Setting
+    setting: Surroundings
     plan: ServicePlan
     chance: Random
     is_sending: Callable[[], bool]

@@ -26,21 +26,31 @@ class TransactionClient(ServiceClient):
     def __init__(self, name: str, stage: Stage, ledger: TransactionLedger) -> None:
         super().__init__(name, stage)
         self._ledger = ledger
+        self._producer: TransactionProducer | None = None
 
     async def live(self) -> None:
+        await self.start_producer()
+        await self.send_on()
+
+    async def start_producer(self) -> None:
+        """Join the group."""
         # One try each: a second half message of the same send would be a transaction of its own.
-        producer = self.kept(
+        self._producer = self.kept(
             TransactionProducer(
                 GROUP, self, threads=InlineThreads(), retry_times_when_send_failed=0,
                 **self.options,
             )
         )  # fmt: skip
-        await producer.start()
+        await self._producer.start()
+
+    async def send_on(self) -> None:
+        """One transaction after the other, while the run sends."""
+        assert self._producer is not None
         while self.stage.is_sending():
             fate = self.stage.chance.choices(FATES, [4, 2, 2, 1])[0]
             key = f"x{next(self.stage.numbers)}{fate.value}"
             try:
-                await producer.send_in_transaction(Message(TOPIC, key.encode()))
+                await self._producer.send_in_transaction(Message(TOPIC, key.encode()))
             except FAILURES as exc:
                 self.note("half failed", key, type(exc).__name__)
             await self.pause()

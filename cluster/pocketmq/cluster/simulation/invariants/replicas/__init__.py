@@ -9,6 +9,7 @@ from pocketmq.cluster.simulation.invariants.replicas.logs import LogLedger
 from pocketmq.cluster.simulation.invariants.replicas.offsets import OffsetLedger
 from pocketmq.cluster.simulation.invariants.replicas.routes import RouteLedger
 from pocketmq.cluster.simulation.invariants.replicas.stillness import StillnessLedger
+from pocketmq.cluster.simulation.invariants.replicas.topics import TopicLedger
 
 __all__ = [
     "AcknowledgedLedger",
@@ -18,4 +19,5 @@ __all__ = [
     "OffsetLedger",
     "RouteLedger",
     "StillnessLedger",
+    "TopicLedger",
 ]
