@@ -72,7 +72,7 @@ def test_the_life_of_a_group_as_the_module_tells_it() -> None:
     state = state_of(1, 2)
     assert list(state.with_master()) == []
     first = elect(state, 1, 1, 2)
-    assert (first.code, first.remark, first.elected) == (0, None, "a")
+    assert (first.code, first.remark, first.elected, first.why) == (0, None, "a", "first")
     assert what(state) == (1, 1, {1}, 1)
     body = first.body
     assert isinstance(body, ElectMasterResponseBody)
@@ -90,7 +90,8 @@ def test_the_life_of_a_group_as_the_module_tells_it() -> None:
         body=SyncStateSet(sync_state_set={1, 2}, sync_state_set_epoch=2),
     )
     assert what(state) == (1, 1, {1, 2}, 2)
-    assert elect(state, -1, 2, expected_epoch=1).elected == "a"
+    lost = elect(state, -1, 2, expected_epoch=1)
+    assert (lost.elected, lost.why) == ("a", "lost")
     assert what(state) == (2, 2, {2}, 3)
     nobody = elect(state, -1, 1)
     assert nobody.code == ResponseCode.CONTROLLER_MASTER_NOT_AVAILABLE
@@ -105,7 +106,8 @@ def test_the_life_of_a_group_as_the_module_tells_it() -> None:
     asked = elect(state, 1, 1)
     assert asked.code == ResponseCode.CONTROLLER_ELECT_MASTER_FAILED
     assert what(state) == (None, 3, {2}, 3)
-    assert elect(state, 2, 1, 2).elected == "a"
+    back = elect(state, 2, 1, 2)
+    assert (back.elected, back.why) == ("a", "asked")
     assert what(state) == (2, 4, {2}, 4)
     assert [name for name, _ in state.with_master()] == ["a"]
 
@@ -131,7 +133,8 @@ def test_a_master_that_lives_stays_and_an_order_moves_it() -> None:  # D-25, D-3
     late = elect(state, -1, 2, expected_epoch=0)
     assert late.code == ResponseCode.CONTROLLER_MASTER_STILL_EXIST
     assert what(state) == (1, 1, {1, 2}, 2)
-    assert elect(state, 2, 1, 2, 3, is_designated=True).elected == "a"
+    moved = elect(state, 2, 1, 2, 3, is_designated=True)
+    assert (moved.elected, moved.why) == ("a", "designated")
     assert what(state) == (2, 2, {2}, 3)
     assert elect(state, -1, 3, 9, allow_unclean=True).elected == "a"
     assert what(state) == (3, 3, {3}, 4)

@@ -11,6 +11,7 @@ from pocketmq.cluster.recordings.reader import open_index, open_recording
 from pocketmq.cluster.simulation.recording import record_replicas, record_seed
 from pocketmq.cluster.simulation.replicas.plan import REPLICAS, replica_plan
 from pocketmq.cluster.simulation.replicas.run import run_replicas
+from pocketmq.cluster.simulation.replicas.schedules import schedule
 from pocketmq.cluster.simulation.runner import run
 from pocketmq.protocol.events import Event
 from pocketmq.protocol.events.messages import MessageConsumed, MessageStored
@@ -113,5 +114,13 @@ def test_a_recorded_run_of_replicas_tells_of_its_elections(tmp_path: Path) -> No
     assert leaders[0].controller in controllers
     assert [each.epoch for each in masters] == sorted(each.epoch for each in masters)
     assert leaders[0].real_us < masters[0].real_us
+    assert masters[0].why == "first"
     assert "SLAVE" in {each.role for each in changes}
     assert {"SYNC_MASTER", "ASYNC_MASTER"} & {each.role for each in changes}
+
+
+@pytest.mark.parametrize(("history", "why"), [("quiet", "closed"), ("lost for good", "silent")])
+def test_an_election_says_why(history: str, why: str) -> None:
+    events: list[Event] = []
+    run_replicas(0, plan=schedule(history), write=events.append)
+    assert [each.why for each in events if isinstance(each, MasterElected)] == ["first", why]

@@ -14,6 +14,7 @@ from pocketmq.controller.liveness import LiveBrokers
 from pocketmq.controller.replicas import BY_CONTROLLER, Outcome, ReplicaGroup
 from pocketmq.protocol.codes import ResponseCode, response_name
 from pocketmq.protocol.dispatch import Peer
+from pocketmq.protocol.events.roles import Elected
 from pocketmq.runtime.clock import Clock
 from pocketmq.runtime.periodic import PeriodicService
 
@@ -54,6 +55,8 @@ class Elections:
         self._settled_at = clock.monotonic() + settle_s
         self._allows_unclean = allows_unclean
         self._under_way: set[str] = set()
+        self._lost: dict[str, Elected] = {}
+        """Broker name -> how its master was found dead; until another one is elected."""
         self._scan = PeriodicService(
             "controller.scan", clock, scan_s, self.scan, initial_delay_s=FIRST_SCAN_S
         )
@@ -80,6 +83,10 @@ class Elections:
         """Scan as soon as possible: this controller leads now."""
         self._scan.wakeup()
 
+    def why_lost(self, name: str) -> Elected:
+        """How the master before was found dead, which has a successor now."""
+        return self._lost.pop(name, "lost")
+
     def scan(self) -> None:
         """Forget the dead, and find masters for names whose master is among them."""
         now = self._clock.monotonic()
@@ -90,6 +97,9 @@ class Elections:
                 "broker.dead", broker=broker.key.name, broker_id=broker.key.broker_id,
                 silent_s=round(now - broker.seen_at, 1), closed=broker.closed_at is not None,
             )  # fmt: skip
+            group = self._consensus.replicas.get(broker.key.name)
+            if group is not None and group.master_id == broker.key.broker_id:
+                self._lost[broker.key.name] = "silent" if broker.closed_at is None else "closed"
         if not self._consensus.serves:
             return
         for name, group in list(self._consensus.replicas.with_master()):

@@ -26,6 +26,7 @@ from pocketmq.protocol.bodies.controller import (
 )
 from pocketmq.protocol.bodies.route import BrokerMemberGroup
 from pocketmq.protocol.codes import ResponseCode
+from pocketmq.protocol.events.roles import Elected
 from pocketmq.protocol.header import Header
 from pocketmq.protocol.headers.controller import (
     AlterSyncStateSetResponseHeader,
@@ -77,7 +78,9 @@ class Outcome(msgspec.Struct, frozen=True):
     header: Header | None = None
     body: SyncStateSet | ElectMasterResponseBody | None = None
     elected: str = ""
-    """The broker name that has a new master."""
+    """The broker name that has a new master,"""
+    why: Elected | None = None
+    """and why."""
 
 
 class Replicas:
@@ -225,12 +228,13 @@ class Replicas:
             return self._nobody_elected(name, group, asked_by)
         if chosen == group.master_id:
             return self._master_stays(name, group)
+        why = _why(command, is_first=group.master_epoch == 0)
         group.master_id = chosen
         group.master_epoch += 1
         group.in_sync = {chosen}
         group.set_epoch += 1
         header, body = self._election(name, group)
-        return Outcome(header=header, body=body, elected=name)
+        return Outcome(header=header, body=body, elected=name, why=why)
 
     def _nobody_elected(self, name: str, group: ReplicaGroup, asked_by: int) -> Outcome:
         why = f"no living replica of {name} is in sync; in sync: {sorted(group.in_sync)}"
@@ -355,3 +359,11 @@ def _not_altered(remark: str) -> Outcome:
 
 def _not_cleaned(remark: str) -> Outcome:
     return Outcome(ResponseCode.CONTROLLER_INVALID_CLEAN_BROKER_METADATA, remark)
+
+
+def _why(command: commands.Elect, *, is_first: bool) -> Elected:
+    if is_first:
+        return "first"
+    if command.is_designated:
+        return "designated"
+    return "lost" if command.asked_by == BY_CONTROLLER else "asked"

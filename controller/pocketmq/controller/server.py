@@ -207,8 +207,9 @@ class Controller:
         group = self.consensus.replicas.get(outcome.elected) if outcome.elected else None
         if group is None or not self.consensus.raft.is_leader:
             return
+        why = self._elections.why_lost(outcome.elected) if outcome.why == "lost" else outcome.why
         log.info(
-            "master.elected", broker=outcome.elected, broker_id=group.master_id,
+            "master.elected", broker=outcome.elected, broker_id=group.master_id, why=why,
             epoch=group.master_epoch, address=group.address_of(group.master_id),
         )  # fmt: skip
         if self._events.is_on:
@@ -219,6 +220,7 @@ class Controller:
                     broker_id=group.master_id,
                     epoch=group.master_epoch,
                     in_sync=sorted(group.in_sync),
+                    why=why,
                 )
             )
         if not self.options.current(ControllerConfig).notify_broker_role_changed:

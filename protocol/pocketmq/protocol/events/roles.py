@@ -10,6 +10,12 @@ Forgotten: TypeAlias = Literal["expired", "closed", "unregistered"]
 """Why a nameserver dropped a broker."""
 
 
+Elected: TypeAlias = Literal["first", "closed", "silent", "lost", "asked", "designated"]
+"""Why a master was elected: the name had none before; the connection of the one before closed; it
+was silent for too long; a controller that leads anew found it dead; a replica asked, for there was
+none; a tool designated this one, or a master whose disk failed."""
+
+
 class RoleStarted(Event, frozen=True, kw_only=True):
     """A role began a life, or goes on after it was frozen."""
 
@@ -71,6 +77,8 @@ class MasterElected(Event, frozen=True, kw_only=True):
     epoch: int
     in_sync: list[int]
     """Broker ids whose log has all that was acknowledged."""
+    why: Elected | None = None
+    """None: of a recording that does not say it."""
 
 
 class LeaderElected(Event, frozen=True, kw_only=True):
