@@ -12,8 +12,10 @@ import pytest
 
 from pocketmq.broker.replication.epoch_file import FILE_NAME
 from pocketmq.broker.replication.epochs import Epoch, Epochs
+from pocketmq.broker.replication.role_changes import LaterEpochError, MasterAddresses
 from pocketmq.broker.server import Broker
 from pocketmq.broker.store import OsDisk
+from pocketmq.broker.store.replica_log import FOLLOWING
 from pocketmq.controller import Controller, ControllerConfig, ControllerSeams
 from pocketmq.protocol.bodies.replication import HARuntimeInfo
 from pocketmq.protocol.body import decode_body
@@ -199,6 +201,31 @@ async def test_a_slave_of_another_history_is_left_as_it_is(pair: Pair, tmp_path:
     assert link is not None
     assert "have none in common" in link.reason
     assert log_of(again.store) == before
+
+
+async def test_controllers_that_are_behind_the_log_s_epoch_are_refused_and_healed(
+    pair: Pair, tmp_path: Path
+) -> None:
+    rig = pair.rig  # W-5: a term from the future; epochs of the log would not rise any more
+    a = await pair.start("a", 11000)
+    await (await rig.voice(a)).send("orders", b"one")
+    roles = a.subjects.replication.roles
+    await roles.become_slave(1, MasterAddresses(None, None), 2)
+    roles.epochs.table.append(Epoch(9, a.store.commit_log.max_offset))
+    with pytest.raises(LaterEpochError, match="its log has epoch 9 already: start the controllers"):
+        await roles.become_master(3)
+    assert FOLLOWING in a.store.blocked_by, "nothing was changed"
+    assert roles.epochs.table.last_number == 9
+    await rig.stop("a")
+    for name in ("brokerIdentity", "epochFileCheckpoint", "epochFileCheckpoint.bak"):  # as advised
+        (tmp_path / "a" / name).unlink(missing_ok=True)
+    pair.controller.consensus.replicas.groups.clear()  # they lost their data
+    healed = await pair.start("a", 11000)
+    assert healed.core.role.leads
+    await (await rig.voice(healed)).send("orders", b"two")
+    empty = await pair.start("b", 11100)
+    await rig.same_logs()
+    assert b"one" in log_of(empty.store)
 
 
 async def test_who_is_in_sync_is_told_by_the_set_and_not_by_the_gap(pair: Pair) -> None:  # H-41

@@ -17,6 +17,7 @@ from pocketmq.broker.role_names import BrokerRole
 from pocketmq.broker.store import MessageStore
 from pocketmq.broker.subject import Service
 from pocketmq.protocol.bodies.route import MASTER_ID
+from pocketmq.runtime.errors import PocketMQError
 from pocketmq.runtime.signals import Signal
 
 log = structlog.get_logger()
@@ -34,6 +35,26 @@ class ReplicaProgress(NamedTuple):
     """End of the log."""
     confirm_offset: int
     """All in-sync replicas have the log below it."""
+
+
+class LaterEpochError(PocketMQError):
+    """The controllers elect in an epoch that this log has left behind: they are not the ones under
+    which it was written, or they have lost what they knew.
+
+    Args:
+        elected: the epoch that they name.
+        last: the last one of `epochFileCheckpoint`.
+    """
+
+    def __init__(self, elected: int, last: int) -> None:
+        self.elected = elected
+        self.last = last
+        super().__init__(
+            f"this replica is to lead in epoch {elected}, and its log has epoch {last} already:"
+            " start the controllers under which it was written, with their data; if that is lost,"
+            " keep the replica with the longest log, remove its brokerIdentity,"
+            " epochFileCheckpoint and epochFileCheckpoint.bak, and empty the stores of the others"
+        )
 
 
 class MasterAddresses(NamedTuple):
@@ -147,12 +168,15 @@ class RoleChanges(Service):
             is_confirmed: whether consumers may see all of the log at once; see `ReplicaLog.lead`.
 
         Raises:
-            ValueError: a later epoch has begun here.
+            ValueError: this broker has another role in a later epoch.
+            LaterEpochError: the log has a later one; nothing was changed.
             DiskError: queues or the epoch file could not be written; the broker takes nothing.
         """
         async with self._changing:
             if epoch < self._role.epoch:
                 raise ValueError(f"epoch {epoch} is older than {self._role.epoch}")
+            if epoch and epoch < self.epochs.table.last_number:
+                raise LaterEpochError(epoch, self.epochs.table.last_number)
             was_leading = self._role.leads
             self._client.follow(None)
             await self._client.stopped_following()
