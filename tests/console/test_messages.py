@@ -115,9 +115,14 @@ def _send_slowly(pocketmq: Cluster, topic: str) -> None:
             threading.Event().wait(0.05)
 
 
-def test_tail_ends_quietly_when_its_reader_has_enough(pocketmq: Cluster, orders: str) -> None:
-    command = [sys.executable, "-m", "pocketmq.cluster.cli.main", "message", "tail", orders]
-    command += ["--from", "start", "-n", pocketmq.nameservers]
+@pytest.mark.parametrize("waiting", [True, False])
+@pytest.mark.parametrize("words", ["message tail {} --from start", "consume {} --group g-{}"])
+def test_a_command_ends_quietly_when_its_reader_has_enough(
+    pocketmq: Cluster, orders: str, words: str, waiting: bool
+) -> None:
+    command = [sys.executable, "-m", "pocketmq.cluster.cli.main"]
+    command += words.format(orders, f"{orders}-{waiting}").split()
+    command += ["-n", pocketmq.nameservers]
     with (
         subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -127,8 +132,9 @@ def test_tail_ends_quietly_when_its_reader_has_enough(pocketmq: Cluster, orders:
         assert tail.stdout is not None
         assert tail.stderr is not None
         assert "key=k" in tail.stdout.readline()
-        tail.stdout.close()  # ... | head -1
-        producer.send(Message(orders, b"one too many"))
+        if not waiting:
+            producer.send(Message(orders, b"one too many"))
+        tail.stdout.close()  # ... | head -1, also while nothing comes any more
         assert tail.wait(timeout=60) == 0
         assert tail.stderr.read() == ""
 

@@ -17,6 +17,7 @@ from pocketmq.cluster.cli import tail, transfer
 from pocketmq.cluster.cli.clock import cluster_time_ms
 from pocketmq.cluster.cli.complete import TopicName, complete_group
 from pocketmq.cluster.cli.output import Output, show_one
+from pocketmq.cluster.cli.reader import go_nowhere, while_read
 from pocketmq.cluster.cli.route_watch import watch_route
 from pocketmq.cluster.cli.run import (
     DEFAULT_NAMESERVERS,
@@ -188,12 +189,16 @@ def consume(
             control_port(name, role.clock, lambda: status, announce_to=where),
             consumer,
         ):
-            async for message in consumer.take(count) if count else consumer:
-                try:
-                    tell_message(message)
-                except BrokenPipeError:  # `... | head` has ended; this message is not consumed
-                    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-                    return
+
+            async def print_all() -> None:
+                async for message in consumer.take(count) if count else consumer:
+                    try:
+                        tell_message(message)
+                    except BrokenPipeError:  # `... | head` has ended; this message is not consumed
+                        go_nowhere()
+                        return
+
+            await while_read(print_all())
 
     options = RoleOptions(
         log_level="error",

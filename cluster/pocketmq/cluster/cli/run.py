@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, TypeVar
 
 import typer
 
+from pocketmq.cluster.cli.reader import go_nowhere
 from pocketmq.protocol.transport.network import split_address
 from pocketmq.protocol.transport.remoting import RemotingClient
 from pocketmq.protocol.transport.tcp import TcpNetwork
@@ -59,7 +59,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
         with asyncio.Runner(loop_factory=loop_factory(os.environ)) as runner:
             return runner.run(coroutine)
     except BrokenPipeError:  # typer would make it exit status 1
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        go_nowhere()
         raise typer.Exit(0) from None
 
 

@@ -14,6 +14,7 @@ from pocketmq.client import Admin, MessageExt
 from pocketmq.cluster.cli.clock import moment_text, present_ms
 from pocketmq.cluster.cli.complete import TopicName, complete_queue, complete_topic, complete_words
 from pocketmq.cluster.cli.output import Output, OutputFormat, show
+from pocketmq.cluster.cli.reader import while_read
 from pocketmq.cluster.cli.run import DEFAULT_NAMESERVERS, Nameservers, addresses, run
 from pocketmq.cluster.cli.tables import Cell, Table
 from pocketmq.cluster.messages.bodies import BodyForm, shown
@@ -146,7 +147,7 @@ def tail(
     end = END if until is None else position(until)
     tell = printer(format_text, output)
 
-    async def command() -> None:
+    async def print_all() -> None:
         left = count or sys.maxsize
         async with Admin(nameservers=where) as admin:
             bounds = await bounds_of(admin, topic, only)
@@ -166,6 +167,9 @@ def tail(
                         left -= 1
                         if not left:
                             return
+
+    async def command() -> None:
+        await while_read(print_all())
 
     run(command())
 

@@ -1,0 +1,59 @@
+"""Who reads a command's output: `pocketmq consume ... | head -2` ends when `head` does."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import sys
+from collections.abc import Coroutine
+from typing import Any
+
+
+async def while_read(printing: Coroutine[Any, Any, None]) -> None:
+    """Run what prints, and end it when the reader of a pipe has closed it.
+
+    Without this a command that waits for messages would notice it at the next one only. What it
+    prints afterwards goes nowhere. Elsewhere than on Linux the next write tells.
+    """
+    output = _pipe()
+    if output is None:
+        await printing
+        return
+    loop, work = asyncio.get_running_loop(), asyncio.ensure_future(printing)
+    has_left = False
+
+    def left() -> None:
+        nonlocal has_left
+        has_left = True
+        loop.remove_reader(output)
+        work.cancel()
+
+    # Nothing can be read at this end of the pipe: what the loop tells is that the other is closed.
+    loop.add_reader(output, left)
+    try:
+        await work
+    except asyncio.CancelledError:
+        if not has_left:
+            raise
+        go_nowhere()
+    finally:
+        loop.remove_reader(output)
+
+
+def _pipe() -> int | None:
+    """The descriptor of standard output, if it is a pipe and the loop tells when it is closed."""
+    try:
+        output = sys.stdout.fileno()
+    except OSError:  # a program has put something else in its place
+        return None
+    is_pipe = sys.platform == "linux" and stat.S_ISFIFO(os.fstat(output).st_mode)
+    return output if is_pipe else None
+
+
+def go_nowhere() -> None:
+    """What is printed from now on is dropped: nobody reads it."""
+    output = sys.stdout.fileno()
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, output)
+    os.close(nowhere)
