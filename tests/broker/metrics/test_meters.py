@@ -6,7 +6,14 @@ import pytest
 
 from pocketmq.broker.metrics.message_type import MessageType, type_of
 from pocketmq.broker.metrics.meters import MAX_SERIES, Meters, Sent, size_class
-from pocketmq.protocol.metrics import COMMITS, FINISH_LATENCY, SENT_TO_DLQ
+from pocketmq.protocol.metrics import (
+    COMMITS,
+    FINISH_LATENCY,
+    POP_REVIVE_READ,
+    POP_SCAN_TIME,
+    SENT_TO_DLQ,
+    TIMER_ENQUEUED,
+)
 
 
 @pytest.mark.parametrize(
@@ -52,12 +59,15 @@ def test_what_is_counted_goes_with_its_topic_or_group() -> None:
     meters.add(SENT_TO_DLQ, "billing", "orders")
     meters.add(COMMITS, "orders", count=2)
     meters.note(FINISH_LATENCY, 61, "orders")
+    meters.add(TIMER_ENQUEUED, "orders")
+    meters.add(POP_REVIVE_READ, "readers", "orders", "0", "CK")
+    meters.note(POP_SCAN_TIME, 1)
     assert meters.popped == {("orders", "billing", True): (3, 300)}
     assert meters.distributions[FINISH_LATENCY]["orders",].counts == [0, 0, 1, 0, 0, 0, 0]
     meters.forget_group("billing")
     assert (meters.popped, meters.counts[SENT_TO_DLQ]) == ({}, {})
     meters.forget_topic("orders")
-    assert not meters.counts[COMMITS]
+    assert not any(meters.counts.values())
     assert not meters.distributions[FINISH_LATENCY]
 
 

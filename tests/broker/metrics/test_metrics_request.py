@@ -12,6 +12,7 @@ from pocketmq.protocol.bodies.stats import MetricDistribution, MetricsReport
 from pocketmq.protocol.body import decode_body
 from pocketmq.protocol.command import Encoding
 from pocketmq.protocol.headers.control import GetMetricsRequestHeader
+from pocketmq.protocol.headers.topics import DeleteTopicRequestHeader
 from pocketmq.protocol.headers.transactions import EndTransactionRequestHeader
 from pocketmq.protocol.ids import parse_offset_msg_id
 from pocketmq.protocol.message import Message
@@ -236,6 +237,9 @@ async def test_transactions_and_timers_are_told(rig: BrokerRig, voice: Voice) ->
     told_now = await told(voice)
     assert told_now["timer_dequeue orders"] == 1
     assert told_now["timer_dequeue_lag"] == 0
+    assert (await voice.ask(DeleteTopicRequestHeader(topic="orders"))).code == 0
+    left = [key for key in (await told(voice)).numbers if "orders" in key]
+    assert not left
 
 
 async def test_the_store_is_told(rig: BrokerRig, voice: Voice) -> None:

@@ -10,10 +10,13 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from pocketmq.protocol.metrics import CONSUMER_GROUP, MESSAGE_SIZE, TOPIC, Metric
+from pocketmq.protocol.metrics import CONSUMER_GROUP, IS_SYSTEM, MESSAGE_SIZE, STORE, TOPIC, Metric
 
 MAX_SERIES: Final = 10_000
 """Of one metric; more sets of labels are not counted, so that names cost no memory without end."""
+
+_COMPLETED: Final = (*STORE, IS_SYSTEM)
+"""Labels by which nothing is counted: they follow from the others."""
 
 _SIZES: Final = tuple(int(bound) for bound in MESSAGE_SIZE.bounds)
 _CLASSES: Final = tuple(
@@ -137,8 +140,9 @@ class Meters:
     def _forget(self, label: str, value: str) -> None:
         for table in (self._counts, self._distributions):
             for metric, series in table.items():
-                if label not in metric.labels:
+                counted_by = [each for each in metric.labels if each not in _COMPLETED]
+                if label not in counted_by:
                     continue
-                at = metric.labels.index(label)
+                at = counted_by.index(label)
                 for labels in [labels for labels in series if labels[at] == value]:
                     del series[labels]
