@@ -1,4 +1,4 @@
-"""What tests of bad input share."""
+"""What tests of channels and of bad input share."""
 
 from __future__ import annotations
 
@@ -7,8 +7,15 @@ from collections.abc import AsyncIterator
 import pytest
 
 from pocketmq.protocol.transport.channel import Channel
+from pocketmq.protocol.transport.network import Network
 from pocketmq.protocol.transport.tcp import TcpNetwork
-from support.wire_pair import Echo, EchoAt, served
+from support.wire_pair import NETWORKS, Echo, EchoAt, served
+
+
+@pytest.fixture(params=list(NETWORKS))
+def network(request: pytest.FixtureRequest) -> Network:
+    """Each test runs over memory and over TCP."""
+    return NETWORKS[request.param]()
 
 
 @pytest.fixture

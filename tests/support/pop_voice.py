@@ -28,6 +28,8 @@ from pocketmq.protocol.record import decode_records
 from support.broker_rig import Voice
 
 GROUP = "poppers"
+REVIVED_S = 14.0
+"""After this the messages of a pop that hid them for 10 s are there again."""
 
 
 @dataclass
@@ -145,3 +147,11 @@ async def change(
     } | fields
     reply = await voice.ask(ChangeInvisibleTimeRequestHeader(**values))
     return reply, reply.header(ChangeInvisibleTimeResponseHeader)
+
+
+async def fill(voice: Voice, count: int, topic: str = "orders", queues: int = 4) -> list[bytes]:
+    """Send so many messages, to the queues in turn; their bodies."""
+    sent = [b"%03d" % n for n in range(count)]
+    for n, body in enumerate(sent):
+        await voice.send(topic, body, queue_id=n % queues)
+    return sent

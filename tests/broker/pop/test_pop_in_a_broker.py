@@ -15,39 +15,22 @@ from pocketmq.protocol.bodies.pop import BatchAck, BatchAckBody, ack_bits
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.headers.pop import (
     BatchAckMessageRequestHeader,
-    NotificationRequestHeader,
-    NotificationResponseHeader,
-    PeekMessageRequestHeader,
-    PollingInfoRequestHeader,
-    PollingInfoResponseHeader,
 )
-from pocketmq.protocol.headers.topics import DeleteTopicRequestHeader
 from pocketmq.protocol.record import decode_records
 from pocketmq.protocol.validation import TIMER_TOPIC
 from pocketmq.runtime.manual_clock import ManualClock
-from pocketmq.runtime.profile import PROFILE_4_9
 from support.broker_rig import START_MS, BrokerRig, Voice, running_broker
 from support.pop_voice import (
     GROUP,
+    REVIVED_S,
     ack,
     ack_all,
     change,
+    fill,
     pop,
-    pop_header,
     pop_later,
     read_pop,
 )
-
-REVIVED_S = 14.0
-"""After this the messages of a pop that hid them for 10 s are there again."""
-
-
-async def fill(voice: Voice, count: int, topic: str = "orders", queues: int = 4) -> list[bytes]:
-    sent = [b"%03d" % n for n in range(count)]
-    for n, body in enumerate(sent):
-        await voice.send(topic, body, queue_id=n % queues)
-    return sent
-
 
 # -- taking and coming back ---------------------------------------------------------------------
 
@@ -290,80 +273,6 @@ async def test_under_sync_flush_the_group_moves_on_when_the_check_point_is_on_th
         assert sorted(again) == sorted(taken[1].bodies)
 
 
-# -- waiting ------------------------------------------------------------------------------------
-
-
-async def test_a_waiting_pop_is_answered_by_the_next_message(rig: BrokerRig, voice: Voice) -> None:
-    await voice.create_topic()
-    future = pop_later(voice, poll_time=20_000)
-    await rig.settle()
-    key = PollingInfoRequestHeader(consumer_group=GROUP, topic="orders", queue_id=-1)
-    reply = await voice.ask(key)
-    assert reply.header(PollingInfoResponseHeader).polling_num == 1
-    other = await rig.voice()
-    await other.send(body=b"now", queue_id=3)
-    assert read_pop(await future).bodies == [b"now"]
-    reply = await voice.ask(key)
-    assert reply.header(PollingInfoResponseHeader).polling_num == 0
-
-
-async def test_a_waiting_pop_is_answered_210_when_its_time_is_up(
-    rig: BrokerRig, voice: Voice
-) -> None:  # K-131
-    await voice.create_topic()
-    future = pop_later(voice, poll_time=3000, born_time=START_MS)
-    await rig.advance(2.9)
-    assert not future.done()
-    await rig.advance(0.1)
-    answer = read_pop(await future)
-    assert (answer.code, answer.remark) == (210, "NO_MESSAGE_IN_QUEUE")
-    assert (answer.header.start_offset_info, answer.header.msg_offset_info) == ("", "")
-
-
-async def test_a_waiting_pop_is_woken_by_a_message_that_comes_again(
-    rig: BrokerRig, voice: Voice
-) -> None:  # K-133: RocketMQ before 5.4 wakes nobody here
-    await fill(voice, 1)
-    await pop(voice)
-    future = pop_later(await rig.voice(), poll_time=60_000, born_time=START_MS)
-    await rig.advance(REVIVED_S)
-    assert read_pop(await future).bodies == [b"000"]
-
-
-async def test_waiting_pops_share_what_comes(rig: BrokerRig, voice: Voice) -> None:  # K-36
-    await voice.create_topic()
-    futures = [
-        pop_later(await rig.voice(), poll_time=60_000, max_msg_nums=1, born_time=START_MS)
-        for _ in range(4)
-    ]
-    await rig.settle()
-    for n in range(4):
-        await voice.send(body=b"%d" % n, queue_id=n % 2)
-    await rig.settle()
-    answers = [read_pop(await future) for future in futures]
-    assert sorted(body for answer in answers for body in answer.bodies) == [b"0", b"1", b"2", b"3"]
-
-
-async def test_a_notification_tells_and_takes_nothing(rig: BrokerRig, voice: Voice) -> None:  # K-65
-    await voice.create_topic()
-    header = NotificationRequestHeader(
-        consumer_group=GROUP, topic="orders", queue_id=-1, poll_time=20_000, born_time=START_MS
-    )
-    future = voice.channel.request(header, timeout_s=60.0)
-    await rig.settle()
-    other = await rig.voice()
-    await other.send()
-    assert (await future).header(NotificationResponseHeader).has_msg
-    peeked = await other.ask(
-        PeekMessageRequestHeader(consumer_group=GROUP, topic="orders", queue_id=-1, max_msg_nums=8)
-    )
-    assert [m.body for m in decode_records(peeked.body_view)] == [b"hello"]
-    assert (await pop(voice, invisible_time=60_000)).bodies == [b"hello"]
-    future = voice.channel.request(header, timeout_s=60.0)
-    await rig.advance(20)
-    assert not (await future).header(NotificationResponseHeader).has_msg
-
-
 # -- in order -----------------------------------------------------------------------------------
 
 
@@ -419,73 +328,3 @@ async def test_what_is_out_of_an_ordered_queue_survives_a_restart(tmp_path: Path
         assert (await pop(voice, order=True, queue_id=0, attempt_id="a2")).bodies == []
         await rig.advance(31)
         assert len((await pop(voice, order=True, queue_id=0, attempt_id="a2")).bodies) == 2
-
-
-# -- what is refused ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("fields", "code", "words"),
-    [
-        ({"born_time": START_MS - 1000}, 210, "timeout too much"),
-        ({"max_msg_nums": 33}, 29, "greater than 32"),
-        ({"topic": "nowhere"}, 17, "not exist"),
-        ({"queue_id": 4}, 29, "queueId[4] is illegal"),
-        ({"exp": "||", "exp_type": "TAG"}, 23, "names no tag"),
-        ({"invisible_time": 259_200_001}, 29, "timerMaxDelaySec"),
-    ],
-)
-async def test_a_pop_that_cannot_be_is_refused_with_rocketmq_s_code(
-    voice: Voice, fields: dict[str, Any], code: int, words: str
-) -> None:  # K-30, K-1
-    await voice.create_topic()
-    answer = await pop(voice, **fields)
-    assert (answer.code, words in answer.remark) == (code, True), answer.remark
-    header = answer.header
-    assert (header.pop_time, header.invisible_time, header.rest_num) == (0, 0, 0)
-
-
-@pytest.mark.parametrize(
-    ("fields", "code", "words"),
-    [
-        ({"topic": "nowhere"}, 17, "not exist"),
-        ({"queue_id": 9}, 13, "queueId[9] is illegal"),
-        ({"offset": 99}, 208, "offset is illegal"),
-        ({"extra_info": "x"}, 1, "receipt handle"),
-        ({"extra_info": "0 1 1 99 0 broker-a 0 0"}, 13, "revive queue 99"),
-        ({"extra_info": "0 1 1 0 0 broker-a 0 0"}, 0, ""),  # unknown, so nobody misses it
-        ({"extra_info": "0 1 1 0 0 broker-a 0"}, 0, ""),  # of an old client
-    ],
-)
-async def test_an_ack_that_cannot_be_is_refused_and_loses_nothing(
-    rig: BrokerRig, voice: Voice, fields: dict[str, Any], code: int, words: str
-) -> None:  # K-50
-    await fill(voice, 1)
-    [popped] = (await pop(voice)).messages
-    reply = await ack(voice, popped, **fields)
-    assert (reply.code, words in (reply.remark or "")) == (code, True), reply.remark
-    await rig.advance(REVIVED_S)
-    assert (await pop(voice)).bodies == [popped.body]
-
-
-async def test_a_change_of_the_offset_behind_the_last_is_refused(voice: Voice) -> None:  # K-54
-    await fill(voice, 1)
-    [popped] = (await pop(voice)).messages
-    reply, header = await change(voice, popped, 1000, offset=1)
-    assert (reply.code, header.pop_time) == (ResponseCode.NO_MESSAGE, 0)
-    reply, _ = await change(voice, popped, 259_200_001)
-    assert reply.code == ResponseCode.INVALID_PARAMETER
-
-
-async def test_a_4_9_broker_does_not_know_pop(tmp_path: Path) -> None:
-    async with running_broker(tmp_path, profile=PROFILE_4_9) as rig:
-        reply = await (await rig.voice()).ask(pop_header())
-        assert reply.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
-
-
-async def test_a_deleted_topic_revives_nothing(rig: BrokerRig, voice: Voice) -> None:  # K-83
-    await fill(voice, 2)
-    await pop(voice)
-    assert (await voice.ask(DeleteTopicRequestHeader(topic="orders"))).code == 0
-    await rig.advance(60)
-    assert "%RETRY%poppers_orders" not in rig.broker.topics.table
