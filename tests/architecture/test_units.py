@@ -29,6 +29,12 @@ def test_short_tests_run_with_their_file_and_long_ones_alone() -> None:
     assert seconds_of(LONG) >= LONG_S > seconds_of("tests/a/test_b.py") == 0
 
 
+def test_a_new_file_that_starts_processes_does_not_begin_last() -> None:
+    # It began when all others were done: a minute in which one process waited for RocketMQ's tools.
+    assert seconds_of("tests/interop/test_new.py") > LONG_S
+    assert seconds_of("tests/protocol/test_new.py") == 0
+
+
 def test_what_shares_a_session_stays_together_however_long_it_takes() -> None:
     for start, group in ONE_PROCESS:
         assert unit_of(f"{start}::test_x") == group_of(f"{start}::test_x") == group

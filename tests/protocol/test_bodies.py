@@ -38,7 +38,7 @@ from pocketmq.protocol.budget import DEFAULT_BUDGET
 from pocketmq.protocol.command import Encoding
 from pocketmq.protocol.errors import BadRequestError, OverBudgetError
 from pocketmq.protocol.message import MessageQueue
-from support.declared import BODIES, instances
+from support.declared import BODIES, for_each_class, instances
 
 ENCODINGS = list(Encoding)
 
@@ -46,6 +46,7 @@ ENCODINGS = list(Encoding)
 
 
 @pytest.mark.parametrize("cls", BODIES, ids=lambda cls: cls.__name__)
+@for_each_class
 @given(data=st.data())
 def test_every_body_comes_back_as_it_was_sent(
     cls: type[msgspec.Struct], data: st.DataObject

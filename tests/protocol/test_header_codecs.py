@@ -21,7 +21,7 @@ from pocketmq.protocol.headers.pull import PullMessageRequestHeader
 from pocketmq.protocol.headers.send import SendMessageRequestHeaderV2
 from pocketmq.protocol.headers.topics import UpdateAndCreateTopicRequestHeader
 from pocketmq.protocol.scalars import INT32_MAX, INT32_MIN
-from support.declared import HEADERS, instances, texts
+from support.declared import HEADERS, for_each_class, instances, texts
 
 ENCODINGS = list(Encoding)
 int32s = st.integers(INT32_MIN, INT32_MAX)
@@ -56,6 +56,7 @@ def json_request(**header: Any) -> Command:
 
 
 @pytest.mark.parametrize("cls", HEADERS, ids=lambda cls: cls.__name__)
+@for_each_class
 @given(data=st.data())
 def test_every_header_comes_back_as_it_was_sent(cls: type[Header], data: st.DataObject) -> None:
     header = data.draw(instances(cls))

@@ -12,6 +12,7 @@ import pkgutil
 from typing import Any, TypeVar
 
 import msgspec
+from hypothesis import settings
 from hypothesis import strategies as st
 from msgspec import inspect
 
@@ -22,6 +23,9 @@ from pocketmq.protocol.message import MessageQueue
 from pocketmq.protocol.scalars import INT64_MAX, INT64_MIN
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)
+
+for_each_class = settings(max_examples=max(10, settings().max_examples // 2))
+"""Of tests that run for each of two hundred declarations: what differs is drawn often enough."""
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 """Any text that UTF-8 can write."""

@@ -1,4 +1,4 @@
-"""How `pytest -n 3 --dist loadgroup` shares the tests out: what stays together, what begins first.
+"""How `pytest -n 4 --dist loadgroup` shares the tests out: what stays together, what begins first.
 
 A *unit* is what one process runs in one go: a group below, a long test, or a file without its long
 tests. `tests/durations.tsv` has the seconds of each unit that takes some; a test that it names is
@@ -14,6 +14,18 @@ from pathlib import Path
 DURATIONS = Path(__file__).parents[1] / "durations.tsv"
 LONG_S = 4.0
 """Seconds from which a test is a unit of its own, and a unit is written down."""
+
+STARTS_PROCESSES = (
+    "tests/cluster/",
+    "tests/distribution/",
+    "tests/interop/",
+    "tests/pipeline/",
+    "tests/recipes/",
+)
+"""Where most tests wait for processes that they start."""
+NEW_S = 20.0
+"""What a unit of those folders that is not written down may take, as a new one does: begun last, it
+would be waited for while all other processes are done."""
 
 SPARK = "spark"
 APART = "spark apart"
@@ -54,8 +66,8 @@ def unit_of(test_id: str) -> str:
 
 
 def seconds_of(unit: str) -> float:
-    """How long a unit takes, about; 0 for a short or a new one."""
-    return recorded_seconds().get(unit, 0.0)
+    """How long a unit takes, about; 0 for one that is short, or new and starts no process."""
+    return recorded_seconds().get(unit, NEW_S if unit.startswith(STARTS_PROCESSES) else 0.0)
 
 
 @cache
