@@ -3,17 +3,21 @@
     python benchmarks/client_costs.py                            two minutes
     python benchmarks/client_costs.py --beside DIR               and that of another working copy
     python benchmarks/client_costs.py --only send-128 --only push
+    python benchmarks/client_costs.py --alone                    what is left without a kernel
 
 One broker, and a client in a process of its own (`client_cost_load.py`); kernel time of the client
-counts. Rounds of all rows are interleaved, with `--beside` also those of both clients. What matters
-on a busy machine is the least of the rounds: other work only ever adds to processor time.
+counts. With `--alone` the peer is in the client's process, and what it uses is taken off. Rounds of
+all rows are interleaved, with `--beside` also those of both clients. What matters on a busy machine
+is the least of the rounds: other work only ever adds to processor time.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import statistics
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -45,33 +49,47 @@ ROWS: Final = {
 
 
 def measure(
-    rows: list[str], copies: dict[str, Path | None], rounds: int, scale: float, loop: str
+    rows: list[str], copies: dict[str, Path | None], rounds: int, scale: float, where: list[str]
 ) -> Figures:
-    """Microseconds of each round, by row and working copy."""
+    """Microseconds of each round, by row and working copy.
+
+    Args:
+        rows: Of `ROWS`.
+        copies: Name -> working copy, None for the installed one.
+        rounds: How often each is measured.
+        scale: Of the number of messages.
+        where: Options for all loads, which end with `--topic`.
+    """
     figures: Figures = {}
+    for turn in range(rounds):
+        for name in rows:
+            row = ROWS[name]
+            turns = list(copies.items())
+            for copy, working_copy in turns if turn % 2 else reversed(turns):
+                result = run_json(
+                    "client_cost_load.py",
+                    *(row.kind, *where, "sent" if row.kind == "send" else "backlog"),
+                    *("--messages", str(int(row.messages * scale))),
+                    *("--body-bytes", str(row.body_bytes)),
+                    working_copy=working_copy,
+                )
+                used_us = result["cpu_s"] / result["messages"] * 1e6
+                figures.setdefault(f"{name} {copy}", []).append(used_us)
+    return figures
+
+
+@contextlib.contextmanager
+def filled(scale: float, loop: str) -> Iterator[list[str]]:
+    """Run a broker with a backlog during a block; yields the options that lead there."""
     with (
         tempfile.TemporaryDirectory(dir=HERE) as folder,
         cluster(Path(folder)) as (names, _brokers),
     ):
         most = int(max(row.messages for row in ROWS.values()) * scale)
-        where = ("--nameserver", names, "--topic")
+        where = ["--loop", loop, "--nameserver", names, "--topic"]
         run_json("client_cost_load.py", "fill", *where, "backlog", "--messages", str(most))
         run_json("client_cost_load.py", "fill", *where, "sent", "--messages", "256")
-        for turn in range(rounds):
-            for name in rows:
-                row = ROWS[name]
-                turns = list(copies.items())
-                for copy, working_copy in turns if turn % 2 else reversed(turns):
-                    result = run_json(
-                        "client_cost_load.py",
-                        *(row.kind, *where, "sent" if row.kind == "send" else "backlog"),
-                        *("--messages", str(int(row.messages * scale))),
-                        *("--body-bytes", str(row.body_bytes), "--loop", loop),
-                        working_copy=working_copy,
-                    )
-                    used_us = result["cpu_s"] / result["messages"] * 1e6
-                    figures.setdefault(f"{name} {copy}", []).append(used_us)
-    return figures
+        yield where
 
 
 def show(figures: Figures, rows: list[str], copies: list[str]) -> None:
@@ -98,15 +116,22 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--beside", type=Path, help="another working copy of this project")
     parser.add_argument("--loop", choices=["uvloop", "asyncio"], default="uvloop")
+    parser.add_argument("--alone", action="store_true", help="without a broker's process")
     parser.add_argument("--only", choices=list(ROWS), action="append")
     options = parser.parse_args()
     rows = options.only or list(ROWS)
     copies: dict[str, Path | None] = {"now": None}
     if options.beside is not None:
         copies["beside"] = options.beside.resolve()
-    figures = measure(rows, copies, options.rounds, options.scale, options.loop)
+    with contextlib.ExitStack() as stack:
+        where = (
+            ["--loop", options.loop, "--alone", "--topic"]
+            if options.alone
+            else stack.enter_context(filled(options.scale, options.loop))
+        )
+        figures = measure(rows, copies, options.rounds, options.scale, where)
     show(figures, rows, list(copies))
-    save(figures, "client_costs", options.only)
+    save(figures, "client_costs_alone" if options.alone else "client_costs", options.only)
 
 
 if __name__ == "__main__":

@@ -148,6 +148,35 @@ async def test_who_stops_waiting_for_a_message_gets_as_many_as_were_asked_for() 
             assert [message.body async for message in messages] == [b"0", b"1"]
 
 
+async def test_iterators_of_one_consumer_do_not_wait_for_each_others_bodies() -> None:
+    async with client_rig() as rig:
+        broker = rig.brokers[0]
+        rig.nameserver.add_topic("T", rig.brokers, queues=1)
+        consumer = rig.consumer(consume_from_where=ConsumeFromWhere.FIRST_OFFSET, profile="4.9")
+        consumer.subscribe("T")
+        async with consumer:
+            first, second = aiter(consumer), aiter(consumer)
+            waiting = [asyncio.ensure_future(anext(each)) for each in (first, second)]
+            await eventually(lambda: consumer.assignment, "started")
+            broker.put_many("T", 0, [b"0", b"1"])
+            async with asyncio.timeout(20):
+                got = await asyncio.gather(*waiting)
+        assert {message.body for message in got} == {b"0", b"1"}
+
+
+async def test_what_one_iterator_leaves_the_next_one_gets() -> None:
+    async with client_rig() as rig:
+        broker = rig.brokers[0]
+        rig.nameserver.add_topic("T", rig.brokers, queues=1)
+        broker.put_many("T", 0, [b"%d" % number for number in range(5)])
+        consumer = rig.consumer(consume_from_where=ConsumeFromWhere.FIRST_OFFSET, profile="4.9")
+        consumer.subscribe("T")
+        async with consumer:
+            assert [message.body async for message in consumer.take(2)] == [b"0", b"1"]
+            assert [message.body async for message in consumer.take(3)] == [b"2", b"3", b"4"]
+        assert broker.offsets["consumers", "T", 0] == 5
+
+
 async def test_async_for_ends_when_the_consumer_stops() -> None:
     async with client_rig() as rig:
         consumer = rig.consumer()

@@ -47,7 +47,9 @@ def record(
     )
 
 
-def half(offset: int, *, born_ms: int = 0, **properties: str) -> MessageExt:
+def half(
+    offset: int, *, born_ms: int = 0, stored_ms: int | None = None, **properties: str
+) -> MessageExt:
     """A half message of topic `orders`, queue 2."""
     standard = {
         names.REAL_TOPIC: "orders",
@@ -57,7 +59,7 @@ def half(offset: int, *, born_ms: int = 0, **properties: str) -> MessageExt:
         names.UNIQ_KEY: f"key-{offset}",
         names.TAGS: "new",
     }
-    return record(HALF_TOPIC, offset, standard | properties, born_ms=born_ms)
+    return record(HALF_TOPIC, offset, standard | properties, born_ms=born_ms, stored_ms=stored_ms)
 
 
 class Queues:
@@ -72,6 +74,10 @@ class Queues:
         """Append a half message; its offset."""
         self.halves.append(half(len(self.halves), born_ms=born_ms, **properties))
         return len(self.halves) - 1
+
+    def restore(self, offset: int, *, born_ms: int, stored_ms: int) -> None:
+        """Have a half message stored at another time."""
+        self.halves[offset] = half(offset, born_ms=born_ms, stored_ms=stored_ms)
 
     def done(self, *offsets: int) -> None:
         """Append an op record."""

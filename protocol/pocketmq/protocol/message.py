@@ -6,6 +6,7 @@ body is inflated and the properties are split on first use.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from re import Pattern
 from typing import Any
@@ -23,11 +24,19 @@ from pocketmq.protocol.properties import (
     encode_properties,
 )
 from pocketmq.protocol.scalars import Int32, MessageSysFlag
-from pocketmq.protocol.store_layout import RECORD, V6_EXTRA
+from pocketmq.protocol.store_layout import BODY_AT, RECORD, V6_EXTRA
 
 Buffer = bytes | bytearray | memoryview
 
 _COMPRESSED = MessageSysFlag.COMPRESSED
+_i32 = struct.Struct(">i").unpack_from
+_i64 = struct.Struct(">q").unpack_from
+_BODY_CRC_AT = RECORD.offset_of("BODYCRC")
+_FLAG_AT = RECORD.offset_of("FLAG")
+_PHYSICAL_OFFSET_AT = RECORD.offset_of("PHYSICALOFFSET")
+_BORN_TIMESTAMP_AT = RECORD.offset_of("BORNTIMESTAMP")
+_STORE_TIMESTAMP_AT = RECORD.offset_of("STORETIMESTAMP")
+_PREPARED_BEFORE_BODY = BODY_AT - RECORD.offset_of("PREPAREDTRANSACTIONOFFSET")
 _BORN_HOST_AT = RECORD.offset_of("BORNHOST")
 _STORE_HOST_AT = RECORD.offset_of("STOREHOST")
 
@@ -243,16 +252,10 @@ class MessageExt(_PropertyViews, msgspec.Struct, eq=False, gc=False):
     broker_name: str
     store_size: int
     """Bytes of the whole record."""
-    body_crc: int
     queue_id: int
-    flag: int
     queue_offset: int
-    commit_log_offset: int
     sys_flag: int
-    born_timestamp_ms: int
-    store_timestamp_ms: int
     reconsume_times: int
-    prepared_transaction_offset: int
     body_size: int
     """Bytes of the body as stored, which may be compressed."""
     max_body_bytes: int = DEFAULT_MAX_BODY_BYTES
@@ -262,6 +265,45 @@ class MessageExt(_PropertyViews, msgspec.Struct, eq=False, gc=False):
     """Never changed, because other messages may have the same."""
     _properties: dict[str, str] | None = None
     _consume_start_ms: int = 0
+
+    @property
+    def body_crc(self) -> int:
+        """CRC32 of the body as stored, without its top bit."""
+        value: int = _i32(self._buffer, self._at + _BODY_CRC_AT)[0]
+        return value
+
+    @property
+    def flag(self) -> int:
+        """The application's own number."""
+        value: int = _i32(self._buffer, self._at + _FLAG_AT)[0]
+        return value
+
+    @property
+    def commit_log_offset(self) -> int:
+        """Where in its broker's log the record begins."""
+        value: int = _i64(self._buffer, self._at + _PHYSICAL_OFFSET_AT)[0]
+        return value
+
+    @property
+    def born_timestamp_ms(self) -> int:
+        """When it was sent, by the producer's clock."""
+        value: int = _i64(self._buffer, self._at + _BORN_TIMESTAMP_AT)[0]
+        return value
+
+    @property
+    def store_timestamp_ms(self) -> int:
+        """When it was stored, by the broker's clock."""
+        at = self._at + _STORE_TIMESTAMP_AT
+        if self.sys_flag & MessageSysFlag.BORN_HOST_V6:
+            at += V6_EXTRA
+        value: int = _i64(self._buffer, at)[0]
+        return value
+
+    @property
+    def prepared_transaction_offset(self) -> int:
+        """Log offset of the half message that it ends; 0: it ends none."""
+        value: int = _i64(self._buffer, self._body_at - _PREPARED_BEFORE_BODY)[0]
+        return value
 
     @property
     def raw_body(self) -> memoryview:

@@ -79,7 +79,16 @@ WRITE_HEAD: Final = {bits: _head(*sizes, hosts=True) for bits, sizes in _SIZES.i
 _READ_HEAD: Final = {bits: _head(*sizes, hosts=False) for bits, sizes in _SIZES.items()}
 
 _pack_v4: Final = WRITE_HEAD[0].pack
-_unpack_v4: Final = _READ_HEAD[0].unpack_from
+_unpack_v4: Final = RECORD.picking(
+    "TOTALSIZE",
+    "MAGICCODE",
+    "QUEUEID",
+    "QUEUEOFFSET",
+    "SYSFLAG",
+    "RECONSUMETIMES",
+    "body length",
+).unpack_from
+"""What every reader asks for; `MessageExt` reads the other fields when they are asked for."""
 pack_length: Final = struct.Struct(">H").pack
 _SIZE_AND_QUEUE_OFFSET: Final = struct.Struct(f">i{RECORD.offset_of('QUEUEOFFSET') - 4}xq")
 _pack_blank: Final = BLANK.struct.pack
@@ -321,7 +330,7 @@ def decode_records(
 ) -> list[MessageExt]:
     """All messages of a pull, query or view reply; each is a view into `buffer`.
 
-    About 1 us a message: bodies and properties wait until they are asked for.
+    Half a microsecond a message: bodies, properties and times wait until they are asked for.
 
     Raises:
         RecordError: a record is broken, or bytes are left over.
@@ -347,16 +356,10 @@ def decode_some(
         (
             size,
             magic,
-            body_crc,
             queue_id,
-            flag,
             queue_offset,
-            physical_offset,
             sys_flag,
-            born_timestamp_ms,
-            store_timestamp_ms,
             reconsume_times,
-            prepared_offset,
             body_size,
         ) = _unpack_v4(buffer, at)
         if sys_flag & _V6:
@@ -364,9 +367,7 @@ def decode_some(
             head_size = read_head.size
             if left < head_size:
                 raise RecordError(f"{left} bytes end inside the fixed fields", at=at)
-            *_, store_timestamp_ms, reconsume_times, prepared_offset, body_size = (
-                read_head.unpack_from(buffer, at)
-            )
+            *_, reconsume_times, _, body_size = read_head.unpack_from(buffer, at)
         if not FIXED_SIZE <= size <= left:
             raise RecordError(f"TOTALSIZE {size} of {left} bytes at hand", at=at)
         end = at + size
@@ -410,16 +411,10 @@ def decode_some(
                 topic,
                 broker_name,
                 size,
-                body_crc,
                 queue_id,
-                flag,
                 queue_offset,
-                physical_offset,
                 sys_flag,
-                born_timestamp_ms,
-                store_timestamp_ms,
                 reconsume_times,
-                prepared_offset,
                 body_size,
                 max_body_bytes,
             )

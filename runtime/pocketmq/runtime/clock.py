@@ -196,8 +196,7 @@ class SystemClock:
     def time_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
-    def monotonic(self) -> float:
-        return time.monotonic()
+    monotonic = staticmethod(time.monotonic)
 
     async def sleep(self, delay_s: float) -> None:
         await asyncio.sleep(_loop_delay_s(delay_s) if delay_s > 0 else 0)

@@ -55,9 +55,7 @@ def test_what_is_stored_after_the_round_began_waits_for_the_next(queues: Queues)
 def test_a_producer_whose_clock_is_ahead_is_asked(queues: Queues) -> None:  # age below 0
     queues.halves = []
     queues.put(born_ms=50_000)
-    half = queues.halves[0]
-    assert half is not None
-    half.store_timestamp_ms = 0
+    queues.restore(0, born_ms=50_000, stored_ms=0)
     assert actions(queues, 40_000) == [("ASK", 0)]
 
 
@@ -105,12 +103,10 @@ def test_op_records_are_done_in_one_run_from_the_first(queues: Queues) -> None: 
         queues.put()
     queues.done(3)  # its half message is behind a young one
     queues.done(0)
-    half = queues.halves[1]
-    assert half is not None
-    half.store_timestamp_ms = LATER
+    queues.restore(1, born_ms=0, stored_ms=LATER)
     _, progress = queues.round(0, 0, LATER)
     assert progress == (1, 0)
-    half.store_timestamp_ms = 0
+    queues.restore(1, born_ms=0, stored_ms=0)
     _, progress = queues.round(1, 0, LATER)
     assert progress == (4, 2)
 

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from operator import length_hint
 from typing import Final, Protocol, TypeAlias
 
 import structlog
@@ -50,8 +51,14 @@ CLEAN_DELAY_LEVEL: Final = 3
 
 LATER: Final = ConsumeConcurrentlyStatus.RECONSUME_LATER
 
+_UNSEEN_CONTEXT: Final = ConsumeConcurrentlyContext(MessageQueue("", "", -1))
+"""For listeners that get no context, and so cannot change it."""
+
 Work: TypeAlias = tuple[list[MessageExt], Holder]
 """Messages for one call of the listener, and where they are kept until they are done."""
+
+One: TypeAlias = tuple[MessageExt, Holder]
+"""A message for an iterator, and where it is kept until it is done."""
 
 
 class SendsBack(Protocol):
@@ -70,7 +77,7 @@ class ConcurrentConsumeService:
         clock: For start times and the retry in 5 s.
         profile: Whether failures of a queue that was given up are sent back (C-56).
         settings: Calls at the same time, messages per call, how long a call may take.
-        listener: Consumes. None: an iterator takes the messages by `next_work`.
+        listener: Consumes. None: iterators take the messages by `next_now`.
         offsets: Offsets in memory, which this service updates.
         sends_back: For failures.
         buffers: The queues that are consumed now, to find messages that take too long (C-53).
@@ -92,6 +99,8 @@ class ConcurrentConsumeService:
         self._clock = clock
         self._listener = listener
         self.handing_out = HandingOut(group, clock, offsets)
+        self._prepare_one = self.handing_out.prepare_one
+        self._done_one = self.handing_out.done_one
         self._sends_back = sends_back
         self._max_workers = settings.consume_thread_max
         self._batch_max_size = settings.batch_max_size(
@@ -103,6 +112,9 @@ class ConcurrentConsumeService:
         self._buffers = buffers
         self._name = "iterator" if listener is None else listener.name
         self._line: deque[Work] = deque()
+        self._begun: Iterator[MessageExt] = iter(())
+        """What iterators have not yet taken of the last work of the line."""
+        self._begun_holder: Holder | None = None
         self._idle: list[asyncio.Future[None]] = []
         self._waking = False
         self._workers = TaskOwner(f"consume {group}")
@@ -126,6 +138,7 @@ class ConcurrentConsumeService:
         """
         self._stopped = True
         self._line.clear()
+        self._begun = iter(())
         await self._cleaner.stop()
         for waiter in self._idle:
             if not waiter.done():
@@ -168,7 +181,9 @@ class ConcurrentConsumeService:
 
     def _enqueue(self, messages: list[MessageExt], buffer: Holder) -> None:
         size = self._batch_max_size
-        if size == 1:
+        if self._listener is None:
+            self._line.append((messages, buffer))
+        elif size == 1:
             self._line.extend([([message], buffer) for message in messages])
         else:
             for start in range(0, len(messages), size):
@@ -177,7 +192,7 @@ class ConcurrentConsumeService:
 
     def _wake_one(self) -> None:
         """Wake or start one more worker, unless one is being woken already."""
-        if self._waking or self._stopped or not self._line:
+        if self._waking or self._stopped or not (self._line or length_hint(self._begun)):
             return
         while self._idle:
             waiter = self._idle.pop()
@@ -219,13 +234,22 @@ class ConcurrentConsumeService:
     # -- the listener ---------------------------------------------------------------------------
 
     async def _consume(self, messages: list[MessageExt], buffer: Holder) -> None:
-        if not self.handing_out.prepare(messages, buffer):
+        if not (
+            self._prepare_one(messages[0], buffer)
+            if len(messages) == 1
+            else self.handing_out.prepare(messages, buffer)
+        ):
             return
-        context = ConsumeConcurrentlyContext(buffer.queue)
         listener = self._listener
+        if listener is None:
+            return
+        context = (
+            _UNSEEN_CONTEXT if listener.one_by_one else ConsumeConcurrentlyContext(buffer.queue)
+        )
+        began_at = listener.began_at()
         try:
             with self._clock.peer_wait():  # a listener may wait for anything
-                status = None if listener is None else await listener(messages, context)
+                status = await listener.begin(messages, context)
         except Exception as exc:  # any exception: the message is delivered again (C-54)
             log.warning(
                 "listener.failed",
@@ -236,11 +260,16 @@ class ConcurrentConsumeService:
                 exc_info=exc,
             )
             status = LATER
-        if listener is not None and listener.events.sink.is_on:
+        finally:
+            listener.ended(began_at)
+        if listener.events.sink.is_on:
             said: Consumed = "later" if status is LATER else "success"
             listener.events.consumed(messages, buffer.queue, said)
         if status is None and context.ack_index == ALL_ACKED:
-            self.handing_out.done(messages, buffer)
+            if len(messages) == 1:
+                self._done_one(messages[0], buffer)
+            else:
+                self.handing_out.done(messages, buffer)
         elif not self.handing_out.is_void(messages, buffer):
             await self._settle(messages, buffer, status, context)
 
@@ -314,24 +343,28 @@ class ConcurrentConsumeService:
 
     # -- iterating ------------------------------------------------------------------------------
 
-    def next_now(self) -> Work | None:
-        """The next messages, already prepared, if some are waiting; else await `next_work`.
+    def next_now(self) -> One | None:
+        """The next message, already prepared, if one is waiting; else await `next_message`.
 
-        Hand them to `handing_out.done` when they are consumed.
+        Hand it to `handing_out.done_one` when it is consumed. All iterators take from the same
+        works: what one of them leaves the next one gets.
         """
-        line, prepare = self._line, self.handing_out.prepare
-        while line:
-            work = line.popleft()
-            if prepare(work[0], work[1]):
-                return work
-        return None
+        while True:
+            holder = self._begun_holder
+            for message in self._begun:
+                if holder is not None and self._prepare_one(message, holder):
+                    return message, holder
+            if not self._line:
+                return None
+            messages, self._begun_holder = self._line.popleft()
+            self._begun = iter(messages)
 
-    async def next_work(self) -> Work | None:
-        """The next messages, already prepared; None when the consumer has stopped."""
+    async def next_message(self) -> One | None:
+        """The next message, already prepared; None when the consumer has stopped."""
         while not self._stopped:
-            work = self.next_now()
-            if work is not None:
-                return work
+            found = self.next_now()
+            if found is not None:
+                return found
             self._waking = False
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._idle.append(waiter)
@@ -340,6 +373,11 @@ class ConcurrentConsumeService:
             finally:
                 if waiter in self._idle:
                     self._idle.remove(waiter)
+            self._waking = False
+            found = self.next_now()
+            if found is not None:
+                self._wake_one()  # another iterator: what we found may take long
+                return found
         return None
 
     async def let_others_run(self) -> None:

@@ -29,11 +29,13 @@ class HandingOut:
         offsets: Offsets in memory, which are updated here.
     """
 
-    __slots__ = ("_clock", "_group", "_offsets", "_retry_topic")
+    __slots__ = ("_clock", "_group", "_monotonic", "_offsets", "_retry_topic", "_time_ms")
 
     def __init__(self, group: str, clock: Clock, offsets: OffsetTable) -> None:
         self._group = group
         self._clock = clock
+        self._monotonic = clock.monotonic
+        self._time_ms = clock.time_ms
         self._offsets = offsets
         self._retry_topic = retry_topic(group)
 
@@ -59,14 +61,38 @@ class HandingOut:
             return False
         for message in messages:
             message.note_consume_start(now_ms)
-            topic = message.topic
-            if topic.startswith(retries):
-                message.topic = (
-                    message.properties.get(names.RETRY_TOPIC, topic)
-                    if topic == retries
-                    else user_topic(topic, self._group)
-                )
+            if message.topic.startswith(retries):
+                self._show_original_topic(message)
         return True
+
+    def _show_original_topic(self, message: MessageExt) -> None:
+        topic = message.topic
+        message.topic = (
+            message.properties.get(names.RETRY_TOPIC, topic)
+            if topic == self._retry_topic
+            else user_topic(topic, self._group)
+        )
+
+    def prepare_one(self, message: MessageExt, buffer: Holder) -> bool:
+        """`prepare` of a single message."""
+        if type(buffer) is not ProcessQueue:
+            return self.prepare([message], buffer)
+        if buffer.claim.dropped:
+            return False
+        buffer.started_one(message, self._monotonic())
+        message.note_consume_start(self._time_ms())
+        if message.topic.startswith(self._retry_topic):
+            self._show_original_topic(message)
+        return True
+
+    def done_one(self, message: MessageExt, buffer: Holder) -> None:
+        """`done` of a single message."""
+        if type(buffer) is not ProcessQueue:
+            self.done([message], buffer)
+        elif not buffer.claim.dropped:
+            offset = buffer.remove_one(message)
+            if offset >= 0:
+                self._offsets.advance(buffer.queue, offset)
 
     def done(self, messages: list[MessageExt], buffer: Holder) -> None:
         """They need not come again, unless they are void by now: those that were popped are

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import math
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -169,39 +170,53 @@ class ListenerCall:
         self._longest_s = BLOCKED_S / 2
         self._watched = False
         """A call took long and waited: from now on each of its steps is measured."""
-        self._turns = 0
-        """How many turns of the loop were noticed; only those of calls count."""
+        self._turned_at = -math.inf
+        """When the loop last had a turn that was asked for when a call began."""
         self._turn_noted = False
         self._loop_time: Callable[[], float] = lambda: 0.0
 
     async def __call__(self, messages: list[MessageExt], context: object) -> Any:
         """Hand messages over; the listener's answer or error."""
-        self.calls += 1
-        listener = self._listener
-        if not self._is_async:
-            arguments = (messages[0],) if self.one_by_one else (messages, context)
-            return await self._threads.run(lambda: listener(*arguments))
+        began_at = self.began_at()
+        try:
+            return await self.begin(messages, context)
+        finally:
+            self.ended(began_at)
+
+    def began_at(self) -> float:
+        """The moment to tell `ended`."""
         if not self._turn_noted:
             self._turn_noted = True
             loop = asyncio.get_running_loop()  # a system call, on Python 3.11
             self._loop_time = loop.time
             loop.call_soon(self._turned)
-        turns, time = self._turns, self._loop_time
-        began_at = time()
-        coroutine = listener(messages[0]) if self.one_by_one else listener(messages, context)
-        try:
-            return await (_Watched(coroutine, self._check) if self._watched else coroutine)
-        finally:
-            took_s = time() - began_at
-            if took_s > BLOCKED_S and not self._watched:
-                if turns == self._turns:  # it never waited
-                    self._check(took_s)
-                else:
-                    self._watched = True
+        return self._loop_time()
+
+    def begin(self, messages: list[MessageExt], context: object) -> Awaitable[Any]:
+        """Hand messages over, with no coroutine of ours around the listener's.
+
+        Await the result, then call `ended`, whatever it ended with.
+        """
+        self.calls += 1
+        listener = self._listener
+        if self._is_async:
+            coroutine = listener(messages[0]) if self.one_by_one else listener(messages, context)
+            return _Watched(coroutine, self._check) if self._watched else coroutine
+        arguments = (messages[0],) if self.one_by_one else (messages, context)
+        return self._threads.run(lambda: listener(*arguments))
+
+    def ended(self, began_at: float) -> None:
+        """The call that began then has ended: find out whether it kept the loop to itself."""
+        took_s = self._loop_time() - began_at
+        if took_s > BLOCKED_S and self._is_async and not self._watched:
+            if self._turned_at < began_at:  # it never waited
+                self._check(took_s)
+            else:
+                self._watched = True
 
     def _turned(self) -> None:
         self._turn_noted = False
-        self._turns += 1
+        self._turned_at = self._loop_time()
 
     def _check(self, step_s: float) -> None:
         """Warn of a step that blocked the loop, and again when one takes twice as long."""

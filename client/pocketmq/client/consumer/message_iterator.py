@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Final, Self
 
-from pocketmq.client.consumer.concurrent import ConcurrentConsumeService, Work
+from pocketmq.client.consumer.concurrent import ConcurrentConsumeService, One
 from pocketmq.client.consumer.consume_events import NO_CONSUME_EVENTS, ConsumeEvents
 from pocketmq.protocol.message import MessageExt
 
@@ -41,10 +41,10 @@ class MessageIterator:
         self._events = events
         self._sink = events.sink
         self._service = service
-        self._handing_out = service.handing_out
+        self._done_one = service.handing_out.done_one
         self._left = count
         self._handed_out = 0
-        self._last: Work | None = None
+        self._last: One | None = None
 
     def __aiter__(self) -> Self:
         return self
@@ -53,28 +53,30 @@ class MessageIterator:
         """The message that was handed out last is consumed: it does not come again."""
         last, self._last = self._last, None
         if last is not None:
-            self._passed(last)
+            if self._sink.is_on:
+                self._tell(last)
+            self._done_one(*last)
 
     async def __anext__(self) -> MessageExt:
-        service, last = self._service, self._last
+        last = self._last
         if last is not None:
             self._last = None
-            self._passed(last)
+            if self._sink.is_on:
+                self._tell(last)
+            self._done_one(*last)
         if self._left is not None and self._left <= 0:
             raise StopAsyncIteration
         self._handed_out += 1
         if self._handed_out % MESSAGES_PER_TURN == 0:
-            await service.let_others_run()
-        work = service.next_now() or await service.next_work()
-        if work is None:
+            await self._service.let_others_run()
+        found = self._service.next_now() or await self._service.next_message()
+        if found is None:
             raise StopAsyncIteration
         if self._left is not None:
             self._left -= 1
-        self._last = work
-        return work[0][0]
+        self._last = found
+        return found[0]
 
-    def _passed(self, work: Work) -> None:
-        messages, holder = work
-        if self._sink.is_on:
-            self._events.consumed(messages, holder.queue, "success")
-        self._handing_out.done(messages, holder)
+    def _tell(self, done: One) -> None:
+        message, holder = done
+        self._events.consumed([message], holder.queue, "success")

@@ -49,6 +49,12 @@ class OffsetTable:
         if not increase_only or offsets.get(queue, _NOT_FOUND) < offset:
             offsets[queue] = offset
 
+    def advance(self, queue: MessageQueue, offset: int) -> None:
+        """`update` of what grows, one message after the other."""
+        offsets = self.offsets
+        if offsets.get(queue, _NOT_FOUND) < offset and queue not in self._frozen:
+            offsets[queue] = offset
+
     def freeze(self, queue: MessageQueue, offset: int) -> None:
         """Set an offset that late acknowledgements cannot change any more (C-43)."""
         self.offsets[queue] = offset

@@ -119,12 +119,37 @@ class ProcessQueue:
         self._offsets.clear()
         return self._offset_max + 1
 
+    def remove_one(self, message: MessageExt) -> int:
+        """`remove` of a single message."""
+        waiting = self._messages
+        offset = message.queue_offset
+        if waiting.pop(offset, None) is not None:
+            self.count -= 1
+            self.body_bytes -= message.body_size
+            self._started.pop(offset, None)
+            if not waiting:
+                self._offsets.clear()
+                return self._offset_max + 1
+        elif not waiting:
+            return -1
+        offsets = self._offsets
+        first = offsets[0]
+        while first not in waiting:
+            offsets.popleft()
+            first = offsets[0]
+        return first
+
     def started(self, messages: Iterable[MessageExt], now: float) -> None:
         """The listener begins with them."""
         self.last_consume_at = now
         started = self._started
         for message in messages:
             started[message.queue_offset] = now
+
+    def started_one(self, message: MessageExt, now: float) -> None:
+        """`started` of a single message."""
+        self.last_consume_at = now
+        self._started[message.queue_offset] = now
 
     def expired_first(self, now: float, timeout_s: float) -> MessageExt | None:
         """The first message, if the listener has had it for longer than `timeout_s` (C-53)."""
