@@ -364,6 +364,44 @@ async def test_every_encoding_sends(encoding: str) -> None:
     assert sorted(message.body for message in rig.brokers[0].messages("T")) == [b"x", b"y", b"z"]
 
 
+async def test_later_messages_to_a_queue_are_sent_as_the_first_but_for_what_differs() -> None:
+    async with client_rig() as rig, rig.producer() as producer:
+        queue = (await producer.publish_queues("T"))[0]
+        sent = [Message("T", b"%d" % n, tags="A", keys=f"k{n}" * n or None) for n in range(4)]
+        sent += [
+            Message("T", b"flagged", flag=7),
+            Message("T", b"x" * 5_000),
+            Message("T", b"delayed", delay_level=3),
+            Message("T", b"plain", tags="\u00e4"),
+        ]
+        for message in sent:
+            await producer.send(message, queue=queue)
+            await rig.advance(1)
+    stored = rig.brokers[0].messages("T")
+    assert [each.body for each in stored] == [each.body for each in sent]
+    assert [each.flag for each in stored] == [each.flag for each in sent]
+    assert [each.tags for each in stored] == [each.tags for each in sent]
+    assert [each.keys for each in stored] == [each.keys for each in sent]
+    requests = [each for each in rig.brokers[0].seen if each.code == RequestCode.SEND_MESSAGE_V2]
+    born = [each.header(SendMessageRequestHeaderV2).born_timestamp for each in requests]
+    assert [later - born[0] for later in born] == [1_000 * n for n in range(len(sent))]
+
+
+async def test_messages_follow_a_master_that_moved_although_its_old_place_answers() -> None:
+    async with client_rig("a", "b") as rig, rig.producer() as producer:
+        old, new = rig.brokers
+        rig.nameserver.add_topic("M", [old], queues=1)
+        await producer.send(Message("M", b"0"))
+        await producer.send(Message("M", b"1"))
+        route = rig.nameserver.routes["M"]
+        route.broker_datas[0].broker_addrs[0] = new.address
+        await rig.advance(31)
+        await producer.send(Message("M", b"2"))
+        await producer.send(Message("M", b"3"))
+    assert [message.body for message in old.messages("M")] == [b"0", b"1"]
+    assert [message.body for message in new.messages("M")] == [b"2", b"3"]
+
+
 async def test_a_broker_that_answers_a_probe_may_be_chosen_again() -> None:  # P-37
     async with (
         client_rig("a", "b") as rig,

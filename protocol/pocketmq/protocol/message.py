@@ -155,6 +155,23 @@ class Message(_PropertyViews):
             merged[names.KEYS] = keys if isinstance(keys, str) else KEY_SEPARATOR.join(keys)
         if tags:
             merged[names.TAGS] = tags
+        self.properties = merged
+        if delay_level or not (delay_ms is None and deliver_at is None and priority is None):
+            self._put_order(delay_level, delay_ms, deliver_at, priority)
+        if not wait_store_ok:
+            merged[names.WAIT] = "false"
+        elif names.WAIT not in merged:
+            merged[names.WAIT] = "true"  # Java clients always say so, and batches compare it
+
+    def _put_order(
+        self,
+        delay_level: int,
+        delay_ms: int | None,
+        deliver_at: int | None,
+        priority: int | None,
+    ) -> None:
+        """Note when the message is delivered, and before which others."""
+        topic, merged = self.topic, self.properties
         if delay_level:
             merged[names.DELAY] = str(delay_level)
         if (delay_ms is not None) + (deliver_at is not None) + (delay_level > 0) > 1:
@@ -171,11 +188,6 @@ class Message(_PropertyViews):
                     f"priority {priority} is below 0, which is the lowest", topic=topic
                 )
             merged[names.PRIORITY] = str(priority)
-        if not wait_store_ok:
-            merged[names.WAIT] = "false"
-        elif names.WAIT not in merged:
-            merged[names.WAIT] = "true"  # Java clients always say so, and batches compare it
-        self.properties = merged
 
     def put_user_property(self, name: str, value: str) -> None:
         """Add an application's property.

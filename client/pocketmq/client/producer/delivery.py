@@ -6,9 +6,10 @@ itself; only a try that did not end well brings in a `SendTries`.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import structlog
 
@@ -19,15 +20,21 @@ from pocketmq.client.producer.send_events import NO_SEND_EVENTS, SendEvents
 from pocketmq.client.producer.send_result import STATUS_BY_CODE, SendResult
 from pocketmq.client.producer.send_tries import SendTries
 from pocketmq.client.producer.settings import ProducerSettings
-from pocketmq.client.routes import TopicPublishInfo
-from pocketmq.protocol.command import Command
+from pocketmq.client.routes import RouteTable, TopicPublishInfo
+from pocketmq.protocol.command import Command, Encoding
 from pocketmq.protocol.errors import (
     BrokerError,
     ClientError,
+    FrameError,
     RemotingError,
 )
-from pocketmq.protocol.headers.send import SendMessageResponseHeader
+from pocketmq.protocol.headers.send import (
+    SendMessageRequestHeader,
+    SendMessageRequestHeaderV2,
+    SendMessageResponseHeader,
+)
 from pocketmq.protocol.message import MessageQueue
+from pocketmq.protocol.send_template import SendTemplate
 from pocketmq.protocol.transport.channel import Channel
 from pocketmq.runtime.errors import PocketMQError
 
@@ -37,6 +44,21 @@ Outcome: TypeAlias = SendResult | BrokerError | RemotingError | ClientError
 """What a try ends with; other errors are not tried again."""
 
 
+SendHeader: TypeAlias = SendMessageRequestHeaderV2 | SendMessageRequestHeader
+
+MOST_TARGETS: Final = 4_096
+"""Queues of which more is remembered than their brokers."""
+
+
+class Target(NamedTuple):
+    """How plain messages to one queue are sent, as long as nothing has changed."""
+
+    channel: Channel
+    template: SendTemplate
+    changes: int
+    """`RouteTable.changes` when the queue's master had that channel."""
+
+
 class Delivery:
     """Sends one producer's messages to brokers.
 
@@ -44,6 +66,7 @@ class Delivery:
         started: The producer's instance; raises `ClientError` once it is stopped.
         preparer: Makes the header of each try.
         settings: How many tries, and how long they may take.
+        routes: Of the instance.
         strategy: Chooses the broker of each further try, and learns from all.
         real_time: Seconds that timeouts and latencies are counted in.
         now: Monotonic seconds of the clock, for the strategy.
@@ -56,6 +79,7 @@ class Delivery:
         preparer: Preparer,
         settings: ProducerSettings,
         strategy: FaultStrategy,
+        routes: RouteTable,
         *,
         real_time: Callable[[], float],
         now: Callable[[], float],
@@ -66,8 +90,10 @@ class Delivery:
         self._preparer = preparer
         self._settings = settings
         self._strategy = strategy
+        self._routes = routes
         self._real_time = real_time
         self._now = now
+        self._targets: dict[MessageQueue, Target] = {}
         per_try_ms = settings.send_timeout_per_request_ms
         self._per_try_s = None if per_try_ms is None else per_try_ms / 1000
         is_last = settings.retry_times_when_send_failed == 0
@@ -82,12 +108,36 @@ class Delivery:
         """One try: the future of the answer itself while the channel is open."""
         if self.events.sink.is_on:
             return self._told_request(prepared, queue, timeout_s)
+        if prepared.is_plain:
+            target = self._targets.get(queue)
+            if (
+                target is not None
+                and target.changes == self._routes.changes
+                and target.channel.is_open
+                and target.channel.encoding is Encoding.MSGPACK
+            ):
+                return target.channel.request_alike(
+                    target.template,
+                    self._preparer.time_ms(),
+                    prepared.properties,
+                    prepared.body,
+                    timeout_s,
+                )
         channel = self.open_channel(queue)
         if channel is None:
             return self._connect_and_request(prepared, queue, timeout_s)
-        return channel.request(
-            self._preparer.header(prepared, queue), prepared.body, timeout_s=timeout_s
-        )
+        header = self._preparer.header(prepared, queue)
+        if prepared.is_plain and channel.encoding is Encoding.MSGPACK:
+            self._note_target(queue, channel, header)
+        return channel.request(header, prepared.body, timeout_s=timeout_s)
+
+    def _note_target(self, queue: MessageQueue, channel: Channel, header: SendHeader) -> None:
+        """Have the next messages to the queue take a shorter way."""
+        if len(self._targets) >= MOST_TARGETS:
+            self._targets.clear()
+        with contextlib.suppress(FrameError):
+            template = SendTemplate(header, channel.version)
+            self._targets[queue] = Target(channel, template, self._routes.changes)
 
     async def _told_request(
         self, prepared: Prepared, queue: MessageQueue, timeout_s: float

@@ -134,6 +134,7 @@ class Producer(GroupClient):
             self._preparer,
             self.settings,
             self.fault_strategy,
+            instance.routes,
             real_time=self._loop_time,
             now=clock.monotonic,
             events=SendEvents(instance.events, self._group, instance.client_id),

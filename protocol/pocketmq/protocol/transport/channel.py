@@ -31,6 +31,7 @@ from pocketmq.protocol.command import (
     FLAG_ONEWAY,
     VERSION_5_3_3,
     Body,
+    Buffer,
     Command,
     Encoding,
 )
@@ -38,6 +39,7 @@ from pocketmq.protocol.dispatch import Dispatcher, Reply, error_reply
 from pocketmq.protocol.errors import ConnectionLostError, FrameError
 from pocketmq.protocol.frame import FrameDecoder
 from pocketmq.protocol.header import Header
+from pocketmq.protocol.send_template import SendTemplate
 from pocketmq.protocol.transport.channel_output import ChannelOutput
 from pocketmq.protocol.transport.peer_memory import PeerMemory, PeerShare
 from pocketmq.protocol.transport.timed_calls import TimedCalls
@@ -132,12 +134,33 @@ class Channel(ChannelOutput, asyncio.Protocol):
             closed: asyncio.Future[Command] = self._loop.create_future()
             closed.set_exception(ConnectionLostError(self.address))
             return closed
-        opaque, future = self._calls.begin(self.address, header, timeout_s)
+        opaque, future = self._calls.begin(self.address, type(header), timeout_s)
         try:
             self._send(header, body, header.CODE if code is None else code, opaque, 0)
         except FrameError:
             self._calls.forget(opaque)
             raise
+        return future
+
+    def request_alike(
+        self, template: SendTemplate, born_ms: int, properties: str, body: Buffer, timeout_s: float
+    ) -> asyncio.Future[Command]:
+        """`request` with a header of a template, while the channel is open; in half the time.
+
+        Args:
+            template: Of encoding 77, and with this channel's version.
+            born_ms: Of the message.
+            properties: Of the message.
+            body: Not empty.
+            timeout_s: Real seconds for the answer.
+        """
+        opaque, future = self._calls.begin(self.address, template.kind, timeout_s)
+        try:
+            head = template.head(opaque, born_ms, properties, len(body))
+        except (FrameError, UnicodeEncodeError):
+            self._calls.forget(opaque)
+            raise
+        self._send_parts([head, body])
         return future
 
     def oneway(

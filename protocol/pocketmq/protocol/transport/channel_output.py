@@ -108,7 +108,11 @@ class ChannelOutput:
         encoding = self.encoding
         if isinstance(body, msgspec.Struct):
             body = encode_body(body, encoding)
-        self._write(encode_request(encoding, header, body, code, opaque, flag, self.version))
+        self._send_parts(encode_request(encoding, header, body, code, opaque, flag, self.version))
+
+    def _send_parts(self, parts: list[Buffer]) -> None:
+        """Send a frame of ours."""
+        self._write(parts)
         if len(self._out) >= EARLY_PARTS and not (self._accepted or self._processing):
             self._flush()
 

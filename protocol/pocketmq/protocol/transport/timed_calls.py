@@ -10,8 +10,8 @@ from pocketmq.protocol.connection import PendingCalls
 from pocketmq.protocol.errors import RequestTimeoutError
 from pocketmq.protocol.header import Header
 
-Waiter: TypeAlias = tuple[asyncio.Future[Command], Header, float, str]
-"""The future of a response; of the request its header and time-out in seconds, and its peer."""
+Waiter: TypeAlias = tuple[asyncio.Future[Command], type[Header], float, str]
+"""The future of a response; of the request its kind and time-out in seconds, and its peer."""
 
 
 class TimedCalls(PendingCalls[Waiter]):
@@ -30,19 +30,19 @@ class TimedCalls(PendingCalls[Waiter]):
         """When the timer fires. Kept here, because uvloop's handle forgets it once it is due."""
 
     def begin(
-        self, peer: str, header: Header, timeout_s: float
+        self, peer: str, kind: type[Header], timeout_s: float
     ) -> tuple[int, asyncio.Future[Command]]:
         """The opaque to send a request with, and the future of its response.
 
         Args:
             peer: Address of the other side, for the error.
-            header: Of the request; its name is for the error.
+            kind: Of the request; its name is for the error.
             timeout_s: Real seconds; then the future fails with `RequestTimeoutError`.
         """
-        future: asyncio.Future[Command] = self._loop.create_future()
-
-        deadline = self._loop.time() + timeout_s
-        opaque = self.add(deadline, (future, header, timeout_s, peer))
+        loop = self._loop
+        future: asyncio.Future[Command] = loop.create_future()
+        deadline = loop.time() + timeout_s
+        opaque = self.add(deadline, (future, kind, timeout_s, peer))
         if self._timer is None or deadline < self._timer_at:
             self._arm()
         return opaque, future
@@ -79,8 +79,8 @@ class TimedCalls(PendingCalls[Waiter]):
 
     def _expire(self) -> None:
         self._timer = None
-        for future, header, timeout_s, peer in self.expire(self._loop.time()):
+        for future, kind, timeout_s, peer in self.expire(self._loop.time()):
             if not future.done():
-                name = type(header).__name__.replace("RequestHeader", "")
+                name = kind.__name__.replace("RequestHeader", "")
                 future.set_exception(RequestTimeoutError(peer, name, round(timeout_s * 1000)))
         self._arm()
