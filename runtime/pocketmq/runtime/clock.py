@@ -187,7 +187,8 @@ class ClockTimeout:
             raise TimeoutError(f"nothing within {self._delay_s:g} s") from exc
 
 
-_NO_WAIT: Final = contextlib.nullcontext()
+NO_WAIT: Final = contextlib.nullcontext()
+"""The `peer_wait` of clocks that ignore it: it need not be entered."""
 
 
 class SystemClock:
@@ -232,7 +233,7 @@ class SystemClock:
                 timer.cancel()
 
     def peer_wait(self) -> AbstractContextManager[None]:
-        return _NO_WAIT
+        return NO_WAIT
 
     async def peer_answer(
         self, answer: Awaitable[T], _peer: str = "", _limit_s: float | None = None

@@ -36,7 +36,7 @@ from pocketmq.client.consumer.process_queue import ProcessQueue
 from pocketmq.client.consumer.settings import PushSettings
 from pocketmq.protocol.events.messages import Consumed
 from pocketmq.protocol.message import MessageExt, MessageQueue
-from pocketmq.runtime.clock import Clock
+from pocketmq.runtime.clock import NO_WAIT, Clock
 from pocketmq.runtime.periodic import PeriodicService
 from pocketmq.runtime.profile.client import ClientProfile
 from pocketmq.runtime.tasks import TaskOwner
@@ -112,8 +112,10 @@ class ConcurrentConsumeService:
         self._buffers = buffers
         self._name = "iterator" if listener is None else listener.name
         self._line: deque[Work] = deque()
+        self._one_by_one = listener is None or listener.one_by_one
+        self._waits_are_told = clock.peer_wait() is not NO_WAIT
         self._begun: Iterator[MessageExt] = iter(())
-        """What iterators have not yet taken of the last work of the line."""
+        """One by one: what nobody has taken yet of the last work of the line."""
         self._begun_holder: Holder | None = None
         self._idle: list[asyncio.Future[None]] = []
         self._waking = False
@@ -181,10 +183,8 @@ class ConcurrentConsumeService:
 
     def _enqueue(self, messages: list[MessageExt], buffer: Holder) -> None:
         size = self._batch_max_size
-        if self._listener is None:
+        if self._one_by_one:
             self._line.append((messages, buffer))
-        elif size == 1:
-            self._line.extend([([message], buffer) for message in messages])
         else:
             for start in range(0, len(messages), size):
                 self._line.append((messages[start : start + size], buffer))
@@ -206,22 +206,17 @@ class ConcurrentConsumeService:
             self._tasks.append(self._workers.start(self._work(), name=name))
 
     async def _work(self) -> None:
-        line = self._line
-        done = 0
-        while not self._has_stopped():
+        listener = self._listener
+        while listener is not None and not self._has_stopped():
             self._waking = False
-            while line:
-                messages, buffer = line.popleft()
-                if line and not self._waking:
-                    self._wake_one()
-                try:
-                    await self._consume(messages, buffer)
-                except Exception:  # a worker that ended would leave its messages behind for ever
-                    log.exception("run.failed", group=self._group, queue=str(buffer.queue))
-                    self._submit_later(messages, buffer)
-                done += 1
-                if done % MESSAGES_PER_TURN == 0:
-                    await self._clock.sleep(0)
+            try:
+                if listener.one_by_one:
+                    await self._consume_singles(listener)
+                else:
+                    await self._consume_batches(listener)
+            except Exception:  # a worker that ended would leave the others' messages behind
+                log.exception("worker.failed", group=self._group)
+                continue
             if self._has_stopped():
                 return
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -233,45 +228,88 @@ class ConcurrentConsumeService:
 
     # -- the listener ---------------------------------------------------------------------------
 
-    async def _consume(self, messages: list[MessageExt], buffer: Holder) -> None:
-        if not (
-            self._prepare_one(messages[0], buffer)
-            if len(messages) == 1
-            else self.handing_out.prepare(messages, buffer)
-        ):
-            return
-        listener = self._listener
-        if listener is None:
-            return
-        context = (
-            _UNSEEN_CONTEXT if listener.one_by_one else ConsumeConcurrentlyContext(buffer.queue)
-        )
-        began_at = listener.began_at()
-        try:
-            with self._clock.peer_wait():  # a listener may wait for anything
-                status = await listener.begin(messages, context)
-        except Exception as exc:  # any exception: the message is delivered again (C-54)
-            log.warning(
-                "listener.failed",
-                group=self._group,
-                queue=str(buffer.queue),
-                offset=messages[0].queue_offset,
-                reconsume_times=messages[0].reconsume_times,
-                exc_info=exc,
-            )
-            status = LATER
-        finally:
-            listener.ended(began_at)
-        if listener.events.sink.is_on:
-            said: Consumed = "later" if status is LATER else "success"
-            listener.events.consumed(messages, buffer.queue, said)
-        if status is None and context.ack_index == ALL_ACKED:
-            if len(messages) == 1:
-                self._done_one(messages[0], buffer)
+    async def _consume_singles(self, listener: ListenerCall) -> None:
+        """Hand over one message after the other until none is left; one frame for all of them."""
+        done = 0
+        while (found := self.next_now()) is not None:
+            message, buffer = found
+            if not self._waking and (self._idle or len(self._tasks) < self._max_workers):
+                self._wake_one()
+            began_at = listener.began_at()
+            try:
+                if self._waits_are_told:
+                    with self._clock.peer_wait():  # a listener may wait for anything
+                        status = await listener.begin_one(message)
+                else:
+                    status = await listener.begin_one(message)
+            except Exception as exc:  # noqa: BLE001 - logged; any: it is delivered again (C-54)
+                status = self._failed([message], buffer, exc)
+            finally:
+                listener.ended(began_at)
+            if status is None and not listener.events.sink.is_on:
+                self._done_one(message, buffer)
             else:
+                await self._answered([message], buffer, status, _UNSEEN_CONTEXT)
+            done += 1
+            if done % MESSAGES_PER_TURN == 0:
+                await self._clock.sleep(0)
+
+    async def _consume_batches(self, listener: ListenerCall) -> None:
+        """Hand over one batch after the other until none is left."""
+        line = self._line
+        done = 0
+        while line:
+            messages, buffer = line.popleft()
+            if line and not self._waking:
+                self._wake_one()
+            if not self.handing_out.prepare(messages, buffer):
+                continue
+            context = ConsumeConcurrentlyContext(buffer.queue)
+            began_at = listener.began_at()
+            try:
+                with self._clock.peer_wait():
+                    status = await listener.begin(messages, context)
+            except Exception as exc:  # noqa: BLE001 - as above
+                status = self._failed(messages, buffer, exc)
+            finally:
+                listener.ended(began_at)
+            await self._answered(messages, buffer, status, context)
+            done += 1
+            if done % MESSAGES_PER_TURN == 0:
+                await self._clock.sleep(0)
+
+    def _failed(self, messages: list[MessageExt], buffer: Holder, error: Exception) -> object:
+        log.warning(
+            "listener.failed",
+            group=self._group,
+            queue=str(buffer.queue),
+            offset=messages[0].queue_offset,
+            reconsume_times=messages[0].reconsume_times,
+            exc_info=error,
+        )
+        return LATER
+
+    async def _answered(
+        self,
+        messages: list[MessageExt],
+        buffer: Holder,
+        status: object,
+        context: ConsumeConcurrentlyContext,
+    ) -> None:
+        """The listener has answered; never raises, because a worker that ended would leave its
+        messages behind for ever."""
+        listener = self._listener
+        try:
+            if listener is not None and listener.events.sink.is_on:
+                said: Consumed = "later" if status is LATER else "success"
+                listener.events.consumed(messages, buffer.queue, said)
+            if status is None and context.ack_index == ALL_ACKED:
                 self.handing_out.done(messages, buffer)
-        elif not self.handing_out.is_void(messages, buffer):
-            await self._settle(messages, buffer, status, context)
+            elif not self.handing_out.is_void(messages, buffer):
+                await self._settle(messages, buffer, status, context)
+        except Exception:
+            log.exception("run.failed", group=self._group, queue=str(buffer.queue))
+            self._submit_later(messages, buffer)
 
     async def _settle(
         self,
@@ -346,8 +384,8 @@ class ConcurrentConsumeService:
     def next_now(self) -> One | None:
         """The next message, already prepared, if one is waiting; else await `next_message`.
 
-        Hand it to `handing_out.done_one` when it is consumed. All iterators take from the same
-        works: what one of them leaves the next one gets.
+        Hand it to `handing_out.done_one` when it is consumed. All iterators, or all workers, take
+        from the same works: what one of them leaves the next one gets.
         """
         while True:
             holder = self._begun_holder

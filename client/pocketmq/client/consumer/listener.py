@@ -197,13 +197,23 @@ class ListenerCall:
 
         Await the result, then call `ended`, whatever it ended with.
         """
+        if self.one_by_one:
+            return self.begin_one(messages[0])
         self.calls += 1
         listener = self._listener
         if self._is_async:
-            coroutine = listener(messages[0]) if self.one_by_one else listener(messages, context)
+            coroutine = listener(messages, context)
             return _Watched(coroutine, self._check) if self._watched else coroutine
-        arguments = (messages[0],) if self.one_by_one else (messages, context)
-        return self._threads.run(lambda: listener(*arguments))
+        return self._threads.run(lambda: listener(messages, context))
+
+    def begin_one(self, message: MessageExt) -> Awaitable[Any]:
+        """`begin` of a listener of single messages."""
+        self.calls += 1
+        listener = self._listener
+        if self._is_async:
+            coroutine = listener(message)
+            return _Watched(coroutine, self._check) if self._watched else coroutine
+        return self._threads.run(lambda: listener(message))
 
     def ended(self, began_at: float) -> None:
         """The call that began then has ended: find out whether it kept the loop to itself."""
