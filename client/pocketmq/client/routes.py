@@ -55,10 +55,7 @@ class TopicPublishInfo:
 
     def next_queue(self) -> MessageQueue:
         """The next queue in turn."""
-        # As `next_index`, whose call would cost as much as the rest.
-        self._index = index = (self._index + 1) & 0x7FFFFFFF
-        queues = self.queues
-        return queues[index % len(queues)]
+        return self.queues[self.next_index() % len(self.queues)]
 
     def next_accepted(self, accepts: Callable[[MessageQueue], bool]) -> MessageQueue | None:
         """The next queue that `accepts` takes, within one round; None if it takes none."""
