@@ -191,11 +191,9 @@ def test_a_number_of_checks_that_is_none_counts_as_0(queues: Queues) -> None:  #
 
 def test_what_was_stored_in_the_round_s_first_millisecond_waits(queues: Queues) -> None:
     queues.put()
-    half = queues.halves[0]
-    assert half is not None
-    half.store_timestamp_ms = LATER
+    queues.restore(0, born_ms=0, stored_ms=LATER)
     assert actions(queues, LATER) == []
-    half.store_timestamp_ms = LATER - 1
+    queues.restore(0, born_ms=0, stored_ms=LATER - 1)
     assert actions(queues, LATER) == [("ASK", 0)]
 
 
@@ -238,9 +236,7 @@ def test_an_op_record_is_done_when_the_last_that_it_names_is(queues: Queues) -> 
     for _ in range(3):
         queues.put()
     queues.done(0, 2)
-    half = queues.halves[1]
-    assert half is not None
-    half.store_timestamp_ms = LATER
+    queues.restore(1, born_ms=0, stored_ms=LATER)
     assert queues.round(0, 0, LATER) == ([], (1, 0))
 
 

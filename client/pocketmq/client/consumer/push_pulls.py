@@ -23,7 +23,7 @@ from pocketmq.client.rebalance.planner import RebalancePlanner
 from pocketmq.client.routes import BrokerAddress
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
-from pocketmq.protocol.message import MessageExt, MessageQueue
+from pocketmq.protocol.message import MessageExt, MessageQueue, note_on_each
 
 PullListener = Callable[[MessageQueue], None]
 """`listener(queue)`: a pull of the queue is on its way."""
@@ -133,8 +133,7 @@ class PushPulls:
                 names.MIN_OFFSET: header.min_offset,
                 names.MAX_OFFSET: header.max_offset,
             }
-            for message in wanted:
-                message.note_all(bounds)
+            note_on_each(wanted, bounds)
             dispatch = buffer.put(wanted)
             self._consumption.submit(wanted, buffer, dispatch=dispatch)
             return self._settings.pull_interval_ms
