@@ -41,6 +41,33 @@ def test_every_example_of_the_page_passes_in_a_project_of_its_own(tmp_path: Path
 
 
 @pytest.mark.cluster
+def test_eight_workers_have_a_cluster_each(tmp_path: Path) -> None:
+    (tmp_path / "test_many.py").write_text(
+        "import pytest\n"
+        "from pocketmq.client import Message\n"
+        "@pytest.mark.parametrize('number', range(16))\n"
+        "def test_one(pocketmq, number, worker_id):\n"
+        "    topic = pocketmq.sync.create_topic('orders')\n"
+        "    with (\n"
+        "        pocketmq.sync.producer() as producer,\n"
+        "        pocketmq.sync.consumer('billing', topic) as consumer,\n"
+        "    ):\n"
+        "        producer.send(Message(topic, worker_id.encode()))\n"
+        "        assert consumer.receive().body == worker_id.encode()\n"
+        "    with open(f'{number}.txt', 'w') as said:\n"
+        "        said.write(f'{worker_id} {pocketmq.nameservers} {pocketmq.control_url}')\n"
+    )
+    ran = run_pytest(tmp_path, "-n", "8")
+    assert "16 passed" in ran.stdout, ran.stdout + ran.stderr
+    said = [path.read_text().split() for path in tmp_path.glob("*.txt")]
+    workers = {worker for worker, _, _ in said}
+    assert len({nameserver for _, nameserver, _ in said}) == len(workers) > 1
+    assert len({(worker, control) for worker, _, control in said}) == len(
+        {control for _, _, control in said}
+    )
+
+
+@pytest.mark.cluster
 def test_a_failed_test_shows_the_cluster(tmp_path: Path) -> None:
     (tmp_path / "test_failing.py").write_text(
         "import pytest\n"
