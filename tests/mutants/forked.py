@@ -35,6 +35,9 @@ from mutants.generate import CodeMutant, mutants_of, mutated
 MEMORY_BYTES = 4 << 30
 """What a mutant may take; some fill a list without end."""
 
+IDLE_S = 5.0
+"""Real seconds without any progress after which a late child hangs."""
+
 PATIENCE_S = "5"
 """Real seconds for which a broken program's tests wait for what never comes."""
 
@@ -207,17 +210,17 @@ def _serve() -> None:
 def child_status(child: int, deadline: float) -> int | None:
     """A child's exit status, None when it had to be killed; its group ends with it.
 
-    After the deadline it is killed when it waits for something. As long as it could run it only
-    lacks a processor, which others use; `limit_processor` ends it then, if it runs for ever.
+    After the deadline it is killed when it waits for something. As long as it goes on it only lacks
+    the processor, which others use; `limit_processor` ends it if that has no end.
     """
     watch = os.pidfd_open(child)
     ready: list[int] = []
     try:
-        while not ready:
-            left_s = deadline - perf_counter()
-            ready, _, _ = select.select([watch], [], [], left_s if left_s > 0 else 0.1)
-            if not ready and left_s <= 0 and not _could_run(child):
-                break
+        ready, _, _ = select.select([watch], [], [], max(0.0, deadline - perf_counter()))
+        before = -1
+        while not ready and (used := _processor_ticks(child)) > before:
+            before = used
+            ready, _, _ = select.select([watch], [], [], IDLE_S)
     finally:
         os.close(watch)
     with suppress(ProcessLookupError):
@@ -228,9 +231,11 @@ def child_status(child: int, deadline: float) -> int | None:
     return os.waitstatus_to_exitcode(status)
 
 
-def _could_run(process: int) -> bool:
-    stat = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
-    return stat.rpartition(")")[2].split()[0] == "R"
+def _processor_ticks(process: int) -> int:
+    """Processor time that a process has used; a bit more as long as it could use some."""
+    text = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
+    state, *fields = text.rpartition(")")[2].split()
+    return int(fields[10]) + int(fields[11]) + (state == "R")
 
 
 def limit_processor(limit_s: float) -> None:

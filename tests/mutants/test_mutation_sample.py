@@ -17,6 +17,7 @@ EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 SAMPLED = {
     "pocketmq.broker.delays.delay": "test_delay.py",
     "pocketmq.broker.locks.queue_locks": "test_queue_locks.py",
+    "pocketmq.broker.timers.wheel": "test_timer_wheel.py",
     "pocketmq.client.consumer.process_queue": "test_process_queue.py",
 }
 """Module -> the file of its own tests, wherever that lies."""

@@ -91,6 +91,8 @@ def test_keep_and_give_up_are_told_apart() -> None:  # K-22
     assert assign(ask(), mode("PULL"), everything, None) is None
     assert assign(ask(strategy="os:system"), mode("PULL"), everything, ["c1"]) is None
     assert assign(ask("stranger"), mode("PULL"), everything, ["c1"]) == []
+    stranger = Question(group="G", client_id="stranger", strategy="AVG")
+    assert assign(stranger, mode("PULL"), everything, ["c1"]) == [], "no broadcasting unless said"
     for found in (
         assign(ask(everybody=True), mode("PULL"), everything, None),
         assign(ask(), mode("PULL"), everything, None, balancing=False),

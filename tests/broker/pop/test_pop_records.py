@@ -102,3 +102,6 @@ def test_numbers_may_stand_in_quotes() -> None:  # as fastjson reads them
     )
     for each in text:
         assert decode_ack(each.encode()).encode().decode() == java_text("record.ack")
+    point = java_text("record.ck").replace('"so":7', '"so":"7"').replace('"q":3', '"q":"3"')
+    assert '"so":"7"' in point
+    assert decode_check_point(point.encode()).encode().decode() == java_text("record.ck")

@@ -130,6 +130,84 @@ def test_a_look_behind_the_last_entry_reads_no_holes(tmp_path: Path, *, memory: 
             last.view()[position] = 0
 
 
+def test_only_what_is_in_the_queue_is_read(tmp_path: Path) -> None:
+    queue = queue_at(tmp_path)
+    assert (queue.entries(0, 1), queue.writable_entry(0), queue.entry(0)) == (None, None, None)
+    queue.put(0, entries(0, 12), 1200)
+    queue.min_offset = 2
+    assert [queue.entry(n) for n in (1, 12)] == [None, None]
+    assert [queue.entry(n) for n in (2, 11)] == [(200, 100, 2), (1100, 100, 11)]
+    assert bytes(queue.entries(10, 9) or b"") == entries(10, 2)
+    assert bytes(queue.entries(8, 1) or b"") == entries(8, 1)
+    assert (queue.entries(12, 1), queue.entries(20, 1)) == (None, None)
+    assert (queue.writable_entry(12), queue.writable_entry(20)) == (None, None)
+    view = queue.writable_entry(11)
+    assert view is not None
+    assert bytes(view) == entries(11, 1)
+    view[:] = entries(77, 1)
+    assert queue.entry(11) == (7700, 100, 77)
+
+
+@pytest.mark.parametrize(("offset", "following"), [(0, 10), (9, 10), (10, 20), (25, 30)])
+def test_a_reader_goes_on_in_the_file_after_a_missing_one(
+    tmp_path: Path, offset: int, following: int
+) -> None:  # B-59
+    assert queue_at(tmp_path).next_file_offset(offset) == following
+
+
+def test_ends_only_ever_move_on(tmp_path: Path) -> None:
+    queue = queue_at(tmp_path)
+    queue.next_offset = 5  # the log is ahead of dispatching
+    queue.put(0, entries(0, 3), 300)
+    assert (queue.next_offset, queue.max_offset, queue.max_physical) == (5, 3, 300)
+    queue.put(0, entries(0, 1), 100)
+    assert (queue.next_offset, queue.max_offset, queue.max_physical) == (5, 3, 300)
+    queue.put(3, entries(3, 4), 700)
+    assert (queue.next_offset, queue.max_offset, queue.max_physical) == (7, 7, 700)
+
+
+def test_a_queue_that_begins_anew_has_nothing(tmp_path: Path) -> None:
+    queue = queue_at(tmp_path)
+    queue.put(13, entries(13, 3), 1600)
+    queue.checked_below = 15
+    queue.restart()
+    assert not (tmp_path / "T" / "0").exists()
+    assert (queue.next_offset, queue.max_offset, queue.min_offset) == (0, 0, 0)
+    assert (queue.max_physical, queue.checked_below, queue.files.files) == (0, 0, [])
+    queue.put(0, entries(0, 1), 100)
+    assert (queue.min_offset, queue.max_offset) == (0, 1)
+
+
+def test_a_wide_gap_is_filled_in_all_its_places(tmp_path: Path) -> None:  # S-32, S-33
+    queue = ConsumeQueue(OsDisk(), str(tmp_path), "T", 0, 10_000 * 20)
+    queue.put(9_000, entries(9_000, 1), 0)
+    assert (queue.min_offset, queue.max_offset) == (9_000, 9_001)
+    assert bytes(queue.entries(0, 10_000) or b"") == FILLER * 9_000 + entries(9_000, 1)
+    queue.put(14_100, entries(14_100, 1), 0)
+    assert (queue.min_offset, queue.max_offset) == (9_000, 14_101)
+    assert bytes(queue.entries(9_001, 999) or b"") == FILLER * 999
+    assert bytes(queue.entries(10_000, 9_999) or b"") == FILLER * 4_100 + entries(14_100, 1)
+
+
+def test_pages_that_a_power_cut_could_take_are_counted(tmp_path: Path) -> None:  # S-50
+    queue = ConsumeQueue(OsDisk(), str(tmp_path), "T", 0, 1_000 * 20)
+    assert queue.dirty_pages() == 0
+    for count, pages in ((1, 0), (204, 0), (205, 1), (409, 1), (410, 2), (999, 4)):
+        queue.put(queue.max_offset, entries(queue.max_offset, count - queue.max_offset), 0)
+        assert queue.dirty_pages() == pages
+    first = queue.files.files[0]
+    first.flushed = 205 * 20
+    assert queue.dirty_pages() == 3
+    queue.put(999, entries(999, 1), 0)
+    assert queue.dirty_pages() == 1 << 20
+    first.flushed = first.wrote
+    assert queue.dirty_pages() == 0
+    queue.put(1_000, entries(1_000, 2_205), 0)
+    assert queue.dirty_pages() == (1 << 20) + 1
+    queue.files.files[2].flushed = queue.files.files[2].wrote
+    assert queue.dirty_pages() == 1, "the last two files count"
+
+
 def test_the_entries_that_the_module_opens_with_are_what_it_packs() -> None:  # S-30, S-31
     text = consume_queue.__doc__ or ""
     rows = re.findall(r"^ {4}((?:[0-9a-f]{8,16} ){3}) {3}entry", text, re.MULTILINE)

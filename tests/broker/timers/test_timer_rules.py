@@ -7,6 +7,7 @@ import pytest
 from pocketmq.broker.errors import RequestRefusedError
 from pocketmq.broker.store.stored_message import StoredMessage
 from pocketmq.broker.timers.rules import (
+    NEVER_WAITED_MS,
     TimerRules,
     check_room,
     delivery,
@@ -53,6 +54,7 @@ def test_a_window_that_does_not_fit_the_wheel_is_its_half(wanted: int, window: i
 def test_the_defaults_are_those_of_rocketmq() -> None:  # T-101
     assert (RULES.precision_ms, RULES.roll_window_slots) == (1000, 2 * 86_400)
     assert (RULES.max_delay(), RULES.enabled) == (3 * 86_400_000, True)
+    assert NEVER_WAITED_MS == 9_223_372_036_854_775_807  # Long.MAX_VALUE
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,8 @@ def file_of(**slots: Slot) -> memoryview:
 
 def test_a_slot_leads_to_its_first_and_newest_record_and_counts_messages_less_cancels() -> None:
     wheel = TimerWheel(200)
-    assert (wheel.get(1_000), wheel.waiting, len(wheel), wheel.next_ms()) == (EMPTY, 0, 0, None)
+    assert (wheel.get(1_000), wheel.waiting, len(wheel)) == (Slot(-1, -1, 0), 0, 0)
+    assert wheel.next_ms() is None
     assert not wheel.is_dirty
     wheel.add(1_000, 52, 1)
     wheel.add(1_199, 104, 1)
@@ -95,12 +96,23 @@ def test_what_changed_since_a_failed_write_is_newer_than_what_it_would_have_writ
 
 
 def test_a_file_is_read_in_its_ranges_from_the_time_that_is_not_delivered() -> None:
-    content = file_of(u7=Slot(1, 1, 1), u8=Slot(2, 3, 4), u5000=Slot(5, 6, 7), u9000=Slot(8, 8, 8))
+    content = file_of(
+        u39=Slot(1, 1, 1), u40=Slot(2, 3, 4), u5000=Slot(5, 6, 7), u9000=Slot(8, 8, 8)
+    )
     wheel = TimerWheel(1_000)
-    wheel.load(content, [(0, 3), (8 * SIZE + 5, 5_001 * SIZE)], 8_000)
+    wheel.load(content, [(0, 3), (40 * SIZE + 5, 5_001 * SIZE)], 40_000)
     assert len(wheel) == 2
-    assert (wheel.get(8_000), wheel.get(5_000_000)) == (Slot(2, 3, 4), Slot(5, 6, 7))
-    assert (wheel.next_ms(), wheel.is_dirty) == (8_000, False)
+    assert (wheel.get(40_000), wheel.get(5_000_000)) == (Slot(2, 3, 4), Slot(5, 6, 7))
+    assert (wheel.next_ms(), wheel.is_dirty) == (40_000, False)
+
+
+def test_the_first_time_counts_wherever_it_lies_in_the_file() -> None:  # T-111: it is a ring
+    wheel = TimerWheel(1_000)
+    content = bytearray(file_of(u5000=Slot(5, 6, 7)))
+    at, data = encode_slot(SLOTS + 3, Slot(1, 1, 1))
+    content[at : at + SIZE] = data
+    wheel.load(memoryview(content), [(0, len(content))], 0)
+    assert (len(wheel), wheel.next_ms()) == (2, 5_000_000)
 
 
 def test_slots_that_were_never_used_are_none_even_from_the_beginning_of_time() -> None:

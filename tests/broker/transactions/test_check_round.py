@@ -56,7 +56,8 @@ def test_a_producer_whose_clock_is_ahead_is_asked(queues: Queues) -> None:  # X-
     queues.halves = []
     queues.put(born_ms=50_000)
     queues.restore(0, born_ms=50_000, stored_ms=0)
-    assert actions(queues, 40_000) == [("ASK", 0)]
+    assert actions(queues, 49_999) == [("ASK", 0)]
+    assert actions(queues, 50_000) == [], "born now"
 
 
 def test_a_half_message_is_asked_for_15_times_and_then_given_up(queues: Queues) -> None:
@@ -246,3 +247,14 @@ def test_a_hole_without_an_end_ends_the_round(queues: Queues) -> None:  # X-32
             return HalfRead(None, offset)
 
     assert Stuck().round(3, 0, LATER) == ([], (3, 0))
+
+
+def test_the_end_of_the_op_queue_is_looked_for_once_in_a_round(queues: Queues) -> None:
+    for _ in range(5):
+        queues.put()
+    queues.done(0)
+    looks: list[int] = []
+    read = queues.ops
+    queues.ops = lambda offset: looks.append(offset) or read(offset)  # type: ignore[method-assign, func-returns-value]
+    assert len(actions(queues, LATER)) == 4
+    assert looks == [0, 1]

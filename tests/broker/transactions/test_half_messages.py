@@ -247,7 +247,7 @@ def test_every_copy_has_what_its_producer_gave_it() -> None:  # X-1, X-34, X-36
     wanted = (b"body", 3, 7, one.packed_born_host, HERE, 2)
     message = committed(read_half(one))
     assert of_record(message) == wanted
-    assert (message.uniq_key, message.keys) == ("key-5", "a b")
+    assert (message.uniq_key, message.keys, message.delay_level) == ("key-5", "a b", 0)
     assert message.sys_flag == MessageSysFlag.COMPRESSED | MessageSysFlag.TRANSACTION_COMMIT
     for copy in (renewed(one, {}), given_up(one)):
         assert of_record(copy) == wanted
@@ -335,7 +335,11 @@ def test_the_longer_of_both_times_counts(
 def test_5_5_takes_its_own_properties_off_wherever_they_stand() -> None:
     first = {names.REAL_TOPIC: "orders", names.REAL_QUEUE_ID: "2", "a": "1"}
     last = {"a": "1", names.REAL_TOPIC: "orders", names.REAL_QUEUE_ID: "2"}
-    for properties in (first, last):
+    twice = {names.REAL_QUEUE_ID: "2", "a": "1", names.REAL_TOPIC: "orders"}
+    for properties in (first, last, twice, {"a": "1", names.REAL_TOPIC: "orders"}):
         one = read_half(record(HALF_TOPIC, 5, properties))
         found = committed(one, names_real_topic=False).properties
         assert decode_properties(found.decode()) == {"a": "1"}
+    text = "REAL_QID\x015\x02a\x011\x02REAL_TOPIC\x01orders\x02REAL_QID\x012\x02"
+    one = read_half(record(HALF_TOPIC, 5, {}, text=text))
+    assert committed(one, names_real_topic=False).properties == b"a\x011\x02"
