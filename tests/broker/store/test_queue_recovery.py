@@ -107,6 +107,13 @@ def test_a_queue_of_any_length_ends_behind_its_last_entry(tmp_path: Path, count:
     assert (queue.max_offset, queue.max_physical) == (count, count * SIZE)
 
 
+@pytest.mark.parametrize("count", range(14, 17))
+def test_a_file_of_a_power_of_two_entries_is_read_to_its_end(tmp_path: Path, count: int) -> None:
+    ConsumeQueue(OsDisk(), str(tmp_path), "T", 0, 16 * 20).put(0, entries(*range(count)), 0)
+    queue = ConsumeQueue(OsDisk(), str(tmp_path), "T", 0, 16 * 20)
+    assert load(queue, Log(), NEVER, NEVER) == count
+
+
 def test_without_files_there_is_nothing(tmp_path: Path) -> None:
     queue = queue_at(tmp_path)
     assert load(queue, Log(), 0) == 0
@@ -185,8 +192,8 @@ def test_what_is_no_entry_ends_the_queue(tmp_path: Path, physical: int, size: in
 
 
 def test_an_entry_of_the_log_s_first_byte_behind_the_end_is_damage(tmp_path: Path) -> None:
-    queue = stored(tmp_path, entries(0, 1) + bytes(20) + ENTRY.pack(0, 1, 0))
-    assert load(queue, Log(), 2 * SIZE) == -1
+    queue = stored(tmp_path, entries(0) + bytes(20) + entries(0))
+    assert load(queue, Log(), SIZE) == -1
 
 
 def test_fillers_stand_for_nothing_and_stay(tmp_path: Path) -> None:
@@ -195,6 +202,7 @@ def test_fillers_stand_for_nothing_and_stay(tmp_path: Path) -> None:
     assert (queue.max_offset, queue.max_physical) == (5, 0)
     queue = stored(tmp_path, entries(0, 1) + FILLER * 3)
     assert load(queue, Log(), 2 * SIZE) == 5
+    assert load(stored(tmp_path, entries(0, 1) + FILLER * 3), Log(), SIZE) == 1
 
 
 # -- the log's end --------------------------------------------------------------------------------
