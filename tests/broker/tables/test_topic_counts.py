@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from pocketmq.broker.metrics.meters import Meters
 from pocketmq.broker.tables.topic_counts import TopicCounts
 from pocketmq.broker.timers.counts import TimerCounts
 from pocketmq.broker.timers.layout import TimerMetrics
@@ -49,7 +50,7 @@ def test_what_was_stored_is_counted_on_after_a_restart() -> None:
     again.load(msgspec.json.decode(encode_json(timers.wrapper()), type=TimerMetrics))
     again.change("a", 1, 200)
     assert (again.of("a"), again.version.counter) == (3, 2)
-    halves, later = TransactionCounts(), TransactionCounts()
+    halves, later = TransactionCounts(Meters()), TransactionCounts(Meters())
     halves.change("a", 2, 100)
     later.load(msgspec.json.decode(encode_json(halves.wrapper()), type=TransactionMetrics))
     later.change("a", -1, 200)
