@@ -27,9 +27,9 @@ from pocketmq.cluster.simulation.replicas.plan import (
     replica_plan,
 )
 from pocketmq.cluster.simulation.replicas.run import run_replicas
+from simulation.seeds import REPLICA_SEEDS
 
 PLANS = [replica_plan(seed) for seed in range(300)]
-SEEDS = range(6)
 TRANSACTION_SEED = 28
 """One in which another master is elected."""
 
@@ -51,7 +51,7 @@ def test_every_kind_of_trouble_is_drawn_and_also_alone() -> None:
 def counts() -> Counter[str]:
     """What came up in the seeds of CI, none of which violates anything."""
     found: Counter[str] = Counter()
-    for seed in SEEDS:
+    for seed in REPLICA_SEEDS:
         result = run_replicas(seed)
         assert result.violation is None, f"{result.replay}  # {result.violation}"
         found.update(result.stats)
@@ -73,11 +73,11 @@ def test_no_seed_violates_an_invariant_and_each_has_something_to_say(counts: Cou
         "replicas that learned of a topic",
     ):
         assert counts[what] > 0, what
-    assert counts["masters"] > len(SEEDS), "some masters are elected after trouble"
+    assert counts["masters"] > len(REPLICA_SEEDS), "some masters are elected after trouble"
 
 
 def test_a_seed_with_transactions_violates_nothing_and_has_them() -> None:
-    assert {has_transactions(seed) for seed in SEEDS} == {False}
+    assert {has_transactions(seed) for seed in REPLICA_SEEDS} == {False}
     result = run_replicas(TRANSACTION_SEED)
     assert result.violation is None, f"{result.replay}  # {result.violation}"
     for what in ("halves stored", "halves rolled back", "committed to the log"):

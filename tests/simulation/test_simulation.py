@@ -20,9 +20,9 @@ from pocketmq.cluster.simulation.scenario import Kind, Mode
 from pocketmq.cluster.simulation.seed_ledger import parse
 from pocketmq.cluster.simulation.swarm import scenario
 from simulation.faults import overlay, read_faults
+from simulation.seeds import CI_SEEDS
 
 ROOT = Path(__file__).resolve().parents[2]
-CI_SEEDS = range(100)
 LEDGER = Path(__file__).with_name("ledger.txt")
 
 
