@@ -54,7 +54,7 @@ from pocketmq.protocol.headers.pop import (
     PopMessageResponseHeader,
 )
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
-from pocketmq.protocol.message import note_on_each
+from pocketmq.protocol.message_runs import note_on_each
 from pocketmq.protocol.properties import MAX_OFFSET, MIN_OFFSET
 from pocketmq.protocol.receipts import ReceiptHandle
 from pocketmq.protocol.record import decode_records

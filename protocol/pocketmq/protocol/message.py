@@ -7,7 +7,7 @@ body is inflated and the properties are split on first use.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from re import Pattern
 from typing import Any
 
@@ -23,6 +23,7 @@ from pocketmq.protocol.properties import (
     decode_properties,
     encode_properties,
 )
+from pocketmq.protocol.property_views import PropertyViews
 from pocketmq.protocol.scalars import Int32, MessageSysFlag
 from pocketmq.protocol.store_layout import BODY_AT, RECORD, V6_EXTRA
 
@@ -58,57 +59,7 @@ class MessageQueue(msgspec.Struct, frozen=True, order=True, rename="camel", gc=F
         )
 
 
-class _PropertyViews:
-    """Well-known properties under Python names; subclasses have the dict."""
-
-    __slots__ = ()
-
-    @property
-    def properties(self) -> dict[str, str]:
-        """Names and values as they travel; change it freely until the message is sent."""
-        raise NotImplementedError
-
-    def get_property(self, name: str, default: str | None = None) -> str | None:
-        """A property's value, or `default`."""
-        return self.properties.get(name, default)
-
-    @property
-    def tags(self) -> str | None:
-        """The message's one tag; subscriptions select by it."""
-        return self.properties.get(names.TAGS)
-
-    @property
-    def keys(self) -> str | None:
-        """Index keys as one string, separated by spaces."""
-        return self.properties.get(names.KEYS)
-
-    @property
-    def key_list(self) -> list[str]:
-        """Index keys one by one."""
-        return self.properties.get(names.KEYS, "").split()
-
-    @property
-    def delay_level(self) -> int:
-        """1..18, or 0 for at once; a value that is no number counts as 0."""
-        return _number(self.properties.get(names.DELAY))
-
-    @property
-    def priority(self) -> int:
-        """0, the lowest, and up; -1 without one or when it is no number (V-1)."""
-        return names.priority_of(self.properties)
-
-    @property
-    def wait_store_ok(self) -> bool:
-        """Whether the answer to the send waits for what the flush mode promises (WAIT)."""
-        return self.properties.get(names.WAIT) != "false"
-
-    @property
-    def uniq_key(self) -> str | None:
-        """The id that the sending client gave the message (UNIQ_KEY)."""
-        return self.properties.get(names.UNIQ_KEY)
-
-
-class Message(_PropertyViews):
+class Message(PropertyViews):
     """What a producer sends.
 
     Args:
@@ -239,7 +190,7 @@ class SharedNote:
         raise NotImplementedError
 
 
-class MessageExt(_PropertyViews, msgspec.Struct, eq=False, gc=False):
+class MessageExt(PropertyViews, msgspec.Struct, eq=False, gc=False):
     """A message as a consumer sees it: what was sent, and where and when it is stored.
 
     Made by `record.decode_record`. It is a view: it keeps the whole buffer it was decoded from
@@ -486,53 +437,3 @@ class MessageExt(_PropertyViews, msgspec.Struct, eq=False, gc=False):
             f"commit_log_offset={self.commit_log_offset}, {self.body_size} bytes, "
             f"reconsume_times={self.reconsume_times}, properties={self.properties!r})"
         )
-
-
-def _number(text: str | None) -> int:
-    try:
-        return int(text) if text else 0
-    except ValueError:
-        return 0
-
-
-# -- several at once: a call for each message would cost more than the work -----------------------
-
-
-def any_stores(messages: Iterable[MessageExt], pattern: Pattern[bytes]) -> bool:
-    """Whether `MessageExt.stores` is true of one of them."""
-    search = pattern.search
-    for message in messages:
-        start, end = message._properties_at, message._at + message.store_size
-        if search(message._buffer, start, end) is not None:
-            return True
-    return False
-
-
-def note_on_each(messages: Iterable[MessageExt], values: dict[str, object]) -> None:
-    """`MessageExt.note_all` of each; they keep this one mapping."""
-    for message in messages:
-        if message._properties is None and message._notes is None:
-            message._notes = values
-        else:
-            message.note_all(values)
-
-
-def noted_alike_until(messages: Sequence[MessageExt], at: int, name: str) -> int:
-    """Behind the messages that have the topic, and this very note, of the one at `at`.
-
-    That one alone when it has none: its properties may have been read, and changed.
-    """
-    first = messages[at]
-    topic, notes, noted = first.topic, first._notes, first.noted(name)
-    at, count = at + 1, len(messages)
-    while noted is not None and at < count:
-        message = messages[at]
-        known = message._notes
-        if (
-            message._properties is not None
-            or (known is not notes and (known is None or known.get(name) is not noted))
-            or message.topic != topic
-        ):
-            break
-        at += 1
-    return at

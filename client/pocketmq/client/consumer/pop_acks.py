@@ -25,7 +25,8 @@ from pocketmq.protocol.bodies.pop import BatchAck, BatchAckBody, ack_bits
 from pocketmq.protocol.codes import ResponseCode
 from pocketmq.protocol.errors import BrokerError, ConnectError
 from pocketmq.protocol.headers.pop import AckMessageRequestHeader, BatchAckMessageRequestHeader
-from pocketmq.protocol.message import MessageExt, MessageQueue, noted_alike_until
+from pocketmq.protocol.message import MessageExt, MessageQueue
+from pocketmq.protocol.message_runs import noted_alike_until
 from pocketmq.protocol.properties import POP_CK
 from pocketmq.protocol.receipts import (
     NORMAL,

@@ -14,7 +14,8 @@ import msgspec
 
 from pocketmq.protocol.errors import BadRequestError
 from pocketmq.protocol.headers.pop import PopMessageResponseHeader
-from pocketmq.protocol.message import MessageExt, SharedNote, any_stores, note_on_each
+from pocketmq.protocol.message import MessageExt, SharedNote
+from pocketmq.protocol.message_runs import any_stores, note_on_each
 from pocketmq.protocol.properties import FIRST_POP_TIME, POP_CK
 from pocketmq.protocol.receipts import (
     QueueKey,

@@ -23,7 +23,8 @@ from pocketmq.client.rebalance.planner import RebalancePlanner
 from pocketmq.client.routes import BrokerAddress
 from pocketmq.protocol import properties as names
 from pocketmq.protocol.headers.pull import PullMessageRequestHeader, PullMessageResponseHeader
-from pocketmq.protocol.message import MessageExt, MessageQueue, note_on_each
+from pocketmq.protocol.message import MessageExt, MessageQueue
+from pocketmq.protocol.message_runs import note_on_each
 
 PullListener = Callable[[MessageQueue], None]
 """`listener(queue)`: a pull of the queue is on its way."""
