@@ -32,6 +32,12 @@ def test_no_seed_violates_an_invariant_and_each_slave_serves_all_it_has() -> Non
         assert found[what] > 0, what
 
 
+def test_what_a_sync_master_acknowledges_its_slave_has() -> None:
+    result = run_acting(47)
+    assert result.violation is None, f"{result.replay}  # {result.violation}"
+    assert result.stats["acknowledged by both"] > 0
+
+
 def test_equal_seeds_make_equal_runs() -> None:
     assert run_acting(1).digest == run_acting(1).digest
 

@@ -48,6 +48,42 @@ async def test_a_consumer_goes_on_with_the_slave_when_its_master_dies(tmp_path: 
         assert slave.offsets.query("readers", "orders", 0) == 5, "offsets go to the slave (H-12)"
 
 
+async def test_without_a_master_orderly_consumers_get_no_lock_and_nothing(
+    tmp_path: Path,
+) -> None:  # H-14
+    got = Collected()
+    async with ReplicaRig(tmp_path) as rig:
+        options: dict[str, Any] = {
+            "nameservers": rig.nameserver.address,
+            "network": rig.network,
+            "clock": rig.clock,
+        }
+        await rig.start("master", slave_read_enable=True)
+        slave = await rig.start("slave", broker_role=SLAVE, broker_id=1, slave_read_enable=True)
+        async with Admin(**options) as admin:
+            await admin.create_topic("orders", queues=1)
+        await rig.advance(61)
+        async with Producer("producers", **options) as producer:
+            await producer.send(Message("orders", b"one"))
+        await rig.same_logs()
+        await rig.stop("master")
+        consumer = PushConsumer(
+            "readers", consume_from_where=ConsumeFromWhere.FIRST_OFFSET, **options
+        )
+        consumer.subscribe("orders")
+        consumer.listen(got, orderly=True)
+        async with consumer:
+            await rig.advance(60)
+            assert got.bodies == []
+            assert slave.locks.count == 0, "it was not asked"
+            await rig.start("master", slave_read_enable=True, port=11000)
+            for _ in range(200):
+                if got.bodies:
+                    break
+                await rig.advance(0.5)
+        assert got.bodies == [b"one"]
+
+
 async def test_a_slave_that_is_read_leaves_offsets_and_waiting_to_its_master(
     tmp_path: Path,
 ) -> None:  # H-11, H-13

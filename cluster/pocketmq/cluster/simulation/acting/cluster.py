@@ -85,7 +85,8 @@ class ActingCluster:
         self.chance = chance
         self.trace = trace
         self.machines = {
-            name: PairMachine(name, loop, self.network, events) for name in (MASTER, SLAVE)
+            name: PairMachine(name, loop, self.network, events, is_sync=plan.is_sync)
+            for name in (MASTER, SLAVE)
         }
         self.acked: set[str] = set()
         self.consumed: dict[str, set[str]] = {}
@@ -172,6 +173,8 @@ class ActingCluster:
             return False
         self.trace.note("acked", key, str(result.queue), result.queue_offset)
         self.acked.add(key)
+        if self.plan.is_sync:
+            self.watch.acknowledged(key)
         return True
 
     def _start_consumer(self, name: str) -> None:

@@ -19,6 +19,9 @@ from pocketmq.runtime.profile import PROFILE_5_X
 BROKER = "a"
 PORTS = {MASTER: 10911, "s": 10921}
 
+SLAVE_TIMEOUT_MS = 2000
+"""Less than producers wait for an answer (3 s): they are told FLUSH_SLAVE_TIMEOUT (12)."""
+
 LOG_FILE = 64 * 1024
 QUEUE_FILE = 2000 * 20
 
@@ -31,13 +34,21 @@ class PairMachine:
         loop: Virtual time.
         network: Between all processes.
         events: Takes what happens.
+        is_sync: A master answers when its slave has the message, too.
     """
 
     def __init__(
-        self, name: str, loop: VirtualLoop, network: SimNetwork, events: SinkMaker
+        self,
+        name: str,
+        loop: VirtualLoop,
+        network: SimNetwork,
+        events: SinkMaker,
+        *,
+        is_sync: bool = False,
     ) -> None:
         self.name = name
         self.is_master = name == MASTER
+        self._is_sync = is_sync
         self.process = SimProcess(loop, name)
         self.process.kill()
         self.broker: Broker | None = None
@@ -72,6 +83,12 @@ class PairMachine:
 
         process.start(start(), f"start {self.name}")
 
+    @property
+    def _role(self) -> BrokerRole:
+        if not self.is_master:
+            return BrokerRole.SLAVE
+        return BrokerRole.SYNC_MASTER if self._is_sync else BrokerRole.ASYNC_MASTER
+
     def end(self) -> None:
         """Its process is dead."""
         self.process.kill()
@@ -86,7 +103,9 @@ class PairMachine:
                 port=PORTS[self.name],
                 nameservers=(NAMESERVER_ADDRESS,),
                 data=Path(f"/{self.name}"),
-                broker_role=BrokerRole.ASYNC_MASTER if self.is_master else BrokerRole.SLAVE,
+                broker_role=self._role,
+                in_sync_replicas=2 if self._is_sync else 1,
+                slave_timeout=SLAVE_TIMEOUT_MS,
                 broker_id=0 if self.is_master else 1,
                 enable_slave_acting_master=True,
                 slave_read_enable=True,

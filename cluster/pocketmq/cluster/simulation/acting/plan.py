@@ -18,6 +18,10 @@ READER, ORDERLY = "c1", "c2"
 LATER = "c3"
 """An orderly consumer that begins while the slave acts: it needs locks of it."""
 
+SYNC_SEEDS = (10, 7)
+"""A seed that leaves the second when divided by the first has a SYNC_MASTER; the others run as they
+always did."""
+
 FIRST_TROUBLE_S = 15.0
 TROUBLE_ENDS_S = 75.0
 
@@ -60,6 +64,8 @@ class ActingPlan:
     vanishes: bool
     """At last the master's machine is lost, and not only its process killed."""
     happenings: tuple[Happening, ...]
+    is_sync: bool = False
+    """The master answers when its slave has the message, too (`SYNC_MASTER`, two in sync)."""
 
 
 def acting_plan(seed: int) -> ActingPlan:
@@ -72,6 +78,7 @@ def acting_plan(seed: int) -> ActingPlan:
         delay_share=draw.choice([0.0, 0.2]),
         vanishes=draw.random() < 0.5,
         happenings=tuple(_happenings(draw)),
+        is_sync=seed % SYNC_SEEDS[0] == SYNC_SEEDS[1],
     )
 
 

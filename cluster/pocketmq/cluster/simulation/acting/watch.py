@@ -6,7 +6,8 @@
 3. A master that has not taken back what was committed to its slave is shown to nobody.
 4. When it comes online it is nowhere behind what consumers had committed to the slave.
 5. No committed offset lies beyond its queue.
-6. No slave goes on acting beside a master that name servers show.
+6. What a SYNC_MASTER acknowledged is in the log of its slave.
+7. No slave goes on acting beside a master that name servers show.
 """
 
 from __future__ import annotations
@@ -57,6 +58,10 @@ class ActingWatch(NetworkWatch):
         self._online: SimProcess | None = None
         self._committed: deque[tuple[float, Mapping[tuple[str, int], int]]] = deque()
         self._both_since: float | None = None
+        self._slave_broker: Broker | None = None
+        """The slave's, or the one that it was before its process died."""
+        self._read_to = 0
+        self._slave_has: set[str] = set()
         self._acts = False
         self._acted_at = -1.0
 
@@ -135,6 +140,8 @@ class ActingWatch(NetworkWatch):
 
     def _look_at_slave(self, machine: PairMachine, broker: Broker) -> None:
         now, end = self._loop.time(), broker.store.commit_log.max_offset
+        if self._slave_broker is not broker:
+            self._slave_broker, self._read_to = broker, 0
         if end > self._master_end:
             self._violated(
                 f"the slave's log ends at {end}, and its master never had more than"
@@ -166,6 +173,17 @@ class ActingWatch(NetworkWatch):
         self.logs.confirmed(
             self._loop.time(), machine.name, end, lambda low, high: log_bytes(store, low, high)
         )
+
+    def acknowledged(self, key: str) -> None:
+        """A producer of a SYNC_MASTER got SUCCESS (0): the slave has the message (B-140)."""
+        if self._slave_broker is None:
+            return
+        for each in log_records(self._slave_broker.store, self._read_to):
+            self._read_to = each.offset + each.size
+            self._slave_has.add(each.key)
+        self.seen["acknowledged by both"] += 1
+        if key not in self._slave_has:
+            self._violated(f"{key} is acknowledged by a SYNC_MASTER, and its slave lacks it")
 
     # -- answers --------------------------------------------------------------------------------
 
