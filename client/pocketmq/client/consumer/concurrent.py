@@ -235,7 +235,7 @@ class ConcurrentConsumeService:
             message, buffer = found
             if not self._waking and (self._idle or len(self._tasks) < self._max_workers):
                 self._wake_one()
-            began_at = listener.began_at()
+            began = listener.began()
             try:
                 if self._waits_are_told:
                     with self._clock.peer_wait():  # a listener may wait for anything
@@ -245,7 +245,7 @@ class ConcurrentConsumeService:
             except Exception as exc:  # noqa: BLE001 - logged; any: it is delivered again (C-54)
                 status = self._failed([message], buffer, exc)
             finally:
-                listener.ended(began_at)
+                listener.ended(began)
             if status is None and not listener.events.sink.is_on:
                 self._done_one(message, buffer)
             else:
@@ -265,14 +265,14 @@ class ConcurrentConsumeService:
             if not self.handing_out.prepare(messages, buffer):
                 continue
             context = ConsumeConcurrentlyContext(buffer.queue)
-            began_at = listener.began_at()
+            began = listener.began()
             try:
                 with self._clock.peer_wait():
                     status = await listener.begin(messages, context)
             except Exception as exc:  # noqa: BLE001 - as above
                 status = self._failed(messages, buffer, exc)
             finally:
-                listener.ended(began_at)
+                listener.ended(began)
             await self._answered(messages, buffer, status, context)
             done += 1
             if done % MESSAGES_PER_TURN == 0:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import math
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -138,6 +137,10 @@ BLOCKED_S: Final = 0.1
 """A listener that keeps the loop to itself for longer is named in a warning."""
 
 
+Began: TypeAlias = tuple[float, int]
+"""When a call of a listener began: the loop's seconds, and its turn."""
+
+
 class ListenerCall:
     """Calls a listener the way it wants to be called.
 
@@ -170,27 +173,27 @@ class ListenerCall:
         self._longest_s = BLOCKED_S / 2
         self._watched = False
         """A call took long and waited: from now on each of its steps is measured."""
-        self._turned_at = -math.inf
-        """When the loop last had a turn that was asked for when a call began."""
+        self._turns = 0
+        """How many turns of the loop were noticed; only those of calls count."""
         self._turn_noted = False
         self._loop_time: Callable[[], float] = lambda: 0.0
 
     async def __call__(self, messages: list[MessageExt], context: object) -> Any:
         """Hand messages over; the listener's answer or error."""
-        began_at = self.began_at()
+        began = self.began()
         try:
             return await self.begin(messages, context)
         finally:
-            self.ended(began_at)
+            self.ended(began)
 
-    def began_at(self) -> float:
+    def began(self) -> Began:
         """The moment to tell `ended`."""
         if not self._turn_noted:
             self._turn_noted = True
             loop = asyncio.get_running_loop()  # a system call, on Python 3.11
             self._loop_time = loop.time
             loop.call_soon(self._turned)
-        return self._loop_time()
+        return self._loop_time(), self._turns
 
     def begin(self, messages: list[MessageExt], context: object) -> Awaitable[Any]:
         """Hand messages over, with no coroutine of ours around the listener's.
@@ -215,18 +218,19 @@ class ListenerCall:
             return _Watched(coroutine, self._check) if self._watched else coroutine
         return self._threads.run(lambda: listener(message))
 
-    def ended(self, began_at: float) -> None:
+    def ended(self, began: Began) -> None:
         """The call that began then has ended: find out whether it kept the loop to itself."""
+        began_at, turns = began
         took_s = self._loop_time() - began_at
         if took_s > BLOCKED_S and self._is_async and not self._watched:
-            if self._turned_at < began_at:  # it never waited
+            if turns == self._turns:  # it never waited
                 self._check(took_s)
             else:
                 self._watched = True
 
     def _turned(self) -> None:
         self._turn_noted = False
-        self._turned_at = self._loop_time()
+        self._turns += 1
 
     def _check(self, step_s: float) -> None:
         """Warn of a step that blocked the loop, and again when one takes twice as long."""
